@@ -1,0 +1,63 @@
+"""eagerflow: arrays, gradients and dataflow graphs for people who live in notebooks.
+
+>>> import eagerflow as ef
+>>> x = ef.tensor([1.0, 2.0, 3.0])
+>>> (x * x).sum()
+Tensor(14., f32[]@cpu:0)
+"""
+
+from eagerflow_kernels import portable as _portable
+
+from eagerflow import errors as errors
+from eagerflow import events as events
+from eagerflow import hardware as hardware
+from eagerflow import types as types
+from eagerflow.core import execute as _execute
+from eagerflow.core.slices import IndexedSlices as IndexedSlices
+from eagerflow.core.tensor import Tensor as Tensor
+from eagerflow.errors import traceback as traceback
+from eagerflow.hardware import device as device
+from eagerflow.hardware import devices as devices
+from eagerflow.hardware import memory as memory
+from eagerflow.hardware import release as release
+from eagerflow.ops import fft as fft
+from eagerflow.ops import linalg as linalg
+from eagerflow.ops import random as random
+from eagerflow.ops.creation import *
+from eagerflow.ops.dtypes import *
+from eagerflow.ops.einsum import *
+from eagerflow.ops.elementwise import *
+from eagerflow.ops.indexing import *
+from eagerflow.ops.reduction import *
+from eagerflow.ops.shape import *
+from eagerflow.ops.sort import *
+from eagerflow.ops.state import *
+from eagerflow.settings import config as config
+from eagerflow.types import DTYPES as _DTYPES
+
+__version__ = "0.1.0"
+
+bool = _DTYPES["bool"]
+int8 = _DTYPES["int8"]
+int16 = _DTYPES["int16"]
+int32 = _DTYPES["int32"]
+int64 = _DTYPES["int64"]
+uint8 = _DTYPES["uint8"]
+uint16 = _DTYPES["uint16"]
+uint32 = _DTYPES["uint32"]
+uint64 = _DTYPES["uint64"]
+float16 = _DTYPES["float16"]
+float32 = _DTYPES["float32"]
+float64 = _DTYPES["float64"]
+bfloat16 = _DTYPES["bfloat16"]
+float8_e4m3fn = _DTYPES["float8_e4m3fn"]
+float8_e5m2 = _DTYPES["float8_e5m2"]
+complex64 = _DTYPES["complex64"]
+complex128 = _DTYPES["complex128"]
+
+
+def __getattr__(name: str) -> object:
+    """Word the error for a name that eagerflow does not have, with the nearest one it has."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise errors.unknown_name("eagerflow", name, globals())

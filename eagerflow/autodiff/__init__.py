@@ -1,0 +1,1 @@
+"""Differentiation: the tape, the transforms built on it, and checks against numeric derivatives."""

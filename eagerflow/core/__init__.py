@@ -1,0 +1,1 @@
+"""The core: op records, the one funnel `bind`, interpreters, tensors, pytrees."""

@@ -1,0 +1,212 @@
+"""Turns what users pass for an array into a tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eagerflow.core.op import functions
+from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.errors import DTypeError, TensorValueError
+from eagerflow.hardware import Device, Lane, as_device
+from eagerflow.types import DTYPES, DType, default_dtype
+
+__all__ = ["TensorLike", "array_tensor", "as_tensor", "scalar", "tensor_of"]
+
+#: What public functions take for an array. Objects of other libraries come as `object`s with
+#: ``__dlpack__`` or ``__array__``, which no annotation can list.
+TensorLike = Any
+
+_scalars: dict[tuple[Any, ...], Tensor] = {}
+_SCALAR_LIMIT = 4096
+_PYTHON_DTYPES = {
+    bool: DTYPES["bool"],
+    int: DTYPES["int64"],
+    float: DTYPES["float32"],
+    complex: DTYPES["complex64"],
+}
+
+
+def scalar(value: complex, lane: Lane) -> Tensor:
+    """A Python number as a tensor with no axes.
+
+    Raises:
+        TensorValueError: an integer that does not fit.
+    """
+    key = (value, type(value), lane)
+    found = _scalars.get(key)
+    if found is None:
+        found = _make_scalar(value, lane)
+        # 0.0 == -0.0 and nan != nan, so neither may be a key
+        if value == value and value != 0 and len(_scalars) < _SCALAR_LIMIT:
+            _scalars[key] = found
+    return make_tensor(found._data, lane)
+
+
+def _make_scalar(value: complex, lane: Lane) -> Tensor:
+    dtype = lane.dtype
+    if dtype.is_integer and isinstance(value, int):
+        info = np.iinfo(dtype.dtype)
+        if not info.min <= value <= info.max:
+            raise TensorValueError(
+                f"{value} does not fit into {dtype.name}",
+                expected=f"{info.min} to {info.max}",
+            )
+    with np.errstate(over="ignore"):
+        try:
+            array = np.asarray(value, dtype=dtype.dtype)
+        except OverflowError:
+            raise TensorValueError(f"{value} does not fit into {dtype.name}") from None
+    return make_tensor(lane.device.backend.from_host(array, lane.device), lane)
+
+
+def tensor_of(x: Any) -> Tensor:
+    """``x`` as the tensor an op takes: itself, the value of a variable, or a new tensor."""
+    if type(x) is Tensor:
+        return x
+    return as_tensor(x)
+
+
+def as_tensor(
+    value: Any,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    *,
+    copy: bool | None = None,
+) -> Tensor:
+    """A tensor of ``value``, sharing memory where possible unless ``copy``.
+
+    Args:
+        value: a tensor, a variable, a number, an array of any library, or nested sequences.
+        dtype: of the result; by default that of an array, float32 for Python floats, int64 for
+            ints, complex64 for complex numbers.
+        device: of the result; by default that of a tensor, else the current one.
+        copy: True always copies, False never (and raises if it would have to).
+    """
+    if isinstance(value, AbstractArray):
+        return _from_array(value, dtype, device, copy)
+    make = getattr(type(value), "__tensor__", None)
+    if make is not None:
+        return _from_array(make(value), dtype, device, copy)
+    where = device or as_device(None)
+    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+        if copy is False:
+            raise TensorValueError("a Python number cannot be shared, only copied")
+        return _from_number(value, dtype, where)
+    if isinstance(value, (list, tuple)):
+        if copy is False:
+            raise TensorValueError("a sequence cannot be shared, only copied")
+        if _has_tensor(value):
+            return _stack(value, dtype, device)
+        return array_tensor(_from_sequence(value, dtype), dtype, where, copy=None)
+    return array_tensor(_from_object(value), dtype, where, copy=copy)
+
+
+def array_tensor(
+    array: np.ndarray[Any, Any], dtype: DType | None, device: Device, *, copy: bool | None
+) -> Tensor:
+    """A tensor of a NumPy array, shared if ``copy`` is not True and the device allows."""
+    own = _own_dtype(array)
+    if dtype is not None and own is not dtype:
+        if copy is False:
+            raise TensorValueError(f"{own.name} to {dtype.name} needs a copy")
+        with np.errstate(all="ignore"):
+            array = array.astype(dtype.dtype)
+        copy, own = None, dtype
+    if copy:
+        array = array.copy()
+    if device.backend.array_type is np.ndarray:
+        return make_tensor(array, device.lanes[own])
+    return make_tensor(device.backend.from_host(array, device), device.lanes[own])
+
+
+def _own_dtype(array: np.ndarray[Any, Any]) -> DType:
+    for dtype in DTYPES.values():
+        if dtype.dtype == array.dtype:
+            return dtype
+    raise DTypeError(
+        f"there is no dtype for NumPy's {array.dtype}",
+        expected=", ".join(DTYPES),
+        hint="ragged or mixed sequences become objects" if array.dtype == object else None,
+    )
+
+
+def _from_array(
+    x: AbstractArray, dtype: DType | None, device: Device | None, copy: bool | None
+) -> Tensor:
+    value: Tensor = x if type(x) is Tensor else x.__tensor__()  # type: ignore[attr-defined]
+    before = value._data
+    if device is not None and value.device is not device:
+        if copy is False:
+            raise TensorValueError("another device needs a copy", given=str(type_of(value)))
+        value = functions["to_device"](value, device)
+    if dtype is not None and value.dtype is not dtype:
+        if copy is False:
+            raise TensorValueError("another dtype needs a copy", given=str(type_of(value)))
+        value = functions["astype"](value, dtype)
+    if copy and value._data is before:
+        value = functions["copy"](value)
+    return value
+
+
+def _from_number(value: complex, dtype: DType | None, device: Device) -> Tensor:
+    if dtype is None:
+        dtype = _PYTHON_DTYPES[type(value) if type(value) in _PYTHON_DTYPES else _base(value)]
+    if isinstance(value, complex) and not dtype.is_complex:
+        raise DTypeError(f"{value} is complex, {dtype.name} is not")
+    return scalar(value, device.lanes[dtype])
+
+
+def _base(value: complex) -> type:
+    return next(t for t in (bool, int, float, complex) if isinstance(value, t))
+
+
+def _has_tensor(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_has_tensor(v) for v in value)
+    return isinstance(value, AbstractArray)
+
+
+def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:
+    parts = [as_tensor(v, dtype, device) for v in value]
+    result: Tensor = functions["stack"](parts)
+    return result
+
+
+def _from_sequence(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
+    target = dtype.dtype if dtype is not None and dtype.is_native else None
+    try:
+        array = np.asarray(value) if target is None else np.asarray(value, dtype=target)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise TensorValueError(
+            f"these sequences do not make an array: {error}",
+            expected="numbers, nested to equal lengths",
+        ) from None
+    if dtype is None and not _first_leaf_is_array(value):
+        kind = {"f": "real floating", "c": "complex floating"}.get(array.dtype.kind)
+        if kind is not None or array.size == 0:
+            array = array.astype(default_dtype(kind or "real floating").dtype)
+    return array
+
+
+def _first_leaf_is_array(value: Any) -> bool:
+    while isinstance(value, (list, tuple)):
+        if not value:
+            return False
+        value = value[0]
+    return isinstance(value, (np.generic, np.ndarray))
+
+
+def _from_object(value: Any) -> np.ndarray[Any, Any]:
+    if isinstance(value, np.ndarray):
+        return value if type(value) is np.ndarray else np.asarray(value)
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        return np.from_dlpack(value)
+    array = np.asarray(value)
+    if array.dtype == object:
+        raise DTypeError(
+            f"a {type(value).__name__} is not an array",
+            expected="a tensor, a number, a NumPy array, or nested sequences of numbers",
+        )
+    return array

@@ -1,0 +1,226 @@
+"""Runs an op at once on the device of its inputs: the bottom of every chain of interpreters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+from eagerflow_kernels import table
+
+from eagerflow.core import interpreter
+from eagerflow.core.op import Op, describe, infer, load_plugins
+from eagerflow.core.tensor import Tensor, make_tensor, type_of
+from eagerflow.errors import (
+    DeviceError,
+    EagerflowError,
+    KernelError,
+    OutOfMemoryError,
+    TensorValueError,
+    strip,
+)
+from eagerflow.hardware import Device, Lane, NullArray, as_device
+from eagerflow.types import DTYPES, TensorType
+
+__all__ = ["Entry", "execute", "resolve"]
+
+_LOW = frozenset(d for d in DTYPES.values() if not d.is_native)
+_FLOAT16 = DTYPES["float16"]
+
+
+@final
+class Entry:
+    """A resolved kernel: what `execute` looks up by lane.
+
+    Attributes:
+        kernel: ``kernel(*arrays, **attrs)``.
+        array_type: the class of the device's arrays.
+        lanes: the lanes of the device by NumPy dtype.
+        asarray: makes an array of what a kernel returned instead of one (a NumPy scalar).
+    """
+
+    __slots__ = ("array_type", "asarray", "kernel", "lanes")
+
+    def __init__(self, kernel: Callable[..., Any], device: Device) -> None:
+        self.kernel = kernel
+        self.array_type = device.backend.array_type
+        self.lanes = device.lanes
+        self.asarray = device.backend.xp.asarray if device.backend.xp is not None else None
+
+
+def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+    """Run ``op`` now.
+
+    Raises:
+        DeviceError: the inputs sit on different devices.
+        EagerflowError: the type rule of the op refuses the inputs, or the kernel failed.
+    """
+    key: Any
+    if inputs:
+        key = inputs[0]._lane
+        for x in inputs:
+            if x._lane is not key:
+                key = tuple([x._lane for x in inputs])
+                break
+    else:
+        key = as_device(attrs["device"])
+        attrs = {k: v for k, v in attrs.items() if k != "device"}
+    entry = op.entries.get(key)
+    if entry is None:
+        entry = resolve(op, inputs, attrs, key)
+    try:
+        data = entry.kernel(*[x._data for x in inputs], **attrs)
+    except Exception as error:
+        raise _explain(op, inputs, attrs, error) from None
+    if type(data) is tuple:
+        return tuple([_wrap(entry, d) for d in data])
+    return _wrap(entry, data)
+
+
+def _wrap(entry: Entry, data: Any) -> Tensor:
+    if type(data) is not entry.array_type:
+        if type(data) is Tensor:  # an op that moves
+            return data
+        data = entry.asarray(data)  # type: ignore[misc]  # devices without xp return arrays
+    out = Tensor()
+    out._data = data
+    out._lane = entry.lanes[data.dtype]
+    return out
+
+
+def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -> Entry:
+    """Find the kernel for these inputs and remember it under ``key``."""
+    device = _device_of(op, inputs, attrs, key)
+    lanes = [x._lane for x in inputs]
+    if op.moves:
+        entry = Entry(_mover(device), device)
+        op.entries[key] = entry
+        return entry
+    if device.backend.xp is None:
+        entry = Entry(_null_kernel(op, lanes, device), device)
+    else:
+        entry = Entry(_find_kernel(op, lanes, device), device)
+    op.entries[key] = entry
+    return entry
+
+
+def _device_of(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -> Device:
+    if not inputs:
+        return as_device(key)
+    device = inputs[0]._lane.device
+    if any(x._lane.device is not device for x in inputs):
+        raise DeviceError(
+            f"{op.name}: operands sit on different devices",
+            given=describe(op, tuple(type_of(x) for x in inputs), attrs),
+            expected="all on one device",
+            hint=f"move one with .to('{device}')",
+        )
+    return device
+
+
+def _find_kernel(op: Op, lanes: list[Lane], device: Device) -> Callable[..., Any]:
+    load_plugins()
+    names = tuple(lane.dtype.name for lane in lanes)
+    kind, xp = device.backend.kind, device.backend.xp
+    if len(set(names)) == 1:  # one name stands for any number of inputs
+        kernel = table.find(op.name, kind, names, xp)
+        single = table.find(op.name, kind, names[:1], xp)
+        kernel = single if single is not None and len(names) > 1 else kernel
+    else:
+        kernel = table.find(op.name, kind, names, xp)
+    if kernel is None:
+        raise KernelError(
+            f"{op.name}: no kernel for {device}",
+            given=", ".join(names),
+            hint=f"register one with eagerflow_kernels.table.special({op.name!r}, {kind!r})",
+        )
+    dtypes = {lane.dtype for lane in lanes}
+    if op.precision != "exact" and dtypes & _LOW:
+        return _via_float32(op, kernel, device, lanes)
+    if op.precision == "accumulate" and _FLOAT16 in dtypes:
+        return _via_float32(op, kernel, device, lanes)
+    return kernel
+
+
+def _via_float32(
+    op: Op, kernel: Callable[..., Any], device: Device, lanes: list[Lane]
+) -> Callable[..., Any]:
+    """A kernel that computes 8- and 16-bit floats in float32 and rounds the results once."""
+
+    def low_precision(*arrays: Any, **attrs: Any) -> Any:
+        types = _types(arrays, lanes, device)
+        outputs = infer(op, types, attrs)
+        wide = [
+            a.astype("float32") if lane.dtype in _LOW or lane.dtype is _FLOAT16 else a
+            for a, lane in zip(arrays, _repeat(lanes, len(arrays)), strict=True)
+        ]
+        data = kernel(*wide, **attrs)
+        if isinstance(outputs, tuple):
+            return tuple(
+                device.backend.xp.asarray(d).astype(t.dtype.dtype, copy=False)
+                for d, t in zip(data, outputs, strict=True)
+            )
+        return device.backend.xp.asarray(data).astype(outputs.dtype.dtype, copy=False)
+
+    return low_precision
+
+
+def _null_kernel(op: Op, lanes: list[Lane], device: Device) -> Callable[..., Any]:
+    """Runs the type rule alone: what a device without data does."""
+
+    def null(*arrays: Any, **attrs: Any) -> Any:
+        if not arrays:
+            attrs = {**attrs, "device": device}
+        outputs = infer(op, _types(arrays, lanes, device), attrs)
+        if isinstance(outputs, tuple):
+            return tuple(NullArray(t.dtype.dtype, t.shape) for t in outputs)
+        return NullArray(outputs.dtype.dtype, outputs.shape)
+
+    return null
+
+
+def _mover(source: Device) -> Callable[..., Any]:
+    """Copies from ``source`` to the device named by the attribute."""
+
+    def move(array: Any, *, device: Device) -> Tensor:
+        if source.backend.xp is None and device.backend.xp is None:
+            data = NullArray(array.dtype, array.shape)
+        else:
+            data = device.backend.from_host(source.backend.to_host(array, source), device)
+        return make_tensor(data, device.lanes[array.dtype])
+
+    return move
+
+
+def _repeat(lanes: list[Lane], count: int) -> list[Lane]:
+    """Entries are shared by calls of any number of inputs on one lane (variadic ops)."""
+    return lanes if len(lanes) == count else [lanes[0]] * count
+
+
+def _types(arrays: Sequence[Any], lanes: list[Lane], device: Device) -> tuple[TensorType, ...]:
+    return tuple(
+        TensorType(lane.dtype, a.shape, device)
+        for a, lane in zip(arrays, _repeat(lanes, len(arrays)), strict=True)
+    )
+
+
+def _explain(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], error: Exception) -> Exception:
+    """The error to raise for one that a kernel raised, worded by the type rule if it objects."""
+    if isinstance(error, EagerflowError):
+        return strip(error)
+    types = tuple(type_of(x) for x in inputs)
+    try:
+        infer(op, types, attrs)
+    except EagerflowError as worded:
+        return strip(worded)
+    given = describe(op, types, attrs)
+    if isinstance(error, MemoryError):
+        return OutOfMemoryError(f"{op.name}: out of memory ({error})", given=given)
+    if isinstance(error, (np.linalg.LinAlgError, ValueError, OverflowError, IndexError)):
+        return TensorValueError(f"{op.name}: {error}", given=given)
+    wrapped = KernelError(f"{op.name}: the kernel raised {error!r}", given=given)
+    wrapped.__cause__ = error
+    return wrapped
+
+
+interpreter.stack.execute = execute  # the slot that breaks the cycle bind -> execute -> Tensor

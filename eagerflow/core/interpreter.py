@@ -1,0 +1,193 @@
+"""Interpreters: who gets an op that is bound. They are per thread.
+
+The chain of a thread, from the top: *transforms* in the order of nesting (tapes, traces,
+forward mode), then *monitors* (timing, NaN check), then the device that executes. Each hands an
+op on to the one `below` it, changed or unchanged. In plain eager mode there is none of them and
+`stack.installed` is False, which is all that the fast path looks at.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Any, Final, final
+
+__all__ = ["AbstractInterpreter", "BASE", "Composite", "current", "installed", "stack", "use"]
+
+
+@final
+class _Stack:
+    """What the fast path reads.
+
+    Attributes:
+        installed: whether any thread has an interpreter installed.
+        execute: runs an op on the device of its inputs (filled by `eagerflow.core.execute`).
+        monitor: the top of the process-wide monitors, if any.
+    """
+
+    __slots__ = ("execute", "installed", "lock", "monitor", "total")
+
+    def __init__(self) -> None:
+        self.installed = False
+        self.total = 0
+        self.lock = threading.Lock()
+        self.monitor: AbstractInterpreter | None = None
+        self.execute: Callable[[Any, Sequence[Any], dict[str, Any]], Any]
+
+    def count(self, change: int) -> None:
+        with self.lock:
+            self.total += change
+            self.installed = self.total > 0
+
+
+stack: Final = _Stack()
+
+
+@final
+class Composite:
+    """A function with a derivative of its own, as one op: `custom_vjp`, `remat`.
+
+    Attributes:
+        name: for messages.
+        body: computes the outputs (a flat tuple) from the inputs with public ops.
+        record: called by a tape instead of ``body``: ``record(*inputs)`` returns
+            ``(outputs, extra inputs, vjp)``, with ``vjp(*cotangents)`` giving the cotangents of
+            the inputs and of the extra inputs.
+    """
+
+    __slots__ = ("body", "name", "record")
+
+    def __init__(
+        self, name: str, body: Callable[..., tuple[Any, ...]], record: Callable[..., Any]
+    ) -> None:
+        self.name = name
+        self.body = body
+        self.record = record
+
+
+class AbstractInterpreter(ABC):
+    """Takes the ops bound in its thread. An instance is installed once at a time.
+
+    Attributes:
+        below: the next interpreter in the chain.
+    """
+
+    below: AbstractInterpreter
+
+    @abstractmethod
+    def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """Apply ``op`` to tensors; give a tensor or a tuple of them."""
+
+    def call(self, composite: Composite, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Apply a composite; whoever does not differentiate runs its body."""
+        with use(self):
+            return composite.body(*inputs)
+
+    def rebind(self, handle: Any, value: Any) -> None:
+        """Put the value of the tensor ``value`` into ``handle`` (``x[i] = v``, ``x += v``)."""
+        self.below.rebind(handle, value)
+
+
+@final
+class _Base(AbstractInterpreter):
+    """The lowest of every chain: the monitors of the thread or the process, then the device."""
+
+    def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        monitor = _monitor.get() or stack.monitor
+        if monitor is not None:
+            return monitor.bind(op, inputs, attrs)
+        return stack.execute(op, inputs, attrs)
+
+    def rebind(self, handle: Any, value: Any) -> None:
+        handle._data = value._data
+        handle._lane = value._lane
+
+
+@final
+class _Device(AbstractInterpreter):
+    """Below the monitors: executes."""
+
+    def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        return stack.execute(op, inputs, attrs)
+
+
+BASE: Final = _Base()
+_DEVICE: Final = _Device()
+_current: ContextVar[AbstractInterpreter] = ContextVar("interpreter", default=BASE)
+_monitor: ContextVar[AbstractInterpreter | None] = ContextVar("monitor", default=None)
+current: Final = _current.get
+
+
+@final
+class use:  # noqa: N801 - a context manager
+    """Make ``interpreter`` the top of this thread's chain within the block, as it is."""
+
+    __slots__ = ("_interpreter", "_token")
+
+    def __init__(self, interpreter: AbstractInterpreter) -> None:
+        self._interpreter = interpreter
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._interpreter)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        _current.reset(self._token)
+
+
+@final
+class installed:  # noqa: N801 - a context manager
+    """Put a transform on top of this thread's chain for the length of the block."""
+
+    __slots__ = ("_interpreter", "_token")
+
+    def __init__(self, interpreter: AbstractInterpreter) -> None:
+        self._interpreter = interpreter
+
+    def __enter__(self) -> None:
+        self._interpreter.below = current()
+        self._token = _current.set(self._interpreter)
+        stack.count(1)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        _current.reset(self._token)
+        stack.count(-1)
+
+
+@final
+class monitored:  # noqa: N801 - a context manager
+    """Put a monitor below the transforms of this thread for the length of the block."""
+
+    __slots__ = ("_interpreter", "_token")
+
+    def __init__(self, interpreter: AbstractInterpreter) -> None:
+        self._interpreter = interpreter
+
+    def __enter__(self) -> None:
+        self._interpreter.below = _monitor.get() or stack.monitor or _DEVICE
+        self._token: Token[AbstractInterpreter | None] = _monitor.set(self._interpreter)
+        stack.count(1)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        _monitor.reset(self._token)
+        stack.count(-1)
+
+
+def set_process_monitor(make: Callable[[], AbstractInterpreter] | None) -> None:
+    """Install one monitor for all threads (or none): what settings such as check_nan ask for."""
+    before = stack.monitor
+    stack.monitor = None if make is None else make()
+    if stack.monitor is not None:
+        stack.monitor.below = _DEVICE
+    stack.count(int(stack.monitor is not None) - int(before is not None))

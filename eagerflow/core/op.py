@@ -1,0 +1,247 @@
+"""The op record, the registry of ops, and `bind`, the one funnel of every op in every mode."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any, Final, Literal, final
+
+from eagerflow_kernels import table
+
+from eagerflow.core import interpreter
+from eagerflow.errors import EagerflowError, OpDefinitionError
+from eagerflow.hardware import forget_kernel
+from eagerflow.types import TensorType
+
+__all__ = [
+    "Effect",
+    "Op",
+    "Precision",
+    "all_ops",
+    "bind",
+    "declare",
+    "define",
+    "functions",
+    "get_op",
+    "infer",
+    "joint",
+]
+
+Effect = Literal["pure", "reads", "writes", "fence", "blocks"]
+Precision = Literal["exact", "elementwise", "accumulate"]
+Saved = Literal["none", "inputs", "outputs", "all"]
+Rule = Callable[..., Any]  # rules take tensors by position and the op's attributes by keyword
+
+
+@final
+class joint:  # noqa: N801 - reads as a marker in op records
+    """Marks a vjp rule that gives the cotangents of all inputs at once, as a tuple.
+
+    The rule is called ``rule(g, out, *inputs, **attrs)``, as rules per input are.
+    """
+
+    __slots__ = ("rule",)
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+
+
+@final
+class Op:
+    """Everything about one op, in one place.
+
+    Attributes:
+        name: its name, also the key of its kernels in ``eagerflow_kernels.table``.
+        infer: ``infer(*types, **attrs)`` gives the type of the output, or a tuple of types, and
+            raises `ShapeError`, `DTypeError`, … for what the op does not take.
+        vjp: the reverse-mode rule, written with public ops. A tuple has one rule per input,
+            ``rule(g, out, *inputs, **attrs)``, that gives its cotangent; None in it means that
+            nothing flows to this input (an index, or a function that is constant almost
+            everywhere). `joint` gives all at once; a rule of its own, not in a tuple, is for
+            variadic ops and is called ``rule(i, g, out, *inputs, **attrs)`` for input ``i``. For
+            ops of several outputs ``g`` and ``out`` are tuples.
+        jvp: ``jvp(tangents, out, *inputs, **attrs)``, tangents in the order of the inputs with
+            None for zero; derived from ``vjp`` where it is not given.
+        nondifferentiable: says that there is no derivative, instead of a rule.
+        saved: what the vjp reads the *values* of; of all else it sees dtype and shape only.
+        lower: the loop-IR form, for ops that can be fused (none until there is a compiler).
+        effect: what it does to state.
+        precision: ``"exact"`` moves elements and takes every dtype as it is; other ops compute
+            the dtypes of ml_dtypes in float32, and ``"accumulate"`` float16 as well.
+        moves: whether it takes a device to a device (and so has no kernel of its own).
+        entries: the cache of resolved kernels, by lane.
+    """
+
+    __slots__ = ("effect", "entries", "infer", "jvp", "lower", "moves", "name",
+                 "nondifferentiable", "precision", "saved", "vjp")  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.infer: Rule | None = None
+        self.vjp: tuple[Rule | None, ...] | Rule | joint | None = None
+        self.jvp: Rule | None = None
+        self.nondifferentiable = False
+        self.saved: Saved = "all"
+        self.lower: Rule | None = None
+        self.effect: Effect = "pure"
+        self.precision: Precision = "elementwise"
+        self.moves = False
+        self.entries: dict[Any, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"Op({self.name!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (get_op, (self.name,))
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the array arguments, as its kernel calls them, for messages."""
+        kernel = table.portable_kernel(self.name)
+        if callable(kernel):
+            names = [p for p in inspect.signature(kernel).parameters.values()][1:]
+            return tuple(p.name for p in names if p.kind is not p.KEYWORD_ONLY)
+        return ()
+
+
+_ops: Final[dict[str, Op]] = {}
+
+#: public functions by name: what Tensor's methods and operators call. `eagerflow.ops` fills it.
+functions: Final[dict[str, Callable[..., Any]]] = {}
+
+_plugins_loaded = False
+
+
+def declare(name: str) -> Op:
+    """The op of that name, made empty if it is not there yet (to be filled by `define`)."""
+    found = _ops.get(name)
+    if found is None:
+        found = _ops[name] = Op(name)
+    return found
+
+
+def define(
+    name: str,
+    *,
+    infer: Rule,
+    vjp: tuple[Rule | None, ...] | Rule | joint | None = None,
+    jvp: Rule | None = None,
+    nondifferentiable: bool = False,
+    saved: Saved = "all",
+    lower: Rule | None = None,
+    effect: Effect = "pure",
+    precision: Precision = "elementwise",
+    moves: bool = False,
+    replace: bool = False,
+) -> Op:
+    """Define an op; the arguments are those of `Op`.
+
+    Args:
+        replace: overwrite an op of that name (as when a notebook cell runs again).
+
+    Raises:
+        OpDefinitionError: the name is taken, or there is no statement about its gradient.
+
+    >>> from eagerflow.core.op import get_op
+    >>> get_op("exp").effect
+    'pure'
+    """
+    op = declare(name)
+    if op.infer is not None and not replace:
+        raise OpDefinitionError(
+            f"an op named {name!r} exists", hint="pass replace=True to define it anew"
+        )
+    if (vjp is None) != nondifferentiable:
+        raise OpDefinitionError(
+            f"{name}: the gradient statement is missing or contradicts itself",
+            expected="either vjp=... or nondifferentiable=True",
+        )
+    op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
+    op.saved, op.lower, op.effect, op.precision, op.moves = saved, lower, effect, precision, moves
+    _forget(name)
+    return op
+
+
+def get_op(name: str) -> Op:
+    """The op of that name; packages that add ops by entry point are loaded if it is not known.
+
+    Raises:
+        OpDefinitionError: there is none.
+    """
+    found = _ops.get(name)
+    if found is None or found.infer is None:
+        load_plugins()
+        found = _ops.get(name)
+    if found is None or found.infer is None:
+        raise OpDefinitionError(f"there is no op named {name!r}")
+    return found
+
+
+def all_ops() -> dict[str, Op]:
+    """All ops by name."""
+    return dict(_ops)
+
+
+def load_plugins() -> None:
+    """Import what installed packages name under ``eagerflow.ops`` and ``eagerflow.kernels``."""
+    global _plugins_loaded
+    if not _plugins_loaded:
+        _plugins_loaded = True
+        for group in ("eagerflow.ops", "eagerflow.kernels"):
+            for point in entry_points(group=group):
+                loaded = point.load()
+                if callable(loaded):
+                    loaded()
+
+
+def _forget(name: str) -> None:
+    if name in _ops:
+        _ops[name].entries.clear()
+        forget_kernel(name)
+
+
+table.on_change(_forget)
+
+
+def bind(op: Op, *inputs: Any, **attrs: Any) -> Any:
+    """Apply ``op``: the only way from a public function to a kernel, a tape or a graph.
+
+    Args:
+        op: the op.
+        inputs: tensors.
+        attrs: static attributes.
+
+    Returns:
+        A tensor, or a tuple of them for ops of several outputs.
+    """
+    if interpreter.stack.installed:
+        return interpreter.current().bind(op, inputs, attrs)
+    return interpreter.stack.execute(op, inputs, attrs)
+
+
+def infer(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> Any:
+    """The type rule of ``op``, its errors worded with the op's name and what it was given.
+
+    Returns:
+        A `TensorType`, or a tuple of them.
+    """
+    assert op.infer is not None
+    try:
+        return op.infer(*types, **attrs)
+    except EagerflowError as error:
+        raise type(error)(
+            f"{op.name}: {error.wrong}",
+            given=describe(op, types, attrs),
+            expected=error.expected,
+            hint=error.hint,
+        ) from None
+
+
+def describe(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> str:
+    """The inputs of an op as messages show them: ``x=f32[2,3]@cpu:0, axis=2``."""
+    names = op.arguments
+    if len(names) != len(types):
+        names = ("x",) if len(types) == 1 else tuple(f"x{i + 1}" for i in range(len(types)))
+    parts = [f"{n}={t}" for n, t in zip(names, types, strict=True)]
+    return ", ".join(parts + [f"{k}={v!r}" for k, v in attrs.items()])

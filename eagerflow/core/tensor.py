@@ -1,0 +1,444 @@
+"""`Tensor`: an immutable value in a handle, the same class eager, traced and remote."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from eagerflow.core import interpreter
+from eagerflow.core.methods import AbstractMethods
+from eagerflow.core.op import Op, bind, declare, functions
+from eagerflow.errors import (
+    DTypeError,
+    EagerflowError,
+    ShapeError,
+    TensorValueError,
+    UnhashableError,
+    strip,
+)
+from eagerflow.hardware import Device, Lane, operator_number
+from eagerflow.types import DType, TensorType
+
+if TYPE_CHECKING:
+    from eagerflow.types import Shape
+
+__all__ = ["AbstractArray", "Tensor", "make_tensor", "type_of"]
+
+_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
+_stack = interpreter.stack
+
+
+def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[[Any, Any], Any]:
+    """A binary operator. Operands of one lane go straight to its kernel if nobody looks on.
+
+    Args:
+        name: of the op and of the public function that takes all other cases.
+        weak: whether the kernel may get a Python number as it is.
+        truth: whether the result is of dtype bool; otherwise it is of the operands' dtype.
+    """
+    op: Op = declare(name)
+    number = operator_number(name)
+
+    def method(self: Any, other: Any) -> Any:
+        lane = self._lane
+        if type(other) is Tensor:
+            if other._lane is not lane:
+                return functions[name](self, other)
+            if _stack.installed:
+                return bind(op, self, other)
+            value = other._data
+        elif lane is not None and weak and type(other) in lane.weak and not _stack.installed:
+            value = other
+        else:
+            return _general(name, self, other)
+        kernel = lane.kernels[number]
+        if kernel is None:
+            return _first(op, number, truth, self, other)
+        try:
+            data = kernel(self._data, value)
+        except Exception:
+            return _again(name, self, other)
+        if type(data) is not lane.array_type:
+            data = op.entries[lane].asarray(data)
+        out = Tensor()
+        out._data = data
+        out._lane = lane.truth if truth else lane
+        return out
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _first(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
+    """The first call on this lane: the public function resolves the kernel; remember it."""
+    out = functions[op.name](self, other)
+    entry = op.entries.get(self._lane)
+    if entry is not None and out._lane is (self._lane.truth if truth else self._lane):
+        self._lane.kernels[number] = entry.kernel
+    return out
+
+
+def _again(name: str, self: Any, other: Any) -> Any:
+    """The kernel refused: the public function finds the right words for it."""
+    try:
+        return functions[name](self, other)
+    except EagerflowError as error:
+        raise strip(error) from None
+
+
+def _general(name: str, self: Any, other: Any) -> Any:
+    if isinstance(other, (AbstractArray, *_NUMBERS)):
+        return functions[name](self, other)
+    return NotImplemented
+
+
+def _reflected(name: str) -> Callable[[Any, Any], Any]:
+    forward = _operator(name)
+    commutes = name in ("add", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor")
+
+    def method(self: Any, other: Any) -> Any:
+        if isinstance(other, _NUMBERS):
+            return forward(self, other) if commutes else functions[name](other, self)
+        return NotImplemented
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _in_place(name: str) -> Callable[[Any, Any], Any]:
+    """``x += v``: a new value for the handle, of the same dtype and shape."""
+    forward = _operator(name)
+
+    def method(self: Any, other: Any) -> Any:
+        result = forward(self, other)
+        if result is NotImplemented:
+            return result
+        _update(self, result, name)
+        return self
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    def method(self: Any) -> Any:
+        return functions[name](self)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _update(handle: Tensor, value: Tensor, name: str) -> None:
+    if value.shape != handle.shape:
+        raise ShapeError(
+            f"{name}: an in-place operator cannot change the shape",
+            given=f"{type_of(handle)}, result {type_of(value)}",
+            hint="write x = x + y",
+        )
+    if value.dtype is not handle.dtype:
+        if not np.can_cast(value.dtype.dtype, handle.dtype.dtype, "same_kind"):
+            raise DTypeError(
+                f"{name}: an in-place operator cannot change the kind of dtype",
+                given=f"{type_of(handle)}, result {type_of(value)}",
+                hint="write x = x + y, or convert the operand with .astype(...)",
+            )
+        value = functions["astype"](value, handle.dtype)
+    interpreter.current().rebind(handle, value)
+
+
+class AbstractArray(AbstractMethods):
+    """What tensors and variables share: operators, methods and conversions."""
+
+    __slots__ = ()
+    #: makes NumPy's operators give way to ours
+    __array_priority__ = 1000
+
+    _lane: Lane | None
+
+    __add__ = _operator("add")
+    __sub__ = _operator("subtract")
+    __mul__ = _operator("multiply")
+    __truediv__ = _operator("divide")
+    __floordiv__ = _operator("floor_divide")
+    __mod__ = _operator("remainder")
+    __pow__ = _operator("pow", weak=False)
+    __matmul__ = _operator("matmul", weak=False)
+    __and__ = _operator("bitwise_and")
+    __or__ = _operator("bitwise_or")
+    __xor__ = _operator("bitwise_xor")
+    __lshift__ = _operator("bitwise_left_shift")
+    __rshift__ = _operator("bitwise_right_shift")
+    __lt__ = _operator("less", truth=True)
+    __le__ = _operator("less_equal", truth=True)
+    __gt__ = _operator("greater", truth=True)
+    __ge__ = _operator("greater_equal", truth=True)
+    # comparison by elements, as in NumPy, is not what `object` promises
+    __eq__ = _operator("equal", truth=True)  # type: ignore[assignment]
+    __ne__ = _operator("not_equal", truth=True)  # type: ignore[assignment]
+
+    __radd__ = _reflected("add")
+    __rsub__ = _reflected("subtract")
+    __rmul__ = _reflected("multiply")
+    __rtruediv__ = _reflected("divide")
+    __rfloordiv__ = _reflected("floor_divide")
+    __rmod__ = _reflected("remainder")
+    __rpow__ = _reflected("pow")
+    __rmatmul__ = _reflected("matmul")
+    __rand__ = _reflected("bitwise_and")
+    __ror__ = _reflected("bitwise_or")
+    __rxor__ = _reflected("bitwise_xor")
+    __rlshift__ = _reflected("bitwise_left_shift")
+    __rrshift__ = _reflected("bitwise_right_shift")
+
+    __neg__ = _unary("negative")
+    __pos__ = _unary("positive")
+    __abs__ = _unary("abs")
+    __invert__ = _unary("bitwise_invert")
+
+    def __getitem__(self, key: Any) -> Tensor:
+        result: Tensor = functions["getitem"](self, key)
+        return result
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise TensorValueError("len() of a tensor with no axes", given=str(self.type))
+        return shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.shape:
+            raise DTypeError("a tensor with no axes cannot be iterated", given=str(self.type))
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __hash__(self) -> int:
+        raise UnhashableError(
+            f"a {type(self).__name__} is not hashable",
+            given=str(self.type),
+            hint="its == compares elements; use id(x), or a position in a list, as the key",
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("bool"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __float__(self) -> float:
+        if self.dtype.is_complex:
+            raise DTypeError("float() of a complex tensor", hint="take .real first")
+        return float(self._scalar("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        if not self.dtype.is_integer or self.shape:
+            raise DTypeError(
+                "only an integer tensor with no axes can be an index", given=str(self.type)
+            )
+        return operator.index(self._scalar("index"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and not self.shape else format(str(self), spec)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise TensorValueError("another dtype needs a copy", given=str(self.type))
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return functions["__array_namespace__"](api_version)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return functions["__dlpack__"](self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        device: tuple[Any, int] = functions["__dlpack_device__"](self)
+        return device
+
+    def _scalar(self, what: str) -> Any:
+        if self.size != 1:
+            raise TensorValueError(
+                f"{what}() of a tensor with {self.size} elements",
+                given=str(self.type),
+                expected="exactly one element",
+                hint="use .any() or .all()" if what == "bool" else None,
+            )
+        return self.item()
+
+    @property
+    def type(self) -> TensorType:
+        """The type, ``f32[8,128]@cpu:0``."""
+        return TensorType(self.dtype, self.shape, self.device)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        size = 1
+        for dim in self.shape:
+            size *= dim
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the elements take."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    def item(self) -> Any:
+        """The only element, as a Python number.
+
+        >>> ef.tensor([2.5]).item()
+        2.5
+        """
+        if self.size != 1:
+            raise TensorValueError(
+                f"item() of a tensor with {self.size} elements", given=str(self.type)
+            )
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        """The elements as nested Python lists.
+
+        >>> ef.tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
+        return self.numpy().tolist()
+
+
+@final
+class Tensor(AbstractArray):
+    """An array: an immutable value in a handle that has a dtype, a shape and a device.
+
+    ``x[i] = v`` and ``x += v`` put a new value into the handle: names bound to the same object
+    see it, no other tensor does, views included. Make one with `eagerflow.tensor`; the class
+    itself takes no arguments (``__new__`` or ``__init__`` would cost every op 5 % of its time).
+
+    >>> x = ef.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> x
+    Tensor([[1., 2.],
+            [3., 4.]], f32[2,2]@cpu:0)
+    >>> x.T @ x
+    Tensor([[10., 14.],
+            [14., 20.]], f32[2,2]@cpu:0)
+    """
+
+    __slots__ = ("__weakref__", "_data", "_lane")
+
+    _data: Any  # an array of the device's backend, or a symbolic value
+    _lane: Lane
+
+    __hash__ = AbstractArray.__hash__  # a class that defines == loses it
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the elements."""
+        return self._lane.dtype
+
+    @property
+    def shape(self) -> Shape:
+        """The size of each axis."""
+        shape: Shape = self._data.shape
+        return shape
+
+    @property
+    def device(self) -> Device:
+        """Where the elements are."""
+        return self._lane.device
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The elements as a read-only NumPy array; on CPU a view, not a copy.
+
+        >>> ef.tensor([1.0, 2.0]).numpy()
+        array([1., 2.], dtype=float32)
+        """
+        array = self._lane.device.backend.to_host(self._data, self._lane.device).view()
+        array.flags.writeable = False
+        return array
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        functions["setitem"](self, key, value)
+
+    __iadd__ = _in_place("add")
+    __isub__ = _in_place("subtract")
+    __imul__ = _in_place("multiply")
+    __itruediv__ = _in_place("divide")
+    __ifloordiv__ = _in_place("floor_divide")
+    __imod__ = _in_place("remainder")
+    __ipow__ = _in_place("pow")
+    __imatmul__ = _in_place("matmul")
+    __iand__ = _in_place("bitwise_and")
+    __ior__ = _in_place("bitwise_or")
+    __ixor__ = _in_place("bitwise_xor")
+    __ilshift__ = _in_place("bitwise_left_shift")
+    __irshift__ = _in_place("bitwise_right_shift")
+
+    def __repr__(self) -> str:
+        if self._lane.device.backend.xp is None:
+            return f"Tensor({self.type})"
+        return f"Tensor({_format(self, 'Tensor(')}, {self.type})"
+
+    def __str__(self) -> str:
+        if self._lane.device.backend.xp is None:
+            return str(self.type)
+        return _format(self, "")
+
+    def __copy__(self) -> Tensor:
+        return make_tensor(self._data, self._lane)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return make_tensor(self._data, self._lane)  # values are immutable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restore, (self.numpy().copy(), self.dtype.name, self.device.name))
+
+
+def make_tensor(data: Any, lane: Lane) -> Tensor:
+    """A tensor of an array that the lane's device holds; the array is shared, not copied."""
+    out = Tensor()
+    out._data = data
+    out._lane = lane
+    return out
+
+
+def type_of(x: AbstractArray) -> TensorType:
+    """The type of a tensor."""
+    return TensorType(x.dtype, x.shape, x.device)
+
+
+def _restore(array: np.ndarray[Any, Any], dtype: str, device: str) -> Any:
+    return functions["tensor"](array, dtype=dtype, device=device)
+
+
+def _format(x: Tensor, prefix: str) -> str:
+    array = x.numpy()
+    if not x.dtype.is_native:
+        array = array.astype(np.float32)
+    if array.size == 0:
+        return "[]" if array.ndim == 1 else f"empty{array.shape}"
+    return np.array2string(array, separator=", " if prefix else " ", prefix=prefix)

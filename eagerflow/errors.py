@@ -1,0 +1,288 @@
+"""Every exception that eagerflow raises on purpose, and the one form of their messages.
+
+A message says, in this order: what is wrong in the user's terms; what was given; what was
+expected; what to do; and the user's own line. All classes are subclasses of `EagerflowError` and
+of the builtin that a user would catch.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback as _traceback
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Literal, TypeVar
+
+from eagerflow.source import Source, capture, is_framework_file
+
+__all__ = [
+    "AuthenticationError",
+    "AxisError",
+    "CancelledError",
+    "CheckpointError",
+    "DTypeError",
+    "DeviceError",
+    "EagerflowError",
+    "GradientError",
+    "KernelError",
+    "LeakedTensorError",
+    "NonFiniteError",
+    "OpDefinitionError",
+    "OutOfMemoryError",
+    "PlacementError",
+    "QueueClosedError",
+    "ShapeError",
+    "TaskLost",
+    "TensorIndexError",
+    "TensorValueError",
+    "TraceError",
+    "UnhashableError",
+    "UnknownNameError",
+    "traceback",
+]
+
+_E = TypeVar("_E", bound=BaseException)
+_full_traceback = False
+
+
+class EagerflowError(Exception):
+    """The base of all exceptions of eagerflow.
+
+    Args:
+        wrong: what is wrong, in the user's terms.
+        given: what was given (types with shapes).
+        expected: what would have been right.
+        hint: what to do about it.
+        source: the user's line; found by walking the stack if not given.
+
+    >>> try:
+    ...     ef.tensor([1.0, 2.0]) + ef.tensor([1.0, 2.0, 3.0])
+    ... except ef.errors.EagerflowError as error:
+    ...     print(error.wrong)
+    add: shapes do not broadcast
+    """
+
+    def __init__(
+        self,
+        wrong: str,
+        *,
+        given: str | None = None,
+        expected: str | None = None,
+        hint: str | None = None,
+        source: Source | None = None,
+    ) -> None:
+        self.wrong = wrong
+        self.given = given
+        self.expected = expected
+        self.hint = hint
+        self.source = source if source is not None else capture(2)
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        parts = [self.wrong]
+        for label, text in (("got", self.given), ("expected", self.expected), ("hint", self.hint)):
+            if text:
+                parts.append(f"  {label}: {text}")
+        if self.source is not None:
+            parts.append(f"  at: {self.source}")
+        return "\n".join(parts)
+
+    def __str__(self) -> str:
+        # KeyError's __str__ would quote the message
+        return str(self.args[0]) if self.args else ""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the user's frames and the message, no frames of eagerflow."""
+        trace = self.__traceback__
+        frames = _traceback.extract_tb(trace)
+        if not _full_traceback:
+            frames = _traceback.StackSummary.from_list(
+                f for f, tb in zip(frames, _walk(trace), strict=True) if not _hidden(tb)
+            )
+        lines = ["Traceback (most recent call last):\n"] if frames else []
+        lines += frames.format()
+        lines += _traceback.format_exception_only(type(self), self)
+        return "".join(lines).rstrip("\n").split("\n")
+
+
+class ShapeError(EagerflowError, ValueError):
+    """Shapes do not fit together.
+
+    >>> ef.tensor([[1.0, 2.0]]) @ ef.tensor([[1.0, 2.0]])
+    Traceback (most recent call last):
+    eagerflow.errors.ShapeError: matmul: inner dimensions differ (2 and 1)
+    ...
+    >>> ef.tensor([[1.0, 2.0]]) @ ef.tensor([[1.0, 2.0]]).T
+    Tensor([[5.]], f32[1,1]@cpu:0)
+    """
+
+
+class AxisError(ShapeError, IndexError):
+    """An axis that the array does not have.
+
+    >>> ef.sum(ef.tensor([1.0, 2.0]), axis=1)
+    Traceback (most recent call last):
+    eagerflow.errors.AxisError: sum: axis 1 is out of range
+    ...
+    >>> ef.sum(ef.tensor([1.0, 2.0]), axis=0)
+    Tensor(3., f32[]@cpu:0)
+    """
+
+
+class DTypeError(EagerflowError, TypeError):
+    """A dtype that the op does not take, or two that have no common one.
+
+    >>> ef.tensor([1.5, 2.5]) & ef.tensor([1, 2])
+    Traceback (most recent call last):
+    eagerflow.errors.DTypeError: bitwise_and: no rule for f32
+    ...
+    """
+
+
+class TensorIndexError(EagerflowError, IndexError):
+    """An index out of range, or of a kind that arrays do not take.
+
+    >>> ef.tensor([1.0, 2.0])[2]
+    Traceback (most recent call last):
+    eagerflow.errors.TensorIndexError: index 2 is out of range for axis 0 with size 2
+    ...
+    """
+
+
+class TensorValueError(EagerflowError, ValueError):
+    """A value that the op cannot work with."""
+
+
+class DeviceError(EagerflowError, ValueError):
+    """An unknown device, or operands that sit on different ones.
+
+    >>> ef.device("cpu:x")
+    Traceback (most recent call last):
+    eagerflow.errors.DeviceError: 'cpu:x' is not a device name
+    ...
+    """
+
+
+class PlacementError(EagerflowError, ValueError):
+    """No device satisfies the constraints of a node."""
+
+
+class TraceError(EagerflowError, TypeError):
+    """Something that a traced function cannot do."""
+
+
+class LeakedTensorError(EagerflowError, RuntimeError):
+    """A symbolic tensor used outside of the trace that made it."""
+
+
+class GradientError(EagerflowError, TypeError):
+    """A gradient that does not exist, or was not asked for in a way that makes sense.
+
+    >>> ef.grad(lambda x: x * 2)(ef.tensor([1, 2]))
+    Traceback (most recent call last):
+    eagerflow.errors.GradientError: grad: argument 0 has an integer dtype
+    ...
+    """
+
+
+class NonFiniteError(EagerflowError, FloatingPointError):
+    """An op made a NaN or an infinity while ``ef.config(check_nan=True)`` was in force."""
+
+
+class UnhashableError(EagerflowError, TypeError):
+    """A tensor used as a key of a dict or an element of a set."""
+
+
+class UnknownNameError(EagerflowError, AttributeError):
+    """A name that eagerflow does not have.
+
+    >>> ef.arrange(3)
+    Traceback (most recent call last):
+    eagerflow.errors.UnknownNameError: eagerflow has no 'arrange'
+    ...
+    """
+
+
+class OpDefinitionError(EagerflowError, TypeError):
+    """An op record that is incomplete or contradicts another."""
+
+
+class KernelError(EagerflowError, RuntimeError):
+    """A kernel failed in a way that no rule foresaw, or is missing for a device."""
+
+
+class OutOfMemoryError(EagerflowError, MemoryError):
+    """An allocation failed."""
+
+
+class QueueClosedError(EagerflowError, RuntimeError):
+    """A queue that is closed cannot take or give what was asked."""
+
+
+class CancelledError(EagerflowError, RuntimeError):
+    """The step was cancelled."""
+
+
+class TaskLost(EagerflowError, RuntimeError):  # noqa: N818 - the name in the literature
+    """A task server died or fell silent."""
+
+
+class AuthenticationError(EagerflowError, PermissionError):
+    """A peer could not prove who it is."""
+
+
+class CheckpointError(EagerflowError, RuntimeError):
+    """A checkpoint that is torn, foreign, newer, or does not fit."""
+
+
+def traceback(mode: Literal["full", "short"]) -> None:
+    """Choose what notebooks show of an error raised by eagerflow.
+
+    Args:
+        mode: ``"short"`` (the default) hides eagerflow's own frames, ``"full"`` shows all.
+
+    >>> ef.traceback("full")
+    >>> ef.traceback("short")
+    """
+    global _full_traceback
+    if mode not in ("full", "short"):
+        raise TensorValueError(
+            f"traceback: {mode!r} is not a mode", expected="'full' or 'short'", source=capture(2)
+        )
+    _full_traceback = mode == "full"
+
+
+def unknown_name(owner: str, name: str, known: Iterable[str]) -> UnknownNameError:
+    """The error for a name that ``owner`` does not have; names the nearest one of ``known``."""
+    from difflib import get_close_matches  # noqa: PLC0415 - 5 ms that only an error should cost
+
+    close = get_close_matches(name, [n for n in known if not n.startswith("_")], 1)
+    return UnknownNameError(
+        f"{owner} has no {name!r}", hint=f"did you mean {close[0]!r}?" if close else None
+    )
+
+
+def shows_full_traceback() -> bool:
+    """Whether ``ef.traceback("full")`` is in force."""
+    return _full_traceback
+
+
+def strip(error: _E) -> _E:
+    """Drop the frames below the caller from ``error``, so that they free what they hold."""
+    return error if _full_traceback else error.with_traceback(None)
+
+
+def _walk(trace: TracebackType | None) -> list[TracebackType]:
+    result = []
+    while trace is not None:
+        result.append(trace)
+        trace = trace.tb_next
+    return result
+
+
+def _hidden(trace: TracebackType) -> bool:
+    code = trace.tb_frame.f_code
+    if is_framework_file(code.co_filename):
+        return True
+    # IPython's own frames above the cell
+    return "IPython" in sys.modules and "/IPython/" in code.co_filename.replace("\\", "/")

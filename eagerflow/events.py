@@ -1,0 +1,92 @@
+"""The one way out of the runtime: events on a bus, read by instruments.
+
+No instrument, no call and no allocation: whoever makes events asks `listening` first.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from dataclasses import dataclass
+from typing import Protocol, final, runtime_checkable
+
+from eagerflow.source import Source
+
+__all__ = ["Event", "Instrument", "add_instrument", "emit", "listening", "remove_instrument"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened.
+
+    Attributes:
+        kind: what happened, such as ``"op"``.
+        name: of what, such as the op's name.
+        device: where, such as ``"cpu:0"``.
+        start: when it began, in seconds of ``time.perf_counter``.
+        stop: when it ended, likewise.
+        thread: the identifier of the thread.
+        nbytes: bytes of the results.
+        detail: types of the results, for a reader.
+        source: the user's line.
+    """
+
+    kind: str
+    name: str
+    device: str
+    start: float
+    stop: float
+    thread: int
+    nbytes: int = 0
+    detail: str = ""
+    source: Source | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.stop - self.start
+
+
+@runtime_checkable
+class Instrument(Protocol):
+    """Receives events, from any thread."""
+
+    def event(self, event: Event, /) -> None:
+        """Take one event. An instrument that raises is removed, with a warning."""
+
+
+_lock = threading.Lock()
+_instruments: tuple[Instrument, ...] = ()
+
+
+def listening() -> bool:
+    """Whether anybody listens; ask before building an `Event`."""
+    return bool(_instruments)
+
+
+def add_instrument(instrument: Instrument) -> None:
+    """Send all events of all threads to ``instrument`` from now on."""
+    global _instruments
+    with _lock:
+        if instrument not in _instruments:
+            _instruments = (*_instruments, instrument)
+
+
+def remove_instrument(instrument: Instrument) -> None:
+    """Stop sending events to ``instrument``; it is no error if it gets none."""
+    global _instruments
+    with _lock:
+        _instruments = tuple(i for i in _instruments if i is not instrument)
+
+
+def emit(event: Event) -> None:
+    """Give ``event`` to every instrument."""
+    for instrument in _instruments:
+        try:
+            instrument.event(event)
+        except Exception as error:  # a broken picture must not stop the work it shows
+            remove_instrument(instrument)
+            warnings.warn(
+                f"instrument {instrument!r} raised {error!r} and was removed", stacklevel=2
+            )

@@ -1,0 +1,447 @@
+"""Devices: their names, what they can do, and which one is current.
+
+A device has a *backend*, one per kind, that holds data on it; third parties add kinds with
+`register_backend` or by the entry point ``eagerflow.devices``.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from types import TracebackType
+from typing import Any, Final, final
+
+import numpy as np
+
+from eagerflow import settings
+from eagerflow.errors import DeviceError
+from eagerflow.types import DTYPES, DType
+
+__all__ = [
+    "AbstractBackend",
+    "CpuBackend",
+    "Device",
+    "Lane",
+    "MemoryStats",
+    "NullArray",
+    "NullBackend",
+    "as_device",
+    "current_device",
+    "device",
+    "devices",
+    "memory",
+    "register_backend",
+    "release",
+]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """Memory of a device in bytes; None where the device cannot tell.
+
+    Attributes:
+        in_use: held by living values (on CPU: resident memory of this process).
+        reserved: held by the allocator.
+        limit: what eagerflow may use at most.
+        total: what the device has.
+    """
+
+    in_use: int | None
+    reserved: int | None
+    limit: int | None
+    total: int | None
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class NullArray:
+    """An array of a null device: a dtype and a shape, no data."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+
+class AbstractBackend(ABC):
+    """What one kind of device can do: hold arrays and run kernels on them.
+
+    Attributes:
+        kind: the kind's name, as in ``kind:0``.
+        xp: the array namespace that portable kernels get; None if there is none.
+        array_type: the class of its arrays.
+    """
+
+    kind: str
+    xp: Any
+    array_type: type[Any]
+
+    @abstractmethod
+    def count(self) -> int:
+        """How many devices of this kind there are now."""
+
+    @abstractmethod
+    def from_host(self, array: np.ndarray[Any, Any], device: Device) -> Any:
+        """A copy of a NumPy array on ``device``."""
+
+    @abstractmethod
+    def to_host(self, data: Any, device: Device) -> np.ndarray[Any, Any]:
+        """The array as a NumPy array; without a copy where the memory is the same."""
+
+    @abstractmethod
+    def memory(self, device: Device) -> MemoryStats:
+        """Memory statistics of ``device``."""
+
+    @abstractmethod
+    def release(self, device: Device) -> None:
+        """Give memory that is reserved but not used back to the system."""
+
+
+@final
+class CpuBackend(AbstractBackend):
+    """NumPy arrays in the memory of this process; every ``cpu:n`` is virtual."""
+
+    kind = "cpu"
+    xp = np
+    array_type = np.ndarray
+
+    def count(self) -> int:
+        return settings.current().cpu_devices
+
+    def from_host(self, array: np.ndarray[Any, Any], device: Device) -> np.ndarray[Any, Any]:
+        return array.copy()
+
+    def to_host(self, data: np.ndarray[Any, Any], device: Device) -> np.ndarray[Any, Any]:
+        return data
+
+    def memory(self, device: Device) -> MemoryStats:
+        page, resident, total = 4096, None, None
+        try:
+            with open("/proc/self/statm") as statm:
+                resident = int(statm.read().split()[1]) * page
+            with open("/proc/meminfo") as meminfo:
+                total = int(meminfo.readline().split()[1]) * 1024
+        except OSError:  # not Linux
+            pass
+        return MemoryStats(resident, resident, None, total)
+
+    def release(self, device: Device) -> None:
+        """Nothing is reserved: NumPy frees at once."""
+
+
+@final
+class NullBackend(AbstractBackend):
+    """Devices that know types but hold no data, for planning without the machines."""
+
+    kind = "null"
+    xp = None
+    array_type = NullArray
+
+    def count(self) -> int:
+        return 1_000_000
+
+    def from_host(self, array: np.ndarray[Any, Any], device: Device) -> NullArray:
+        return NullArray(array.dtype, array.shape)
+
+    def to_host(self, data: Any, device: Device) -> np.ndarray[Any, Any]:
+        raise DeviceError(
+            f"a tensor on {device} has no values", hint="null devices know types only"
+        )
+
+    def memory(self, device: Device) -> MemoryStats:
+        return MemoryStats(0, 0, None, None)
+
+    def release(self, device: Device) -> None:
+        """Nothing to give back."""
+
+
+@final
+class Lane:
+    """The (dtype, device) pair of a value. One object per pair, so `is` compares both at once."""
+
+    __slots__ = ("array_type", "device", "dtype", "kernels", "truth", "weak")
+
+    truth: Lane
+
+    def __init__(self, dtype: DType, device: Device) -> None:
+        self.dtype = dtype
+        self.device = device
+        self.array_type = device.backend.array_type
+        #: the kernels that operators use when both operands are of this lane, by operator number
+        self.kernels: list[Callable[..., Any] | None] = [None] * _MAX_OPERATORS
+        #: Python numbers that the device's own kernels take as they are, without a change of dtype
+        self.weak = _weak_types(dtype, device)
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.short}@{self.device}"
+
+
+_MAX_OPERATORS: Final = 32
+_operators: dict[str, int] = {}
+
+
+def operator_number(name: str) -> int:
+    """The place of the operator ``name`` in `Lane.kernels`."""
+    number = _operators.setdefault(name, len(_operators))
+    assert number < _MAX_OPERATORS
+    return number
+
+
+def forget_kernel(name: str) -> None:
+    """Drop what lanes remember for the operator ``name``: its kernel was registered anew."""
+    number = _operators.get(name)
+    if number is not None:
+        for found in list(_devices.values()):
+            for lane in found.lanes.values():
+                lane.kernels[number] = None
+
+
+def _weak_types(dtype: DType, device: Device) -> frozenset[type]:
+    if device.backend.xp is None or not dtype.is_native:
+        return frozenset()
+    ranks = {"signed integer": 1, "unsigned integer": 1, "real floating": 2, "complex floating": 3}
+    return frozenset((int, float, complex)[: ranks.get(dtype.kind, 0)])
+
+
+@final
+class Device:
+    """One device. There is one object per name, so ``is`` and ``==`` are the same.
+
+    Attributes:
+        name: the whole name, such as ``"cpu:0"`` or ``"worker:1/gpu:0"``.
+        kind: such as ``"cpu"``.
+        index: its number among its kind.
+        task: ``"worker:1"`` on a task server, else None.
+        backend: what holds its arrays.
+        lanes: its lanes by dtype.
+    """
+
+    __slots__ = ("backend", "index", "kind", "lanes", "name", "task")
+
+    def __init__(self, name: str, kind: str, index: int, backend: AbstractBackend) -> None:
+        self.name = name
+        self.kind = kind
+        self.index = index
+        self.task: str | None = None
+        self.backend = backend
+        self.lanes: dict[Any, Lane] = {}
+        for dtype in DTYPES.values():
+            self.lanes[dtype.dtype] = self.lanes[dtype] = Lane(dtype, self)
+        for lane in self.lanes.values():
+            lane.truth = self.lanes[DTYPES["bool"]]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Device({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, str) and other == self.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (as_device, (self.name,))
+
+
+# --- the registry ---------------------------------------------------------------------------
+
+_lock: Final = threading.Lock()
+_backends: dict[str, AbstractBackend] = {}
+_devices: dict[str, Device] = {}
+_plugins_loaded = False
+_NAME: Final = re.compile(r"(?P<kind>[a-z][a-z0-9_]*)(?::(?P<index>\d+|\*))?")
+_LONG: Final = re.compile(r"/device:(?P<kind>[A-Za-z0-9_]+)(?::(?P<index>\d+|\*))?")
+
+
+def register_backend(backend: AbstractBackend) -> None:
+    """Add a kind of device, or replace one of that name (its devices are made anew).
+
+    >>> ef.hardware.register_backend(ef.hardware.CpuBackend())
+    """
+    with _lock:
+        old = _backends.get(backend.kind)
+        _backends[backend.kind] = backend
+        if old is not None and type(old) is not type(backend):
+            for name in [n for n, d in _devices.items() if d.kind == backend.kind]:
+                del _devices[name]
+
+
+def _backend(kind: str) -> AbstractBackend | None:
+    global _plugins_loaded
+    found = _backends.get(kind)
+    if found is None and not _plugins_loaded:
+        _plugins_loaded = True
+        for point in entry_points(group="eagerflow.devices"):
+            register_backend(point.load()())
+        found = _backends.get(kind)
+    return found
+
+
+def as_device(name: Device | str | None) -> Device:
+    """The device of that name; a kind alone means its first one, None the current device.
+
+    Args:
+        name: ``"cpu:0"``, ``"cpu"``, ``"/device:CPU:0"``, a `Device`, or None.
+
+    Raises:
+        DeviceError: no such device.
+
+    >>> ef.hardware.as_device("/device:CPU:0")
+    Device('cpu:0')
+    """
+    if name is None:
+        return current_device()
+    if isinstance(name, Device):
+        return name
+    found = _devices.get(name) if isinstance(name, str) else None
+    if found is None:
+        kind, index = _parse(name)
+        found = _find(kind, index or 0)
+    if found.index >= found.backend.count():
+        raise DeviceError(
+            f"there is no device {found.name}",
+            given=f"{found.backend.count()} of kind {found.kind}",
+            hint="ef.config(cpu_devices=n) makes n virtual CPUs" if found.kind == "cpu" else None,
+        )
+    return found
+
+
+def _parse(name: object) -> tuple[str, int | None]:
+    match = None
+    if isinstance(name, str):
+        match = _NAME.fullmatch(name) or _LONG.fullmatch(name)
+    if match is None:
+        raise DeviceError(
+            f"{name!r} is not a device name", expected="kind:index, such as 'cpu:0' or 'gpu:1'"
+        )
+    index = match["index"]
+    return match["kind"].lower(), None if index in (None, "*") else int(index)
+
+
+def _find(kind: str, index: int) -> Device:
+    backend = _backend(kind)
+    if backend is None:
+        raise DeviceError(
+            f"there is no device of kind {kind!r}",
+            expected=f"one of {', '.join(sorted(_backends))}",
+            hint="pip install 'eagerflow[gpu]'" if kind in ("gpu", "cuda") else None,
+        )
+    name = f"{kind}:{index}"
+    with _lock:
+        found = _devices.get(name)
+        if found is None:
+            found = _devices[name] = Device(name, kind, index, backend)
+    return found
+
+
+def devices(kind: str | None = None) -> list[Device]:
+    """The devices of this process, the current default first among its kind.
+
+    Args:
+        kind: only devices of this kind. Null devices are listed only if asked for (eight of them).
+
+    >>> ef.devices()
+    [Device('cpu:0')]
+    """
+    if kind is not None and _backend(kind) is None:
+        _find(kind, 0)  # raises
+    _backend("")  # loads the entry points
+    kinds = [k for k in _backends if k != "null"] if kind is None else [kind]
+    return [_find(k, i) for k in kinds for i in range(min(_backends[k].count(), _limit(k)))]
+
+
+def _limit(kind: str) -> int:
+    return 8 if kind == "null" else 1_000_000
+
+
+# --- the current device ---------------------------------------------------------------------
+
+_current: ContextVar[Device | None] = ContextVar("device", default=None)
+
+
+def current_device() -> Device:
+    """The device on which new tensors are made."""
+    return _current.get() or _devices.get("cpu:0") or _find("cpu", 0)
+
+
+@final
+class device:  # noqa: N801 - used like a function
+    """Make new tensors on a device within a ``with`` block; nests, partial names merge.
+
+    Args:
+        name: a device or its name; ``"gpu"`` and ``"gpu:*"`` mean any device of that kind.
+
+    Raises:
+        DeviceError: no such device.
+
+    >>> with ef.device("cpu:0"):
+    ...     ef.zeros(2).device
+    Device('cpu:0')
+    """
+
+    def __init__(self, name: Device | str) -> None:
+        self.name = name
+        self.device = self._merge(name)
+        self._tokens: list[Token[Device | None]] = []
+
+    @staticmethod
+    def _merge(name: Device | str) -> Device:
+        if not isinstance(name, Device):
+            kind, index = _parse(name)
+            outer = current_device()
+            if index is None and outer.kind == kind:
+                return outer
+        return as_device(name)
+
+    def __enter__(self) -> Device:
+        self._tokens.append(_current.set(self.device))
+        return self.device
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _current.reset(self._tokens.pop())
+
+    def __repr__(self) -> str:
+        return f"ef.device({str(self.device)!r})"
+
+    def __iter__(self) -> Iterator[Any]:
+        raise DeviceError("ef.device(...) is a context manager", hint="ef.devices() lists them")
+
+
+def memory(device: Device | str | None = None) -> MemoryStats:
+    """Memory statistics of a device, in bytes.
+
+    >>> ef.memory("cpu:0").in_use > 0
+    True
+    """
+    found = as_device(device)
+    return found.backend.memory(found)
+
+
+def release(device: Device | str | None = None) -> None:
+    """Give memory that is reserved but not used back to the system.
+
+    >>> ef.release("cpu:0")
+    """
+    found = as_device(device)
+    found.backend.release(found)
+
+
+register_backend(CpuBackend())
+register_backend(NullBackend())

@@ -1,0 +1,1 @@
+"""Op records and public functions, a module per family."""

@@ -1,0 +1,135 @@
+"""Brings the static arguments of public functions (axes, shapes, numbers) to one form.
+
+Errors name the function and show what it was given, as those of type rules do.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.errors import AxisError, DTypeError, EagerflowError, ShapeError
+from eagerflow.ops.rules import normalize_axes, normalize_axis
+from eagerflow.types import Shape
+
+__all__ = ["as_index", "as_shape", "axes_of", "axis_of", "sequence_of"]
+
+
+def as_index(name: str, what: str, value: Any) -> int:
+    """``value`` as an int.
+
+    Args:
+        name: of the public function, for messages.
+        what: of the argument, likewise.
+        value: an int or whatever has ``__index__``.
+
+    Raises:
+        DTypeError: it is no integer.
+    """
+    if type(value) is int:
+        return value
+    try:
+        return operator.index(value)
+    except (TypeError, EagerflowError):
+        raise DTypeError(
+            f"{name}: {what} must be an integer", given=f"{what}={value!r}"
+        ) from None
+
+
+def _sizes(name: str, what: str, value: Any) -> Shape:
+    if type(value) is tuple and all(type(d) is int for d in value):
+        return value
+    if hasattr(value, "__index__") and not getattr(value, "shape", ()):
+        return (as_index(name, what, value),)
+    try:
+        dims = tuple(value)
+    except TypeError:
+        raise DTypeError(
+            f"{name}: {what} must be an integer or a tuple of integers",
+            given=f"{what}={value!r}",
+        ) from None
+    return tuple(as_index(name, what, d) for d in dims)
+
+
+def as_shape(name: str, shape: Any, *, unknown: bool = False) -> Shape:
+    """``shape`` as a tuple of sizes.
+
+    Args:
+        name: of the public function, for messages.
+        shape: an int or a sequence of ints.
+        unknown: whether -1 stands for a size that follows from the others.
+
+    Raises:
+        DTypeError: not integers.
+        ShapeError: a negative size.
+    """
+    sizes = _sizes(name, "shape", shape)
+    for size in sizes:
+        if size < 0 and not (unknown and size == -1):
+            raise ShapeError(f"{name}: a size cannot be negative", given=f"shape={sizes}")
+    return sizes
+
+
+def axis_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> int:
+    """``axis`` of ``x`` counted from the front.
+
+    Args:
+        name: of the public function, for messages.
+        x: whose axis it is.
+        axis: an int.
+        extra: how many axes the result has more than ``x``, if the axis is one of the result.
+
+    Raises:
+        AxisError: out of range.
+    """
+    try:
+        return normalize_axis(as_index(name, "axis", axis), len(x.shape) + extra)
+    except AxisError as error:
+        raise _worded(name, x, axis, error) from None
+
+
+def axes_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> tuple[int, ...]:
+    """The axes of ``x`` that ``axis`` names, counted from the front; all for None.
+
+    Args:
+        name: of the public function, for messages.
+        x: whose axes they are.
+        axis: an int, a sequence of ints, or None.
+        extra: how many axes the result has more than ``x``, if the axes are those of the result.
+
+    Raises:
+        AxisError: one is out of range or named twice.
+    """
+    try:
+        named = None if axis is None else _sizes(name, "axis", axis)
+        return normalize_axes(named, len(x.shape) + extra)
+    except AxisError as error:
+        raise _worded(name, x, axis, error) from None
+
+
+def _worded(name: str, x: Tensor, axis: Any, error: AxisError) -> AxisError:
+    return AxisError(
+        f"{name}: {error.wrong}", given=f"x={type_of(x)}, axis={axis!r}", expected=error.expected
+    )
+
+
+def sequence_of(name: str, arrays: Any) -> Sequence[TensorLike]:
+    """``arrays`` as a sequence with at least one array.
+
+    Raises:
+        ShapeError: it is empty.
+        DTypeError: it is not a sequence.
+    """
+    found: Sequence[TensorLike]
+    try:
+        found = arrays if isinstance(arrays, (list, tuple)) else tuple(arrays)
+    except TypeError:
+        raise DTypeError(
+            f"{name}: expected a sequence of arrays", given=type(arrays).__name__
+        ) from None
+    if not found:
+        raise ShapeError(f"{name}: needs at least one array", given="an empty sequence")
+    return found

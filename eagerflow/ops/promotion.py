@@ -1,0 +1,106 @@
+"""Brings the operands of a public function to one dtype before its op is bound.
+
+Ops themselves are strict: they take inputs of one dtype. Python numbers are weak: they take the
+dtype of their tensor partner, and change only its kind (an int tensor with a float gives
+float32).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.types import DTYPES, DType, TensorType, default_dtype, promote_dtypes
+
+__all__ = ["cast", "floating", "promote", "promoted_dtype"]
+
+_KINDS = ("bool", "signed integer", "unsigned integer", "real floating", "complex floating")
+_RANK = {kind: rank for kind, rank in zip(_KINDS, (0, 1, 1, 2, 3), strict=True)}
+_WEAK_RANK: dict[type, int] = {bool: 0, int: 1, float: 2, complex: 3}
+
+
+def _cast_type(x: TensorType, *, dtype: DType) -> TensorType:
+    return x.like(dtype=dtype)
+
+
+def _cast_vjp(g: Tensor, out: Tensor, x: Tensor, *, dtype: DType) -> Tensor | None:
+    return cast(g, x.dtype) if x.dtype.is_inexact else None
+
+
+_cast = define(
+    "cast",
+    infer=_cast_type,
+    vjp=(_cast_vjp,),
+    jvp=lambda t, out, x, *, dtype: cast(t[0], dtype) if dtype.is_inexact else None,
+    saved="none",
+    precision="exact",
+)
+
+
+def cast(x: Tensor, dtype: DType) -> Tensor:
+    """``x`` with another dtype; ``x`` itself if it has that one."""
+    if x.dtype is dtype:
+        return x
+    result: Tensor = bind(_cast, x, dtype=dtype)
+    return result
+
+
+def promoted_dtype(args: Iterable[TensorLike]) -> DType:
+    """The dtype that the operands promote to together."""
+    weak, strong = 0, None
+    for x in args:
+        rank = _WEAK_RANK.get(type(x))
+        if rank is not None:
+            weak = max(weak, rank)
+        else:
+            dtype = tensor_of(x).dtype
+            strong = dtype if strong is None else promote_dtypes(strong, dtype)
+    if strong is None:
+        return (DTYPES["bool"], *(default_dtype(k) for k in _KINDS[1:] if k != _KINDS[2]))[weak]
+    if weak <= _RANK[strong.kind]:
+        return strong
+    if weak == 3:
+        return DTYPES["complex128" if strong.name == "float64" else "complex64"]
+    return default_dtype(("bool", "signed integer", "real floating")[weak])
+
+
+def promote(*args: TensorLike, dtype: DType | None = None) -> tuple[Tensor, ...]:
+    """The operands as tensors of one dtype.
+
+    Args:
+        args: tensors and whatever converts to one; Python numbers are weak.
+        dtype: to use instead of the promoted one.
+
+    Raises:
+        DTypeError: there is no common dtype.
+    """
+    if dtype is None:
+        lane: Any = None
+        for x in args:
+            if type(x) is not Tensor or (lane is not None and x._lane is not lane):
+                break
+            lane = x._lane
+        else:
+            return args
+        args = tuple(x if type(x) in _WEAK_RANK else tensor_of(x) for x in args)
+        dtype = promoted_dtype(args)
+    device = next((x.device for x in args if isinstance(x, Tensor)), None)
+    return tuple(_to(x, dtype, device) for x in args)
+
+
+def _to(x: TensorLike, dtype: DType, device: Any) -> Tensor:
+    if type(x) in _WEAK_RANK and device is not None:
+        return scalar(x, device.lanes[dtype])
+    return cast(tensor_of(x), dtype) if isinstance(x, Tensor) else as_tensor(x, dtype, device)
+
+
+def floating(x: TensorLike) -> Tensor:
+    """``x`` as a tensor of a real floating dtype if it is bool or an integer; else as it is."""
+    tensor = tensor_of(x)
+    if tensor._lane.dtype.is_inexact:
+        return tensor
+    return cast(tensor, default_dtype("real floating"))
+

@@ -1,0 +1,112 @@
+"""Type rules that many ops share. A rule takes types and attributes and gives types, or raises.
+
+Messages here do not name the op: `eagerflow.core.op.infer` puts its name and inputs around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from eagerflow.core.op import functions
+from eagerflow.errors import AxisError, DTypeError
+from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
+
+__all__ = [
+    "ANY",
+    "BOOL",
+    "COMPLEX",
+    "FLOATING",
+    "INEXACT",
+    "INTEGER",
+    "INTEGER_OR_BOOL",
+    "NUMERIC",
+    "REAL",
+    "check_kind",
+    "elementwise",
+    "normalize_axes",
+    "normalize_axis",
+    "public",
+    "reduced_shape",
+]
+
+BOOL: Final = frozenset({"bool"})
+INTEGER: Final = frozenset({"signed integer", "unsigned integer"})
+INTEGER_OR_BOOL: Final = INTEGER | BOOL
+FLOATING: Final = frozenset({"real floating"})
+COMPLEX: Final = frozenset({"complex floating"})
+INEXACT: Final = FLOATING | COMPLEX
+REAL: Final = INTEGER | FLOATING
+NUMERIC: Final = REAL | COMPLEX
+ANY: Final = NUMERIC | BOOL
+
+Function = Callable[..., Any]  # public functions keep their own signature through `public`
+
+
+def public(function: Any) -> Any:
+    """Make a public function known to Tensor's methods and operators, under its own name."""
+    functions[function.__name__] = function
+    return function
+
+
+def check_kind(type_: TensorType, kinds: frozenset[str]) -> None:
+    """Refuse a dtype whose kind is not among ``kinds``."""
+    if type_.dtype.kind not in kinds:
+        names = [d.short for d in DTYPES.values() if d.kind in kinds]
+        raise DTypeError(f"no rule for {type_.dtype.short}", expected=", ".join(names))
+
+
+def elementwise(
+    kinds: frozenset[str] = ANY, dtype: DType | None = None
+) -> Callable[..., TensorType]:
+    """The rule of ops that work element by element on inputs of one dtype, with broadcasting.
+
+    Args:
+        kinds: the kinds of dtype that the op takes.
+        dtype: of the result, if it is not that of the inputs.
+    """
+
+    def rule(first: TensorType, *rest: TensorType, **attrs: object) -> TensorType:
+        check_kind(first, kinds)
+        for other in rest:
+            if other.dtype is not first.dtype:
+                raise DTypeError("the dtypes differ", expected=f"{first.dtype.short} for all")
+        shape = first.shape
+        if rest:
+            shape = broadcast_shapes(shape, *(t.shape for t in rest))
+        return first.like(shape=shape, dtype=dtype)
+
+    return rule
+
+
+def normalize_axis(axis: int, ndim: int) -> int:
+    """``axis`` counted from the front.
+
+    Raises:
+        AxisError: out of range.
+    """
+    if not -ndim <= axis < ndim:
+        expected = f"{-ndim} to {ndim - 1}" if ndim else "none: the tensor has no axes"
+        raise AxisError(f"axis {axis} is out of range", expected=expected)
+    return axis + ndim if axis < 0 else axis
+
+
+def normalize_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    """All axes that ``axis`` names, counted from the front; all there are for None.
+
+    Raises:
+        AxisError: one is out of range or named twice.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    axes = tuple(normalize_axis(a, ndim) for a in (axis if isinstance(axis, tuple) else (axis,)))
+    if len(set(axes)) != len(axes):
+        raise AxisError(f"axis {axis} names an axis twice")
+    return axes
+
+
+def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    """The shape after reducing over ``axes`` (counted from the front)."""
+    if keepdims:
+        return tuple(1 if i in axes else d for i, d in enumerate(shape))
+    return tuple(d for i, d in enumerate(shape) if i not in axes)

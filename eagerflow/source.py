@@ -1,0 +1,113 @@
+"""Where in the user's own code something happened.
+
+A source is kept as (code object, instruction offset), never as a frame: a frame would keep every
+local variable of the user alive. It costs one walk up the stack, and is turned into a file name
+and a line only when somebody reads it.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Final, final
+
+__all__ = ["Source", "capture", "is_framework_file"]
+
+_FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
+_CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of its own
+
+#: file name of a code object -> whether it belongs to eagerflow
+_by_file: dict[str, bool] = {}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One instruction of the user's code.
+
+    Attributes:
+        code: the code object that was running.
+        offset: the offset of the instruction in it, in bytes.
+    """
+
+    code: CodeType
+    offset: int
+
+    @property
+    def file(self) -> str:
+        """The file name, or what Python shows in its place (``<stdin>``, a notebook cell)."""
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line number, counted from 1 (0 where the code object has none)."""
+        for start, end, line in self.code.co_lines():
+            if start <= self.offset < end:
+                return line or 0
+        return self.code.co_firstlineno
+
+    @property
+    def function(self) -> str:
+        """The qualified name of the function that was running."""
+        return self.code.co_qualname
+
+    @property
+    def text(self) -> str:
+        """The source line itself, stripped; empty where the source is not at hand."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        where = f"{_cell_name(self.file)}:{self.line}"
+        if self.code.co_name != "<module>":
+            where += f" in {self.function}"
+        return f"{where}: {self.text}" if self.text else where
+
+
+def capture(depth: int = 1) -> Source | None:
+    """The innermost instruction outside of eagerflow, or None if there is none.
+
+    Args:
+        depth: how many frames above the caller to start at.
+    """
+    frame: FrameType | None = sys._getframe(depth)
+    known = _by_file
+    while frame is not None:
+        code = frame.f_code
+        internal = known.get(code.co_filename)
+        if internal is None:
+            internal = _classify(frame)
+        if not internal:
+            return Source(code, frame.f_lasti)
+        frame = frame.f_back
+    return None
+
+
+def is_framework_file(name: str) -> bool:
+    """Whether the file ``name`` was seen to belong to eagerflow."""
+    return _by_file.get(name, False)
+
+
+def _classify(frame: FrameType) -> bool:
+    if len(_by_file) > _CACHE_LIMIT:
+        _by_file.clear()
+    name = frame.f_code.co_filename
+    if name.startswith("<doctest"):
+        internal = False
+    else:
+        module = str(frame.f_globals.get("__name__", ""))
+        internal = module.partition(".")[0] in _FRAMEWORK or name.startswith("<frozen ")
+    _by_file[name] = internal
+    return internal
+
+
+def _cell_name(file: str) -> str:
+    """``Cell In[3]`` for a notebook cell whose number IPython knows, else the file name."""
+    if "ipykernel_" not in file and not file.startswith("<ipython-input-"):
+        return file
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    names = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    number = names.get(file)
+    return f"Cell In[{number}]" if number is not None else file

@@ -1,0 +1,320 @@
+"""Dtypes, shapes and the types of values, which print one way everywhere: ``f32[8,128]@gpu:0``.
+
+Grammar of a type::
+
+    type   ::= dtype "[" dims "]" [ "@" device ]
+    dims   ::= "" | dim ("," dim)*
+    dim    ::= integer | name            # a name is a symbolic size
+    dtype  ::= "bool" | "i8" | … | "f32" | "bf16" | "c64" | …
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import ml_dtypes
+import numpy as np
+
+from eagerflow.errors import DTypeError, ShapeError
+
+__all__ = [
+    "DTYPES",
+    "DType",
+    "Shape",
+    "TensorType",
+    "as_dtype",
+    "broadcast_shapes",
+    "default_dtype",
+    "promote_dtypes",
+]
+
+type_kinds: Final = (
+    "bool",
+    "signed integer",
+    "unsigned integer",
+    "real floating",
+    "complex floating",
+)
+
+#: One size per axis. A size is an int (later also a symbolic `Dim`).
+Shape = tuple[int, ...]
+
+
+@final
+class DType:
+    """The type of one element. There is one object per dtype: compare with ``is`` or ``==``.
+
+    ``==`` also accepts what NumPy understands (``x.dtype == np.float32``, ``== "float32"``).
+
+    Attributes:
+        name: the name in the array API standard, such as ``"float32"``.
+        short: how types print it, such as ``"f32"``.
+        kind: ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"real floating"`` or
+            ``"complex floating"``.
+        dtype: NumPy's dtype object (NumPy itself looks here: ``np.zeros(3, ef.float32)``).
+        itemsize: bytes per element.
+
+    >>> ef.float32, ef.float32.itemsize, ef.float32 == "float32"
+    (float32, 4, True)
+    """
+
+    __slots__ = ("dtype", "is_complex", "is_floating", "is_inexact", "is_integer", "is_native",
+                 "itemsize", "kind", "name", "short")  # fmt: skip
+
+    def __init__(self, name: str, short: str, kind: str, dtype: Any) -> None:
+        self.name = name
+        self.short = short
+        self.kind = kind
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.itemsize = self.dtype.itemsize
+        self.is_integer = kind in ("signed integer", "unsigned integer")
+        self.is_floating = kind == "real floating"
+        self.is_complex = kind == "complex floating"
+        self.is_inexact = self.is_floating or self.is_complex
+        #: NumPy's own dtype, as opposed to one of ml_dtypes
+        self.is_native = self.dtype.kind != "V"
+
+    @property
+    def type(self) -> type[Any]:
+        """NumPy's scalar type."""
+        return self.dtype.type
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, DType) or other is None:
+            return False
+        try:
+            return bool(self.dtype == np.dtype(other))  # type: ignore[call-overload]  # any object
+        except TypeError:
+            return False
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (as_dtype, (self.name,))
+
+
+_TABLE: Final = (
+    DType("bool", "bool", "bool", np.bool_),
+    *(DType(f"int{n}", f"i{n}", "signed integer", f"int{n}") for n in (8, 16, 32, 64)),
+    *(DType(f"uint{n}", f"u{n}", "unsigned integer", f"uint{n}") for n in (8, 16, 32, 64)),
+    *(DType(f"float{n}", f"f{n}", "real floating", f"float{n}") for n in (16, 32, 64)),
+    DType("bfloat16", "bf16", "real floating", ml_dtypes.bfloat16),
+    DType("float8_e4m3fn", "f8e4m3fn", "real floating", ml_dtypes.float8_e4m3fn),
+    DType("float8_e5m2", "f8e5m2", "real floating", ml_dtypes.float8_e5m2),
+    DType("complex64", "c64", "complex floating", np.complex64),
+    DType("complex128", "c128", "complex floating", np.complex128),
+)
+
+#: every dtype by its name
+DTYPES: Final[dict[str, DType]] = {d.name: d for d in _TABLE}
+
+_aliases: Final[dict[Any, DType]] = {
+    **{d.name: d for d in _TABLE},
+    **{d.short: d for d in _TABLE},
+    **{d.dtype: d for d in _TABLE},
+    **{d.type: d for d in _TABLE},
+    **{d: d for d in _TABLE},
+    bool: DTYPES["bool"],
+    int: DTYPES["int64"],
+    float: DTYPES["float32"],
+    complex: DTYPES["complex64"],
+}
+
+_DEFAULTS: Final = {
+    "bool": DTYPES["bool"],
+    "signed integer": DTYPES["int64"],
+    "unsigned integer": DTYPES["uint64"],
+    "real floating": DTYPES["float32"],
+    "complex floating": DTYPES["complex64"],
+}
+
+
+def as_dtype(value: Any) -> DType:
+    """The `DType` that ``value`` names.
+
+    Args:
+        value: a `DType`, a name (``"float32"``, ``"f32"``), a NumPy dtype or scalar type, or one
+            of Python's ``bool``, ``int`` (int64), ``float`` (float32), ``complex`` (complex64).
+
+    Raises:
+        DTypeError: there is no such dtype.
+
+    >>> ef.types.as_dtype("f32"), ef.types.as_dtype(int)
+    (float32, int64)
+    """
+    try:
+        found = _aliases.get(value)
+    except TypeError:  # unhashable
+        found = None
+    if found is None:
+        try:
+            found = _aliases.get(np.dtype(value))
+        except TypeError:
+            found = None
+    if found is None:
+        raise DTypeError(
+            f"{value!r} is not a dtype that eagerflow has", expected=", ".join(DTYPES)
+        )
+    return found
+
+
+def default_dtype(kind: str) -> DType:
+    """The dtype that values of a kind get when nothing else says one (float32, int64, …)."""
+    return _DEFAULTS[kind]
+
+
+# --- promotion ------------------------------------------------------------------------------
+
+_SIGNED: Final = ("int8", "int16", "int32", "int64")
+_UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")
+_COMPLEX_OF: Final = {"float64": "complex128", "complex128": "complex128"}
+_promoted: dict[tuple[DType, DType], DType] = {}
+
+
+def promote_dtypes(*dtypes: DType) -> DType:
+    """The dtype that all of ``dtypes`` promote to (array API standard, "Type promotion").
+
+    Beyond the standard: bool with anything gives the other; an integer with a floating dtype
+    gives the floating one; two 16-bit floats of different kinds give float32.
+
+    Raises:
+        DTypeError: two dtypes have no common one (int64 with uint64, two kinds of float8).
+
+    >>> ef.types.promote_dtypes(ef.int8, ef.uint8), ef.types.promote_dtypes(ef.int64, ef.float32)
+    (int16, float32)
+    """
+    result = dtypes[0]
+    for dtype in dtypes[1:]:
+        if dtype is not result:
+            pair = (result, dtype)
+            found = _promoted.get(pair)
+            if found is None:
+                found = _promoted[pair] = _promote(*pair)
+            result = found
+    return result
+
+
+def _promote(a: DType, b: DType) -> DType:
+    if a is b or b.kind == "bool":
+        return a
+    if a.kind == "bool":
+        return b
+    if a.is_integer and b.is_integer:
+        return _promote_integers(a, b)
+    if a.is_integer:
+        return b
+    if b.is_integer:
+        return a
+    if a.is_complex or b.is_complex:
+        wide = any(d.name in _COMPLEX_OF for d in (a, b))
+        return DTYPES["complex128" if wide else "complex64"]
+    if a.itemsize == b.itemsize:
+        if a.itemsize == 2:
+            return DTYPES["float32"]
+        raise DTypeError(
+            f"{a.name} and {b.name} have no common dtype", hint="convert one with .astype(...)"
+        )
+    return a if a.itemsize > b.itemsize else b
+
+
+def _promote_integers(a: DType, b: DType) -> DType:
+    if a.kind == b.kind:
+        return a if a.itemsize >= b.itemsize else b
+    signed, unsigned = (a, b) if a.kind == "signed integer" else (b, a)
+    size = max(signed.itemsize, 2 * unsigned.itemsize)
+    if size > 8:
+        raise DTypeError(
+            f"{a.name} and {b.name} have no common dtype",
+            hint="no integer dtype holds both; convert one with .astype(...)",
+        )
+    return DTYPES[f"int{8 * size}"]
+
+
+# --- shapes ---------------------------------------------------------------------------------
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The shape that ``shapes`` broadcast to (array API standard, "Broadcasting").
+
+    Raises:
+        ShapeError: they do not broadcast.
+
+    >>> ef.types.broadcast_shapes((3, 1), (4,))
+    (3, 4)
+    """
+    result = shapes[0]
+    for shape in shapes[1:]:
+        if shape != result:
+            result = _broadcast(result, shape)
+    return result
+
+
+def _broadcast(a: Shape, b: Shape) -> Shape:
+    if len(a) < len(b):
+        a, b = b, a
+    offset = len(a) - len(b)
+    dims = list(a)
+    for i, size in enumerate(b):
+        other = a[offset + i]
+        if other == 1:
+            dims[offset + i] = size
+        elif size not in (1, other):
+            raise ShapeError(
+                "shapes do not broadcast",
+                given=f"{a} and {b}",
+                expected="sizes that are equal or 1, aligned at the last axis",
+            )
+    return tuple(dims)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """What is known of a value without its data: dtype, shape and device.
+
+    >>> ef.types.TensorType(ef.float32, (8, 128), "gpu:0")
+    f32[8,128]@gpu:0
+    """
+
+    dtype: DType
+    shape: Shape
+    device: Any = None  # a Device or its name; this layer does not know the class
+
+    def __str__(self) -> str:
+        text = f"{self.dtype.short}[{','.join(str(d) for d in self.shape)}]"
+        return text if self.device is None else f"{text}@{self.device}"
+
+    __repr__ = __str__
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        size = 1
+        for dim in self.shape:
+            size *= dim
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the elements take."""
+        return self.size * self.dtype.itemsize
+
+    def like(self, shape: Shape | None = None, dtype: DType | None = None) -> TensorType:
+        """The same type with another shape or dtype."""
+        return TensorType(
+            self.dtype if dtype is None else dtype,
+            self.shape if shape is None else shape,
+            self.device,
+        )

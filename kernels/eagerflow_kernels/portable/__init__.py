@@ -1,0 +1,27 @@
+"""Portable kernels: what each op means, written once against the array namespace ``xp``."""
+
+from eagerflow_kernels.portable import (
+    creation,
+    elementwise,
+    fft,
+    indexing,
+    linalg,
+    random,
+    reduction,
+    shape,
+    sort,
+    state,
+)
+
+__all__ = [
+    "creation",
+    "elementwise",
+    "fft",
+    "indexing",
+    "linalg",
+    "random",
+    "reduction",
+    "shape",
+    "sort",
+    "state",
+]

@@ -1,0 +1,59 @@
+"""Kernels of the ops that make arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eagerflow_kernels.table import portable
+
+__all__: list[str] = []
+
+Array = Any  # of whatever namespace xp is
+
+portable("zeros", "zeros")
+portable("full", "full")
+
+
+@portable("arange")
+def arange(xp: Any, *, start: Any, stop: Any, step: Any, size: int, dtype: Any) -> Array:
+    """Values from ``start`` in steps; integers are exact, others rounded once from float64."""
+    if all(isinstance(v, int) for v in (start, stop, step)) and dtype.is_integer:
+        return xp.arange(start, stop, step, dtype=dtype)
+    return (xp.arange(size, dtype="float64") * step + start).astype(dtype)
+
+
+@portable("linspace")
+def linspace(xp: Any, *, start: Any, stop: Any, num: int, endpoint: bool, dtype: Any) -> Array:
+    """Values evenly spaced, computed in double precision and rounded once."""
+    wide = "complex128" if isinstance(start, complex) or isinstance(stop, complex) else "float64"
+    return xp.linspace(start, stop, num, endpoint=endpoint, dtype=wide).astype(dtype)
+
+
+@portable("eye")
+def eye(xp: Any, *, rows: int, columns: int, k: int, dtype: Any) -> Array:
+    """Ones on the k-th diagonal."""
+    return xp.eye(rows, columns, k, dtype=dtype)
+
+
+@portable("tril")
+def tril(xp: Any, x: Array, *, k: int) -> Array:
+    """Zeros above the k-th diagonal."""
+    return xp.tril(x, k)
+
+
+@portable("triu")
+def triu(xp: Any, x: Array, *, k: int) -> Array:
+    """Zeros below the k-th diagonal."""
+    return xp.triu(x, k)
+
+
+@portable("copy")
+def copy(xp: Any, x: Array) -> Array:
+    """The same values in memory of their own."""
+    return x.copy()
+
+
+@portable("identity")
+def identity(xp: Any, x: Array) -> Array:
+    """The same values in the same memory, as another array object."""
+    return x.view()

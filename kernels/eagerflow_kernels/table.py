@@ -1,0 +1,112 @@
+"""The table of kernels: (op name, device kind, dtypes) -> kernel.
+
+A *portable* kernel ``f(xp, *arrays, **attrs)`` is written once against the array namespace ``xp``
+(NumPy on CPU, CuPy on GPU) and defines what the op means. A *special* kernel
+``f(*arrays, **attrs)`` is an extra row for one kind of device and, if wanted, one tuple of dtype
+names; it must compute the same.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeVar
+
+__all__ = ["Kernel", "find", "names", "on_change", "portable", "portable_kernel", "special"]
+
+Kernel = Callable[..., Any]  # arrays of any namespace in and out
+_K = TypeVar("_K", bound=Kernel)
+
+_lock: Final = threading.Lock()
+_portable: dict[str, Kernel | str] = {}
+_special: dict[tuple[str, str, tuple[str, ...] | None], Kernel] = {}
+_hooks: list[Callable[[str], None]] = []
+
+
+def portable(name: str, function: str | None = None) -> Callable[[_K], _K]:
+    """Register the portable kernel of the op ``name``, as a decorator.
+
+    Registering again replaces the kernel from the next call on.
+
+    Args:
+        name: the op's name.
+        function: instead of a decorated function, the name of a function of ``xp`` (dotted for a
+            sub-namespace, ``"linalg.inv"``) that takes exactly the op's arrays and attributes.
+    """
+    if function is not None:
+        _store(_portable, name, function, name)
+
+    def register(kernel: _K) -> _K:
+        _store(_portable, name, kernel, name)
+        return kernel
+
+    return register
+
+
+def special(
+    name: str, device_kind: str, dtypes: tuple[str, ...] | None = None
+) -> Callable[[_K], _K]:
+    """Register a kernel for one device kind, as a decorator.
+
+    Args:
+        name: the op's name.
+        device_kind: such as ``"cpu"`` or ``"gpu"``.
+        dtypes: the names of the input dtypes it is for; None for all.
+    """
+
+    def register(kernel: _K) -> _K:
+        _store(_special, (name, device_kind, dtypes), kernel, name)
+        return kernel
+
+    return register
+
+
+def _store(rows: dict[Any, Any], key: Any, kernel: Kernel | str, name: str) -> None:
+    with _lock:
+        rows[key] = kernel
+    for hook in _hooks:
+        hook(name)
+
+
+def remove(name: str, device_kind: str | None = None, dtypes: tuple[str, ...] | None = None) -> None:
+    """Take a row out again: the portable kernel, or a special one if a device kind is given."""
+    with _lock:
+        if device_kind is None:
+            _portable.pop(name, None)
+        else:
+            _special.pop((name, device_kind, dtypes), None)
+    for hook in _hooks:
+        hook(name)
+
+
+def on_change(hook: Callable[[str], None]) -> None:
+    """Call ``hook(op name)`` after each registration (the caches of callers depend on it)."""
+    _hooks.append(hook)
+
+
+def names() -> frozenset[str]:
+    """The names of all ops that have a portable kernel."""
+    return frozenset(_portable)
+
+
+def portable_kernel(name: str) -> Kernel | str | None:
+    """What was registered by `portable`, if anything."""
+    return _portable.get(name)
+
+
+def find(name: str, device_kind: str, dtypes: tuple[str, ...], xp: Any) -> Kernel | None:
+    """The kernel for an op: special for these dtypes, special for the device kind, portable."""
+    kernel = _special.get((name, device_kind, dtypes)) or _special.get((name, device_kind, None))
+    if kernel is not None:
+        return kernel
+    row = _portable.get(name)
+    if row is None or xp is None:
+        return None
+    if isinstance(row, str):
+        found: Any = xp
+        for part in row.split("."):
+            found = getattr(found, part)
+        function: Kernel = found
+        return function
+    return partial(row, xp)

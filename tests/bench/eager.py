@@ -1,0 +1,74 @@
+"""Eager ops against NumPy and PyTorch: small arrays, under a tape, large arrays.
+
+Run: ``python -m tests.bench.eager`` in an environment with the ``bench`` extra.
+"""
+
+from __future__ import annotations
+
+from tests.bench.harness import Contender, Contest, run
+
+NUMPY = "import numpy as np\na = np.ones({shape}, 'f4')\nb = np.ones({shape}, 'f4')"
+OURS = (
+    "import numpy as np, eagerflow as ef\n"
+    "a = ef.tensor(np.ones({shape}, 'f4'))\nb = ef.tensor(np.ones({shape}, 'f4'))"
+)
+TORCH = "import torch\ntorch.set_num_threads(2)\na = torch.ones({shape})\nb = torch.ones({shape})"
+
+def three(
+    name: str,
+    shape: object,
+    ours: str,
+    numpy: str,
+    torch: str,
+    budget: dict[str, float],
+) -> Contest:
+    """The same expression on ones of one shape, by eagerflow, NumPy and PyTorch."""
+    return Contest(
+        name,
+        [
+            Contender("eagerflow", OURS.format(shape=shape), ours),
+            Contender("numpy", NUMPY.format(shape=shape), numpy),
+            Contender("torch", TORCH.format(shape=shape), torch),
+        ],
+        budget,
+    )
+
+
+SMALL = {"numpy": 2.0, "torch": 1.0}
+CONTESTS = [
+    three("a + b, 4x4 f32", (4, 4), "a + b", "a + b", "a + b", SMALL),
+    three("a * 2.5, 4x4 f32", (4, 4), "a * 2.5", "a * 2.5", "a * 2.5", {"torch": 1.0}),
+    three("exp(a), 4x4 f32", (4, 4), "ef.exp(a)", "np.exp(a)", "torch.exp(a)", {"torch": 1.0}),
+    three("a @ b, 4x4 f32", (4, 4), "a @ b", "a @ b", "a @ b", {"torch": 1.0}),
+    three("a.sum(), 4x4 f32", (4, 4), "a.sum()", "a.sum()", "a.sum()", {"torch": 1.0}),
+    three("a[1], 4x4 f32", (4, 4), "a[1]", "a[1]", "a[1]", {"torch": 1.0}),
+    Contest(
+        "a + b recorded, 4x4 f32",
+        [
+            # a tape that lives as long as the loop would grow; each turn records 1,000 ops
+            Contender(
+                "eagerflow",
+                OURS.format(shape=(4, 4)) + "\ndef work():\n    with ef.GradientTape() as t:\n"
+                "        t.watch(a)\n        for _ in range(1000):\n            a + b\n",
+                "work()",
+            ),
+            Contender(
+                "torch",
+                TORCH.format(shape=(4, 4)) + "\na.requires_grad_()\n"
+                "def work():\n    for _ in range(1000):\n        a + b\n",
+                "work()",
+            ),
+        ],
+        {"torch": 1.0},
+    ),
+]
+for _size, _label in ((10**6, "1e6"), (10**7, "1e7")):
+    for _name, _expression in {
+        "a + b": ("a + b",) * 3,
+        "exp(a)": ("ef.exp(a)", "np.exp(a)", "torch.exp(a)"),
+        "a.sum()": ("a.sum()",) * 3,
+    }.items():
+        CONTESTS.append(three(f"{_name}, {_label} f32", _size, *_expression, {"numpy": 1.05}))
+
+if __name__ == "__main__":
+    run(CONTESTS, "Eager ops")

@@ -1,0 +1,122 @@
+"""Times small pieces of code of several libraries side by side.
+
+Each contender runs in a process of its own (thread pools of two libraries in one process spoil
+each other), the contenders take turns for several rounds (A B C A B C …), and every round is the
+best of a few repeats. Medians over rounds, minima and ratios are printed as a table and written
+as JSON. Single times on a shared machine mean little; the ratios count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_WORKER = """
+import json, sys, timeit
+namespace = {}
+exec(sys.argv[1], namespace)
+statement, target = sys.argv[2], float(sys.argv[3])
+timer = timeit.Timer(statement, globals=namespace)
+number = 1
+while (spent := timer.timeit(number)) < 0.02 and number < 10**7:
+    number *= 4
+number = max(1, int(number * target / max(spent, 1e-9)))
+print(json.dumps(min(timer.repeat(5, number)) / number))
+"""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One library's way to do the work.
+
+    Attributes:
+        name: for the table.
+        setup: Python code run once.
+        statement: Python code that is timed.
+    """
+
+    name: str
+    setup: str
+    statement: str
+
+
+@dataclass
+class Contest:
+    """One row of results: the same work by several contenders, the first of them ours.
+
+    Attributes:
+        name: what is measured.
+        contenders: ours first, then NumPy and the peers.
+        budget: highest ratio ours / other that is wanted, by the other's name.
+    """
+
+    name: str
+    contenders: list[Contender]
+    budget: dict[str, float] = field(default_factory=dict)
+
+
+def _measure(contender: Contender, seconds: float) -> float:
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", _WORKER, contender.setup, contender.statement, str(seconds)],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{contender.name}:\n{done.stderr}")
+    return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _unit(seconds: float) -> str:
+    for scale, unit in ((1e-9, "ns"), (1e-6, "us"), (1e-3, "ms")):
+        if seconds < 1000 * scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def run(contests: list[Contest], title: str) -> None:
+    """Measure, print the table in Markdown, and write JSON if asked to on the command line."""
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.05, help="of one repeat")
+    parser.add_argument("--json", type=Path, default=None, help="write the figures here")
+    parser.add_argument("--only", default="", help="contests whose name contains this")
+    options = parser.parse_args()
+    rows = []
+    print(f"### {title}\n")
+    print("| work | who | median | min | ours / theirs | budget | |")
+    print("|---|---|---|---|---|---|---|")
+    for contest in contests:
+        if options.only not in contest.name:
+            continue
+        times: dict[str, list[float]] = {c.name: [] for c in contest.contenders}
+        for _ in range(options.rounds):
+            for contender in contest.contenders:
+                times[contender.name].append(_measure(contender, options.seconds))
+        rows.append(_report(contest, times))
+    if options.json is not None:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def _report(contest: Contest, times: dict[str, list[float]]) -> dict[str, object]:
+    ours = times[contest.contenders[0].name]
+    result: dict[str, object] = {"work": contest.name}
+    for name, theirs in times.items():
+        ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+        limit = contest.budget.get(name)
+        verdict = "" if limit is None else ("ok" if ratio <= limit else "over")
+        shown = "" if theirs is ours else f"{ratio:.2f}"
+        print(
+            f"| {contest.name} | {name} | {_unit(statistics.median(theirs))} | "
+            f"{_unit(min(theirs))} | {shown} | {limit or ''} | {verdict} |",
+            flush=True,
+        )
+        result[name] = {"median": statistics.median(theirs), "min": min(theirs), "ratio": ratio}
+    return result

@@ -1,0 +1,165 @@
+"""Checks one `OpCase`: values against its reference, types against its rules, gradients against
+numeric derivatives. `COLUMNS` are the ways to run it; a later stage adds a way, not a test.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import eagerflow as ef
+from eagerflow.core.interpreter import AbstractInterpreter, monitored
+from eagerflow.core.op import infer
+from eagerflow.core.tensor import Tensor, type_of
+from tests.numeric import numeric_vjp_check
+from tests.ops.case import LAYOUTS, TOLERANCE, OpCase, Sample, np_dtype
+
+Run = Callable[[Callable[..., Any], Sequence[Any], dict[str, Any]], Any]
+
+#: how an op can be run: name of the column -> run(function, args, kwargs)
+COLUMNS: dict[str, Run] = {
+    "eager": lambda function, args, kwargs: function(*args, **kwargs),
+}
+
+
+class RuleChecker(AbstractInterpreter):
+    """A monitor: every op's result must have the type that its rule gives. Notes the ops seen."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+
+    def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        result = self.below.bind(op, inputs, attrs)
+        self.seen.add(op.name)
+        if op.name not in DATA_DEPENDENT:
+            want = infer(op, tuple(type_of(x) for x in inputs), attrs)
+            got = tuple(map(type_of, result)) if isinstance(result, tuple) else type_of(result)
+            assert _plain(got) == _plain(want), f"{op.name}: rule {want}, kernel {got}"
+        return result
+
+
+#: ops whose sizes depend on values; their rules say so instead of giving a type
+DATA_DEPENDENT = frozenset(
+    {"nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values"}
+)
+
+
+def _plain(types: Any) -> list[tuple[str, tuple[int, ...]]]:
+    return [(t.dtype.name, t.shape) for t in (types if isinstance(types, tuple) else (types,))]
+
+
+@contextmanager
+def rules_checked():
+    """Check the rule of every op bound within the block; gives the names of the ops seen."""
+    checker = RuleChecker()
+    with monitored(checker):
+        yield checker.seen
+
+
+def function_of(case: OpCase) -> Callable[..., Any]:
+    """The public function that a case names."""
+    found: Any = ef
+    for part in case.name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def arguments(case: OpCase, dtype: str, layout: str, *, special: bool = False) -> list[Any]:
+    """The arguments of a case as NumPy arrays; the same for the same case, dtype and layout."""
+    seed = zlib.crc32(f"{case.id} {dtype} {layout} {special}".encode())
+    shape, strided = LAYOUTS[layout]
+    sample = Sample(np.random.default_rng(seed), dtype, shape, strided, special)
+    with np.errstate(all="ignore"):
+        return list(case.make(sample))
+
+
+def map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
+    """``value`` with ``function`` applied to the NumPy arrays in it, also in lists and tuples."""
+    if isinstance(value, np.ndarray):
+        return function(value)
+    if type(value) in (list, tuple):
+        return type(value)(map_arrays(function, v) for v in value)
+    return value
+
+
+def _widen(array: Any) -> Any:
+    low = array.dtype.kind == "V" or array.dtype == np.float16
+    return array.astype(np.float32) if low else array
+
+
+def flatten(value: Any) -> list[Any]:
+    """The results as a flat list of NumPy arrays."""
+    if isinstance(value, (list, tuple)):
+        return [leaf for v in value for leaf in flatten(v)]
+    if isinstance(value, Tensor):
+        return [value.numpy()]
+    return [np.asarray(value)]
+
+
+def check_values(
+    case: OpCase, dtype: str, layout: str, column: str = "eager", *, special: bool = False
+) -> None:
+    """Run a case in a column and compare with its reference."""
+    args = arguments(case, dtype, layout, special=special)
+    before = [a.copy() for a in flatten_arrays(args)]
+    tensors = [map_arrays(ef.asarray, a) for a in args]
+    with np.errstate(all="ignore"), rules_checked():
+        got = COLUMNS[column](function_of(case), tensors, case.kwargs)
+    for old, new in zip(before, flatten_arrays(args), strict=True):
+        np.testing.assert_array_equal(old, new, err_msg=f"{case.id} wrote into its argument")
+    wide = [map_arrays(_widen, a) for a in args]
+    with np.errstate(all="ignore"):
+        want = case.reference(*wide, **({} if case.plain else case.kwargs))
+    if case.compare is not None:
+        case.compare(got, want)
+        return
+    got_arrays, want_arrays = flatten(got), flatten(want)
+    assert len(got_arrays) == len(want_arrays), f"{case.id}: {len(got_arrays)} results"
+    for g, w in zip(got_arrays, want_arrays, strict=True):
+        _compare(case, g, w)
+
+
+def flatten_arrays(args: Sequence[Any]) -> list[Any]:
+    """The NumPy arrays among arguments."""
+    found: list[Any] = []
+    map_arrays(lambda a: found.append(a), list(args))
+    return found
+
+
+def _compare(case: OpCase, got: Any, want: Any) -> None:
+    assert got.shape == want.shape, f"{case.id}: shape {got.shape}, expected {want.shape}"
+    if got.dtype.kind in "biu" or want.dtype.kind in "biu" and case.exact:
+        np.testing.assert_array_equal(got, want, err_msg=case.id)
+        return
+    name = got.dtype.name
+    wide = np.complex128 if "c" in (got.dtype.kind, want.dtype.kind) else np.float64
+    g, w = got.astype(wide), want.astype(wide)
+    if case.exact:
+        np.testing.assert_array_equal(g, w, err_msg=case.id)
+        return
+    with np.errstate(all="ignore"):
+        w_in_range = want.astype(np_dtype(name)).astype(wide)
+        finite = np.isfinite(w_in_range)
+        scale = max(1.0, float(np.max(np.abs(w[finite]), initial=0.0)))
+        np.testing.assert_array_equal(g[~finite], w_in_range[~finite], err_msg=case.id)
+        worst = float(np.max(np.abs(g - w)[finite], initial=0.0))
+    limit = TOLERANCE[name] * case.tolerance * scale
+    assert worst <= limit, f"{case.id} {name}: error {worst:.3g} > {limit:.3g}\n{g}\n{w}"
+
+
+def check_gradient(
+    case: OpCase, dtype: str, layout: str, column: str = "eager", *, order: int = 1
+) -> None:
+    """Compare the gradients of a case with numeric derivatives along random directions."""
+    args = arguments(case, dtype, layout)
+    function, run = function_of(case), COLUMNS[column]
+    rng = np.random.default_rng(zlib.crc32(case.id.encode()))
+
+    def f(*tensors: Any) -> Any:
+        return run(function, tensors, case.kwargs)
+
+    numeric_vjp_check(f, args, case.grad, rng, order=order)

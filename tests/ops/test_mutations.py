@@ -1,0 +1,175 @@
+"""The table must see red: each op is broken in turn, and its cases must notice.
+
+Three defects are injected per op: a kernel that gives other values, a rule that gives another
+type, a gradient that is off by a factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from eagerflow_kernels import table as kernels
+
+import eagerflow as ef
+from eagerflow.core.op import Op, all_ops, joint
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import EagerflowError
+from eagerflow.types import TensorType
+from tests.ops.case import OpCase
+from tests.ops.cases import ALL_CASES
+from tests.ops.table import (
+    COLUMNS,
+    arguments,
+    check_gradient,
+    check_values,
+    function_of,
+    map_arrays,
+    rules_checked,
+)
+
+RED = (AssertionError, EagerflowError, ValueError, TypeError, IndexError)
+
+
+def _cases_by_op() -> dict[str, list[OpCase]]:
+    """For each op the cases whose run executes it, those named after it first."""
+    found: dict[str, list[OpCase]] = {}
+    for case in ALL_CASES:
+        layout = _layout(case)
+        args = [map_arrays(ef.asarray, a) for a in arguments(case, case.dtypes[0], layout)]
+        with rules_checked() as names, np.errstate(all="ignore"):
+            COLUMNS["eager"](function_of(case), args, case.kwargs)
+        for name in names:
+            front = name in case.covers()
+            found.setdefault(name, []).insert(0 if front else len(found.get(name, [])), case)
+    return found
+
+
+def _layout(case: OpCase) -> str:
+    return next((x for x in ("matrix", "vector") if x in case.layouts), case.layouts[0])
+
+
+CASES_BY_OP = _cases_by_op()
+OPS = sorted(CASES_BY_OP)
+
+
+def _other(data: Any) -> Any:
+    """An array of the same type with other values."""
+    if isinstance(data, tuple):
+        return tuple(_other(d) for d in data)
+    data = np.asarray(data)
+    if data.dtype == bool:
+        return ~data
+    return (data + np.ones((), data.dtype)).astype(data.dtype)
+
+
+@contextmanager
+def wrong_kernel(name: str) -> Iterator[None]:
+    """The op computes something else on CPU."""
+    op = all_ops()[name]
+    right: dict[Any, Any] = {}
+
+    def wrong(*arrays: Any, **attrs: Any) -> Any:
+        kernel = kernels.find(name, "none", tuple(a.dtype.name for a in arrays), np)
+        return _other(kernel(*arrays, **attrs))
+
+    saved = {k: v for k, v in kernels._special.items() if k[0] == name and k[1] == "cpu"}
+    right.update(saved)
+    for key in saved:
+        kernels.remove(*key)
+    kernels.special(name, "cpu")(wrong)
+    try:
+        yield
+    finally:
+        kernels.remove(name, "cpu")
+        for key, kernel in right.items():
+            kernels.special(*key)(kernel)
+    assert not op.entries
+
+
+@contextmanager
+def wrong_rule(op: Op) -> Iterator[None]:
+    """The type rule claims one axis more."""
+    right = op.infer
+
+    def wrong(*types: TensorType, **attrs: Any) -> Any:
+        result = right(*types, **attrs)
+        if isinstance(result, tuple):
+            return tuple(t.like(shape=(*t.shape, 1)) for t in result)
+        return result.like(shape=(*result.shape, 1))
+
+    op.infer = wrong
+    try:
+        yield
+    finally:
+        op.infer = right
+        op.entries.clear()
+
+
+@contextmanager
+def wrong_gradient(op: Op) -> Iterator[None]:
+    """Every cotangent that the rule gives is half as large again."""
+    right = op.vjp
+
+    def scale(g: Any) -> Any:
+        if isinstance(g, tuple):
+            return tuple(scale(x) for x in g)
+        return g * 1.5 if isinstance(g, (Tensor, IndexedSlices)) else g
+
+    def wrap(rule: Any) -> Any:
+        return None if rule is None else lambda *a, **k: scale(rule(*a, **k))
+
+    if isinstance(right, tuple):
+        op.vjp = tuple(wrap(rule) for rule in right)
+    elif isinstance(right, joint):
+        op.vjp = joint(wrap(right.rule))
+    else:
+        op.vjp = wrap(right)
+    try:
+        yield
+    finally:
+        op.vjp = right
+
+
+def _sees_red(cases: list[OpCase], check: Any) -> bool:
+    for case in cases[:6]:
+        try:
+            check(case)
+        except RED:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("name", [n for n in OPS if not all_ops()[n].moves])
+def test_wrong_kernel_is_seen(name: str) -> None:
+    with wrong_kernel(name):
+        assert _sees_red(
+            CASES_BY_OP[name], lambda c: check_values(c, c.dtypes[0], _layout(c))
+        ), name
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_wrong_rule_is_seen(name: str) -> None:
+    with wrong_rule(all_ops()[name]):
+        assert _sees_red(
+            CASES_BY_OP[name], lambda c: check_values(c, c.dtypes[0], _layout(c))
+        ), name
+
+
+DIFFERENTIABLE = [
+    n
+    for n in OPS
+    if all_ops()[n].vjp is not None
+    and not (isinstance(all_ops()[n].vjp, tuple) and not any(all_ops()[n].vjp))
+]
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_wrong_gradient_is_seen(name: str) -> None:
+    with wrong_gradient(all_ops()[name]):
+        cases = [c for c in CASES_BY_OP[name] if c.grad and "float64" in c.dtypes]
+        assert _sees_red(cases, lambda c: check_gradient(c, "float64", _layout(c))), name

@@ -1,0 +1,69 @@
+"""No op is incomplete: rule, kernel, gradient statement, case, documented public function."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+
+import pytest
+from eagerflow_kernels import table as kernels
+
+import eagerflow as ef
+from eagerflow.core.op import all_ops, functions
+from tests.ops.cases import ALL_CASES
+from tests.ops.table import COLUMNS, arguments, function_of, map_arrays, rules_checked
+
+OPS = sorted(all_ops())
+#: names that Tensor's methods and operators call, but that are not public by themselves
+INTERNAL = {"getitem", "setitem"}
+
+
+@pytest.fixture(scope="module")
+def executed() -> set[str]:
+    """The ops that the table runs: each case once, with its first dtype and layout."""
+    seen: set[str] = set()
+    for case in ALL_CASES:
+        args = [map_arrays(ef.asarray, a) for a in arguments(case, case.dtypes[0], case.layouts[0])]
+        with rules_checked() as names:
+            COLUMNS["eager"](function_of(case), args, case.kwargs)
+        seen |= names
+    return seen
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_op_is_filled(name: str) -> None:
+    """In particular, none of those that core/tensor.py only declares has stayed empty."""
+    assert all_ops()[name].infer is not None
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_op_has_a_kernel(name: str) -> None:
+    op = all_ops()[name]
+    assert op.moves or kernels.portable_kernel(name) is not None
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_op_states_its_gradient(name: str) -> None:
+    op = all_ops()[name]
+    assert (op.vjp is not None) != op.nondifferentiable
+
+
+def test_every_op_has_a_case(executed: set[str]) -> None:
+    assert not set(OPS) - executed
+
+
+def test_cases_exercise_the_ops_they_name(executed: set[str]) -> None:
+    declared = {op for case in ALL_CASES for op in case.covers() if op in all_ops()}
+    assert declared <= executed
+
+
+def test_every_kernel_belongs_to_an_op() -> None:
+    assert not kernels.names() - set(OPS)
+
+
+@pytest.mark.parametrize("name", sorted(n for n in functions if not n.startswith("_")))
+def test_public_function_has_an_example(name: str) -> None:
+    if name in INTERNAL:
+        return
+    examples = doctest.DocTestParser().get_examples(inspect.getdoc(functions[name]) or "")
+    assert examples, f"{name} has no doctest"

@@ -1,0 +1,55 @@
+"""Every op and dtype against its reference, every gradient against numeric derivatives."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ops.case import LAYOUTS, OpCase
+from tests.ops.cases import ALL_CASES
+from tests.ops.table import COLUMNS, check_gradient, check_values
+
+VALUES = [(c, d) for c in ALL_CASES for d in c.dtypes]
+GRADIENTS = [
+    (c, d) for c in ALL_CASES if c.grad for d in ("float64", "complex128") if d in c.dtypes
+]
+SPECIAL = [c for c in ALL_CASES if c.specials]
+
+
+def _name(value: object) -> str:
+    return value.id if isinstance(value, OpCase) else str(value)
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize(("case", "dtype"), VALUES, ids=_name)
+def test_values(case: OpCase, dtype: str, column: str) -> None:
+    for layout in case.layouts:
+        check_values(case, dtype, layout, column)
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("case", SPECIAL, ids=_name)
+def test_special_values(case: OpCase, column: str) -> None:
+    for dtype in {"float32", "float64", "complex64"} & set(case.dtypes):
+        check_values(case, dtype, "matrix", column, special=True)
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize(("case", "dtype"), GRADIENTS, ids=_name)
+def test_gradients(case: OpCase, dtype: str, column: str) -> None:
+    for layout in case.layouts:
+        check_gradient(case, dtype, layout, column)
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize(
+    ("case", "dtype"), [(c, d) for c, d in GRADIENTS if c.second], ids=_name
+)
+def test_second_gradients(case: OpCase, dtype: str, column: str) -> None:
+    layout = next((x for x in ("matrix", *case.layouts) if x in case.layouts), "matrix")
+    check_gradient(case, dtype, layout, column, order=2)
+
+
+def test_layouts_are_known() -> None:
+    for case in ALL_CASES:
+        assert case.layouts, case.id
+        assert set(case.layouts) <= set(LAYOUTS), case.id

@@ -1,0 +1,225 @@
+"""Errors: class, words, and the user's own line, for everything that users get wrong."""
+
+from __future__ import annotations
+
+import doctest
+import linecache
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+import eagerflow as ef
+from eagerflow import errors
+
+V = ef.asarray([1.0, 2.0, 3.0])
+
+
+def shape() -> None:
+    V + ef.asarray([1.0, 2.0])  # <- line
+
+
+def matmul_shape() -> None:
+    ef.matmul(ef.ones((2, 3)), ef.ones((2, 3)))  # <- line
+
+
+def reshape_size() -> None:
+    V.reshape(2, 2)  # <- line
+
+
+def in_place_shape() -> None:
+    x = ef.asarray([1.0])
+    x += V  # <- line
+
+
+def dtype() -> None:
+    V & V  # <- line
+
+
+def unknown_dtype() -> None:
+    ef.zeros(3, dtype="float33")  # <- line
+
+
+def no_common_dtype() -> None:
+    ef.asarray([1]) + ef.asarray([1], dtype=ef.uint64)  # <- line
+
+
+def too_large_int() -> None:
+    ef.asarray([1], dtype=ef.int8) + 300  # <- line
+
+
+def axis() -> None:
+    ef.sum(V, axis=1)  # <- line
+
+
+def index() -> None:
+    V[3]  # <- line
+
+
+def index_kind() -> None:
+    V[1.5]  # <- line
+
+
+def mixed_devices() -> None:
+    with ef.config(cpu_devices=2):
+        V + ef.asarray([1.0, 2.0, 3.0], device="cpu:1")  # <- line
+
+
+def integer_gradient() -> None:
+    ef.grad(lambda x: x.sum())(ef.asarray([1, 2]))  # <- line
+
+
+def vector_gradient() -> None:
+    ef.grad(lambda x: x * 2)(V)  # <- line
+
+
+def non_differentiable_path() -> None:
+    ef.grad(lambda x: ef.argmax(x).astype(ef.float32))(V)  # <- line
+
+
+def missing_gradient() -> None:
+    from eagerflow.core.op import define
+
+    define("op_without_gradient", infer=lambda x: x)  # <- line
+
+
+def unknown_name() -> None:
+    ef.arrange(3)  # <- line
+
+
+def unhashable() -> None:
+    {V: 1}  # <- line
+
+
+def device_name() -> None:
+    ef.device("cpu:x")  # <- line
+
+
+def device_missing() -> None:
+    ef.zeros(2, device="cpu:7")  # <- line
+
+
+def nan_check() -> None:
+    with ef.config(check_nan=True):
+        ef.log(ef.asarray([-1.0]))  # <- line
+
+
+def truth_value() -> None:
+    if V > 1:  # <- line
+        pass
+
+
+def singular() -> None:
+    ef.linalg.inv(ef.zeros((2, 2)))  # <- line
+
+
+TABLE: list[tuple[Callable[[], None], type[Exception], type[Exception], list[str]]] = [
+    (shape, errors.ShapeError, ValueError, ["add: shapes do not broadcast", "f32[3]@cpu:0", "f32[2]@cpu:0"]),
+    (matmul_shape, errors.ShapeError, ValueError, ["matmul: inner dimensions differ (3 and 2)", "f32[2,3]@cpu:0"]),
+    (reshape_size, errors.ShapeError, ValueError, ["reshape", "(2, 2)", "f32[3]@cpu:0"]),
+    (in_place_shape, errors.ShapeError, ValueError, ["cannot change the shape", "f32[1]@cpu:0", "x = x + y"]),
+    (dtype, errors.DTypeError, TypeError, ["bitwise_and: no rule for f32", "x1=f32[3]@cpu:0"]),
+    (unknown_dtype, errors.DTypeError, TypeError, ["'float33'", "float32"]),
+    (no_common_dtype, errors.DTypeError, TypeError, ["int64 and uint64", ".astype("]),
+    (too_large_int, errors.TensorValueError, ValueError, ["300", "int8", "-128 to 127"]),
+    (axis, errors.AxisError, IndexError, ["sum: axis 1 is out of range", "-1 to 0", "f32[3]@cpu:0"]),
+    (index, errors.TensorIndexError, IndexError, ["index 3 is out of range for axis 0 with size 3"]),
+    (index_kind, errors.TensorIndexError, IndexError, ["1.5"]),
+    (mixed_devices, errors.DeviceError, ValueError, ["different devices", "@cpu:0", "@cpu:1", ".to("]),
+    (integer_gradient, errors.GradientError, TypeError, ["argument 0 has an integer dtype", "i64[2]@cpu:0"]),
+    (vector_gradient, errors.GradientError, TypeError, ["scalar", "f32[3]@cpu:0"]),
+    (non_differentiable_path, errors.GradientError, TypeError, ["argmax"]),
+    (missing_gradient, errors.OpDefinitionError, TypeError, ["op_without_gradient", "nondifferentiable=True"]),
+    (unknown_name, errors.UnknownNameError, AttributeError, ["'arrange'", "did you mean 'arange'?"]),
+    (unhashable, errors.UnhashableError, TypeError, ["not hashable", "id(x)"]),
+    (device_name, errors.DeviceError, ValueError, ["'cpu:x' is not a device name", "cpu:0"]),
+    (device_missing, errors.DeviceError, ValueError, ["cpu:7", "ef.config(cpu_devices=n)"]),
+    (nan_check, errors.NonFiniteError, FloatingPointError, ["log", "f32[1]@cpu:0"]),
+    (truth_value, errors.TensorValueError, ValueError, ["bool() of a tensor with 3 elements", ".any()"]),
+    (singular, errors.TensorValueError, ValueError, ["inv", "singular", "f32[2,2]@cpu:0"]),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
+@pytest.mark.parametrize(("wrong", "kind", "builtin", "words"), TABLE, ids=lambda v: getattr(v, "__name__", None))
+def test_error(wrong, kind, builtin, words) -> None:
+    with pytest.raises(errors.EagerflowError) as caught:
+        wrong()
+    error = caught.value
+    assert type(error) is kind
+    assert isinstance(error, builtin)
+    for word in words:
+        assert word in str(error), str(error)
+    assert error.source is not None
+    assert error.source.file == __file__
+    assert "<- line" in linecache.getline(error.source.file, error.source.line)
+    assert f"test_errors.py:{error.source.line}" in str(error)
+    assert len(str(error).splitlines()) <= 6
+
+
+def test_nothing_is_lost_by_an_error() -> None:
+    x = ef.asarray([1.0, 2.0])
+    with pytest.raises(errors.ShapeError):
+        x += ef.ones((2, 2))
+    with pytest.raises(errors.EagerflowError):
+        x[5] = 1.0
+    assert x.tolist() == [1.0, 2.0]
+
+
+def test_every_class_is_a_builtin_as_well() -> None:
+    for name in errors.__all__:
+        found = getattr(errors, name)
+        if isinstance(found, type) and found is not errors.EagerflowError:
+            assert issubclass(found, errors.EagerflowError)
+            others = [c for c in found.__mro__ if c.__module__ == "builtins"]
+            assert any(c not in (Exception, BaseException, object) for c in others), name
+
+
+def test_traceback_refuses_other_modes() -> None:
+    with pytest.raises(ValueError, match="'long' is not a mode"):
+        ef.traceback("long")  # type: ignore[arg-type]  # wrong on purpose
+
+
+IPYTHON = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.colors = "nocolor" if hasattr(shell, "nocolor") else "NoColor"
+shell.run_cell("import eagerflow as ef")
+shell.run_cell("def f(x):\\n    return x @ x  # the bad line")
+shell.run_cell({setup!r})
+shell.run_cell("y = f(ef.ones((2, 3)))")
+"""
+
+
+def _ipython(setup: str = "pass") -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(IPYTHON.format(setup=setup))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_a_notebook_shows_the_users_frames_only() -> None:
+    shown = _ipython()
+    assert "return x @ x  # the bad line" in shown
+    assert "matmul: inner dimensions differ" in shown
+    assert "eagerflow/core" not in shown
+    assert len(shown.splitlines()) <= 25
+
+
+def test_full_tracebacks_show_all_frames() -> None:
+    shown = _ipython('ef.traceback("full")')
+    assert "return x @ x  # the bad line" in shown
+    assert "eagerflow/core" in shown
+
+
+def test_the_classes_document_themselves() -> None:
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    examples = {t.name: len(t.examples) for t in finder.find(errors, "errors")}
+    for name in ("ShapeError", "AxisError", "DTypeError", "TensorIndexError", "GradientError"):
+        assert examples.get(f"errors.{name}"), name
