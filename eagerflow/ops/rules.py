@@ -6,7 +6,7 @@ Messages here do not name the op: `eagerflow.core.op.infer` puts its name and in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from eagerflow.core.op import functions
 from eagerflow.errors import AxisError, DTypeError
@@ -40,10 +40,10 @@ REAL: Final = INTEGER | FLOATING
 NUMERIC: Final = REAL | COMPLEX
 ANY: Final = NUMERIC | BOOL
 
-Function = Callable[..., Any]  # public functions keep their own signature through `public`
+_F = TypeVar("_F", bound=Callable[..., Any])  # public functions keep their own signature
 
 
-def public(function: Any) -> Any:
+def public(function: _F) -> _F:
     """Make a public function known to Tensor's methods and operators, under its own name."""
     functions[function.__name__] = function
     return function

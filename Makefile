@@ -1,0 +1,103 @@
+# eagerflow: `make help` lists what there is. Needs Python >= 3.11, make and git; the rest
+# goes into .venv, which is renewed when pyproject.toml changes.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+BENCH := .venv-bench
+PACKAGES := eagerflow kernels/eagerflow_kernels widgets/eagerflow_widgets
+WORKERS ?= 2
+ARGS ?=
+
+ifeq ($(NO_COLOR),)
+  heading = @printf '\n\033[1;34m== %s\033[0m\n' "$(1)"
+else
+  heading = @printf '\n== %s\n' "$(1)"
+endif
+
+.PHONY: help demo test test-slow lab bench format lint types layers unit doctest nbtest clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
+
+demo: $(VENV)/.dev ## train a classifier on handwritten digits and draw what it learned
+	$(call heading,demo)
+	@$(BIN)/eagerflow demo $(ARGS)
+
+test: lint types layers unit doctest nbtest ## everything that CI checks
+	$(call heading,all checks passed)
+
+lint: $(VENV)/.dev ## ruff: rules and format
+	$(call heading,ruff)
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . \
+	  || { $(BIN)/ruff format --check . | tail -n 1; echo 'try: make format'; exit 1; }
+	@echo "no finding"
+
+types: $(VENV)/.dev ## mypy, strict
+	$(call heading,mypy --strict)
+	@$(BIN)/mypy
+
+layers: $(VENV)/.dev ## import-linter: the layers of docs/design.md
+	$(call heading,import-linter)
+	@$(BIN)/lint-imports | sed -n '/^-\+$$/,$$p' | grep -vE '^-*$$'
+
+unit: $(VENV)/.dev ## the unit tests; choose some with ARGS="tests/core -k tensor"
+	$(call heading,unit tests)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) $(or $(ARGS),tests)
+
+doctest: $(VENV)/.dev ## the examples in docstrings
+	$(call heading,doctests)
+	@$(BIN)/python -m pytest -q --doctest-modules $(PACKAGES)
+
+nbtest: $(VENV)/.dev ## run the notebooks and compare their outputs
+	$(call heading,notebooks)
+	@if compgen -G 'notebooks/*.ipynb' >/dev/null; then \
+	  $(BIN)/python -m pytest -q --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks; \
+	else echo 'there are none yet'; fi
+
+test-slow: $(VENV)/.dev ## long property tests, stress, packaging (up to an hour)
+	$(call heading,slow tests)
+	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -q -n $(WORKERS) \
+	  -m '(slow or hypothesis) and not peer and not gpu' $(or $(ARGS),tests)
+
+lab: $(VENV)/.notebook ## JupyterLab on the notebooks
+	$(call heading,JupyterLab)
+	@$(BIN)/jupyter lab notebooks $(ARGS)
+
+bench: $(BENCH)/.bench ## compare speed and results with torch, jax and tensorflow
+	$(call heading,tests against peers)
+	@$(BENCH)/bin/python -m pytest -q -m peer tests
+	$(call heading,benchmarks)
+	@$(BENCH)/bin/python -m tests.bench $(ARGS)
+
+format: $(VENV)/.dev ## format the code and fix what ruff can fix
+	$(call heading,ruff)
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+clean: ## remove environments, caches and builds
+	rm -rf $(VENV) $(BENCH) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	  .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- environments: a stamp per set of extras -----------------------------------------------
+
+SETUP := pyproject.toml tools/venv.sh tools/python.sh
+
+$(VENV)/.dev: $(SETUP)
+	$(call heading,environment)
+	@tools/venv.sh $(VENV) dev
+	@touch $@
+
+$(VENV)/.notebook: $(VENV)/.dev $(SETUP)
+	$(call heading,environment)
+	@tools/venv.sh $(VENV) dev,notebook
+	@touch $@
+
+$(BENCH)/.bench: $(SETUP)
+	$(call heading,environment)
+	@tools/venv.sh $(BENCH) bench,dev
+	@touch $@

@@ -1,0 +1,191 @@
+"""The funnel: op records, interpreters, the kernel table, threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from eagerflow_kernels import table
+
+import eagerflow as ef
+from eagerflow import errors
+from eagerflow.core import interpreter
+from eagerflow.core.interpreter import AbstractInterpreter, installed, monitored
+from eagerflow.core.op import bind, declare, define, get_op
+from eagerflow.types import TensorType
+
+
+class Log(AbstractInterpreter):
+    """Notes the ops that pass."""
+
+    def __init__(self) -> None:
+        self.ops: list[str] = []
+
+    def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        self.ops.append(op.name)
+        return self.below.bind(op, inputs, attrs)
+
+
+def test_transforms_nest_above_monitors() -> None:
+    x = ef.ones(2)
+    outer, inner, monitor = Log(), Log(), Log()
+    with installed(outer), monitored(monitor), installed(inner):
+        assert inner.below is outer
+        x + x
+    for log in (outer, inner, monitor):
+        assert log.ops == ["add"]
+    x + x
+    assert outer.ops == ["add"]
+    assert not interpreter.stack.installed
+
+
+def test_the_chain_is_restored_after_an_error() -> None:
+    with pytest.raises(errors.ShapeError), installed(Log()):
+        ef.ones(2) + ef.ones(3)
+    assert not interpreter.stack.installed
+    assert interpreter.current() is interpreter.BASE
+
+
+def test_an_op_of_one_thread_never_reaches_another_threads_interpreter() -> None:
+    log, started, go = Log(), threading.Event(), threading.Event()
+
+    def other() -> None:
+        started.set()
+        go.wait(10)
+        for _ in range(100):
+            ef.exp(ef.ones(2)) + 1.0
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    started.wait(10)
+    with installed(log):
+        go.set()
+        ef.ones(2) * 2.0
+        thread.join(10)
+    assert "add" not in log.ops
+    assert "multiply" in log.ops
+
+
+def test_each_thread_may_have_its_own() -> None:
+    logs = [Log() for _ in range(4)]
+    barrier = threading.Barrier(4)
+
+    def work(log: Log, count: int) -> None:
+        x = ef.ones(2)
+        with installed(log):
+            barrier.wait(10)
+            for _ in range(count):
+                x + x
+
+    threads = [threading.Thread(target=work, args=(log, 50 + i)) for i, log in enumerate(logs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert [log.ops.count("add") for log in logs] == [50, 51, 52, 53]
+    assert interpreter.stack.total == 0
+
+
+@pytest.fixture
+def scratch_op():
+    """An op of a third party, taken out again."""
+    name = "test_scratch"
+    table.portable(name)(lambda xp, x, *, scale: x * xp.asarray(scale, dtype=x.dtype))
+    op = define(name, infer=lambda x, *, scale: x, vjp=(lambda g, out, x, *, scale: g * scale,))
+    yield op
+    table.remove(name)
+    op.infer = None
+    from eagerflow.core import op as op_module
+
+    del op_module._ops[name]
+
+
+def test_an_op_of_a_third_party(scratch_op) -> None:
+    x = ef.tensor([1.0, 2.0])
+    assert bind(scratch_op, x, scale=3).tolist() == [3.0, 6.0]
+    assert ef.grad(lambda x: bind(scratch_op, x, scale=3).sum())(x).tolist() == [3.0, 3.0]
+
+
+def test_a_kernel_registered_anew_is_used_by_the_next_call(scratch_op) -> None:
+    x = ef.tensor([1.0, 2.0])
+    assert bind(scratch_op, x, scale=3).tolist() == [3.0, 6.0]
+    table.portable("test_scratch")(lambda xp, x, *, scale: x + 100)
+    assert bind(scratch_op, x, scale=3).tolist() == [101.0, 102.0]
+    table.special("test_scratch", "cpu", ("float64",))(lambda x, *, scale: x - 1)
+    assert bind(scratch_op, x, scale=3).tolist() == [101.0, 102.0]
+    assert bind(scratch_op, x.astype(ef.float64), scale=3).tolist() == [0.0, 1.0]
+    table.remove("test_scratch", "cpu", ("float64",))
+    assert bind(scratch_op, x.astype(ef.float64), scale=3).tolist() == [101.0, 102.0]
+
+
+def test_operators_use_a_kernel_registered_anew() -> None:
+    x = ef.tensor([1.0, 2.0])
+    x + x
+    table.special("add", "cpu", ("float32",))(lambda a, b: a + b + np.float32(100))
+    try:
+        assert (x + x).tolist() == [102.0, 104.0]
+    finally:
+        table.remove("add", "cpu", ("float32",))
+        table.special("add", "cpu", ("float32",))  # registers nothing by itself
+    assert (x + x).tolist() == [2.0, 4.0]
+
+
+def test_definitions_are_checked() -> None:
+    with pytest.raises(errors.OpDefinitionError, match="exists"):
+        define("add", infer=lambda x: x, nondifferentiable=True)
+    with pytest.raises(errors.OpDefinitionError, match="gradient statement"):
+        define("test_none", infer=lambda x: x)
+    with pytest.raises(errors.OpDefinitionError, match="no op named"):
+        get_op("test_missing")
+    assert declare("add") is get_op("add")
+
+
+def test_a_missing_kernel_is_named() -> None:
+    op = define("test_no_kernel", infer=lambda x: x, nondifferentiable=True)
+    try:
+        with pytest.raises(errors.KernelError, match="no kernel for cpu:0"):
+            bind(op, ef.ones(2))
+    finally:
+        from eagerflow.core import op as op_module
+
+        del op_module._ops["test_no_kernel"]
+
+
+def test_a_kernel_that_fails_unforeseen_is_wrapped(scratch_op) -> None:
+    def broken(xp: Any, x: Any, *, scale: int) -> Any:
+        raise KeyError("inside")
+
+    table.portable("test_scratch")(broken)
+    with pytest.raises(errors.KernelError, match="inside") as caught:
+        bind(scratch_op, ef.ones(2), scale=1)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert "f32[2]@cpu:0" in str(caught.value)
+
+
+def test_low_precision_is_computed_in_float32() -> None:
+    x = ef.asarray(np.full(4096, 1.0, np.float32)).astype(ef.bfloat16)
+    assert x.sum().item() == 4096.0  # bfloat16 itself would stop at 256
+    h = ef.asarray(np.full(10_000, 1.0, np.float16))
+    assert h.mean().item() == 1.0
+    assert ef.matmul(h, h).dtype is ef.float16
+
+
+def test_null_devices_know_types_only() -> None:
+    x = ef.zeros((3, 4), device="null:0")
+    y = (ef.exp(x) @ x.T).sum(axis=0)
+    assert str(y.type) == "f32[3]@null:0"
+    assert repr(y) == "Tensor(f32[3]@null:0)"
+    with pytest.raises(errors.DeviceError, match="has no values"):
+        y.numpy()
+    with pytest.raises(errors.ShapeError):
+        x @ x
+
+
+def test_rules_are_types_to_types() -> None:
+    rule = get_op("add").infer
+    assert rule is not None
+    t = TensorType(ef.float32, (2, 1), "cpu:0")
+    assert rule(t, t.like(shape=(3,))) == t.like(shape=(2, 3))
