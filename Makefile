@@ -43,7 +43,7 @@ types: $(VENV)/.dev ## mypy, strict
 
 layers: $(VENV)/.dev ## import-linter: the layers of docs/design.md
 	$(call heading,import-linter)
-	@$(BIN)/lint-imports | sed -n '/^-\+$$/,$$p' | grep -vE '^-*$$'
+	@$(BIN)/lint-imports --no-logo
 
 unit: $(VENV)/.dev ## the unit tests; choose some with ARGS="tests/core -k tensor"
 	$(call heading,unit tests)
@@ -72,7 +72,8 @@ bench: $(BENCH)/.bench ## compare speed and results with torch, jax and tensorfl
 	$(call heading,tests against peers)
 	@$(BENCH)/bin/python -m pytest -q -m peer tests
 	$(call heading,benchmarks)
-	@$(BENCH)/bin/python -m tests.bench $(ARGS)
+	@for file in $$(grep -l '__name__ == "__main__"' tests/bench/*.py); do \
+	  echo; $(BENCH)/bin/python -m tests.bench.$$(basename $$file .py) $(ARGS); done
 
 format: $(VENV)/.dev ## format the code and fix what ruff can fix
 	$(call heading,ruff)

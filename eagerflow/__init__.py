@@ -6,6 +6,7 @@
 Tensor(14., f32[]@cpu:0)
 """
 
+from eagerflow_kernels import cpu as _cpu
 from eagerflow_kernels import portable as _portable
 
 from eagerflow import errors as errors
@@ -23,15 +24,34 @@ from eagerflow.hardware import release as release
 from eagerflow.ops import fft as fft
 from eagerflow.ops import linalg as linalg
 from eagerflow.ops import random as random
+from eagerflow.ops.closeness import *
 from eagerflow.ops.creation import *
+from eagerflow.ops.diagonals import *
 from eagerflow.ops.dtypes import *
 from eagerflow.ops.einsum import *
 from eagerflow.ops.elementwise import *
+from eagerflow.ops.elementwise_logic import *
+from eagerflow.ops.elementwise_math import *
+from eagerflow.ops.elementwise_number import *
+from eagerflow.ops.elementwise_trig import *
+from eagerflow.ops.getitem import *
 from eagerflow.ops.indexing import *
+from eagerflow.ops.interchange import *
+from eagerflow.ops.joining import *
+from eagerflow.ops.matmul import *
+from eagerflow.ops.movement import *
+from eagerflow.ops.namespace import *
+from eagerflow.ops.padding import *
+from eagerflow.ops.ranges import *
 from eagerflow.ops.reduction import *
+from eagerflow.ops.running import *
+from eagerflow.ops.segment import *
+from eagerflow.ops.sets import *
 from eagerflow.ops.shape import *
 from eagerflow.ops.sort import *
+from eagerflow.ops.special import *
 from eagerflow.ops.state import *
+from eagerflow.ops.statistics import *
 from eagerflow.settings import config as config
 from eagerflow.types import DTYPES as _DTYPES
 

@@ -24,6 +24,7 @@ __all__ = [
     "DeviceError",
     "EagerflowError",
     "GradientError",
+    "InterchangeError",
     "KernelError",
     "LeakedTensorError",
     "NonFiniteError",
@@ -31,6 +32,7 @@ __all__ = [
     "OutOfMemoryError",
     "PlacementError",
     "QueueClosedError",
+    "SettingError",
     "ShapeError",
     "TaskLost",
     "TensorIndexError",
@@ -38,6 +40,7 @@ __all__ = [
     "TraceError",
     "UnhashableError",
     "UnknownNameError",
+    "VariableError",
     "traceback",
 ]
 
@@ -185,6 +188,17 @@ class GradientError(EagerflowError, TypeError):
     """
 
 
+class InterchangeError(EagerflowError, BufferError):
+    """An array that cannot be shared with another library through DLPack.
+
+    >>> ef.tensor([1.0]).__dlpack__(dl_device=(99, 0))
+    Traceback (most recent call last):
+    eagerflow.errors.InterchangeError: __dlpack__: there is no device of DLPack type 99
+    ...
+    >>> capsule = ef.tensor([1.0]).__dlpack__(dl_device=(1, 0))
+    """
+
+
 class NonFiniteError(EagerflowError, FloatingPointError):
     """An op made a NaN or an infinity while ``ef.config(check_nan=True)`` was in force."""
 
@@ -200,6 +214,29 @@ class UnknownNameError(EagerflowError, AttributeError):
     Traceback (most recent call last):
     eagerflow.errors.UnknownNameError: eagerflow has no 'arrange'
     ...
+    """
+
+
+class SettingError(EagerflowError, ValueError, TypeError):
+    """A setting that `eagerflow.config` does not have, or a value that it cannot take.
+
+    >>> ef.config(cpu_devices=0)
+    Traceback (most recent call last):
+    eagerflow.errors.SettingError: config: cpu_devices cannot be 0
+    ...
+    """
+
+
+class VariableError(EagerflowError, TypeError):
+    """A change of a variable that is none of its assignments.
+
+    >>> v = ef.Variable([1.0, 2.0])
+    >>> v *= 2
+    Traceback (most recent call last):
+    eagerflow.errors.VariableError: a variable cannot be changed by *=
+    ...
+    >>> v.assign(v * 2)
+    Tensor([2., 4.], f32[2]@cpu:0)
     """
 
 

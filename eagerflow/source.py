@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Final, final
 
-__all__ = ["Source", "capture", "is_framework_file"]
+__all__ = ["Source", "capture", "is_framework_file", "position"]
 
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of its own
@@ -71,6 +71,12 @@ def capture(depth: int = 1) -> Source | None:
     Args:
         depth: how many frames above the caller to start at.
     """
+    code, offset = position(depth + 1)
+    return None if code is None else Source(code, offset)
+
+
+def position(depth: int = 1) -> tuple[CodeType | None, int]:
+    """What `capture` gives, as the bare arguments of `Source`: for whoever does it for each op."""
     frame: FrameType | None = sys._getframe(depth)
     known = _by_file
     while frame is not None:
@@ -79,9 +85,9 @@ def capture(depth: int = 1) -> Source | None:
         if internal is None:
             internal = _classify(frame)
         if not internal:
-            return Source(code, frame.f_lasti)
+            return code, frame.f_lasti
         frame = frame.f_back
-    return None
+    return None, 0
 
 
 def is_framework_file(name: str) -> bool:

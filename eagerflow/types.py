@@ -73,7 +73,7 @@ class DType:
         self.is_complex = kind == "complex floating"
         self.is_inexact = self.is_floating or self.is_complex
         #: NumPy's own dtype, as opposed to one of ml_dtypes
-        self.is_native = self.dtype.kind != "V"
+        self.is_native = self.dtype.isbuiltin == 1  # the kind of float8_e5m2 is "f"
 
     @property
     def type(self) -> type[Any]:
@@ -89,8 +89,8 @@ class DType:
         if isinstance(other, DType) or other is None:
             return False
         try:
-            return bool(self.dtype == np.dtype(other))  # type: ignore[call-overload]  # any object
-        except TypeError:
+            return as_dtype(other) is self
+        except DTypeError:
             return False
 
     def __hash__(self) -> int:
@@ -117,7 +117,7 @@ DTYPES: Final[dict[str, DType]] = {d.name: d for d in _TABLE}
 
 _aliases: Final[dict[Any, DType]] = {
     **{d.name: d for d in _TABLE},
-    **{d.short: d for d in _TABLE},
+    **{d.short: d for d in _TABLE if d.short not in ("i8", "u8")},
     **{d.dtype: d for d in _TABLE},
     **{d.type: d for d in _TABLE},
     **{d: d for d in _TABLE},
@@ -126,6 +126,8 @@ _aliases: Final[dict[Any, DType]] = {
     float: DTYPES["float32"],
     complex: DTYPES["complex64"],
 }
+
+_AMBIGUOUS: Final = {"i8": "'int8' or 'int64'", "u8": "'uint8' or 'uint64'"}
 
 _DEFAULTS: Final = {
     "bool": DTYPES["bool"],
@@ -149,15 +151,20 @@ def as_dtype(value: Any) -> DType:
     >>> ef.types.as_dtype("f32"), ef.types.as_dtype(int)
     (float32, int64)
     """
+    if isinstance(value, str) and value in _AMBIGUOUS:
+        raise DTypeError(
+            f"{value!r} is ambiguous: 8 bits as types print here, 8 bytes in NumPy",
+            hint=f"write {_AMBIGUOUS[value]}",
+        )
     try:
         found = _aliases.get(value)
     except TypeError:  # unhashable
         found = None
-    if found is None:
+    if found is None and value is not None:  # NumPy takes None for float64
         try:
             found = _aliases.get(np.dtype(value))
-        except TypeError:
-            found = None
+        except (TypeError, ValueError, SyntaxError):  # strings that are no type string
+            pass
     if found is None:
         raise DTypeError(
             f"{value!r} is not a dtype that eagerflow has", expected=", ".join(DTYPES)

@@ -1,78 +1,60 @@
-"""The tape: remembers the ops that depend on watched values, and replays their rules backwards.
+"""The tape: remembers the ops that depend on watched values, so that `backward` can go back.
 
 Values are told apart by the identity of their data, not of the handle that holds them, so
-``x[i] = v`` and ``x += v`` are plain ops here. A record keeps only what its rule reads
-(`Op.saved`); in the place of other values the rule gets tensors of a null device, which know
-their dtype and shape and nothing else.
+``x[i] = v`` and ``x += v`` are plain ops here. Each value that depends on a watched one has a
+*slot*: a number from 0 on if a derivative flows into it; one below -1 if it depends on watched
+values only through something that has no derivative (a comparison, an argmax, a cast to
+integers). A value that depends on none is `UNKNOWN`.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterable, Sequence
-from itertools import count
-from typing import Any, Final, final
+import warnings
+from collections.abc import Iterable, Sequence
+from types import CodeType
+from typing import Any, Final, NamedTuple, final
+from weakref import ref
 
-from eagerflow.core.interpreter import AbstractInterpreter, Composite, use
-from eagerflow.core.op import Op, bind, functions, get_op, joint
-from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.tensor import Tensor, make_tensor
-from eagerflow.errors import GradientError
-from eagerflow.hardware import Lane, NullArray, as_device
-from eagerflow.source import Source, capture
+from eagerflow.autodiff.cotangents import distinct
+from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, use
+from eagerflow.core.op import Op, declare
+from eagerflow.core.tensor import Tensor
+from eagerflow.hardware import Lane
+from eagerflow.source import Source, capture, position
 
-__all__ = ["Cotangent", "Tape", "add_cotangents", "fresh"]
+__all__ = ["UNKNOWN", "Kept", "Link", "Record", "Tape", "keep"]
 
-Cotangent = Tensor | IndexedSlices
+UNKNOWN: Final = -1
+_stop_gradient: Final = declare("stop_gradient")
 
+#: a value as a record keeps it: its data, or only its shape if no rule reads more, and its lane
+Kept = tuple[Any, Lane]
 
-@final
-class _Kept:
-    """A value as a record keeps it: its data, or only its type."""
-
-    __slots__ = ("data", "lane")
-
-    def __init__(self, data: Any, lane: Lane) -> None:
-        self.data = data
-        self.lane = lane
-
-    def tensor(self) -> Tensor:
-        return make_tensor(self.data, self.lane)
+#: One op: the op, or the composite; the slots of its inputs; the slot of its output, or a list of
+#: them; its inputs (of a composite, its residuals); its outputs; its attributes (of a composite,
+#: its pull); the code object and the offset of the user's line. It is a plain tuple because a
+#: class of its own would add a third to the time that an op takes under a tape.
+Record = tuple[
+    Op | Composite, Sequence[int], Any, Sequence[Kept], Sequence[Kept], Any, CodeType | None, int
+]
 
 
-@final
-class Record:
-    """One op on the tape.
+class Link(NamedTuple):
+    """A dependence that no derivative flows through.
 
     Attributes:
-        op: the op, or the composite.
-        inputs: the inputs as the rule will see them.
-        outputs: the outputs, likewise.
-        in_slots: the slot of each input, -1 for one that nothing watched flows into.
-        out_slots: the slot of each output.
-        attrs: the attributes.
-        source: the user's line.
-        vjp: for a composite, what its `record` returned.
+        name: the op.
+        in_slots: the slots of its inputs.
+        out_slot: the slot of its output.
+        code: the code object of the user's line.
+        offset: the offset there.
     """
 
-    __slots__ = ("attrs", "in_slots", "inputs", "op", "out_slots", "outputs", "single", "source",
-                 "vjp")  # fmt: skip
-
-    op: Op | Composite
-    inputs: Sequence[_Kept]
-    outputs: Sequence[_Kept]
-    in_slots: list[int]
-    out_slots: list[int]
-    attrs: dict[str, Any]
-    source: Source | None
-    single: bool
-    vjp: Callable[..., Any] | None
-
-
-def fresh(x: Tensor) -> Tensor:
-    """A tensor of the same value with an identity of its own."""
-    result: Tensor = bind(get_op("identity"), x)
-    return result
+    name: str
+    in_slots: Sequence[int]
+    out_slot: int
+    code: CodeType | None
+    offset: int
 
 
 @final
@@ -80,167 +62,261 @@ class Tape(AbstractInterpreter):
     """Records while it is installed; see `eagerflow.core.interpreter.installed`.
 
     Args:
-        watch_variables: whether reads of trainable variables are watched. A container of
+        watch_variables: whether reads of trainable variables are watched. A collection of
             variables watches just these.
+
+    Attributes:
+        recording: whether it does.
+        records: the ops that derivatives flow through, oldest first.
+        links: the ops that none flows through.
     """
 
     def __init__(self, watch_variables: bool | Iterable[Any] = False) -> None:
+        self.recording = True
         self.records: list[Record] = []
-        self._index: dict[int, tuple[Any, int]] = {}  # id(data) -> (weakref to it, slot)
-        self._slots = count()
+        self.links: list[Link] = []
+        self._index: dict[int, tuple[ref[Any], int]] = {}  # id(data) -> (weakref to it, slot)
+        self._last = self._last_link = UNKNOWN  # the slots given last, of either kind
+        #: while the forward pass of a composite runs: the slots of the values that it uses
+        self._captured: set[int] | None = None
         self._all_variables = watch_variables is True
-        chosen = () if isinstance(watch_variables, bool) else watch_variables
-        self._resources = {id(v) for v in chosen}
-        #: slots of the reads of each variable, by the identity of its resource
-        self.reads: dict[int, list[int]] = {}
+        #: id(resource) -> the resource and the slots of its reads, for those that are watched
+        self._reads: dict[int, tuple[Any, list[int]]] = {}
+        #: id(resource) -> the line of its last assignment, for those in _reads
+        self._writes: dict[int, Source | None] = {}
+        if not isinstance(watch_variables, bool):
+            for variable in watch_variables:
+                self.watch_variable(variable)
 
-    # --- recording ---
+    # --- what is watched ---
 
     def watch(self, x: Tensor) -> int:
         """Follow the value that ``x`` holds now; gives its slot."""
         slot = self.slot_of(x)
-        if slot < 0:
-            slot = self._enter(x._data)
-        return slot
+        return slot if slot >= 0 else self._enter(x._data)
+
+    def watch_variable(self, variable: Any) -> None:
+        """Follow every later read of ``variable``."""
+        self._reads.setdefault(id(variable.resource), (variable.resource, []))
 
     def slot_of(self, x: Tensor) -> int:
-        """The slot of the value that ``x`` holds, -1 if the tape does not know it."""
+        """The slot of the value that ``x`` holds."""
         data = x._data
         found = self._index.get(id(data))
-        return found[1] if found is not None and found[0]() is data else -1
+        return found[1] if found is not None and found[0]() is data else UNKNOWN
+
+    def slots_of_reads(self, variable: Any) -> Sequence[int]:
+        """The slots of all reads of ``variable``."""
+        found = self._reads.get(id(variable.resource))
+        return () if found is None else found[1]
+
+    def forget(self) -> None:
+        """Drop all that was recorded, and record no more."""
+        self.recording = False
+        self.records = []
+        self.links = []
+        self._index = {}
+        self._reads = {}
+        self._writes = {}
 
     def _enter(self, data: Any) -> int:
-        slot = next(self._slots)
-        self._index[id(data)] = (weakref.ref(data), slot)
+        self._last = slot = self._last + 1
+        self._index[id(data)] = (ref(data), slot)
         return slot
+
+    def _enter_link(self, data: Any) -> int:
+        self._last_link = slot = self._last_link - 1
+        self._index[id(data)] = (ref(data), slot)
+        return slot
+
+    # --- ops ---
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         result = self.below.bind(op, inputs, attrs)
+        if not self.recording:
+            return self._look_on(op, inputs, attrs, result)
         index = self._index
+        slots = []
+        known = False
         for x in inputs:
             data = x._data
             found = index.get(id(data))
-            if found is not None and found[0]() is data:
-                return self._record(op, inputs, attrs, result)
-        if op.effect == "reads":
-            self._record_read(result, attrs["resource"])
+            if found is None or found[0]() is not data:
+                slots.append(UNKNOWN)
+            else:
+                slots.append(found[1])
+                known = True
+        if known:
+            self._record(op, inputs, slots, attrs, result)
+        if op.effect != "pure":
+            self._note_effect(op, attrs, result)
         return result
 
     def _record(
+        self, op: Op, inputs: Sequence[Tensor], slots: list[int], attrs: dict[str, Any],
+        result: Any,
+    ) -> None:  # fmt: skip
+        code, offset = position(4)
+        if type(result) is not Tensor or op.cuts or max(slots) < 0:
+            outputs = result if type(result) is tuple else (result,)
+            self._record_any(op, inputs, slots, attrs, outputs, code, offset)
+            return
+        lane, data = result._lane, result._data
+        if not lane.dtype.is_inexact:
+            self._record_any(op, inputs, slots, attrs, (result,), code, offset)
+            return
+        for x in inputs:
+            if x._data is data:
+                distinct((result,), inputs, self.below)
+                data = result._data
+                break
+        self._last = slot = self._last + 1
+        self._index[id(data)] = (ref(data), slot)
+        saved = op.saved
+        outs = ((data if saved == "outputs" or saved == "all" else data.shape, lane),)
+        self.records.append((op, slots, slot, _keep_inputs(inputs, saved), outs, attrs, code, offset))
+
+    def _record_any(
+        self, op: Op, inputs: Sequence[Tensor], slots: list[int], attrs: dict[str, Any],
+        outputs: Sequence[Tensor], code: CodeType | None, offset: int,
+    ) -> None:  # fmt: skip
+        """Record an op of whatever kind: several outputs, outputs or inputs without derivative."""
+        distinct(outputs, inputs, self.below)
+        if op is _stop_gradient:
+            return
+        flowing = slots
+        if op.cuts:
+            rules: Any = op.vjp
+            flowing = [
+                UNKNOWN if slot >= 0 and rule is None else slot
+                for slot, rule in zip(slots, rules, strict=True)
+            ]
+        out_slots = self._enter_outputs(op.name, outputs, slots, flowing, (), code, offset)
+        if max(out_slots) >= 0:
+            single: Any = out_slots[0] if len(outputs) == 1 else out_slots
+            outs = keep(outputs, op.saved in ("outputs", "all"))
+            ins = _keep_inputs(inputs, op.saved)
+            self.records.append((op, slots, single, ins, outs, attrs, code, offset))
+
+    def _enter_outputs(
+        self, name: str, outputs: Sequence[Tensor], slots: Sequence[int], flowing: Sequence[int],
+        used: Sequence[int], code: CodeType | None, offset: int,
+    ) -> list[int]:  # fmt: skip
+        """Slots for the outputs, with a link for each dependence that has no derivative.
+
+        Args:
+            name: of the op.
+            outputs: the outputs.
+            slots: of its inputs.
+            flowing: the same, `UNKNOWN` for inputs that floating outputs do not change with.
+            used: slots that the outputs depend on without a derivative.
+            code: the code object of the user's line.
+            offset: the offset there.
+        """
+        live = max(flowing, default=UNKNOWN) >= 0
+        out_slots = []
+        for out in outputs:
+            inexact = out._lane.dtype.is_inexact
+            if live and inexact:
+                slot, lost = self._enter(out._data), [*used]
+            else:
+                lost = [s for s in (flowing if inexact else slots) if s != UNKNOWN] + [*used]
+                slot = self._enter_link(out._data) if lost else UNKNOWN
+            if lost:
+                self.links.append(Link(name, lost, slot, code, offset))
+            out_slots.append(slot)
+        return out_slots
+
+    def _look_on(
         self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result: Any
     ) -> Any:
-        single = type(result) is not tuple
-        outputs = (result,) if single else result
-        record = Record()
-        record.op, record.attrs, record.source = op, attrs, capture(3)
-        record.in_slots = [self.slot_of(x) for x in inputs]
-        inside = [x._data for x in inputs]
-        for out in outputs:
-            if any(out._data is data for data in inside):  # a kernel gave its input back
-                out._data = fresh(out)._data
-        record.out_slots = [self._enter(out._data) for out in outputs]
-        saved = op.saved
-        record.inputs = _keep(inputs, saved in ("inputs", "all"))
-        record.outputs = _keep(outputs, saved in ("outputs", "all"))
-        record.single, record.vjp = single, None
-        self.records.append(record)
+        """While nothing is recorded: keep values apart, and note what a composite uses."""
+        known = {self.slot_of(x) for x in inputs} - {UNKNOWN}
+        if known:
+            distinct(result if type(result) is tuple else (result,), inputs, self.below)
+        if self._captured is not None:
+            self._captured |= known
+            self._note_effect(op, attrs, result)
         return result
 
-    def _record_read(self, result: Tensor, resource: Any) -> None:
-        key = id(resource)
-        if key in self._resources or (self._all_variables and resource.trainable):
-            # every read is a value of its own, though variables may share data
-            result._data = fresh(result)._data
-            self.reads.setdefault(key, []).append(self._enter(result._data))
+    # --- composites ---
 
     def call(self, composite: Composite, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
-        with use(self.below):
-            outputs, extra, vjp = composite.record(*inputs)
-            outputs = tuple(fresh(x) for x in outputs)
-        record = Record()
-        record.op, record.attrs, record.source = composite, {}, capture(2)
-        record.inputs = record.outputs = ()
-        record.in_slots = [self.slot_of(x) for x in (*inputs, *extra)]
-        record.out_slots = [self._enter(x._data) for x in outputs]
-        record.single, record.vjp = False, vjp
-        record.outputs = _keep(outputs, False)
-        self.records.append(record)
-        return tuple(outputs)
+        if not self.recording:
+            return super().call(composite, inputs)
+        slots = [self.slot_of(x) for x in inputs]
+        if composite.own_rule and self.below is not BASE and all(s == UNKNOWN for s in slots):
+            return self.below.call(composite, inputs)  # whose rule it may be
+        code, offset = position(2)
+        self.recording, self._captured = False, set()
+        try:
+            with use(self):
+                passed = composite.forward(*inputs)
+            used = self._captured
+        finally:
+            self.recording, self._captured = True, None
+        slots += [self.slot_of(x) for x in passed.captured]
+        outputs = tuple(passed.outputs)
+        for x in outputs:  # one that was known before is a new value now
+            if self.slot_of(x) != UNKNOWN:
+                used.add(self.slot_of(x))
+                distinct((x,), (x,), self.below)
+        distinct(outputs, (), self.below)
+        lost = sorted(used.difference(slots))
+        out_slots = self._enter_outputs(
+            composite.name, outputs, slots, slots, lost, code, offset
+        )
+        if max(out_slots, default=UNKNOWN) >= 0:
+            ins, outs = keep(passed.residuals, True), keep(outputs, False)
+            self.records.append(
+                (composite, slots, out_slots, ins, outs, passed.pull, code, offset)
+            )
+        return outputs
 
-    # --- replaying ---
+    # --- variables ---
 
-    def backward(self, seeds: dict[int, Cotangent]) -> dict[int, Cotangent]:
-        """The cotangents of all slots, from those of some; rules run in the current chain.
+    def _note_effect(self, op: Op, attrs: dict[str, Any], result: Any) -> None:
+        resource = attrs.get("resource")
+        key = id(resource)
+        watched = self._reads.get(key)
+        if watched is None:
+            if not (self._all_variables and getattr(resource, "trainable", False)):
+                return
+            watched = self._reads[key] = (resource, [])
+        if op.effect == "writes":
+            self._writes[key] = capture(2)
+        elif op.effect == "reads" and result._lane.dtype.is_inexact:
+            self._warn_of_write(key)
+            # every read is a value of its own, though reads may share data
+            distinct((result,), (result,), self.below)
+            watched[1].append(self._enter(result._data))
 
-        Raises:
-            GradientError: a cotangent reaches an op that has no derivative.
-        """
-        cotangents = dict(seeds)
-        for record in reversed(self.records):
-            arrived = [cotangents.pop(slot, None) for slot in record.out_slots]
-            if all(g is None for g in arrived):
-                continue
-            for slot, g in zip(record.in_slots, _pull(record, arrived), strict=True):
-                if slot >= 0 and g is not None:
-                    before = cotangents.get(slot)
-                    cotangents[slot] = g if before is None else add_cotangents(before, g)
-        return cotangents
+    def _warn_of_write(self, key: int) -> None:
+        """Warn of a read after an assignment; of the next one only after another assignment."""
+        written = self._writes.pop(key, None)
+        if written is None:
+            return
+        read = capture(2)
+        warnings.warn_explicit(
+            "a variable is read after it was assigned under the same tape; its derivative sums "
+            "over its reads and does not go through the assignment\n"
+            f"  assigned at: {written}\n  read at: {read}",
+            RuntimeWarning,
+            "<unknown>" if read is None else read.file,
+            0 if read is None else read.line,
+        )
 
 
-_null: Final = as_device("null:0")
+def keep(values: Sequence[Tensor], whole: bool) -> list[Kept]:
+    """What a record holds of values: their data, or only their shapes."""
+    return [(x._data if whole else x._data.shape, x._lane) for x in values]
 
 
-def _keep(values: Sequence[Tensor], whole: bool) -> list[_Kept]:
-    if whole:
-        return [_Kept(x._data, x._lane) for x in values]
-    return [
-        _Kept(NullArray(x._lane.dtype.dtype, x._data.shape), _null.lanes[x._lane.dtype])
-        for x in values
-    ]
-
-
-def _pull(record: Record, arrived: Sequence[Cotangent | None]) -> Sequence[Any]:
-    """The cotangents of a record's inputs."""
-    op = record.op
-    if isinstance(op, Composite):
-        assert record.vjp is not None
-        zeros = [
-            functions["zeros"](k.data.shape, dtype=k.lane.dtype) if g is None else dense(g)
-            for g, k in zip(arrived, record.outputs, strict=True)
-        ]
-        result: Sequence[Any] = record.vjp(*zeros)
-        return result
-    if op.nondifferentiable:
-        raise GradientError(f"{op.name} has no derivative", source=record.source)
-    inputs = [k.tensor() for k in record.inputs]
-    outputs = tuple(k.tensor() for k in record.outputs)
-    gs = tuple(None if g is None else dense(g) for g in arrived)
-    g, out = (gs[0], outputs[0]) if record.single else (gs, outputs)
-    rule = op.vjp
-    if isinstance(rule, joint):
-        return rule.rule(g, out, *inputs, **record.attrs)  # type: ignore[no-any-return]
-    if isinstance(rule, tuple):
+def _keep_inputs(inputs: Sequence[Tensor], saved: str) -> list[Kept]:
+    if saved == "inputs" or saved == "all":
+        return [(x._data, x._lane) for x in inputs]
+    if saved == "indices":
         return [
-            None if slot < 0 or one is None else one(g, out, *inputs, **record.attrs)
-            for slot, one in zip(record.in_slots, rule, strict=True)
+            (x._data.shape if x._lane.dtype.is_inexact else x._data, x._lane) for x in inputs
         ]
-    assert rule is not None
-    return [
-        None if slot < 0 else rule(i, g, out, *inputs, **record.attrs)
-        for i, slot in enumerate(record.in_slots)
-    ]
-
-
-def dense(g: Cotangent) -> Tensor:
-    """A cotangent as a tensor."""
-    return g.to_dense() if isinstance(g, IndexedSlices) else g
-
-
-def add_cotangents(a: Cotangent, b: Cotangent) -> Cotangent:
-    """The sum of two cotangents; sparse if both are."""
-    if isinstance(a, IndexedSlices) and isinstance(b, IndexedSlices):
-        values = functions["concat"]([a.values, b.values], axis=0)
-        indices = functions["concat"]([a.indices, b.indices], axis=0)
-        return IndexedSlices(values, indices, a.shape)
-    result: Tensor = functions["add"](dense(a), dense(b))
-    return result
+    return [(x._data.shape, x._lane) for x in inputs]

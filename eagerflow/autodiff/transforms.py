@@ -1,63 +1,320 @@
-"""Functions from functions to their derivatives."""
+"""Functions from functions to their derivatives: `grad`, `value_and_grad`, `vjp`, `jvp`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
-from eagerflow.autodiff.tape import Tape, dense, fresh
+from eagerflow.autodiff.backward import gradients
+from eagerflow.autodiff.cotangents import add, full_like, owned
+from eagerflow.autodiff.forward import Broken, Forward
+from eagerflow.autodiff.sources import Arguments, VariableTree
+from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.core import tree
-from eagerflow.core.convert import tensor_of
+from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import installed
-from eagerflow.core.op import functions
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.errors import GradientError
+from eagerflow.ops.promotion import cast
+from eagerflow.types import TensorType
 
-__all__ = ["grad", "vjp"]
-
-
-def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """The value of ``f`` and the function that pulls cotangents back through it."""
-    flat, treedef = tree.flatten(primals)
-    inputs = [fresh(tensor_of(x)) for x in flat]
-    tape = Tape()
-    slots = [tape.watch(x) for x in inputs]
-    with installed(tape):
-        result = f(*tree.unflatten(treedef, inputs))
-    outputs, outdef = tree.flatten(result)
-    out_slots = [tape.slot_of(tensor_of(y)) for y in outputs]
-
-    def pull(cotangent: Any) -> Any:
-        seeds = {}
-        for slot, g in zip(out_slots, tree.leaves(cotangent), strict=True):
-            if slot >= 0:
-                seeds[slot] = tensor_of(g)
-        found = tape.backward(seeds)
-        gs = [found.get(s) for s in slots]
-        gs = [
-            functions["zeros_like"](x) if g is None else dense(g)
-            for g, x in zip(gs, inputs, strict=True)
-        ]
-        return tree.unflatten(treedef, gs)
-
-    return result, pull
+__all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 
 
-def grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
-    """The gradient of a scalar function."""
+def grad(
+    f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, wrt: Any = None,
+    has_aux: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
+    """The function that gives the gradient of ``f``, whose result is a real scalar.
 
-    def gradient(*args: Any) -> Any:
-        one = isinstance(argnums, int)
-        chosen = (argnums,) if isinstance(argnums, int) else argnums
+    Args:
+        f: the function. Positional arguments are trees of tensors; others pass through.
+        argnums: the positional argument to differentiate by; a tuple of them gives a tuple.
+        wrt: a tree of variables to differentiate by instead.
+        has_aux: whether ``f`` gives ``(result, aux)``; ``(gradient, aux)`` is then given back.
 
-        def inner(*some: Any) -> Any:
-            full = list(args)
-            for i, x in zip(chosen, some, strict=True):
-                full[i] = x
-            return f(*full)
+    Returns:
+        A function of the arguments of ``f``. Its result has the structure of the argument, with
+        dense tensors, zero where the result does not depend on them; or the structure of ``wrt``,
+        with `IndexedSlices` for variables of which only rows were read. Of a complex argument it
+        is the direction of steepest ascent, as in PyTorch: ``p - rate * g`` descends.
 
-        value, pull = vjp(inner, *[args[i] for i in chosen])
-        gs = pull(functions["ones_like"](value))
-        return gs[0] if one else gs
+    Raises:
+        GradientError: an argument of integers, a result that is not a real scalar tensor, or an
+            op without a derivative on the way.
+
+    >>> ef.grad(lambda x: (x * x).sum())(ef.tensor([1.0, 2.0]))
+    Tensor([2., 4.], f32[2]@cpu:0)
+    """
+    check_function("grad", f)
+
+    @wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        _, result, aux = _differentiate("grad", f, argnums, wrt, has_aux, args, kwargs)
+        return (result, aux) if has_aux else result
 
     return gradient
 
 
+def value_and_grad(
+    f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, wrt: Any = None,
+    has_aux: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
+    """The function that gives the result of ``f`` and its gradient, running ``f`` once.
+
+    Args:
+        f: as for `grad`.
+        argnums: as for `grad`.
+        wrt: as for `grad`.
+        has_aux: whether ``f`` gives ``(result, aux)``; ``((result, aux), gradient)`` is then
+            given back.
+
+    Returns:
+        A function that gives ``(result, gradient)``.
+
+    Raises:
+        GradientError: as `grad`.
+
+    >>> ef.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(ef.tensor(2.0), ef.tensor(3.0))
+    (Tensor(6., f32[]@cpu:0), (Tensor(3., f32[]@cpu:0), Tensor(2., f32[]@cpu:0)))
+    """
+    check_function("value_and_grad", f)
+
+    @wraps(f)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        value, result, aux = _differentiate(
+            "value_and_grad", f, argnums, wrt, has_aux, args, kwargs
+        )
+        return ((value, aux) if has_aux else value), result
+
+    return function
+
+
+def _differentiate(
+    what: str, f: Callable[..., Any], argnums: Any, wrt: Any, has_aux: bool,
+    args: Sequence[Any], kwargs: dict[str, Any],
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """The value, the gradient, and what ``f`` gave besides."""
+    sources: Arguments | VariableTree
+    sources = Arguments(what, argnums, args) if wrt is None else VariableTree(what, wrt, args)
+    tape = Tape(sources.variables)
+    wanted = sources.watch(tape)
+    with installed(tape):
+        result = f(*sources.args, **kwargs)
+        value, aux = _pair(what, result) if has_aux else (result, None)
+        loss = scalar_result(what, value)
+    seeds = {tape.slot_of(loss): full_like(loss, 1)}
+    found = gradients(tape, seeds, wanted, what, consume=True)
+    return value, sources.gradient(found), aux
+
+
+def check_function(what: str, f: Any) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        GradientError: ``f`` is no function.
+    """
+    if not callable(f):
+        raise GradientError(
+            f"{what}: the first argument must be a function",
+            given=str(f.type) if isinstance(f, AbstractArray) else repr(f),
+            hint=f"{what}(f) gives a function; call that with the arguments",
+        )
+
+
+def _pair(what: str, result: Any) -> tuple[Any, Any]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise GradientError(
+            f"{what}: with has_aux=True the function must return (result, aux)",
+            given=_described(result),
+        )
+    return result
+
+
+def _described(result: Any) -> str:
+    if isinstance(result, AbstractArray):
+        return str(result.type)
+    if isinstance(result, (tuple, list)):
+        return f"a {type(result).__name__} of {len(result)}"
+    name = type(result).__name__
+    return f"{name} {result!r}" if isinstance(result, (int, float, complex)) else name
+
+
+def scalar_result(what: str, value: Any) -> Tensor:
+    """The result of a function as the real scalar that its gradient is taken of.
+
+    Raises:
+        GradientError: it is none.
+    """
+    if not isinstance(value, AbstractArray):
+        hint = "return the tensor itself: float(...), .item() and .numpy() cut the gradient"
+        if isinstance(value, (tuple, list)):
+            hint = "return the scalar alone, or (scalar, rest) with has_aux=True"
+        raise GradientError(
+            f"{what}: the result is not a tensor",
+            given=_described(value), expected="a real scalar, such as f32[]", hint=hint,
+        )  # fmt: skip
+    if value.shape != ():
+        raise GradientError(
+            f"{what}: the result is not a scalar",
+            given=str(value.type),
+            expected=f"{value.dtype.short}[]",
+            hint="reduce it with .sum() or .mean(); ef.vjp and ef.jacobian take other shapes",
+        )
+    if value.dtype.is_complex:
+        raise GradientError(
+            f"{what}: the result is complex",
+            given=str(value.type),
+            expected="a real scalar",
+            hint="take .real, .imag or ef.abs(...) of it, or use ef.vjp",
+        )
+    if not value.dtype.is_inexact:
+        raise GradientError(
+            f"{what}: the result has an integer dtype",
+            given=str(value.type),
+            expected="a real scalar, such as f32[]",
+        )
+    return tensor_of(value)
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of ``f`` and the function that pulls cotangents back through it.
+
+    Args:
+        f: a function of trees of tensors that gives one.
+        primals: where to evaluate it, all floating or complex.
+        has_aux: whether ``f`` gives ``(result, aux)``.
+
+    Returns:
+        ``(value, pullback)``, with ``aux`` as a third where there is one. ``pullback`` takes a tree
+        like the value and gives a tuple of trees like the primals; it may be called many times.
+
+    Raises:
+        GradientError: a primal of integers.
+
+    >>> value, pullback = ef.vjp(lambda x: x * x, ef.tensor([1.0, 2.0]))
+    >>> pullback(ef.tensor([1.0, 10.0]))
+    (Tensor([ 2., 40.], f32[2]@cpu:0),)
+    """
+    check_function("vjp", f)
+    sources = Arguments("vjp", range(len(primals)), primals)
+    tape = Tape()
+    wanted = sources.watch(tape)
+    with installed(tape):
+        result = f(*sources.args)
+        value, aux = _pair("vjp", result) if has_aux else (result, None)
+        outputs, treedef = _outputs(value)
+    slots = [UNKNOWN if y is None else tape.slot_of(y) for y in outputs]
+    types = [None if y is None else y.type for y in outputs]
+
+    def pullback(cotangents: Any) -> Any:
+        gs = matched("pullback", "cotangents", "the value", cotangents, treedef, types)
+        seeds: dict[int, Any] = {}
+        for slot, g in zip(slots, gs, strict=True):
+            if g is not None:
+                seeds[slot] = add(seeds[slot], g) if slot in seeds else g
+        return sources.gradient(gradients(tape, seeds, wanted, "vjp"))
+
+    return (value, pullback, aux) if has_aux else (value, pullback)
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The value of ``f`` and its derivative along a direction, in forward mode.
+
+    Args:
+        f: a function of trees of tensors that gives one.
+        primals: its arguments, a tuple.
+        tangents: the direction, a tuple of trees like the primals.
+
+    Returns:
+        ``(value, tangent)``, two trees of one structure; the tangents of integers are zero.
+
+    Raises:
+        GradientError: a primal of integers, tangents that do not fit the primals, or an op
+            without a derivative on the way.
+
+    >>> ef.jvp(lambda x: x * x, (ef.tensor(3.0),), (ef.tensor(1.0),))
+    (Tensor(9., f32[]@cpu:0), Tensor(6., f32[]@cpu:0))
+    """
+    check_function("jvp", f)
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise GradientError(
+                f"jvp: {name} must be a tuple", given=_described(given),
+                hint="write ef.jvp(f, (x,), (t,))",
+            )  # fmt: skip
+    sources = Arguments("jvp", range(len(primals)), primals)
+    treedef = tree.flatten(tuple(sources.args))[1]
+    ts = matched(
+        "jvp", "tangents", "the primals", tuple(tangents), treedef,
+        [x.type for x in sources.inputs],
+    )  # fmt: skip
+    forward = Forward()
+    for x, t in zip(sources.inputs, ts, strict=True):
+        forward.enter(x, t)
+    with installed(forward):
+        value = f(*sources.args)
+        outputs, treedef = _outputs(value)
+    found = [None if y is None else forward.tangent_of(y) for y in outputs]
+    broken = next((t for t in found if isinstance(t, Broken)), None)
+    if broken is not None and not any(isinstance(t, Tensor) for t in found):
+        raise GradientError(
+            f"jvp: the result depends on the primals only through {broken.name}, "
+            "which has no derivative",
+            hint="apply ef.stop_gradient to it, if a tangent of zero is meant",
+            source=broken.source,
+        )
+    return value, tree.unflatten(treedef, [_tangent(y, t) for y, t in zip(outputs, found, strict=True)])
+
+
+def _outputs(value: Any) -> tuple[list[Tensor | None], tree.TreeDef]:
+    """The leaves of a result, None in the place of what is no tensor."""
+    leaves, treedef = tree.flatten(value)
+    return [tensor_of(y) if isinstance(y, AbstractArray) else None for y in leaves], treedef
+
+
+def _tangent(y: Tensor | None, t: Any) -> Tensor | None:
+    if y is None:
+        return None
+    return owned(t) if type(t) is Tensor else full_like(y, 0)
+
+
+def matched(
+    what: str, noun: str, whose: str, given: Any, treedef: tree.TreeDef,
+    types: Sequence[TensorType | None],
+) -> list[Tensor | None]:  # fmt: skip
+    """The leaves of a tree of cotangents or tangents, None where nothing is to be derived.
+
+    Args:
+        what: the transform, for messages.
+        noun: what the tree holds.
+        whose: what its structure must be that of.
+        given: the tree.
+        treedef: its structure.
+        types: the types of its leaves, None for what is no tensor.
+
+    Raises:
+        GradientError: the structure, a shape or a dtype does not fit.
+    """
+    leaves, found = tree.flatten(given)
+    if found != treedef:
+        raise GradientError(
+            f"{what}: the {noun} do not have the structure of {whose}",
+            given=tree.show(found),
+            expected=tree.show(treedef),
+        )
+    return [
+        None if type_ is None or not type_.dtype.is_inexact else _fitted(what, noun, leaf, type_)
+        for leaf, type_ in zip(leaves, types, strict=True)
+    ]
+
+
+def _fitted(what: str, noun: str, leaf: Any, type_: TensorType) -> Tensor:
+    number = isinstance(leaf, (int, float, complex)) and not isinstance(leaf, AbstractArray)
+    x = as_tensor(leaf, type_.dtype, type_.device) if number else tensor_of(leaf)
+    if x.shape != type_.shape or (x.dtype.is_complex and not type_.dtype.is_complex):
+        raise GradientError(
+            f"{what}: one of the {noun} does not fit", given=str(x.type), expected=str(type_)
+        )
+    return owned(cast(x, type_.dtype))

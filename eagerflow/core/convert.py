@@ -8,7 +8,7 @@ import numpy as np
 
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
-from eagerflow.errors import DTypeError, TensorValueError
+from eagerflow.errors import DTypeError, InterchangeError, TensorValueError
 from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.types import DTYPES, DType, default_dtype
 
@@ -56,7 +56,7 @@ def _make_scalar(value: complex, lane: Lane) -> Tensor:
     with np.errstate(over="ignore"):
         try:
             array = np.asarray(value, dtype=dtype.dtype)
-        except OverflowError:
+        except (OverflowError, ValueError):  # ValueError: NaN to an integer
             raise TensorValueError(f"{value} does not fit into {dtype.name}") from None
     return make_tensor(lane.device.backend.from_host(array, lane.device), lane)
 
@@ -100,7 +100,21 @@ def as_tensor(
         if _has_tensor(value):
             return _stack(value, dtype, device)
         return array_tensor(_from_sequence(value, dtype), dtype, where, copy=None)
+    if hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
+        shared = _from_dlpack(value)
+        if shared is not None:
+            return _from_array(shared, dtype, device, copy)
     return array_tensor(_from_object(value), dtype, where, copy=copy)
+
+
+def _from_dlpack(value: Any) -> Tensor | None:
+    try:
+        result: Tensor = functions["from_dlpack"](value)
+    except InterchangeError:
+        if hasattr(value, "__array__"):
+            return None
+        raise
+    return result
 
 
 def array_tensor(
@@ -155,7 +169,7 @@ def _from_number(value: complex, dtype: DType | None, device: Device) -> Tensor:
         dtype = _PYTHON_DTYPES[type(value) if type(value) in _PYTHON_DTYPES else _base(value)]
     if isinstance(value, complex) and not dtype.is_complex:
         raise DTypeError(f"{value} is complex, {dtype.name} is not")
-    return scalar(value, device.lanes[dtype])
+    return _make_scalar(value, device.lanes[dtype])  # an identity of its own, unlike `scalar`
 
 
 def _base(value: complex) -> type:
@@ -169,7 +183,11 @@ def _has_tensor(value: Any) -> bool:
 
 
 def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:
-    parts = [as_tensor(v, dtype, device) for v in value]
+    # numbers stay weak, as they are next to a tensor anywhere else
+    parts = [
+        v if dtype is None and type(v) in _PYTHON_DTYPES else as_tensor(v, dtype, device)
+        for v in value
+    ]
     result: Tensor = functions["stack"](parts)
     return result
 
@@ -200,9 +218,7 @@ def _first_leaf_is_array(value: Any) -> bool:
 
 def _from_object(value: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ndarray):
-        return value if type(value) is np.ndarray else np.asarray(value)
-    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-        return np.from_dlpack(value)
+        return value.view(np.ndarray)  # tapes tell values apart by the identity of the array
     array = np.asarray(value)
     if array.dtype == object:
         raise DTypeError(

@@ -16,6 +16,7 @@ from eagerflow.errors import (
     EagerflowError,
     KernelError,
     OutOfMemoryError,
+    TensorIndexError,
     TensorValueError,
     strip,
 )
@@ -182,7 +183,7 @@ def _null_kernel(op: Op, lanes: list[Lane], device: Device) -> Callable[..., Any
 def _mover(source: Device) -> Callable[..., Any]:
     """Copies from ``source`` to the device named by the attribute."""
 
-    def move(array: Any, *, device: Device) -> Tensor:
+    def move(array: Any, *, device: Device, **attrs: Any) -> Tensor:
         if source.backend.xp is None and device.backend.xp is None:
             data = NullArray(array.dtype, array.shape)
         else:
@@ -216,7 +217,10 @@ def _explain(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], error: Exc
     given = describe(op, types, attrs)
     if isinstance(error, MemoryError):
         return OutOfMemoryError(f"{op.name}: out of memory ({error})", given=given)
-    if isinstance(error, (np.linalg.LinAlgError, ValueError, OverflowError, IndexError)):
+    if isinstance(error, IndexError):
+        words = str(error).replace("out of bounds", "out of range")  # NumPy's, made ours
+        return TensorIndexError(f"{op.name}: {words}", given=given)
+    if isinstance(error, (np.linalg.LinAlgError, ValueError, OverflowError)):
         return TensorValueError(f"{op.name}: {error}", given=given)
     wrapped = KernelError(f"{op.name}: the kernel raised {error!r}", given=given)
     wrapped.__cause__ = error

@@ -15,7 +15,16 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final, final
 
-__all__ = ["AbstractInterpreter", "BASE", "Composite", "current", "installed", "stack", "use"]
+__all__ = [
+    "BASE",
+    "AbstractInterpreter",
+    "Composite",
+    "Passed",
+    "current",
+    "installed",
+    "stack",
+    "use",
+]
 
 
 @final
@@ -47,25 +56,61 @@ stack: Final = _Stack()
 
 
 @final
+class Passed:
+    """What the forward pass of a `Composite` gives to whoever differentiates it.
+
+    Attributes:
+        outputs: the outputs, tensors.
+        residuals: every tensor that ``pull`` will read; it must hold none of its own, so that
+            whoever recomputes a residual can free it in between.
+        captured: tensors other than the inputs that the outputs depend on and that ``pull``
+            gives cotangents for.
+        pull: ``pull(residuals, cotangents, wanted)`` gives the cotangents of the inputs, then of
+            ``captured``; where ``wanted`` is false it may give None.
+    """
+
+    __slots__ = ("captured", "outputs", "pull", "residuals")
+
+    def __init__(
+        self,
+        outputs: Sequence[Any],
+        residuals: Sequence[Any],
+        pull: Callable[[Sequence[Any], Sequence[Any], Sequence[bool]], Sequence[Any]],
+        captured: Sequence[Any] = (),
+    ) -> None:
+        self.outputs = outputs
+        self.residuals = residuals
+        self.pull = pull
+        self.captured = captured
+
+
+@final
 class Composite:
-    """A function with a derivative of its own, as one op: `custom_vjp`, `remat`.
+    """A function that is differentiated in a way of its own: `custom_vjp`, `remat`.
 
     Attributes:
         name: for messages.
-        body: computes the outputs (a flat tuple) from the inputs with public ops.
-        record: called by a tape instead of ``body``: ``record(*inputs)`` returns
-            ``(outputs, extra inputs, vjp)``, with ``vjp(*cotangents)`` giving the cotangents of
-            the inputs and of the extra inputs.
+        body: computes the outputs, a flat tuple, from the inputs; whoever does not
+            differentiate runs it.
+        forward: ``forward(*inputs)`` computes them as well and gives a `Passed`; a tape calls it
+            instead of ``body``. Exactly one of the two is called, once.
+        own_rule: whether the derivative is another than that of the ops in ``body``. If not,
+            forward mode goes through ``body``.
     """
 
-    __slots__ = ("body", "name", "record")
+    __slots__ = ("body", "forward", "name", "own_rule")
 
     def __init__(
-        self, name: str, body: Callable[..., tuple[Any, ...]], record: Callable[..., Any]
+        self,
+        name: str,
+        body: Callable[..., tuple[Any, ...]],
+        forward: Callable[..., Passed],
+        own_rule: bool,
     ) -> None:
         self.name = name
         self.body = body
-        self.record = record
+        self.forward = forward
+        self.own_rule = own_rule
 
 
 class AbstractInterpreter(ABC):

@@ -30,7 +30,7 @@ __all__ = [
 
 Effect = Literal["pure", "reads", "writes", "fence", "blocks"]
 Precision = Literal["exact", "elementwise", "accumulate"]
-Saved = Literal["none", "inputs", "outputs", "all"]
+Saved = Literal["none", "indices", "inputs", "outputs", "all"]
 Rule = Callable[..., Any]  # rules take tensors by position and the op's attributes by keyword
 
 
@@ -65,7 +65,9 @@ class Op:
             None for zero; derived from ``vjp`` where it is not given.
         nondifferentiable: says that there is no derivative, instead of a rule.
         saved: what the vjp reads the *values* of; of all else it sees dtype and shape only.
+            ``"indices"`` are the inputs of integer and bool dtypes.
         lower: the loop-IR form, for ops that can be fused (none until there is a compiler).
+        cuts: whether nothing flows to some input, so that a tape has to look at which.
         effect: what it does to state.
         precision: ``"exact"`` moves elements and takes every dtype as it is; other ops compute
             the dtypes of ml_dtypes in float32, and ``"accumulate"`` float16 as well.
@@ -73,7 +75,7 @@ class Op:
         entries: the cache of resolved kernels, by lane.
     """
 
-    __slots__ = ("effect", "entries", "infer", "jvp", "lower", "moves", "name",
+    __slots__ = ("cuts", "effect", "entries", "infer", "jvp", "lower", "moves", "name",
                  "nondifferentiable", "precision", "saved", "vjp")  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -84,6 +86,7 @@ class Op:
         self.nondifferentiable = False
         self.saved: Saved = "all"
         self.lower: Rule | None = None
+        self.cuts = False
         self.effect: Effect = "pure"
         self.precision: Precision = "elementwise"
         self.moves = False
@@ -159,6 +162,7 @@ def define(
         )
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
     op.saved, op.lower, op.effect, op.precision, op.moves = saved, lower, effect, precision, moves
+    op.cuts = isinstance(vjp, tuple) and None in vjp
     _forget(name)
     return op
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["AbstractArray", "Tensor", "make_tensor", "type_of"]
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
+_PLAIN = frozenset({int, slice, type(None), type(...)})  # the parts of plain index expressions
 _stack = interpreter.stack
 
 
@@ -131,6 +132,11 @@ def _unary(name: str) -> Callable[[Any], Any]:
     return method
 
 
+def _getitem(x: Any, key: Any) -> Tensor:
+    result: Tensor = functions["getitem"](x, key)
+    return result
+
+
 def _update(handle: Tensor, value: Tensor, name: str) -> None:
     if value.shape != handle.shape:
         raise ShapeError(
@@ -198,9 +204,26 @@ class AbstractArray(AbstractMethods):
     __abs__ = _unary("abs")
     __invert__ = _unary("bitwise_invert")
 
-    def __getitem__(self, key: Any) -> Tensor:
-        result: Tensor = functions["getitem"](self, key)
-        return result
+    def __getitem__(self: Any, key: Any) -> Tensor:
+        # a plain expression goes straight to the array if nobody looks on, as operators do
+        lane = self._lane
+        kind = type(key)
+        if lane is None or _stack.installed or (kind not in _PLAIN and kind is not tuple):
+            return _getitem(self, key)
+        if kind is tuple:
+            for part in key:
+                if type(part) not in _PLAIN:
+                    return _getitem(self, key)
+        try:
+            data = self._data[key]
+        except Exception:
+            return _getitem(self, key)
+        if type(data) is not lane.array_type:  # a NumPy scalar
+            data = lane.device.backend.xp.asarray(data)
+        out = Tensor()
+        out._data = data
+        out._lane = lane
+        return out
 
     def __len__(self) -> int:
         shape = self.shape

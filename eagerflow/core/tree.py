@@ -7,7 +7,7 @@ from typing import Any
 
 import optree
 
-__all__ = ["TreeDef", "flatten", "leaves", "map", "paths", "unflatten"]
+__all__ = ["TreeDef", "flatten", "leaves", "map", "paths", "show", "unflatten"]
 
 TreeDef = optree.PyTreeSpec
 NAMESPACE = "eagerflow"
@@ -39,3 +39,15 @@ def paths(tree: Any) -> list[str]:
     return [a.codify("") for a in accessors]
 
 
+class _Star:
+    """A leaf as structures print it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+def show(treedef: TreeDef) -> str:
+    """A structure for a reader, such as ``({'w': *, 'b': *}, *)``."""
+    return repr(unflatten(treedef, [_Star()] * treedef.num_leaves))

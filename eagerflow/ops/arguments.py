@@ -34,9 +34,7 @@ def as_index(name: str, what: str, value: Any) -> int:
     try:
         return operator.index(value)
     except (TypeError, EagerflowError):
-        raise DTypeError(
-            f"{name}: {what} must be an integer", given=f"{what}={value!r}"
-        ) from None
+        raise DTypeError(f"{name}: {what} must be an integer", given=f"{what}={value!r}") from None
 
 
 def _sizes(name: str, what: str, value: Any) -> Shape:

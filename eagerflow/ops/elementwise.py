@@ -6,16 +6,39 @@ Each op is a record (type rule, gradient) and a public function; what it compute
 
 from __future__ import annotations
 
-from eagerflow.core.convert import TensorLike
+from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
-from eagerflow.ops.gradients import sum_to_like
-from eagerflow.ops.promotion import floating, promote
-from eagerflow.ops.rules import ANY, INEXACT, NUMERIC, elementwise, public
+from eagerflow.ops.elementwise_logic import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+)
+from eagerflow.ops.gradients import conjugate, sum_to_like, where
+from eagerflow.ops.promotion import floating, promote, promote_floating
+from eagerflow.ops.rules import ANY, INEXACT, NUMERIC, REAL, elementwise, public
 
-__all__ = ["add", "conj", "divide", "exp", "multiply", "negative"]
-
-# --- arithmetic -----------------------------------------------------------------------------
+__all__ = [
+    "add",
+    "clip",
+    "divide",
+    "floor_divide",
+    "fmod",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "positive",
+    "reciprocal",
+    "remainder",
+    "subtract",
+    "true_divide",
+]
 
 _add = define(
     "add",
@@ -43,12 +66,38 @@ def add(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return result
 
 
+_subtract = define(
+    "subtract",
+    infer=elementwise(NUMERIC),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(g, x1),
+        lambda g, out, x1, x2: negative(sum_to_like(g, x2)),
+    ),
+    saved="none",
+)
+
+
+@public
+def subtract(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The difference of two arrays, element by element.
+
+    Args:
+        x1: numeric; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.subtract(ef.tensor([1.0, 2.0]), 10)
+    Tensor([-9., -8.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_subtract, *promote(x1, x2))
+    return result
+
+
 _multiply = define(
     "multiply",
     infer=elementwise(ANY),
     vjp=(
-        lambda g, out, x1, x2: sum_to_like(multiply(g, conj(x2)), x1),
-        lambda g, out, x1, x2: sum_to_like(multiply(g, conj(x1)), x2),
+        lambda g, out, x1, x2: sum_to_like(multiply(g, conjugate(x2)), x1),
+        lambda g, out, x1, x2: sum_to_like(multiply(g, conjugate(x1)), x2),
     ),
     saved="inputs",
 )
@@ -74,8 +123,10 @@ _divide = define(
     "divide",
     infer=elementwise(INEXACT),
     vjp=(
-        lambda g, out, x1, x2: sum_to_like(divide(g, conj(x2)), x1),
-        lambda g, out, x1, x2: sum_to_like(negative(multiply(g, conj(divide(out, x2)))), x2),
+        lambda g, out, x1, x2: sum_to_like(divide(g, conjugate(x2)), x1),
+        lambda g, out, x1, x2: negative(
+            sum_to_like(multiply(g, conjugate(divide(out, x2))), x2)
+        ),
     ),
 )
 
@@ -91,8 +142,85 @@ def divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.divide(ef.tensor([1, 2]), 4)
     Tensor([0.25, 0.5 ], f32[2]@cpu:0)
     """
-    a, b = promote(x1, x2)
-    result: Tensor = bind(_divide, floating(a), floating(b))
+    result: Tensor = bind(_divide, *promote_floating(x1, x2))
+    return result
+
+
+true_divide = divide
+
+_floor_divide = define(
+    "floor_divide", infer=elementwise(REAL), vjp=(None, None), saved="none"
+)
+
+
+@public
+def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The quotient of two arrays, rounded towards negative infinity.
+
+    Args:
+        x1: real; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.floor_divide(ef.tensor([7, -7]), 2)
+    Tensor([ 3, -4], i64[2]@cpu:0)
+    """
+    result: Tensor = bind(_floor_divide, *promote(x1, x2))
+    return result
+
+
+_remainder = define(
+    "remainder",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(g, x1),
+        lambda g, out, x1, x2: negative(sum_to_like(multiply(g, floor_divide(x1, x2)), x2)),
+    ),
+    saved="inputs",
+)
+
+
+@public
+def remainder(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """What division leaves, with the sign of ``x2``: ``x1 - floor_divide(x1, x2) * x2``.
+
+    Args:
+        x1: real; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.remainder(ef.tensor([7, -7]), 4)
+    Tensor([3, 1], i64[2]@cpu:0)
+    """
+    result: Tensor = bind(_remainder, *promote(x1, x2))
+    return result
+
+
+mod = remainder
+
+_fmod = define(
+    "fmod",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(g, x1),
+        # x1 - out is a whole multiple of x2
+        lambda g, out, x1, x2: negative(
+            sum_to_like(multiply(g, divide(subtract(x1, out), x2)), x2)
+        ),
+    ),
+)
+
+
+@public
+def fmod(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """What division leaves, with the sign of ``x1`` (as in C).
+
+    Args:
+        x1: real; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.fmod(ef.tensor([7, -7]), 4)
+    Tensor([ 3, -3], i64[2]@cpu:0)
+    """
+    result: Tensor = bind(_fmod, *promote(x1, x2))
     return result
 
 
@@ -114,53 +242,171 @@ def negative(x: TensorLike, /) -> Tensor:
     >>> ef.negative(ef.tensor([1.0, -2.0]))
     Tensor([-1.,  2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_negative, *promote(x))
+    result: Tensor = bind(_negative, tensor_of(x))
     return result
 
 
-# --- complex numbers ------------------------------------------------------------------------
-
-_conj = define(
-    "conj", infer=elementwise(NUMERIC), vjp=(lambda g, out, x: conj(g),), saved="none"
+_positive = define(
+    "positive",
+    infer=elementwise(NUMERIC),
+    vjp=(lambda g, out, x: g,),
+    saved="none",
+    precision="exact",
 )
 
 
 @public
-def conj(x: TensorLike, /) -> Tensor:
-    """The complex conjugate of each element; a real ``x`` comes back as it is.
+def positive(x: TensorLike, /) -> Tensor:
+    """Each element as it is; the tensor is a new one, of the same value.
 
     Args:
         x: numeric.
 
-    >>> ef.conj(ef.tensor([1 + 2j]))
-    Tensor([1.-2.j], c64[1]@cpu:0)
+    >>> ef.positive(ef.tensor([1.0, -2.0]))
+    Tensor([ 1., -2.], f32[2]@cpu:0)
     """
-    (tensor,) = promote(x)
-    if not tensor._lane.dtype.is_complex:
-        return tensor
-    result: Tensor = bind(_conj, tensor)
+    result: Tensor = bind(_positive, tensor_of(x))
     return result
 
 
-# --- exponentials and logarithms ------------------------------------------------------------
-
-_exp = define(
-    "exp",
+_reciprocal = define(
+    "reciprocal",
     infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conj(out)),),
+    vjp=(lambda g, out, x: negative(multiply(g, conjugate(multiply(out, out)))),),
     saved="outputs",
 )
 
 
 @public
-def exp(x: TensorLike, /) -> Tensor:
-    """e to the power of each element.
+def reciprocal(x: TensorLike, /) -> Tensor:
+    """One over each element.
 
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.exp(ef.tensor([0.0, 1.0]))
-    Tensor([1.       , 2.7182817], f32[2]@cpu:0)
+    >>> ef.reciprocal(ef.tensor([2.0, 4.0]))
+    Tensor([0.5 , 0.25], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_exp, floating(x))
+    result: Tensor = bind(_reciprocal, floating(x))
+    return result
+
+
+# --- the larger, the smaller, the one between -----------------------------------------------
+
+
+def _winner(g: Tensor, wins: Tensor, ties: Tensor) -> Tensor:
+    """The share of ``g`` of the operand that was taken where ``wins``; ties share equally."""
+    return where(wins, g, where(ties, multiply(g, 0.5), 0.0))
+
+
+_maximum = define(
+    "maximum",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(_winner(g, greater(x1, x2), equal(x1, x2)), x1),
+        lambda g, out, x1, x2: sum_to_like(_winner(g, less(x1, x2), equal(x1, x2)), x2),
+    ),
+    saved="inputs",
+)
+
+
+@public
+def maximum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The larger of two elements; NaN if either is NaN.
+
+    Args:
+        x1: real; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.maximum(ef.tensor([1.0, -2.0]), 0)
+    Tensor([1., 0.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_maximum, *promote(x1, x2))
+    return result
+
+
+_minimum = define(
+    "minimum",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(_winner(g, less(x1, x2), equal(x1, x2)), x1),
+        lambda g, out, x1, x2: sum_to_like(_winner(g, greater(x1, x2), equal(x1, x2)), x2),
+    ),
+    saved="inputs",
+)
+
+
+@public
+def minimum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The smaller of two elements; NaN if either is NaN.
+
+    Args:
+        x1: real; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.minimum(ef.tensor([1.0, -2.0]), 0)
+    Tensor([ 0., -2.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_minimum, *promote(x1, x2))
+    return result
+
+
+_clip = define(
+    "clip",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x, low, high: sum_to_like(
+            where(logical_and(greater_equal(x, low), less_equal(x, high)), g, 0.0), x
+        ),
+        lambda g, out, x, low, high: sum_to_like(
+            where(logical_and(less(x, low), less_equal(low, high)), g, 0.0), low
+        ),
+        lambda g, out, x, low, high: sum_to_like(
+            where(logical_or(greater(x, high), greater(low, high)), g, 0.0), high
+        ),
+    ),
+    saved="inputs",
+)
+
+
+_clip_min = define(
+    "clip_min",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x, low: sum_to_like(where(greater_equal(x, low), g, 0.0), x),
+        lambda g, out, x, low: sum_to_like(where(less(x, low), g, 0.0), low),
+    ),
+    saved="inputs",
+)
+
+_clip_max = define(
+    "clip_max",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x, high: sum_to_like(where(less_equal(x, high), g, 0.0), x),
+        lambda g, out, x, high: sum_to_like(where(greater(x, high), g, 0.0), high),
+    ),
+    saved="inputs",
+)
+
+
+@public
+def clip(x: TensorLike, /, min: TensorLike = None, max: TensorLike = None) -> Tensor:
+    """Each element limited to a range; on its ends the derivative is still 1.
+
+    Args:
+        x: real; broadcasts against the limits.
+        min: the lower limit, None for none; all three promote to one dtype.
+        max: the upper limit, likewise; where it is less than ``min``, the result is ``max``.
+
+    >>> ef.clip(ef.tensor([-1.0, 0.5, 2.0]), 0, 1)
+    Tensor([0. , 0.5, 1. ], f32[3]@cpu:0)
+    """
+    result: Tensor
+    if max is None:
+        result = positive(x) if min is None else bind(_clip_min, *promote(x, min))
+    elif min is None:
+        result = bind(_clip_max, *promote(x, max))
+    else:
+        result = bind(_clip, *promote(x, min, max))
     return result

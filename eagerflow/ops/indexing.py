@@ -1,5 +1,439 @@
-"""To be written: indexing."""
+"""Ops that pick elements by index or condition, and put elements at indices."""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from collections.abc import Sequence
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.op import bind, define, functions
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.errors import AxisError, DTypeError, ShapeError
+from eagerflow.ops.arguments import as_index, axis_of
+from eagerflow.ops.getitem import index_add, index_update, scatter
+from eagerflow.ops.gradients import sum_to_like
+from eagerflow.ops.keys import ARRAY, FULL, along, signed
+from eagerflow.ops.promotion import cast, promote, promoted_dtype
+from eagerflow.ops.rules import public
+from eagerflow.types import DTYPES, Shape, TensorType, as_dtype, broadcast_shapes
+
+__all__ = [
+    "argwhere",
+    "compress",
+    "extract",
+    "flatnonzero",
+    "nonzero",
+    "one_hot",
+    "put_along_axis",
+    "scatter_add",
+    "scatter_update",
+    "select",
+    "take",
+    "take_along_axis",
+    "where",
+]
+
+_INT64 = DTYPES["int64"]
+_BOOL = DTYPES["bool"]
+
+# --- conditions -----------------------------------------------------------------------------
+
+
+def _where_type(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:
+    if condition.dtype is not _BOOL:
+        raise DTypeError("the condition is not of dtype bool")
+    if x1.dtype is not x2.dtype:
+        raise DTypeError("the dtypes differ", expected=f"{x1.dtype.short} for both")
+    return x1.like(shape=broadcast_shapes(condition.shape, x1.shape, x2.shape))
+
+
+_where = define(
+    "where",
+    infer=_where_type,
+    vjp=(
+        None,
+        lambda g, out, condition, x1, x2: sum_to_like(where(condition, g, 0), x1),
+        lambda g, out, condition, x1, x2: sum_to_like(where(condition, 0, g), x2),
+    ),
+    saved="indices",
+    precision="exact",
+)
+
+
+def _truth(x: TensorLike) -> Tensor:
+    """``x`` as a tensor of dtype bool: whether each element is not zero."""
+    tensor = tensor_of(x)
+    if tensor._lane.dtype is _BOOL:
+        return tensor
+    result: Tensor = functions["not_equal"](tensor, 0)
+    return result
+
+
+@public
+def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """Elements of ``x1`` where the condition holds, of ``x2`` where it does not.
+
+    Args:
+        condition: bool; of other dtypes, whether elements are not zero. Broadcasts.
+        x1: any dtype; broadcasts.
+        x2: likewise; both promote to one dtype.
+
+    >>> x = ef.tensor([1.0, -2.0, 3.0])
+    >>> ef.where(x > 0, x, 0)
+    Tensor([1., 0., 3.], f32[3]@cpu:0)
+    """
+    chosen = _truth(condition)
+    if isinstance(x1, AbstractArray) or isinstance(x2, AbstractArray):
+        a, b = promote(x1, x2)
+    else:
+        dtype = promoted_dtype((x1, x2))
+        a, b = (as_tensor(x, dtype, chosen.device) for x in (x1, x2))
+    result: Tensor = bind(_where, chosen, a, b)
+    return result
+
+
+@public
+def select(
+    condlist: Sequence[TensorLike], choicelist: Sequence[TensorLike], default: TensorLike = 0
+) -> Tensor:
+    """Elements of the first choice whose condition holds, or the default if none does.
+
+    Args:
+        condlist: conditions; they broadcast.
+        choicelist: as many arrays; they broadcast and promote to one dtype.
+        default: likewise.
+
+    Raises:
+        ShapeError: the lists differ in length.
+
+    >>> x = ef.arange(5)
+    >>> ef.select([x < 2, x > 3], [x, x * 10], -1)
+    Tensor([ 0,  1, -1, -1, 40], i64[5]@cpu:0)
+    """
+    if len(condlist) != len(choicelist):
+        raise ShapeError(
+            f"select: {len(condlist)} conditions for {len(choicelist)} choices",
+            expected="as many of one as of the other",
+        )
+    *choices, result = promote(*choicelist, default)
+    for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
+        result = where(condition, choice, result)
+    return result
+
+
+def _depends_on_data(x: TensorType) -> TensorType:
+    raise ShapeError(
+        "how many elements are not zero depends on the data", hint="x is not known here"
+    )
+
+
+_nonzero = define("nonzero", infer=_depends_on_data, vjp=(None,), saved="none", precision="exact")
+
+
+@public
+def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
+    """The indices of the elements that are not zero, in row-major order.
+
+    Args:
+        x: any dtype, with at least one axis.
+
+    Returns:
+        An int64 tensor per axis. How many indices there are depends on the data.
+
+    Raises:
+        ShapeError: ``x`` has no axes.
+
+    >>> ef.nonzero(ef.tensor([[0, 3], [4, 0]]))
+    (Tensor([0, 1], i64[2]@cpu:0), Tensor([1, 0], i64[2]@cpu:0))
+    """
+    tensor = tensor_of(x)
+    if not tensor.shape:
+        raise ShapeError(
+            "nonzero: the tensor has no axes",
+            given=str(type_of(tensor)),
+            hint="reshape it to (1,) first",
+        )
+    result: tuple[Tensor, ...] = bind(_nonzero, tensor)
+    return result
+
+
+@public
+def argwhere(x: TensorLike, /) -> Tensor:
+    """The indices of the elements that are not zero, a row for each.
+
+    Args:
+        x: any dtype.
+
+    Returns:
+        ``i64[n, x.ndim]``, where n depends on the data.
+
+    >>> ef.argwhere(ef.tensor([[0, 3], [4, 0]]))
+    Tensor([[0, 1],
+            [1, 0]], i64[2,2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    if not tensor.shape:
+        count = flatnonzero(tensor).shape[0]
+        result: Tensor = functions["zeros"]((count, 0), dtype=_INT64, device=tensor.device)
+    else:
+        result = functions["stack"](nonzero(tensor), axis=1)
+    return result
+
+
+@public
+def flatnonzero(x: TensorLike, /) -> Tensor:
+    """The indices of the elements that are not zero, in ``x`` laid out along one axis.
+
+    Args:
+        x: any dtype.
+
+    >>> ef.flatnonzero(ef.tensor([[0, 3], [4, 0]]))
+    Tensor([1, 2], i64[2]@cpu:0)
+    """
+    return nonzero(_flat(tensor_of(x)))[0]
+
+
+def _flat(x: Tensor) -> Tensor:
+    result: Tensor = functions["reshape"](x, (-1,))
+    return result
+
+
+@public
+def compress(condition: TensorLike, x: TensorLike, /, axis: int | None = None) -> Tensor:
+    """The slices of ``x`` along an axis where a condition holds.
+
+    Args:
+        condition: one value per slice; if there are fewer, the rest is left out.
+        x: any dtype.
+        axis: the axis; None takes ``x`` laid out along one axis.
+
+    >>> ef.compress(ef.tensor([False, True]), ef.tensor([[1, 2], [3, 4]]), axis=0)
+    Tensor([[3, 4]], i64[1,2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    if axis is None:
+        tensor, axis = _flat(tensor), 0
+    return take(tensor, flatnonzero(condition), axis=axis)
+
+
+@public
+def extract(condition: TensorLike, x: TensorLike, /) -> Tensor:
+    """The elements of ``x`` where a condition holds, along one axis.
+
+    Args:
+        condition: as many values as ``x`` has elements.
+        x: any dtype.
+
+    >>> x = ef.arange(6)
+    >>> ef.extract(x % 3 == 0, x)
+    Tensor([0, 3], i64[2]@cpu:0)
+    """
+    return compress(condition, x)
+
+
+@public
+def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: int = -1) -> Tensor:
+    """A new axis along which the element at each index is one and all others are zero.
+
+    Args:
+        indices: integers; one out of range gives zeros only.
+        num_classes: the size of the new axis.
+        dtype: of the result; float32 by default.
+        axis: where the new axis stands in the result.
+
+    >>> ef.one_hot(ef.tensor([1, 0]), 3)
+    Tensor([[0., 1., 0.],
+            [1., 0., 0.]], f32[2,3]@cpu:0)
+    """
+    tensor = _integers("one_hot", indices)
+    size = as_index("one_hot", "num_classes", num_classes)
+    place = axis_of("one_hot", tensor, axis, extra=1)
+    kind = tensor.dtype if tensor.dtype.name == "uint64" else _INT64
+    classes = functions["arange"](size, dtype=kind, device=tensor.device)
+    classes = functions["reshape"](classes, (-1,) + (1,) * (len(tensor.shape) - place))
+    hot = functions["equal"](functions["expand_dims"](tensor, axis=place), classes)
+    return cast(hot, as_dtype("float32" if dtype is None else dtype))
+
+
+# --- along an axis --------------------------------------------------------------------------
+
+
+def _integers(name: str, indices: TensorLike, like: Tensor | None = None) -> Tensor:
+    """``indices`` as a tensor of an integer dtype."""
+    on = None if like is None or isinstance(indices, AbstractArray) else like.device
+    tensor = indices if type(indices) is Tensor else as_tensor(indices, None, on)
+    if not tensor.size and isinstance(indices, (list, tuple)):
+        tensor = cast(tensor, _INT64)
+    if not tensor._lane.dtype.is_integer:
+        raise DTypeError(
+            f"{name}: the indices must be integers", given=f"indices={type_of(tensor)}"
+        )
+    return signed(tensor)
+
+
+def _take_type(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
+    return x.like(shape=x.shape[:axis] + indices.shape + x.shape[axis + 1 :])
+
+
+def _take_vjp(
+    g: Tensor, out: Tensor, x: Tensor, indices: Tensor, *, axis: int
+) -> Tensor | IndexedSlices:
+    if axis:
+        return scatter(g, (indices,), (FULL,) * axis + (ARRAY,), x.shape)
+    return _rows(g, indices, x.shape)
+
+
+def _rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
+    """The cotangent of an array of ``shape`` from that of its rows, kept sparse."""
+    flat = _flat(indices)
+    if flat.dtype.kind == "signed integer":
+        flat = functions["remainder"](flat, shape[0])
+    values = functions["reshape"](g, (flat.shape[0], *shape[1:]))
+    return IndexedSlices(values, cast(flat, _INT64), shape)
+
+
+_take = define("take", infer=_take_type, vjp=(_take_vjp, None), saved="indices", precision="exact")
+
+
+@public
+def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> Tensor:
+    """The elements (or slices) at indices along an axis.
+
+    Args:
+        x: any dtype, with at least one axis.
+        indices: integers; negative ones count from the end. Their axes take the place of ``axis``.
+        axis: the axis; needed if ``x`` has more than one.
+
+    Raises:
+        TensorIndexError: an index out of range.
+
+    >>> ef.take(ef.tensor([[1, 2], [3, 4], [5, 6]]), ef.tensor([2, 0]), axis=0)
+    Tensor([[5, 6],
+            [1, 2]], i64[2,2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    if axis is None:
+        if len(tensor.shape) != 1:
+            raise AxisError(
+                "take: axis is missing", given=f"x={type_of(tensor)}",
+                expected="an axis, unless x has exactly one",
+            )  # fmt: skip
+        axis = 0
+    place = axis_of("take", tensor, axis)
+    result: Tensor = bind(_take, tensor, _integers("take", indices, tensor), axis=place)
+    return result
+
+
+def _take_along_type(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
+    if x.ndim != indices.ndim:
+        raise ShapeError("x and the indices have different numbers of axes")
+    rest = broadcast_shapes(_without(x.shape, axis), _without(indices.shape, axis))
+    return x.like(shape=(*rest[:axis], indices.shape[axis], *rest[axis:]))
+
+
+def _without(shape: Shape, axis: int) -> Shape:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def _take_along_vjp(g: Tensor, out: Tensor, x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
+    return scatter(g, along(x, indices, axis), (ARRAY,) * len(x.shape), x.shape)
+
+
+_take_along = define(
+    "take_along_axis",
+    infer=_take_along_type,
+    vjp=(_take_along_vjp, None),
+    saved="indices",
+    precision="exact",
+)
+
+
+@public
+def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Tensor:
+    """Along an axis, the elements at the indices given for each line of it.
+
+    Args:
+        x: any dtype.
+        indices: integers, with as many axes as ``x``; the other axes broadcast against those of
+            ``x``. Negative indices count from the end.
+        axis: the axis.
+
+    Raises:
+        TensorIndexError: an index out of range.
+
+    >>> x = ef.tensor([[3, 1, 2], [6, 5, 4]])
+    >>> ef.take_along_axis(x, ef.argsort(x, axis=1)[:, :2], axis=1)
+    Tensor([[1, 2],
+            [4, 5]], i64[2,2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    place = axis_of("take_along_axis", tensor, axis)
+    found = _integers("take_along_axis", indices, tensor)
+    result: Tensor = bind(_take_along, tensor, found, axis=place)
+    return result
+
+
+@public
+def put_along_axis(
+    x: TensorLike, indices: TensorLike, values: TensorLike, /, axis: int = -1
+) -> Tensor:
+    """A new tensor like ``x`` with values at the indices given for each line along an axis.
+
+    It is to `take_along_axis` what assigning is to reading. Unlike NumPy's function it returns
+    the result and leaves ``x`` as it is.
+
+    Args:
+        x: any dtype.
+        indices: integers, with as many axes as ``x``; the other axes broadcast.
+        values: broadcast to the shape of the indices; converted to the dtype of ``x``.
+        axis: the axis.
+
+    >>> ef.put_along_axis(ef.zeros((2, 3)), ef.tensor([[2], [0]]), 1, axis=1)
+    Tensor([[0., 0., 1.],
+            [1., 0., 0.]], f32[2,3]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    place = axis_of("put_along_axis", tensor, axis)
+    found = _integers("put_along_axis", indices, tensor)
+    if len(found.shape) != len(tensor.shape):
+        raise ShapeError(
+            "put_along_axis: x and the indices have different numbers of axes",
+            given=f"x={type_of(tensor)}, indices={type_of(found)}",
+        )
+    return index_update(tensor, tuple(along(tensor, found, place)), values)
+
+
+@public
+def scatter_update(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -> Tensor:
+    """A new tensor like ``x`` with ``updates`` in the rows at ``indices``.
+
+    Args:
+        x: any dtype, with at least one axis.
+        indices: integers, along the first axis of ``x``. For a row named twice the last update
+            wins.
+        updates: broadcast to the shape of ``x[indices]``; converted to the dtype of ``x``.
+
+    >>> ef.scatter_update(ef.zeros((3, 2)), ef.tensor([2]), ef.tensor([[1.0, 2.0]]))
+    Tensor([[0., 0.],
+            [0., 0.],
+            [1., 2.]], f32[3,2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    return index_update(tensor, _integers("scatter_update", indices, tensor), updates)
+
+
+@public
+def scatter_add(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -> Tensor:
+    """A new tensor like ``x`` with ``updates`` added to the rows at ``indices``.
+
+    Args:
+        x: numeric, with at least one axis.
+        indices: integers, along the first axis of ``x``. Updates of the same row add up.
+        updates: broadcast to the shape of ``x[indices]``; converted to the dtype of ``x``.
+
+    >>> ef.scatter_add(ef.ones(3), ef.tensor([2, 2]), ef.tensor([1.0, 2.0]))
+    Tensor([1., 1., 4.], f32[3]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    return index_add(tensor, _integers("scatter_add", indices, tensor), updates)

@@ -15,7 +15,7 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.types import DTYPES, DType, TensorType, default_dtype, promote_dtypes
 
-__all__ = ["cast", "floating", "promote", "promoted_dtype"]
+__all__ = ["cast", "floating", "promote", "promote_floating", "promoted_dtype"]
 
 _KINDS = ("bool", "signed integer", "unsigned integer", "real floating", "complex floating")
 _RANK = {kind: rank for kind, rank in zip(_KINDS, (0, 1, 1, 2, 3), strict=True)}
@@ -104,3 +104,14 @@ def floating(x: TensorLike) -> Tensor:
         return tensor
     return cast(tensor, default_dtype("real floating"))
 
+
+def promote_floating(*args: TensorLike) -> tuple[Tensor, ...]:
+    """The operands as tensors of one floating or complex dtype; integers count as float32.
+
+    Raises:
+        DTypeError: there is no common dtype.
+    """
+    tensors = promote(*args)
+    if tensors[0]._lane.dtype.is_inexact:
+        return tensors
+    return promote(*args, dtype=default_dtype("real floating"))

@@ -1,5 +1,155 @@
-"""To be written: random."""
+"""Random numbers: ``ef.random``.
+
+A draw is Philox(seed, ticket, element): a generator has a seed and gives each draw a ticket, in
+the order of the program; all the rest is a pure function of that key (the kernels say which). So
+draws are the same on every device and tier, and never depend on what other threads do with other
+generators. Elements are counted in C order.
+
+float32 and the narrower dtypes are made of 32 random bits per element (float16 and bfloat16 are
+float32 draws, cut to their digits by `uniform`, rounded by the others), float64 of 64 bits: for
+the same seed these are different numbers. `normal` and the rest are reparameterised: gradients
+flow to ``loc``, ``scale``, ``low`` and ``high``.
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, final
+
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import TensorValueError
+from eagerflow.ops.draws import default_state
+from eagerflow.ops.random_continuous import (
+    exponential,
+    gumbel,
+    normal,
+    truncated_normal,
+    uniform,
+)
+from eagerflow.ops.random_discrete import bernoulli, bits, categorical, permutation, randint
+from eagerflow.resources.generator import GeneratorState
+
+__all__ = [
+    "Generator",
+    "bernoulli",
+    "bits",
+    "categorical",
+    "default_generator",
+    "exponential",
+    "gumbel",
+    "normal",
+    "permutation",
+    "randint",
+    "seed",
+    "truncated_normal",
+    "uniform",
+]
+
+_P = ParamSpec("_P")
+
+
+def _method(
+    function: Callable[_P, Tensor],
+) -> Callable[Concatenate[Generator, _P], Tensor]:
+    """The public function as a method: with this generator."""
+
+    @wraps(function)
+    def method(self: Generator, /, *args: _P.args, **kwargs: _P.kwargs) -> Tensor:
+        kwargs["generator"] = self
+        return function(*args, **kwargs)
+
+    return method
+
+
+@final
+class Generator:
+    """A source of random numbers of its own; its methods are the functions of ``ef.random``.
+
+    Draws take tickets in the order in which they are made, safely from several threads; for
+    numbers that do not depend on the timing of threads, give each thread a generator.
+
+    Args:
+        seed: 0 to 2**64 - 1; taken from the operating system if not given.
+
+    >>> g = ef.random.Generator(7)
+    >>> state = g.state
+    >>> x = g.normal((3,))
+    >>> g.state = state
+    >>> bool((g.normal((3,)) == x).all())
+    True
+    """
+
+    __slots__ = ("__weakref__", "_state")
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._state = GeneratorState(seed)
+
+    @property
+    def state(self) -> dict[str, int]:
+        """The seed and the ticket of the next draw; setting it goes on from there."""
+        seed, ticket = self._state.get()
+        return {"seed": seed, "ticket": ticket}
+
+    @state.setter
+    def state(self, value: dict[str, int]) -> None:
+        if not isinstance(value, dict) or set(value) != {"seed", "ticket"}:
+            raise TensorValueError(
+                "this is not the state of a generator",
+                given=repr(value),
+                expected="{'seed': …, 'ticket': …}",
+            )
+        self._state.set(value["seed"], value["ticket"])
+
+    bernoulli = _method(bernoulli)
+    bits = _method(bits)
+    categorical = _method(categorical)
+    exponential = _method(exponential)
+    gumbel = _method(gumbel)
+    normal = _method(normal)
+    permutation = _method(permutation)
+    randint = _method(randint)
+    truncated_normal = _method(truncated_normal)
+    uniform = _method(uniform)
+
+    def __repr__(self) -> str:
+        seed, ticket = self._state.get()
+        return f"Generator(seed={seed}, ticket={ticket})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restore, self._state.get())
+
+
+def _restore(seed: int, ticket: int) -> Generator:
+    made = Generator(seed)
+    made._state.set(seed, ticket)
+    return made
+
+
+_default: Final = Generator(0)
+_default._state = default_state
+
+
+def default_generator() -> Generator:
+    """The generator that draws come from if none is given.
+
+    >>> ef.random.seed(3)
+    >>> ef.random.default_generator().state
+    {'seed': 3, 'ticket': 0}
+    """
+    return _default
+
+
+def seed(value: int) -> None:
+    """Start the process's own generator anew.
+
+    Args:
+        value: 0 to 2**64 - 1.
+
+    >>> ef.random.seed(0)
+    >>> a = ef.random.normal((2,))
+    >>> ef.random.seed(0)
+    >>> bool((ef.random.normal((2,)) == a).all())
+    True
+    """
+    _default._state.set(value)

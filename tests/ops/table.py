@@ -70,9 +70,19 @@ def function_of(case: OpCase) -> Callable[..., Any]:
 
 def arguments(case: OpCase, dtype: str, layout: str, *, special: bool = False) -> list[Any]:
     """The arguments of a case as NumPy arrays; the same for the same case, dtype and layout."""
-    seed = zlib.crc32(f"{case.id} {dtype} {layout} {special}".encode())
-    shape, strided = LAYOUTS[layout]
-    sample = Sample(np.random.default_rng(seed), dtype, shape, strided, special)
+    return made(case, sample_of(case, dtype, *LAYOUTS[layout], special=special))
+
+
+def sample_of(
+    case: OpCase, dtype: str, shape: tuple[int, ...], strided: bool, *, special: bool = False
+) -> Sample:
+    """What makes the arguments; the same for the same case, dtype and shape."""
+    seed = zlib.crc32(f"{case.id} {dtype} {shape} {strided} {special}".encode())
+    return Sample(np.random.default_rng(seed), dtype, shape, strided, special)
+
+
+def made(case: OpCase, sample: Sample) -> list[Any]:
+    """The arguments that a case makes of a sample."""
     with np.errstate(all="ignore"):
         return list(case.make(sample))
 
@@ -87,7 +97,7 @@ def map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _widen(array: Any) -> Any:
-    low = array.dtype.kind == "V" or array.dtype == np.float16
+    low = array.dtype.kind in "fV" and array.dtype.itemsize < 4
     return array.astype(np.float32) if low else array
 
 
@@ -104,7 +114,11 @@ def check_values(
     case: OpCase, dtype: str, layout: str, column: str = "eager", *, special: bool = False
 ) -> None:
     """Run a case in a column and compare with its reference."""
-    args = arguments(case, dtype, layout, special=special)
+    check_arguments(case, arguments(case, dtype, layout, special=special), column)
+
+
+def check_arguments(case: OpCase, args: list[Any], column: str = "eager") -> None:
+    """Run a case on given arguments and compare with its reference."""
     before = [a.copy() for a in flatten_arrays(args)]
     tensors = [map_arrays(ef.asarray, a) for a in args]
     with np.errstate(all="ignore"), rules_checked():

@@ -8,8 +8,10 @@ from eagerflow_kernels.portable import (
     linalg,
     random,
     reduction,
+    segment,
     shape,
     sort,
+    special,
     state,
 )
 
@@ -21,7 +23,9 @@ __all__ = [
     "linalg",
     "random",
     "reduction",
+    "segment",
     "shape",
     "sort",
+    "special",
     "state",
 ]

@@ -24,9 +24,10 @@ def arange(xp: Any, *, start: Any, stop: Any, step: Any, size: int, dtype: Any) 
 
 @portable("linspace")
 def linspace(xp: Any, *, start: Any, stop: Any, num: int, endpoint: bool, dtype: Any) -> Array:
-    """Values evenly spaced, computed in double precision and rounded once."""
+    """Values evenly spaced, computed in double precision and rounded once; integers down."""
     wide = "complex128" if isinstance(start, complex) or isinstance(stop, complex) else "float64"
-    return xp.linspace(start, stop, num, endpoint=endpoint, dtype=wide).astype(dtype)
+    values = xp.linspace(start, stop, num, endpoint=endpoint, dtype=wide)
+    return (xp.floor(values) if dtype.is_integer else values).astype(dtype)
 
 
 @portable("eye")

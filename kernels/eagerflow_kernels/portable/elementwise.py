@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from eagerflow_kernels.table import portable
@@ -18,9 +17,10 @@ for _op, _function in {
     "add": "add",
     "cbrt": "cbrt",
     "clip": "clip",
+    "clip_max": "minimum",
+    "clip_min": "maximum",
     "copysign": "copysign",
     "divide": "divide",
-    "floor_divide": "floor_divide",
     "fmod": "fmod",
     "gcd": "gcd",
     "heaviside": "heaviside",
@@ -48,7 +48,6 @@ for _op, _function in {
     # exponentials and logarithms
     "exp": "exp",
     "exp2": "exp2",
-    "expm1": "expm1",
     "log": "log",
     "log10": "log10",
     "log2": "log2",
@@ -118,6 +117,24 @@ def rsqrt(xp: Any, x: Array) -> Array:
     return xp.reciprocal(xp.sqrt(x))
 
 
+@portable("floor_divide")
+def floor_divide(xp: Any, x1: Array, x2: Array) -> Array:
+    """The floor of the quotient; infinities as the array API demands, unlike NumPy."""
+    out = xp.floor_divide(x1, x2)
+    if out.dtype.kind == "f":
+        out = xp.where(xp.isinf(x1) | xp.isinf(x2), xp.floor(xp.divide(x1, x2)), out)
+    return out
+
+
+@portable("expm1")
+def expm1(xp: Any, x: Array) -> Array:
+    """exp(x) - 1; infinities and NaN in complex numbers as for exp, unlike NumPy."""
+    out = xp.expm1(x)
+    if out.dtype.kind == "c":
+        out = xp.where(xp.isfinite(x), out, xp.exp(x) - 1)
+    return out
+
+
 @portable("log1p")
 def log1p(xp: Any, x: Array) -> Array:
     """log(1 + x); complex numbers near 0 keep their precision, which NumPy's own do not."""
@@ -130,14 +147,6 @@ def log1p(xp: Any, x: Array) -> Array:
     out = xp.asarray(out)
     out.real = xp.where(near, with_precision, out.real)
     return out
-
-
-@portable("sinc")
-def sinc(xp: Any, x: Array) -> Array:
-    """sin(pi x) / (pi x), 1 at 0."""
-    y = x * math.pi
-    zero = y == 0
-    return xp.where(zero, xp.ones_like(y), xp.sin(y) / xp.where(zero, xp.ones_like(y), y))
 
 
 @portable("nan_to_num")

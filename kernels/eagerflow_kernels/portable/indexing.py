@@ -2,4 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from eagerflow_kernels.table import portable
+
 __all__: list[str] = []
+
+Array = Any  # of whatever namespace xp is
+
+portable("where", "where")
+portable("nonzero", "nonzero")
+portable("take_along_axis", "take_along_axis")
+
+_WORDS = {":": slice(None), "...": Ellipsis}
+
+
+def expression(key: tuple[Any, ...], indices: Sequence[Array]) -> tuple[Any, ...]:
+    """The index expression that a key and its index arrays stand for (`eagerflow.ops.keys`)."""
+    arrays = iter(indices)
+    return tuple(
+        next(arrays) if item == "array"
+        else _WORDS[item] if type(item) is str
+        else slice(*item) if type(item) is tuple
+        else item
+        for item in key
+    )  # fmt: skip
+
+
+@portable("take")
+def take(xp: Any, x: Array, indices: Array, *, axis: int) -> Array:
+    """The slices at indices along an axis."""
+    return x.take(indices, axis)
+
+
+@portable("getitem")
+def getitem(xp: Any, x: Array, *indices: Array, key: tuple[Any, ...]) -> Array:
+    """``x[key]``; a view if there are no index arrays."""
+    return x[expression(key, indices)]
+
+
+@portable("index_update")
+def index_update(
+    xp: Any, x: Array, value: Array, *indices: Array, key: tuple[Any, ...], unique: bool
+) -> Array:
+    """A copy of ``x`` with ``value`` at ``key``; of values for the same element the last wins."""
+    out = x.copy()
+    out[expression(key, indices)] = value
+    return out
+
+
+@portable("index_add")
+def index_add(xp: Any, x: Array, value: Array, *indices: Array, key: tuple[Any, ...]) -> Array:
+    """A copy of ``x`` with ``value`` added at ``key``; values for the same element add up."""
+    out = x.copy()
+    _add(xp, out, value, expression(key, indices))
+    return out
+
+
+@portable("index_scatter")
+def index_scatter(
+    xp: Any, value: Array, *indices: Array, key: tuple[Any, ...], shape: tuple[int, ...]
+) -> Array:
+    """Zeros of ``shape`` with ``value`` added at ``key``: the transpose of `getitem`."""
+    out = xp.zeros(shape, value.dtype)
+    if indices:
+        _add(xp, out, value, expression(key, indices))
+    else:
+        out[expression(key, ())] = value
+    return out
+
+
+def _add(xp: Any, out: Array, value: Array, where: tuple[Any, ...]) -> None:
+    if any(hasattr(item, "shape") for item in where):
+        xp.add.at(out, where, value)
+    else:
+        out[where] += value

@@ -1,5 +1,240 @@
-"""Kernels of the linalg ops."""
+"""Kernels of the linear algebra ops. Matrices are the last two axes; the others are a batch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from eagerflow_kernels.table import portable
+
 __all__: list[str] = []
+
+Array = Any  # of whatever namespace xp is
+
+portable("matmul", "matmul")
+portable("vecdot", "vecdot")
+portable("det", "linalg.det")
+
+SINGULAR = "the matrix is singular"
+
+
+def adjoint(xp: Any, x: Array) -> Array:
+    """The conjugate transpose of each matrix."""
+    return xp.conj(xp.swapaxes(x, -1, -2))
+
+
+def hermitian_part(xp: Any, x: Array) -> Array:
+    """The mean of ``x`` and its adjoint: ``x`` itself where it is Hermitian."""
+    return x * 0.5 + adjoint(xp, x) * 0.5
+
+
+def _try(xp: Any, refusal: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    try:
+        return function(*args, **kwargs)
+    except xp.linalg.LinAlgError:
+        raise ValueError(refusal) from None
+
+
+# --- diagonals ------------------------------------------------------------------------------
+
+
+@portable("diagonal")
+def diagonal(xp: Any, x: Array, *, offset: int) -> Array:
+    """The diagonal of each matrix, as a view."""
+    return xp.diagonal(x, offset, -2, -1)
+
+
+@portable("diag_embed")
+def diag_embed(xp: Any, x: Array, *, offset: int, rows: int, columns: int) -> Array:
+    """Matrices that are zero but for one diagonal."""
+    batch, count = x.shape[:-1], x.shape[-1]
+    out = xp.zeros((*batch, rows * columns), dtype=x.dtype)
+    start = offset if offset >= 0 else -offset * columns
+    out[..., start : start + count * (columns + 1) : columns + 1] = x
+    return out.reshape((*batch, rows, columns))
+
+
+# --- products -------------------------------------------------------------------------------
+
+
+@portable("cross")
+def cross(xp: Any, x1: Array, x2: Array) -> Array:
+    """The cross product of 3-vectors on the last axis."""
+    shape = xp.broadcast_shapes(x1.shape, x2.shape)
+    out = xp.empty(shape, dtype=x1.dtype)
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        xp.multiply(x1[..., j], x2[..., k], out=out[..., i])
+        out[..., i] -= x1[..., k] * x2[..., j]
+    return out
+
+
+# --- systems of equations -------------------------------------------------------------------
+
+
+@portable("inv")
+def inv(xp: Any, x: Array) -> Array:
+    """The inverse of each matrix."""
+    return _try(xp, SINGULAR, xp.linalg.inv, x)
+
+
+@portable("solve")
+def solve(xp: Any, x1: Array, x2: Array) -> Array:
+    """The solutions of square systems; ``x2`` has a column for each right-hand side."""
+    return _try(xp, SINGULAR, xp.linalg.solve, x1, x2)
+
+
+@portable("triangular_solve")
+def triangular_solve(
+    xp: Any, a: Array, b: Array, *, lower: bool, adjoint: bool, unit_diagonal: bool
+) -> Array:
+    """The solutions of triangular systems; only the named triangle of ``a`` is read."""
+    t = xp.tril(a) if lower else xp.triu(a)
+    if unit_diagonal:
+        t = xp.where(xp.eye(a.shape[-1], dtype=bool), a.dtype.type(1), t)
+    if adjoint:
+        t = xp.conj(xp.swapaxes(t, -1, -2))
+    return _try(xp, SINGULAR, xp.linalg.solve, t, b)
+
+
+@portable("slogdet")
+def slogdet(xp: Any, x: Array) -> tuple[Array, Array]:
+    """The sign of each determinant and the logarithm of its magnitude."""
+    sign, logarithm = xp.linalg.slogdet(x)
+    return sign, logarithm
+
+
+@portable("cofactor")
+def cofactor(xp: Any, x: Array) -> Array:
+    """The cofactors of each matrix: the derivative of its determinant, singular or not."""
+    try:
+        # both come from the same LU factors, so a tiny last pivot cancels
+        det = xp.linalg.det(x)[..., None, None]
+        return det * xp.swapaxes(xp.linalg.inv(x), -1, -2)
+    except xp.linalg.LinAlgError:
+        u, s, vh = xp.linalg.svd(x)
+        n = x.shape[-1]
+        others = xp.where(xp.eye(n, dtype=bool), xp.ones_like(s)[..., None], s[..., None, :])
+        phase = xp.linalg.det(u) * xp.linalg.det(vh)
+        scale = (phase[..., None] * xp.prod(others, axis=-1))[..., None, :]
+        return xp.matmul(xp.conj(u) * scale, xp.conj(vh))
+
+
+@portable("pinv")
+def pinv(xp: Any, x: Array, rtol: Array) -> Array:
+    """The pseudo-inverse; singular values up to ``rtol`` times the largest count as zero."""
+    u, s, vh = _svd(xp, x)
+    keep = s > rtol[..., None] * s[..., :1]
+    inverse = xp.where(keep, 1 / xp.where(keep, s, 1), 0).astype(s.dtype)
+    return xp.matmul(adjoint(xp, vh) * inverse[..., None, :], adjoint(xp, u))
+
+
+# --- decompositions -------------------------------------------------------------------------
+
+_NO_CONVERGENCE = "the iteration did not converge; x may hold NaN or infinities"
+
+
+def _svd(xp: Any, x: Array, **kwargs: Any) -> Any:
+    return _try(xp, _NO_CONVERGENCE, xp.linalg.svd, x, full_matrices=False, **kwargs)
+
+
+@portable("cholesky")
+def cholesky(xp: Any, x: Array) -> Array:
+    """The lower factor of the Hermitian part of each matrix."""
+    refusal = "the matrix is not positive definite"
+    return _try(xp, refusal, xp.linalg.cholesky, hermitian_part(xp, x))
+
+
+@portable("qr")
+def qr(xp: Any, x: Array, *, mode: str) -> tuple[Array, Array]:
+    """Orthonormal columns and an upper triangle with a real diagonal."""
+    q, r = xp.linalg.qr(x, mode=mode)
+    return q, r
+
+
+@portable("eigh")
+def eigh(xp: Any, x: Array) -> tuple[Array, Array]:
+    """Ascending eigenvalues and eigenvectors of the Hermitian part of each matrix."""
+    values, vectors = _try(xp, _NO_CONVERGENCE, xp.linalg.eigh, hermitian_part(xp, x))
+    return values, vectors
+
+
+@portable("eigvalsh")
+def eigvalsh(xp: Any, x: Array) -> Array:
+    """Ascending eigenvalues of the Hermitian part of each matrix."""
+    return _try(xp, _NO_CONVERGENCE, xp.linalg.eigvalsh, hermitian_part(xp, x))
+
+
+def _complex(xp: Any, x: Array) -> Array:
+    return x.astype(xp.result_type(x.dtype, xp.complex64))
+
+
+@portable("eig")
+def eig(xp: Any, x: Array) -> tuple[Array, Array]:
+    """Eigenvalues and right eigenvectors of length one, complex even where they are real."""
+    values, vectors = _try(xp, _NO_CONVERGENCE, xp.linalg.eig, x)
+    return _complex(xp, values), _complex(xp, vectors)
+
+
+@portable("eigvals")
+def eigvals(xp: Any, x: Array) -> Array:
+    """Eigenvalues, complex even where they are real."""
+    return _complex(xp, _try(xp, _NO_CONVERGENCE, xp.linalg.eigvals, x))
+
+
+@portable("svd")
+def svd(xp: Any, x: Array, *, full_matrices: bool) -> tuple[Array, Array, Array]:
+    """Left singular vectors, descending singular values, adjoint right singular vectors."""
+    u, s, vh = _try(xp, _NO_CONVERGENCE, xp.linalg.svd, x, full_matrices=full_matrices)
+    return u, s, vh
+
+
+@portable("svdvals")
+def svdvals(xp: Any, x: Array) -> Array:
+    """Descending singular values."""
+    return _svd(xp, x, compute_uv=False)
+
+
+# --- norms ----------------------------------------------------------------------------------
+
+
+def _magnitude_squared(xp: Any, x: Array) -> Array:
+    return x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
+
+
+def _euclidean(xp: Any, x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
+    if len(axis) == x.ndim and x.flags.forc:
+        flat = x.ravel(order="K")
+        norm = xp.sqrt(xp.vdot(flat, flat).real)
+        return norm.reshape((1,) * x.ndim if keepdims else ())
+    return xp.sqrt(xp.sum(_magnitude_squared(xp, x), axis=axis, keepdims=keepdims))
+
+
+def _power_norm(xp: Any, a: Array, ord: float, axis: tuple[int, ...], keepdims: bool) -> Array:
+    # relative to the element that dominates the sum, which then neither overflows nor vanishes
+    top = (xp.max if ord > 0 else xp.min)(a, axis=axis, keepdims=True)
+    usual = xp.isfinite(top) & (top > 0)
+    ratio = xp.where(usual, a / xp.where(usual, top, 1), 1)
+    norm = top * xp.sum(ratio**ord, axis=axis, keepdims=True) ** (1 / ord)
+    norm = xp.where(usual, norm, top)
+    return norm if keepdims else xp.squeeze(norm, axis=axis)
+
+
+@portable("vector_norm")
+def vector_norm(
+    xp: Any, x: Array, *, axis: tuple[int, ...], ord: float, keepdims: bool
+) -> Array:
+    """The norm over some axes; of no elements at all 0, or infinity for a negative order."""
+    if ord == 2:
+        return _euclidean(xp, x, axis, keepdims)
+    a = xp.abs(x)
+    if ord == 0:
+        return xp.sum(a != 0, axis=axis, keepdims=keepdims).astype(a.dtype)
+    if ord == 1:
+        return xp.sum(a, axis=axis, keepdims=keepdims)
+    if any(x.shape[i] == 0 for i in axis):
+        norm = xp.sum(a, axis=axis, keepdims=keepdims)
+        return norm if ord > 0 else norm + xp.inf
+    if abs(ord) == float("inf"):
+        return (xp.max if ord > 0 else xp.min)(a, axis=axis, keepdims=keepdims)
+    return _power_norm(xp, a, ord, axis, keepdims)

@@ -23,5 +23,138 @@ def _count(x: Array, axis: Axes) -> int:
 @portable("mean")
 def mean(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
     """The sum over the number of elements."""
-    total = xp.sum(x, axis=axis, keepdims=keepdims)
-    return xp.divide(total, xp.asarray(_count(x, axis), dtype=total.dtype))
+    return xp.divide(xp.sum(x, axis=axis, keepdims=keepdims), _count(x, axis))
+
+
+@portable("logsumexp")
+def logsumexp(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    """Sums exp(x - largest), so that nothing overflows."""
+    shape = tuple(1 if i in axis else d for i, d in enumerate(x.shape))
+    if x.size == 0:
+        out = xp.full(shape, -math.inf, dtype=x.dtype)
+    else:
+        largest = xp.max(x.real, axis=axis, keepdims=True)
+        largest = xp.where(xp.isfinite(largest), largest, 0).astype(largest.dtype)
+        shifted = xp.asarray(x - largest)
+        total = xp.sum(xp.exp(shifted, out=shifted), axis=axis, keepdims=True)
+        zero = total == 0
+        out = xp.where(zero, -math.inf, xp.log(xp.where(zero, 1, total))).astype(x.dtype) + largest
+    return out if keepdims else out.reshape(tuple(d for i, d in enumerate(x.shape) if i not in axis))
+
+
+@portable("argmax")
+def argmax(xp: Any, x: Array, *, axis: int | None, keepdims: bool) -> Array:
+    """The first index of the largest element."""
+    return xp.asarray(xp.argmax(x, axis=axis, keepdims=keepdims), dtype="int64")
+
+
+@portable("argmin")
+def argmin(xp: Any, x: Array, *, axis: int | None, keepdims: bool) -> Array:
+    """The first index of the smallest element."""
+    return xp.asarray(xp.argmin(x, axis=axis, keepdims=keepdims), dtype="int64")
+
+
+@portable("count_nonzero")
+def count_nonzero(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
+    """How many elements are not zero."""
+    if len(axis) == x.ndim and not keepdims:
+        return xp.asarray(xp.count_nonzero(x), dtype="int64")
+    return xp.sum(x != 0, axis=axis, keepdims=keepdims, dtype="int64")
+
+
+# --- spread ---------------------------------------------------------------------------------
+
+
+@portable("var")
+def var(xp: Any, x: Array, *, axis: Axes, keepdims: bool, correction: float) -> Array:
+    """In two passes: the mean, then the mean square of what is left."""
+    count = _count(x, axis)
+    centre = xp.divide(xp.sum(x, axis=axis, keepdims=True), count)
+    rest = xp.asarray(x - centre)
+    if x.dtype.kind == "c":
+        square = rest.real**2 + rest.imag**2
+    else:
+        square = xp.multiply(rest, rest, out=rest)
+    return xp.divide(xp.sum(square, axis=axis, keepdims=keepdims), max(count - correction, 0))
+
+
+@portable("std")
+def std(xp: Any, x: Array, *, axis: Axes, keepdims: bool, correction: float) -> Array:
+    """The square root of the variance."""
+    return xp.sqrt(var(xp, x, axis=axis, keepdims=keepdims, correction=correction))
+
+
+# --- along an axis --------------------------------------------------------------------------
+
+
+@portable("cumulative_sum")
+def cumulative_sum(xp: Any, x: Array, *, axis: int) -> Array:
+    """Running sums; integers in 64 bits."""
+    return xp.cumsum(x, axis=axis)
+
+
+@portable("cumulative_prod")
+def cumulative_prod(xp: Any, x: Array, *, axis: int) -> Array:
+    """Running products; integers in 64 bits."""
+    return xp.cumprod(x, axis=axis)
+
+
+@portable("linear_recurrence")
+def linear_recurrence(xp: Any, a: Array, b: Array, *, axis: int) -> Array:
+    """Windows of 1, 2, 4, … steps: each is two halves, so few passes do for any length."""
+    out = xp.array(b)
+    y, factor = xp.moveaxis(out, axis, 0), xp.moveaxis(xp.array(a), axis, 0)
+    step = 1
+    while step < len(y):
+        y[step:] += factor[step:] * y[:-step]
+        factor[step:] = factor[step:] * factor[:-step]
+        step *= 2
+    return out
+
+
+def running_position(xp: Any, x: Array, axis: int, extreme: Array, latest: Any) -> Array:
+    """Where the running extreme was met last; from a NaN on, where that came first.
+
+    Args:
+        xp: the array namespace.
+        x: the elements.
+        axis: the axis to go along.
+        extreme: the running extreme.
+        latest: gives running maxima, as `accumulate` does.
+    """
+    shape = tuple(-1 if i == axis else 1 for i in range(x.ndim))
+    index = xp.arange(x.shape[axis], dtype="int64").reshape(shape)
+    met = x == extreme
+    if x.dtype.kind == "f":
+        lost = xp.isnan(x)
+        met = met | (lost & (xp.cumsum(lost, axis=axis) == 1))
+    return latest(xp.where(met, index, 0), axis=axis)
+
+
+def _accumulate(xp: Any, function: Any) -> Any:
+    """Running results of an associative function, in windows of 1, 2, 4, … elements."""
+
+    def accumulate(x: Array, axis: int) -> Array:
+        out = xp.array(x)
+        y = xp.moveaxis(out, axis, 0)
+        step = 1
+        while step < len(y):
+            y[step:] = function(y[step:], y[:-step])
+            step *= 2
+        return out
+
+    return accumulate
+
+
+@portable("running_argmax")
+def running_argmax(xp: Any, x: Array, *, axis: int) -> Array:
+    """The index of the largest element so far."""
+    latest = _accumulate(xp, xp.maximum)
+    return running_position(xp, x, axis, latest(x, axis=axis), latest)
+
+
+@portable("running_argmin")
+def running_argmin(xp: Any, x: Array, *, axis: int) -> Array:
+    """The index of the smallest element so far."""
+    extreme = _accumulate(xp, xp.minimum)(x, axis=axis)
+    return running_position(xp, x, axis, extreme, _accumulate(xp, xp.maximum))

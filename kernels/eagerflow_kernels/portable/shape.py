@@ -1,5 +1,121 @@
-"""Kernels of the shape ops."""
+"""Kernels of the shape ops: they move elements and compute nothing."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from eagerflow_kernels.table import portable
+
 __all__: list[str] = []
+
+Array = Any  # of whatever namespace xp is
+
+
+@portable("reshape")
+def reshape(xp: Any, x: Array, *, shape: tuple[int, ...], copy: bool | None = None) -> Array:
+    """The same elements in C order; a view where strides allow it."""
+    out = x.reshape(shape)
+    if copy is False and x.size and not xp.may_share_memory(out, x):
+        raise ValueError(f"a view of shape {shape} does not exist, a copy is needed")
+    return out
+
+
+@portable("broadcast_to")
+def broadcast_to(xp: Any, x: Array, *, shape: tuple[int, ...]) -> Array:
+    """A view that repeats elements by strides of zero."""
+    return xp.broadcast_to(x, shape)
+
+
+@portable("permute_dims")
+def permute_dims(xp: Any, x: Array, *, axes: tuple[int, ...]) -> Array:
+    """A view with axes in another order."""
+    return x.transpose(axes)
+
+
+@portable("squeeze")
+def squeeze(xp: Any, x: Array, *, axis: tuple[int, ...]) -> Array:
+    """A view without axes of size 1."""
+    return x.squeeze(axis)
+
+
+@portable("expand_dims")
+def expand_dims(xp: Any, x: Array, *, axis: tuple[int, ...]) -> Array:
+    """A view with axes of size 1 added."""
+    return xp.expand_dims(x, axis)
+
+
+@portable("concat")
+def concat(xp: Any, *arrays: Array, axis: int) -> Array:
+    """One after the other along an axis."""
+    return xp.concatenate(arrays, axis=axis)
+
+
+@portable("stack")
+def stack(xp: Any, *arrays: Array, axis: int) -> Array:
+    """Along a new axis."""
+    return xp.stack(arrays, axis=axis)
+
+
+@portable("split")
+def split(xp: Any, x: Array, *, sizes: tuple[int, ...], axis: int) -> tuple[Array, ...]:
+    """Views of consecutive parts."""
+    lead = (slice(None),) * axis
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(x[(*lead, slice(start, start + size))])
+        start += size
+    return tuple(parts)
+
+
+@portable("unstack")
+def unstack(xp: Any, x: Array, *, axis: int) -> tuple[Array, ...]:
+    """Views without the axis, one per place on it."""
+    lead = (slice(None),) * axis
+    return tuple(x[(*lead, i, ...)] for i in range(x.shape[axis]))
+
+
+@portable("flip")
+def flip(xp: Any, x: Array, *, axis: tuple[int, ...]) -> Array:
+    """A view with axes reversed."""
+    step = tuple(slice(None, None, -1 if i in axis else None) for i in range(x.ndim))
+    return x[(*step, ...)]
+
+
+@portable("roll")
+def roll(xp: Any, x: Array, *, shift: tuple[int, ...], axis: tuple[int, ...]) -> Array:
+    """Shifted along axes, around the end."""
+    return xp.roll(x, shift, axis=axis)
+
+
+@portable("repeat")
+def repeat(xp: Any, x: Array, *, repeats: int, axis: int) -> Array:
+    """Each element so many times."""
+    return xp.repeat(x, repeats, axis=axis)
+
+
+@portable("repeat_each")
+def repeat_each(xp: Any, x: Array, repeats: Array, *, axis: int, total: int) -> Array:
+    """Each element as many times as its number says; ``total`` is their sum."""
+    return xp.repeat(x, repeats.tolist(), axis=axis)  # CuPy takes no array here
+
+
+@portable("sum_repeats")
+def sum_repeats(xp: Any, x: Array, repeats: Array, *, axis: int) -> Array:
+    """The sums over the elements that `repeat_each` made of one."""
+    first = xp.moveaxis(x, axis, 0)
+    out = xp.zeros((repeats.shape[0], *first.shape[1:]), dtype=x.dtype)
+    sources = xp.repeat(xp.arange(repeats.shape[0]), repeats.tolist())
+    xp.add.at(out, sources, first)
+    return xp.moveaxis(out, 0, axis)
+
+
+@portable("pad")
+def pad(xp: Any, x: Array, *, widths: tuple[tuple[int, int], ...], value: complex) -> Array:
+    """The array inside a larger one that is filled with one value."""
+    shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
+    out = xp.full(shape, value, dtype=x.dtype)
+    inside = tuple(
+        slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)
+    )
+    out[(*inside, ...)] = x
+    return out

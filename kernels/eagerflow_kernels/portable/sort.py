@@ -1,5 +1,100 @@
-"""Kernels of the sort ops."""
+"""Kernels of the sorting, searching and set ops. NaN counts as the largest value."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from eagerflow_kernels.table import portable
+
 __all__: list[str] = []
+
+Array = Any  # of whatever namespace xp is
+
+portable("searchsorted", "searchsorted")
+_FEW = 256  # elements along an axis below which sorting all of them is fastest
+
+
+@portable("sort")
+def sort(xp: Any, x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
+    """Sort along an axis; if stable, zeros of both signs keep their order."""
+    kind = "stable" if _has_radix(x) or (stable and _has_negative_zero(xp, x)) else None
+    if descending:
+        return xp.flip(xp.sort(xp.flip(x, axis), axis=axis, kind=kind), axis)
+    return xp.sort(x, axis=axis, kind=kind)
+
+
+def _has_radix(x: Array) -> bool:
+    """Whether the stable sort is the fastest, since it is a radix sort."""
+    return x.dtype.kind in "biu" and x.dtype.itemsize <= 2
+
+
+def _has_negative_zero(xp: Any, x: Array) -> bool:
+    """Whether elements that compare equal can be told apart."""
+    if x.dtype.kind == "c":
+        return _has_negative_zero(xp, x.real) or _has_negative_zero(xp, x.imag)
+    return x.dtype.kind == "f" and bool(((x == 0) & xp.signbit(x)).any())
+
+
+@portable("argsort")
+def argsort(xp: Any, x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
+    """The indices that sort along an axis."""
+    kind = "stable" if stable or x.dtype.kind in "biu" else None  # of integers it is faster
+    if not descending:
+        return xp.argsort(x, axis=axis, kind=kind)
+    order = xp.argsort(xp.flip(x, axis), axis=axis, kind=kind)
+    return x.shape[axis] - 1 - xp.flip(order, axis)
+
+
+@portable("topk_indices")
+def topk_indices(xp: Any, x: Array, *, k: int, axis: int, largest: bool) -> Array:
+    """The indices of the k first elements in sorted order; of equal ones the earliest first."""
+    size = x.shape[axis]
+    lines = xp.moveaxis(x, axis, -1)
+    if size < _FEW or 4 * k > size or _has_nan(xp, x):
+        order = argsort(xp, lines, axis=-1, descending=largest, stable=True)[..., :k]
+    else:
+        order = _partial(xp, lines.reshape((-1, size)), k, largest)
+    return xp.moveaxis(order.reshape((*lines.shape[:-1], k)), -1, axis)
+
+
+def _has_nan(xp: Any, x: Array) -> bool:
+    return x.dtype.kind == "f" and bool(xp.isnan(x).any())
+
+
+def _partial(xp: Any, rows: Array, k: int, largest: bool) -> Array:
+    """`topk_indices` of each row without NaN, in linear time."""
+    count, size = rows.shape
+    if k == 0:
+        return xp.zeros((count, 0), xp.int64)
+    place = size - k if largest else k - 1
+    edge = xp.partition(rows, place, axis=-1)[:, place : place + 1]
+    inside = rows > edge if largest else rows < edge
+    ties = rows == edge
+    free = k - inside.sum(axis=-1, keepdims=True)
+    inside |= ties & (xp.cumsum(ties, axis=-1) <= free)
+    found = xp.nonzero(inside)[1].reshape((count, k))
+    values = xp.take_along_axis(rows, found, axis=-1)
+    order = argsort(xp, values, axis=-1, descending=largest, stable=True)
+    return xp.take_along_axis(found, order, axis=-1)
+
+
+@portable("unique_all")
+def unique_all(xp: Any, x: Array) -> tuple[Array, Array, Array, Array]:
+    """The distinct values with their first indices, where each element went, and their counts."""
+    values, indices, inverse, counts = xp.unique(
+        x.reshape(-1), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
+    return values, indices, inverse.reshape(x.shape), counts
+
+
+@portable("unique_counts")
+def unique_counts(xp: Any, x: Array) -> tuple[Array, Array]:
+    """The distinct values with their counts."""
+    values, counts = xp.unique(x.reshape(-1), return_counts=True, equal_nan=False)
+    return values, counts
+
+
+@portable("unique_values")
+def unique_values(xp: Any, x: Array) -> Array:
+    """The distinct values, sorted."""
+    return xp.unique(x.reshape(-1), equal_nan=False)

@@ -1,0 +1,19 @@
+"""What all tests and doctests share. It must be imported before NumPy is."""
+
+from __future__ import annotations
+
+import os
+
+# one thread of linear algebra for each test process: repeatable sums, and no crowded cores
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import pytest  # noqa: E402 - the environment comes first
+
+import eagerflow as ef  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _doctest_names(doctest_namespace: dict[str, object]) -> None:
+    """``ef`` is all that an example in a docstring may use without importing it."""
+    doctest_namespace["ef"] = ef

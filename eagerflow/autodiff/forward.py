@@ -1,0 +1,203 @@
+"""Forward mode: an interpreter that carries a tangent along with each value.
+
+A tangent is a plain tensor of the interpreters below, so nesting needs no bookkeeping: each
+`Forward` knows the tangents of its own level only, by the identity of the data, as tapes do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, final
+from weakref import ref
+
+from eagerflow.autodiff.backward import Wanted, gradients
+from eagerflow.autodiff.cotangents import Cotangent, add, dense, distinct, full_like, pull
+from eagerflow.autodiff.tape import Tape
+from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, installed, use
+from eagerflow.core.op import Op, declare, functions
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import GradientError
+from eagerflow.source import Source, capture
+
+__all__ = ["Broken", "Forward", "Tangent", "transposed"]
+
+_stop_gradient: Final = declare("stop_gradient")
+
+
+class Broken(NamedTuple):
+    """In the place of a tangent: the value depends on others, but without a derivative.
+
+    Attributes:
+        name: the op that has none.
+        source: the user's line.
+    """
+
+    name: str
+    source: Source | None
+
+
+Tangent = Tensor | Broken | None
+
+
+@final
+class Forward(AbstractInterpreter):
+    """Computes tangents while it is installed."""
+
+    def __init__(self) -> None:
+        self._index: dict[int, tuple[ref[Any], Tensor | Broken]] = {}
+        #: while the forward pass of a composite runs: the tangents of the values that it uses
+        self._used: list[Tangent] | None = None
+
+    def tangent_of(self, x: Tensor) -> Tangent:
+        """The tangent of the value that ``x`` holds, None if it is zero."""
+        data = x._data
+        found = self._index.get(id(data))
+        return found[1] if found is not None and found[0]() is data else None
+
+    def enter(self, x: Tensor, tangent: Tangent) -> None:
+        """Give the value that ``x`` holds a tangent, which goes when the value goes."""
+        if tangent is not None:
+            index, key = self._index, id(x._data)
+            index[key] = (ref(x._data, lambda _: index.pop(key, None)), tangent)
+
+    def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        result = self.below.bind(op, inputs, attrs)
+        tangents = [self.tangent_of(x) for x in inputs]
+        if all(t is None for t in tangents):
+            return result
+        outputs = result if type(result) is tuple else (result,)
+        distinct(outputs, inputs, self.below)
+        if self._used is not None:
+            self._used += tangents
+        elif op is not _stop_gradient:
+            with use(self.below):
+                found = _push(op, tangents, result, outputs, inputs, attrs)
+            for out, tangent in zip(outputs, found, strict=True):
+                self.enter(out, tangent)
+        return result
+
+    def call(self, composite: Composite, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
+        if self._used is not None or not composite.own_rule:
+            return super().call(composite, inputs)
+        tangents = [self.tangent_of(x) for x in inputs]
+        if self.below is not BASE and all(t is None for t in tangents):
+            return self.below.call(composite, inputs)  # whose rule it may be
+        self._used = []
+        try:
+            with use(self):
+                passed = composite.forward(*inputs)
+            used = self._used
+        finally:
+            self._used = None
+        tangents += [self.tangent_of(x) for x in passed.captured]
+        outputs = tuple(passed.outputs)
+        for x in outputs:
+            if self.tangent_of(x) is not None:
+                distinct((x,), (x,), self.below)
+        distinct(outputs, (*inputs, *passed.captured, *passed.residuals), self.below)
+        lost = any(t is not None and all(t is not one for one in tangents) for t in used)
+        smooth, broken = _parted(tangents)
+        if lost and broken is None:
+            broken = Broken(composite.name, capture(2))
+
+        def back(gs: Sequence[Any]) -> Sequence[Cotangent | None]:
+            return passed.pull(passed.residuals, gs, [t is not None for t in smooth])
+
+        with use(self.below):
+            found = transposed(back, outputs, smooth, name=composite.name)
+        for out, tangent in zip(outputs, found, strict=True):
+            self.enter(out, _settled(composite.name, out, tangent, smooth, broken))
+        return outputs
+
+
+def _parted(tangents: Sequence[Tangent]) -> tuple[list[Tensor | None], Broken | None]:
+    """The tangents that are tensors, in their places, and the first that is broken."""
+    smooth = [None if isinstance(t, Broken) else t for t in tangents]
+    return smooth, next((t for t in tangents if isinstance(t, Broken)), None)
+
+
+def _settled(
+    name: str, out: Tensor, tangent: Tensor | None, smooth: Sequence[Any], broken: Broken | None
+) -> Tangent:
+    """What an output carries along."""
+    if out._lane.dtype.is_inexact:
+        return broken if tangent is None else tangent
+    return Broken(name, capture(3)) if any(t is not None for t in smooth) else broken
+
+
+def _push(
+    op: Op, tangents: Sequence[Tangent], result: Any, outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor], attrs: dict[str, Any],
+) -> list[Tangent]:  # fmt: skip
+    """The tangents of the outputs of an op; runs in the chain below."""
+    smooth, broken = _parted(tangents)
+    if op.cuts:
+        rules: Any = op.vjp
+        moving = any(t is not None and r is not None for t, r in zip(smooth, rules, strict=True))
+    else:
+        moving = any(t is not None for t in smooth)
+    found: Sequence[Tensor | None] = [None] * len(outputs)
+    if moving and any(out._lane.dtype.is_inexact for out in outputs):
+        if op.nondifferentiable:
+            raise GradientError(f"{op.name} has no derivative")
+        found = _tangents(op, smooth, result, outputs, inputs, attrs)
+    return [
+        _settled(op.name, out, t, smooth, broken) for out, t in zip(outputs, found, strict=True)
+    ]
+
+
+def _tangents(
+    op: Op, tangents: Sequence[Tensor | None], result: Any, outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor], attrs: dict[str, Any],
+) -> Sequence[Tensor | None]:  # fmt: skip
+    if op.jvp is not None:
+        pushed = op.jvp(tangents, result, *inputs, **attrs)
+        return pushed if type(result) is tuple else (pushed,)
+    wanted = [-1 if t is None else 0 for t in tangents]
+
+    def back(gs: Sequence[Any]) -> Sequence[Cotangent | None]:
+        g = tuple(gs) if type(result) is tuple else gs[0]
+        return pull(op, wanted, g, result, inputs, attrs)
+
+    return transposed(back, outputs, tangents)
+
+
+def transposed(
+    back: Callable[[Sequence[Any]], Sequence[Cotangent | None]], outputs: Sequence[Tensor],
+    tangents: Sequence[Tensor | None], *, name: str | None = None,
+) -> Sequence[Tensor | None]:  # fmt: skip
+    """The tangents of outputs, from the function that pulls cotangents back to the inputs.
+
+    That function is linear, so its own gradient, taken at any point and with the tangents as
+    cotangents, is its transpose: what pushes tangents forward.
+
+    Args:
+        back: gives the cotangents of the inputs from those of the outputs.
+        outputs: the outputs.
+        tangents: of the inputs, None for zero.
+        name: of a function whose ``back`` the user wrote: it may not be made of ops.
+
+    Raises:
+        GradientError: the result of ``back`` does not come from its argument by ops.
+    """
+    tape = Tape()
+    # for a linear function every point is as good as another; a detached one gives itself away
+    # if the point is not zero
+    point = 0.0 if name is None else 2.0**-10
+    gs = [full_like(out, point) if out._lane.dtype.is_inexact else None for out in outputs]
+    sources = [Wanted("a cotangent", () if g is None else (tape.watch(g),)) for g in gs]
+    with installed(tape):
+        us = [None if u is None else dense(u) for u in back(gs)]
+    seeds: dict[int, Any] = {}
+    for u, t in zip(us, tangents, strict=True):
+        if u is None or t is None:
+            continue
+        slot = tape.slot_of(u)
+        if slot >= 0:
+            seeds[slot] = add(seeds[slot], t) if slot in seeds else t
+        elif name is not None and bool(functions["any"](u)):
+            raise GradientError(
+                f"{name}: forward mode needs a backward rule that is made of ops",
+                given=f"a cotangent {u.type} that does not depend on that of the result",
+            )
+    return [None if g is None else dense(g) for g in gradients(tape, seeds, sources, "jvp")]

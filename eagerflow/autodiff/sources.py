@@ -1,0 +1,189 @@
+"""What a gradient is taken by: arguments of a function, or variables. Both are trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+from eagerflow.autodiff.backward import Wanted
+from eagerflow.autodiff.cotangents import Cotangent, dense, fresh, full_like
+from eagerflow.autodiff.tape import Tape
+from eagerflow.core import tree
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
+from eagerflow.errors import DTypeError, GradientError, TensorValueError
+from eagerflow.ops.promotion import cast
+
+__all__ = ["Arguments", "VariableTree", "check_inexact", "finished", "inputs_of", "is_variable"]
+
+
+def check_inexact(what: str, name: str, x: AbstractArray) -> None:
+    """Refuse to differentiate by integers.
+
+    Raises:
+        GradientError: the dtype is not floating or complex.
+    """
+    if not x.dtype.is_inexact:
+        kind = "an integer dtype" if x.dtype.is_integer else "dtype bool"
+        raise GradientError(
+            f"{what}: {name} has {kind}",
+            given=str(x.type),
+            expected="a floating or complex dtype",
+            hint="convert it with .astype(ef.float32)",
+        )
+
+
+def inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], list[str], tree.TreeDef]:
+    """The leaves of an argument as tensors with an identity of their own, and their names.
+
+    Raises:
+        GradientError: a leaf that is no array, or one of integers.
+    """
+    leaves, treedef = tree.flatten(argument)
+    names = [name + path for path in tree.paths(argument)]
+    found = []
+    for leaf, place in zip(leaves, names, strict=True):
+        try:
+            x = tensor_of(leaf)
+        except (DTypeError, TensorValueError):
+            raise GradientError(
+                f"{what}: {place} is not an array",
+                given=type(leaf).__name__,
+                hint="pass what is not differentiated as another argument",
+            ) from None
+        check_inexact(what, place, x)
+        found.append(fresh(x))
+    return found, names, treedef
+
+
+@final
+class Arguments:
+    """The arguments of a function, some of which gradients are taken by.
+
+    These are values to the function: it gets tensors of its own, and updating one in place does
+    not reach the caller's.
+
+    Args:
+        what: the transform, for messages.
+        argnums: which positional arguments.
+        args: all positional arguments.
+
+    Attributes:
+        args: the arguments to call the function with.
+        inputs: the leaves of those that gradients are taken by.
+        variables: none.
+    """
+
+    def __init__(self, what: str, argnums: int | Sequence[int], args: Sequence[Any]) -> None:
+        self.args = list(args)
+        self.inputs: list[Tensor] = []
+        self.variables: tuple[Any, ...] = ()
+        self._names: list[str] = []
+        self._one = isinstance(argnums, int)
+        self._defs = []
+        for i in _places(what, argnums, len(args)):
+            inputs, names, treedef = inputs_of(what, f"argument {i}", args[i])
+            self.inputs += inputs
+            self._names += names
+            self._defs.append(treedef)
+            self.args[i] = tree.unflatten(treedef, inputs)
+
+    def watch(self, tape: Tape) -> list[Wanted]:
+        """Watch them, before the function runs."""
+        self._slots = [tape.watch(x) for x in self.inputs]
+        return [Wanted(n, (s,)) for n, s in zip(self._names, self._slots, strict=True)]
+
+    def tree(self, leaves: Sequence[Any]) -> Any:
+        """The leaves, one for each input, in the structure of the arguments."""
+        rest = iter(leaves)
+        trees = [tree.unflatten(d, [next(rest) for _ in range(d.num_leaves)]) for d in self._defs]
+        return trees[0] if self._one else tuple(trees)
+
+    def gradient(self, found: Sequence[Cotangent | None]) -> Any:
+        """The gradients as dense tensors in the structure of the arguments."""
+        return self.tree(finished(found, self.inputs, sparse=False))
+
+
+@final
+class VariableTree:
+    """A tree of variables that gradients are taken by; the interface is that of `Arguments`.
+
+    Args:
+        what: the transform, for messages.
+        wrt: the tree.
+        args: the arguments to call the function with, as they are.
+    """
+
+    def __init__(self, what: str, wrt: Any, args: Sequence[Any]) -> None:
+        self.args = list(args)
+        self.variables, self._def = tree.flatten(wrt)
+        self._names = [f"variable wrt{path}" for path in tree.paths(wrt)]
+        for variable, name in zip(self.variables, self._names, strict=True):
+            if not is_variable(variable):
+                raise GradientError(
+                    f"{what}: wrt takes variables",
+                    given=f"{type(variable).__name__} in {name.removeprefix('variable ')}",
+                    hint="use argnums for the arguments of the function",
+                )
+            check_inexact(what, name, variable)
+
+    def watch(self, tape: Tape) -> list[Wanted]:
+        """What is wanted; the tape, made for these variables, fills in the slots of reads."""
+        return [
+            Wanted(name, tape.slots_of_reads(variable))
+            for variable, name in zip(self.variables, self._names, strict=True)
+        ]
+
+    def gradient(self, found: Sequence[Cotangent | None]) -> Any:
+        """The gradients in the structure of the tree, sparse where only rows were read."""
+        return tree.unflatten(self._def, finished(found, self.variables, sparse=True))
+
+
+def is_variable(x: Any) -> bool:
+    """Whether ``x`` is a variable."""
+    return isinstance(x, AbstractArray) and type(x) is not Tensor
+
+
+def finished(
+    found: Sequence[Cotangent | None], likes: Sequence[AbstractArray], *, sparse: bool
+) -> list[Cotangent]:
+    """Gradients as they are handed out: of the dtype of their source, each a handle of its own.
+
+    Args:
+        found: the cotangents, None for zero.
+        likes: the sources.
+        sparse: whether `IndexedSlices` may be among the results.
+    """
+    taken: set[int] = set()
+    result: list[Cotangent] = []
+    for g, like in zip(found, likes, strict=True):
+        if g is None:
+            g = full_like(like, 0)
+        elif type(g) is IndexedSlices and sparse:
+            result.append(g)
+            continue
+        # real by complex gives a complex cotangent, of which the real part counts
+        g = cast(dense(g), like.dtype)
+        if id(g._data) in taken:  # an outer tape must be able to tell them apart
+            g = fresh(g)
+        taken.add(id(g._data))
+        result.append(make_tensor(g._data, g._lane))
+    return result
+
+
+def _places(what: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
+    """``argnums`` counted from the front."""
+    given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    places = []
+    for i in given:
+        if not isinstance(i, int) or not -count <= i < count:
+            raise GradientError(
+                f"{what}: there is no positional argument {i!r}",
+                given=f"{count} positional arguments",
+                hint="arguments passed by keyword are not differentiated by",
+            )
+        places.append(i % count)
+    if len(set(places)) != len(places):
+        raise GradientError(f"{what}: argnums names an argument twice", given=str(argnums))
+    return tuple(places)

@@ -1,0 +1,78 @@
+"""The command ``eagerflow``."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import eagerflow as ef
+
+__all__ = ["main"]
+
+#: what `eagerflow info` lists, by the extra that brings it ("" for the base install)
+_PACKAGES = {
+    "": ("numpy", "scipy", "ml_dtypes", "optree", "opt_einsum", "threadpoolctl"),
+    "notebook": ("jupyterlab", "ipykernel", "ipywidgets", "anywidget", "matplotlib",
+                 "scikit-learn"),
+    "gpu": ("cupy-cuda12x",),
+    "dask": ("distributed",),
+    "onnx": ("onnx", "onnxruntime"),
+}  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line ``arguments``, those of the process by default."""
+    parser = argparse.ArgumentParser(
+        prog="eagerflow", description="Arrays, gradients and dataflow graphs for notebooks."
+    )
+    parser.add_argument("--version", action="version", version=f"eagerflow {ef.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    _add_demo(commands.add_parser("demo", help="train a classifier on handwritten digits"))
+    info = commands.add_parser("info", help="show versions, devices and memory")
+    info.set_defaults(run=lambda options: print("\n".join(_info())))
+    options = parser.parse_args(arguments)
+    options.run(options)
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, default=0, help="of the split and the initial values")
+    parser.add_argument("--epochs", type=int, default=40, help="passes over the training images")
+    parser.add_argument(
+        "--picture", type=Path, default=Path("eagerflow-digits.png"), help="where to draw"
+    )
+    parser.set_defaults(run=_demo)
+
+
+def _demo(options: argparse.Namespace) -> None:
+    try:
+        # scikit-learn and Matplotlib are for this command alone
+        from eagerflow import demo  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if (error.name or "eagerflow").startswith("eagerflow"):
+            raise
+        sys.exit(f"the demo needs {error.name}: pip install 'eagerflow[notebook]'")
+    demo.main(seed=options.seed, epochs=options.epochs, picture=options.picture)
+
+
+def _info() -> Iterator[str]:
+    yield f"eagerflow {ef.__version__}, Python {platform.python_version()}, {platform.platform()}"
+    for extra, packages in _PACKAGES.items():
+        found = [f"{p} {v}" for p in packages if (v := _version(p)) is not None]
+        missing = f"none: pip install 'eagerflow[{extra}]'"
+        yield f"  {extra or 'base':10} {', '.join(found) or missing}"
+    for device in ef.devices():
+        memory = ef.memory(device)
+        sizes = (("in use", memory.in_use), ("limit", memory.limit), ("total", memory.total))
+        known = ", ".join(f"{name} {size / 2**20:,.0f} MiB" for name, size in sizes if size)
+        yield f"  {device!s:10} {known}"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

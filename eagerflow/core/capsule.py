@@ -1,0 +1,56 @@
+"""The element type of a DLPack capsule, which NumPy knows fewer of than DLPack does.
+
+A capsule holds a ``DLManagedTensor`` (named ``dltensor``) or a ``DLManagedTensorVersioned``
+(``dltensor_versioned``). Each export makes a struct of its own, so relabelling one changes what
+its consumer reads and nothing else. Layout: ``dlpack.h`` of DLPack 1.1.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Final
+
+from eagerflow.types import DTYPES, DType
+
+__all__ = ["relabel", "relabelled_dtype"]
+
+#: DLDataTypeCode of the dtypes that NumPy does not exchange
+_CODES: Final = {
+    DTYPES["bfloat16"]: 4,
+    DTYPES["float8_e4m3fn"]: 10,
+    DTYPES["float8_e5m2"]: 12,
+}
+_UINT: Final = 1
+#: where the DLDataType is: behind version, manager, deleter and flags if the struct has them
+_OFFSETS: Final = {b"dltensor": 20, b"dltensor_versioned": 52}
+
+_get_name: Final = ctypes.pythonapi.PyCapsule_GetName
+_get_name.restype, _get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+_get_pointer: Final = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.restype = ctypes.c_void_p
+_get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+def _data_type(capsule: Any) -> _DataType:
+    name = _get_name(capsule)
+    return _DataType.from_address(_get_pointer(capsule, name) + _OFFSETS[name])
+
+
+def relabel(capsule: Any, dtype: DType) -> Any:
+    """``capsule``, of unsigned integers, as one of ``dtype`` of the same width."""
+    _data_type(capsule).code = _CODES[dtype]
+    return capsule
+
+
+def relabelled_dtype(capsule: Any) -> DType | None:
+    """The dtype of ``capsule`` if NumPy does not know it; it then holds unsigned integers."""
+    found = _data_type(capsule)
+    for dtype, code in _CODES.items():
+        if (found.code, found.bits) == (code, 8 * dtype.itemsize):
+            found.code = _UINT
+            return dtype
+    return None

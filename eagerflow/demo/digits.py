@@ -1,0 +1,204 @@
+"""Two classifiers of handwritten digits, trained eagerly with nothing but arrays and gradients.
+
+Read it from top to bottom. It uses public names only, as your own code would:
+the data, two models, the loss, an optimiser, and one loop that trains any of them.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import final
+
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from tqdm import tqdm
+
+import eagerflow as ef
+
+BATCH = 64
+CLASSES = 10
+
+
+# --- the data: 1,797 images of 8x8 pixels that come with scikit-learn -------------------------
+
+
+@final
+@dataclass(frozen=True)
+class Digits:
+    """Images as rows of 64 numbers from 0 to 1, and which digit each of them shows."""
+
+    train_images: ef.Tensor
+    train_labels: ef.Tensor
+    test_images: ef.Tensor
+    test_labels: ef.Tensor
+
+
+def load(seed: int) -> Digits:
+    """Four fifths of each digit's images to learn from, one fifth to test with."""
+    images, labels = load_digits(return_X_y=True)
+    parts = train_test_split(images, labels, test_size=0.2, stratify=labels, random_state=seed)
+    train_images, test_images, train_labels, test_labels = parts
+    return Digits(
+        ef.tensor(train_images / 16, dtype=ef.float32),
+        ef.tensor(train_labels),
+        ef.tensor(test_images / 16, dtype=ef.float32),
+        ef.tensor(test_labels),
+    )
+
+
+# --- the models: functions with variables -----------------------------------------------------
+
+
+@final
+class Linear:
+    """``x @ weight + bias``, the weights drawn as in He et al. (2015)."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        spread = math.sqrt(2 / inputs)
+        self.weight = ef.Variable(ef.random.normal((inputs, outputs), scale=spread), name="weight")
+        self.bias = ef.Variable(ef.zeros(outputs), name="bias")
+
+    def __call__(self, x: ef.Tensor) -> ef.Tensor:
+        return x @ self.weight + self.bias
+
+
+@final
+class Classifier:
+    """Linear layers with a ReLU between each two; of one layer, it is softmax regression."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.layers = [Linear(a, b) for a, b in pairwise(sizes)]
+
+    def __call__(self, x: ef.Tensor) -> ef.Tensor:
+        for layer in self.layers[:-1]:
+            x = ef.maximum(layer(x), 0)
+        return self.layers[-1](x)
+
+    @property
+    def variables(self) -> list[ef.Variable]:
+        """What training changes."""
+        return [v for layer in self.layers for v in (layer.weight, layer.bias)]
+
+
+def cross_entropy(logits: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
+    """The mean of ``-log softmax(logits)`` at the right classes."""
+    right = ef.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
+    return (ef.logsumexp(logits, axis=1) - right).mean()
+
+
+# --- the optimiser ----------------------------------------------------------------------------
+
+
+@final
+class Adam:
+    """Adam (Kingma and Ba, 2015)."""
+
+    def __init__(self, variables: list[ef.Variable], beta1: float = 0.9, beta2: float = 0.999):
+        self.variables = variables
+        self.beta1, self.beta2 = beta1, beta2
+        self.means = [ef.Variable(ef.zeros_like(v), trainable=False) for v in variables]
+        self.squares = [ef.Variable(ef.zeros_like(v), trainable=False) for v in variables]
+        self.count = 0
+
+    def update(self, gradients: list[ef.Tensor], rate: float) -> None:
+        """One step against the gradients."""
+        self.count += 1
+        # Python floats are float64; in float32 these corrections would lose most of their digits
+        mean_part = 1 - self.beta1**self.count
+        square_part = 1 - self.beta2**self.count
+        rows = zip(self.variables, gradients, self.means, self.squares, strict=True)
+        for variable, g, mean, square in rows:
+            m = mean.assign(self.beta1 * mean + (1 - self.beta1) * g)
+            s = square.assign(self.beta2 * square + (1 - self.beta2) * g * g)
+            variable.assign_sub(rate * (m / mean_part) / (ef.sqrt(s / square_part) + 1e-8))
+
+
+# --- training ---------------------------------------------------------------------------------
+
+
+Step = Callable[[ef.Tensor, ef.Tensor, float], ef.Tensor]
+
+
+def make_step(model: Classifier) -> Step:
+    """A function that takes images, labels and a learning rate, trains once, gives the loss."""
+    optimiser = Adam(model.variables)
+
+    def loss_of(images: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
+        return cross_entropy(model(images), labels)
+
+    gradients_of = ef.value_and_grad(loss_of, wrt=model.variables)
+
+    def step(images: ef.Tensor, labels: ef.Tensor, rate: float) -> ef.Tensor:
+        loss, gradients = gradients_of(images, labels)
+        optimiser.update(gradients, rate)
+        return loss
+
+    return step
+
+
+def batches(digits: Digits) -> Iterator[tuple[ef.Tensor, ef.Tensor]]:
+    """The training images once over, in a new order and in equal portions."""
+    count = digits.train_images.shape[0]
+    order = ef.random.permutation(count)
+    for start in range(0, count - BATCH + 1, BATCH):
+        chosen = order[start : start + BATCH]
+        yield digits.train_images[chosen], digits.train_labels[chosen]
+
+
+@final
+@dataclass
+class Result:
+    """What one training run gave."""
+
+    name: str
+    parameters: int
+    losses: list[float] = field(default_factory=list)
+    step_times: list[float] = field(default_factory=list)
+    predicted: ef.Tensor = field(default_factory=lambda: ef.zeros(0, dtype=ef.int64))
+    accuracy: float = 0.0
+
+    @property
+    def step_time(self) -> float:
+        """The median time of a step, in seconds."""
+        return statistics.median(self.step_times)
+
+
+def train(name: str, model: Classifier, digits: Digits, epochs: int) -> Result:
+    """Train ``model`` and test it; the learning rate falls along a cosine."""
+    result = Result(name, parameters=sum(v.size for v in model.variables))
+    step = make_step(model)
+    per_epoch = digits.train_images.shape[0] // BATCH
+    total = epochs * per_epoch
+    with tqdm(total=total, desc=name, unit="step", leave=False) as bar:
+        for epoch in range(epochs):
+            for images, labels in batches(digits):
+                rate = 3e-3 * (1 + math.cos(math.pi * len(result.losses) / total)) / 2
+                start = time.perf_counter()
+                loss = step(images, labels, rate)
+                result.step_times.append(time.perf_counter() - start)
+                result.losses.append(float(loss))
+            bar.update(per_epoch)
+            bar.set_postfix(epoch=epoch + 1, loss=f"{result.losses[-1]:.4f}")
+    result.predicted = model(digits.test_images).argmax(axis=1)
+    result.accuracy = float((result.predicted == digits.test_labels).astype(ef.float32).mean())
+    return result
+
+
+def models() -> dict[str, Classifier]:
+    """What the demo trains, the simplest first."""
+    return {
+        "softmax regression": Classifier(64, CLASSES),
+        "MLP 64-128-10": Classifier(64, 128, CLASSES),
+    }
+
+
+def run(seed: int, epochs: int) -> tuple[Digits, list[Result]]:
+    """Train all models on one seed."""
+    ef.random.seed(seed)
+    digits = load(seed)
+    return digits, [train(name, model, digits, epochs) for name, model in models().items()]

@@ -1,0 +1,101 @@
+"""Comparison of arrays up to rounding, and as a whole. All of it is made of other functions."""
+
+from __future__ import annotations
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.tensor import Tensor
+from eagerflow.ops.elementwise import add, multiply, subtract
+from eagerflow.ops.elementwise_logic import (
+    equal,
+    isfinite,
+    isnan,
+    less_equal,
+    logical_and,
+    logical_or,
+)
+from eagerflow.ops.elementwise_number import abs
+from eagerflow.ops.gradients import where
+from eagerflow.ops.promotion import promote_floating
+from eagerflow.ops.reduction import all
+from eagerflow.ops.rules import public
+
+__all__ = ["allclose", "array_equal", "isclose"]
+
+
+@public
+def isclose(
+    x1: TensorLike,
+    x2: TensorLike,
+    /,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    *,
+    equal_nan: bool = False,
+) -> Tensor:
+    """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``; infinities are close to themselves.
+
+    Args:
+        x1: numeric; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+        rtol: the tolerance relative to ``x2``.
+        atol: the absolute tolerance.
+        equal_nan: whether NaN is close to NaN.
+
+    >>> ef.isclose(ef.tensor([1.0, 2.0]), ef.tensor([1.0000001, 2.1]))
+    Tensor([ True, False], bool[2]@cpu:0)
+    """
+    a, b = promote_floating(x1, x2)
+    finite = logical_and(isfinite(a), isfinite(b))
+    # the difference of two infinities would be NaN, with a warning
+    difference = abs(subtract(where(finite, a, 0.0), where(finite, b, 0.0)))
+    near = logical_and(finite, less_equal(difference, add(multiply(abs(b), rtol), atol)))
+    close = logical_or(near, equal(a, b))
+    if equal_nan:
+        close = logical_or(close, logical_and(isnan(a), isnan(b)))
+    return close
+
+
+@public
+def allclose(
+    x1: TensorLike,
+    x2: TensorLike,
+    /,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    *,
+    equal_nan: bool = False,
+) -> Tensor:
+    """Whether all elements are close, see `isclose`.
+
+    Args:
+        x1: numeric; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+        rtol: the tolerance relative to ``x2``.
+        atol: the absolute tolerance.
+        equal_nan: whether NaN is close to NaN.
+
+    >>> ef.allclose(ef.tensor([1.0, 2.0]), ef.tensor([1.0000001, 2.0]))
+    Tensor(True, bool[]@cpu:0)
+    """
+    return all(isclose(x1, x2, rtol, atol, equal_nan=equal_nan))
+
+
+@public
+def array_equal(x1: TensorLike, x2: TensorLike, /, *, equal_nan: bool = False) -> Tensor:
+    """Whether two arrays have the same shape and equal elements.
+
+    Args:
+        x1: any dtype.
+        x2: any dtype.
+        equal_nan: whether NaN is equal to NaN.
+
+    >>> ef.array_equal(ef.tensor([1, 2]), ef.tensor([1, 2]))
+    Tensor(True, bool[]@cpu:0)
+    """
+    a, b = tensor_of(x1), tensor_of(x2)
+    if a.shape != b.shape:
+        return tensor_of(False)
+    same = equal(a, b)
+    if equal_nan:
+        same = logical_or(same, logical_and(isnan(a), isnan(b)))
+    return all(same)

@@ -1,0 +1,365 @@
+"""Reading and assigning by index expressions: ``x[key]``, ``x[key] = value``.
+
+In plain eager mode an expression of plain parts and tensors goes straight to the array. In all
+other cases it is parsed (`eagerflow.ops.keys`) and an op is bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from eagerflow.core import interpreter
+from eagerflow.core.buffers import may_reuse
+from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
+from eagerflow.core.op import bind, define, functions
+from eagerflow.core.tensor import Tensor, make_tensor, type_of
+from eagerflow.errors import DTypeError, EagerflowError, ShapeError, strip
+from eagerflow.hardware import Device
+from eagerflow.ops.arguments import as_shape
+from eagerflow.ops.gradients import sum_to_like, where
+from eagerflow.ops.keys import Key, index_shape, parse
+from eagerflow.ops.promotion import cast
+from eagerflow.ops.rules import NUMERIC, check_kind, public
+from eagerflow.types import Shape, TensorType, broadcast_shapes
+
+__all__ = ["index_add", "index_scatter", "index_update"]
+
+_stack = interpreter.stack
+_PLAIN: Final = frozenset({int, slice, type(None), type(...)})
+_NUMBERS: Final = frozenset({bool, int, float, complex})
+_OTHER: Final = object()
+
+# --- ops ------------------------------------------------------------------------------------
+
+
+def _getitem_type(x: TensorType, *indices: TensorType, key: Key) -> TensorType:
+    return x.like(shape=index_shape(x.shape, key, indices))
+
+
+def _getitem_vjp(
+    i: int, g: Tensor, out: Tensor, x: Tensor, *indices: Tensor, key: Key
+) -> Tensor | None:
+    return None if i else scatter(g, indices, key, x.shape)
+
+
+_getitem = define(
+    "getitem",
+    infer=_getitem_type,
+    vjp=_getitem_vjp,
+    jvp=lambda t, out, x, *indices, key: pick(t[0], indices, key),
+    saved="indices",
+    precision="exact",
+)
+
+
+def pick(x: Tensor, indices: Any, key: Key) -> Tensor:
+    """What ``key``, with its index arrays, selects from ``x``."""
+    result: Tensor = bind(_getitem, x, *indices, key=key)
+    return result
+
+
+def _check_value(shape: Shape, value: TensorType) -> None:
+    if broadcast_shapes(shape, value.shape) != shape:
+        raise ShapeError(
+            f"a value of shape {value.shape} does not fit where {shape} is selected",
+            expected="a shape that broadcasts to the selected one",
+        )
+
+
+def _scatter_type(value: TensorType, *indices: TensorType, key: Key, shape: Shape) -> TensorType:
+    _check_value(index_shape(shape, key, indices), value)
+    return value.like(shape=shape)
+
+
+def _scatter_vjp(
+    i: int, g: Tensor, out: Tensor, value: Tensor, *indices: Tensor, key: Key, shape: Shape
+) -> Tensor | None:
+    return None if i else sum_to_like(pick(g, indices, key), value)
+
+
+_scatter = define(
+    "index_scatter",
+    infer=_scatter_type,
+    vjp=_scatter_vjp,
+    jvp=lambda t, out, value, *indices, key, shape: scatter(t[0], indices, key, shape),
+    saved="indices",
+    precision="accumulate",
+)
+
+
+def scatter(value: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
+    """Zeros of ``shape`` with ``value`` added at ``key``: the transpose of `pick`."""
+    result: Tensor = bind(_scatter, value, *indices, key=key, shape=shape)
+    return result
+
+
+def _update_type(
+    x: TensorType, value: TensorType, *indices: TensorType, key: Key, **attrs: object
+) -> TensorType:
+    if value.dtype is not x.dtype:
+        raise DTypeError("the dtypes differ", expected=f"{x.dtype.short} for both")
+    _check_value(index_shape(x.shape, key, indices), value)
+    return x
+
+
+def _update_vjp(
+    i: int, g: Tensor, out: Tensor, x: Tensor, value: Tensor, *indices: Tensor,
+    key: Key, unique: bool,
+) -> Tensor | None:  # fmt: skip
+    if i == 0:
+        zero = scalar(0, g._lane)
+        result: Tensor = bind(_update, g, zero, *indices, key=key, unique=unique)
+        return result
+    if i > 1:
+        return None
+    picked = pick(g, indices, key)
+    if not unique:
+        picked = where(_winners(picked, indices, key, x.shape), picked, 0)
+    return sum_to_like(picked, value)
+
+
+def _winners(picked: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
+    """Which of the values written to the places of ``picked`` are there in the end."""
+    device = picked.device
+    numbers = functions["reshape"](functions["arange"](picked.size, device=device), picked.shape)
+    board = functions["zeros"](shape, dtype=numbers.dtype, device=device)
+    board = bind(_update, board, numbers, *indices, key=key, unique=False)
+    result: Tensor = functions["equal"](pick(board, indices, key), numbers)
+    return result
+
+
+_update = define(
+    "index_update", infer=_update_type, vjp=_update_vjp, saved="indices", precision="exact"
+)
+
+
+def _add_type(x: TensorType, value: TensorType, *indices: TensorType, key: Key) -> TensorType:
+    check_kind(x, NUMERIC)
+    return _update_type(x, value, *indices, key=key)
+
+
+def _add_vjp(
+    i: int, g: Tensor, out: Tensor, x: Tensor, value: Tensor, *indices: Tensor, key: Key
+) -> Tensor | None:
+    if i == 0:
+        return g
+    return sum_to_like(pick(g, indices, key), value) if i == 1 else None
+
+
+_add = define("index_add", infer=_add_type, vjp=_add_vjp, saved="indices", precision="accumulate")
+
+# --- reading --------------------------------------------------------------------------------
+
+
+@public
+def getitem(x: TensorLike, key: Any, /) -> Tensor:
+    """What an index expression selects, ``x[key]``, by NumPy's rules.
+
+    Args:
+        x: any dtype.
+        key: an integer, slice, None, ``...``, mask, array (or list) of integers, or a tuple of
+            them. Without masks and arrays the result shares memory with ``x``.
+
+    Raises:
+        TensorIndexError: an index out of range, too many of them, or something that is none.
+
+    >>> x = ef.tensor([[1, 2, 3], [4, 5, 6]])
+    >>> ef.getitem(x, (slice(None), [2, 0]))
+    Tensor([[3, 1],
+            [6, 4]], i64[2,2]@cpu:0)
+    >>> x[x > 2]
+    Tensor([3, 4, 5, 6], i64[4]@cpu:0)
+    """
+    if type(x) is Tensor and not _stack.installed:
+        try:
+            data = _read(x, key)
+        except Exception:
+            return _general(x, key)
+        if data is not _OTHER:
+            lane = x._lane
+            if type(data) is not lane.array_type:  # a NumPy scalar
+                data = lane.device.backend.xp.asarray(data)
+            return make_tensor(data, lane)
+    return _general(tensor_of(x), key)
+
+
+def _read(x: Tensor, key: Any) -> Any:
+    """The array that ``key`` selects, or `_OTHER` if the expression must be parsed."""
+    device = x._lane.device
+    data = x._data
+    if type(key) is Tensor and key._lane.device is device and key._data.shape:
+        found = key._data
+        if key._lane.dtype.is_integer:
+            return data.take(found, 0)  # several times as fast as data[found], masks likewise
+        if key._lane.dtype.kind == "bool" and found.shape == data.shape:
+            return data.reshape(-1).take(found.reshape(-1).nonzero()[0])
+    plain = _plain(key, device)
+    return plain if plain is _OTHER else data[plain]
+
+
+def _plain(key: Any, device: Device) -> Any:
+    """The expression as arrays of ``device`` take it, or `_OTHER` if it must be parsed."""
+    kind = type(key)
+    if kind in _PLAIN:
+        return key
+    if kind is Tensor:
+        return key._data if key._lane.device is device else _OTHER
+    if kind is not tuple:
+        return _OTHER
+    parts = [_OTHER if type(part) is tuple else _plain(part, device) for part in key]
+    return _OTHER if any(part is _OTHER for part in parts) else tuple(parts)
+
+
+def _general(x: Tensor, key: Any) -> Tensor:
+    try:
+        index = parse(type_of(x), key)
+        if index.shape != x.shape:
+            x = functions["reshape"](x, index.shape)
+        if len(index.key) == 1 and index.arrays and index.arrays[0].shape:
+            result: Tensor = functions["take"](x, index.arrays[0], axis=0)
+            return result
+        return pick(x, index.arrays, index.key)
+    except EagerflowError as error:
+        raise strip(error) from None
+
+
+# --- assigning ------------------------------------------------------------------------------
+
+
+def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
+    """``value`` in the dtype of ``x``, without leading axes that ``shape`` does not have."""
+    if isinstance(value, complex) and not x.dtype.is_complex:
+        raise DTypeError(f"{value} is complex, {x.dtype.name} is not")
+    if type(value) in _NUMBERS:
+        return scalar(value, x._lane)
+    if isinstance(value, (list, tuple)):
+        tensor = as_tensor(value, x.dtype, x.device)
+    else:
+        tensor = value if type(value) is Tensor else as_tensor(value)
+    if tensor.dtype.is_complex and not x.dtype.is_complex:
+        raise DTypeError(
+            f"values of {tensor.dtype.short} do not fit into {x.dtype.short}",
+            given=str(type_of(tensor)),
+            hint="take .real first",
+        )
+    extra = len(tensor.shape) - len(shape)
+    if extra > 0 and tensor.shape[:extra] == (1,) * extra:
+        tensor = functions["reshape"](tensor, tensor.shape[extra:])
+    return cast(tensor, x.dtype)
+
+
+def _put(op: Any, x: Tensor, key: Any, value: TensorLike, **attrs: Any) -> Tensor:
+    """Bind an op that puts ``value`` at ``key`` of ``x``."""
+    index = parse(type_of(x), key)
+    shape = x.shape
+    types = [type_of(t) for t in index.arrays]
+    value = _value_for(x, value, index_shape(index.shape, index.key, types))
+    if index.shape != shape:
+        x = functions["reshape"](x, index.shape)
+    if "unique" in attrs:
+        attrs["unique"] = index.unique
+    result: Tensor = bind(op, x, value, *index.arrays, key=index.key, **attrs)
+    return result if index.shape == shape else functions["reshape"](result, shape)
+
+
+@public
+def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
+    """A new tensor like ``x`` with ``value`` at ``key``: ``x[key] = value`` without a change of x.
+
+    Args:
+        x: any dtype.
+        key: an index expression, as in ``x[key]``. If it names an element twice, the last value
+            wins.
+        value: broadcasts to the shape of ``x[key]``, and is converted to the dtype of ``x``.
+
+    Raises:
+        TensorIndexError: the key does not fit ``x``.
+        ShapeError: the value does not fit the key.
+
+    >>> ef.index_update(ef.tensor([1.0, 2.0, 3.0]), slice(1, None), 0)
+    Tensor([1., 0., 0.], f32[3]@cpu:0)
+    """
+    return _put(_update, tensor_of(x), key, value, unique=True)
+
+
+@public
+def index_add(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
+    """A new tensor like ``x`` with ``value`` added at ``key``; values for one element add up.
+
+    Args:
+        x: numeric.
+        key: an index expression, as in ``x[key]``.
+        value: broadcasts to the shape of ``x[key]``, and is converted to the dtype of ``x``.
+
+    Raises:
+        TensorIndexError: the key does not fit ``x``.
+        ShapeError: the value does not fit the key.
+
+    >>> ef.index_add(ef.zeros(3), ef.tensor([0, 2, 0]), ef.tensor([1.0, 2.0, 3.0]))
+    Tensor([4., 0., 2.], f32[3]@cpu:0)
+    """
+    return _put(_add, tensor_of(x), key, value)
+
+
+@public
+def index_scatter(value: TensorLike, key: Any, shape: Shape, /) -> Tensor:
+    """Zeros of a shape with ``value`` added at ``key``: the transpose of ``x[key]``.
+
+    Args:
+        value: numeric; broadcasts to the shape of ``x[key]``. Values for one element add up.
+        key: an index expression for a tensor ``x`` of that shape.
+        shape: of the result.
+
+    Raises:
+        TensorIndexError: the key does not fit the shape.
+        ShapeError: the value does not fit the key.
+
+    >>> ef.index_scatter(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 2, 0]), (4,))
+    Tensor([4., 0., 2., 0.], f32[4]@cpu:0)
+    """
+    tensor = tensor_of(value)
+    whole = as_shape("index_scatter", shape)
+    index = parse(TensorType(tensor.dtype, whole, tensor.device), key)
+    result = scatter(tensor, index.arrays, index.key, index.shape)
+    return result if index.shape == whole else functions["reshape"](result, whole)
+
+
+@public
+def setitem(x: Tensor, key: Any, value: TensorLike, /) -> None:
+    """Put a new value into the handle ``x``, with ``value`` at ``key``: ``x[key] = value``."""
+    if _stack.installed or not _assign(x, key, value):
+        try:
+            interpreter.current().rebind(x, index_update(x, key, value))
+        except EagerflowError as error:
+            raise strip(error) from None
+
+
+def _masks_rows(key: Tensor, x: Tensor) -> bool:
+    return key._lane.dtype.kind == "bool" and key.shape == x.shape[:1] != ()
+
+
+def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
+    """Assign without an op, in place if nobody could tell; False if that cannot be done."""
+    lane = x._lane
+    plain = _plain(key, lane.device)
+    if plain is _OTHER or lane.device.backend.xp is None:
+        return False
+    if type(value) is Tensor:
+        other = value._lane
+        if other.device is not lane.device or other.dtype.is_complex > lane.dtype.is_complex:
+            return False
+        value = value._data
+    elif type(value) not in _NUMBERS:
+        return False
+    if type(key) is Tensor and _masks_rows(key, x):
+        plain = plain.nonzero()[0]  # several times as fast as the mask
+    try:
+        if may_reuse(x._data):
+            x._data[plain] = value
+        else:
+            data = x._data.copy()
+            data[plain] = value
+            x._data = data
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,272 @@
+"""Joins arrays along an axis, and cuts them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.op import bind, define, joint
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import ShapeError
+from eagerflow.ops.arguments import as_index, axis_of, sequence_of
+from eagerflow.ops.creation import zeros_like
+from eagerflow.ops.promotion import promote
+from eagerflow.ops.rules import public
+from eagerflow.ops.shape import atleast_1d, atleast_2d, reshape
+from eagerflow.types import Shape, TensorType
+
+__all__ = [
+    "array_split",
+    "concat",
+    "hstack",
+    "split",
+    "stack",
+    "unstack",
+    "vstack",
+]
+
+# --- concat and split -----------------------------------------------------------------------
+
+
+def _check_rest(types: tuple[TensorType, ...], axis: int | None) -> None:
+    first = types[0]
+    for other in types[1:]:
+        same = other.ndim == first.ndim and all(
+            a == b
+            for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True))
+            if i != axis
+        )
+        if not same:
+            expected = "one shape" if axis is None else f"one shape but for axis {axis}"
+            raise ShapeError("the shapes differ", expected=expected)
+
+
+def _concat_type(*types: TensorType, axis: int) -> TensorType:
+    first = types[0]
+    if first.ndim == 0:
+        raise ShapeError("an array with no axes cannot be joined", expected="at least one axis")
+    _check_rest(types, axis)
+    total = first.shape[axis]
+    for other in types[1:]:
+        total = total + other.shape[axis]
+    return first.like(shape=(*first.shape[:axis], total, *first.shape[axis + 1 :]))
+
+
+def _concat_vjp(g: Tensor, out: Tensor, *inputs: Tensor, axis: int) -> tuple[Tensor, ...]:
+    result: tuple[Tensor, ...] = bind(
+        _split, g, sizes=tuple(x.shape[axis] for x in inputs), axis=axis
+    )
+    return result
+
+
+_concat = define(
+    "concat", infer=_concat_type, vjp=joint(_concat_vjp), saved="none", precision="exact"
+)
+
+
+@public
+def concat(arrays: Sequence[TensorLike], /, *, axis: int | None = 0) -> Tensor:
+    """Arrays joined along an axis that they have.
+
+    Args:
+        arrays: of equal shapes but for this axis; they promote to one dtype.
+        axis: which; None joins the flattened arrays.
+
+    Raises:
+        ShapeError: shapes that do not fit, or no array.
+
+    >>> ef.concat([ef.tensor([1, 2]), ef.tensor([3])])
+    Tensor([1, 2, 3], i64[3]@cpu:0)
+    """
+    tensors = promote(*sequence_of("concat", arrays))
+    if axis is None:
+        tensors = tuple(reshape(x, (-1,)) for x in tensors)
+        axis = 0
+    place = axis_of("concat", tensors[0], axis) if tensors[0].ndim else 0
+    result: Tensor = bind(_concat, *tensors, axis=place)
+    return result
+
+
+def _split_type(x: TensorType, *, sizes: Shape, axis: int) -> tuple[TensorType, ...]:
+    return tuple(x.like(shape=(*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes)
+
+
+def _given(gs: tuple[Tensor | None, ...], outs: tuple[Tensor, ...]) -> list[Tensor]:
+    """Cotangents, zeros for those that nothing flowed into."""
+    device = next(g.device for g in gs if g is not None)
+    return [
+        zeros_like(out, device=device) if g is None else g for g, out in zip(gs, outs, strict=True)
+    ]
+
+
+def _cuts(name: str, x: Tensor, where: Any, axis: int, *, even: bool) -> Shape:
+    """The sizes of the parts that a number of sections, or indices, cut an axis into."""
+    size = x.shape[axis]
+    if isinstance(where, (list, tuple)) or bool(getattr(where, "ndim", False)):
+        places = [as_index(name, "index", i) for i in where]
+        ends = [0, *(min(max(i + size if i < 0 else i, 0), size) for i in places), size]
+        sizes = tuple(b - a for a, b in pairwise(ends))
+        if min(sizes) < 0:
+            raise ShapeError(f"{name}: the indices must not decrease", given=f"indices={places}")
+        return sizes
+    count = as_index(name, "sections", where)
+    if count < 1:
+        raise ShapeError(f"{name}: needs at least one section", given=f"sections={count}")
+    small, more = divmod(size, count)
+    if even and more:
+        raise ShapeError(
+            f"{name}: {count} sections do not divide axis {axis} evenly",
+            given=str(x.type),
+            hint="ef.array_split makes parts of unequal sizes",
+        )
+    return (small + 1,) * more + (small,) * (count - more)
+
+
+_split = define(
+    "split",
+    infer=_split_type,
+    vjp=(lambda gs, outs, x, *, sizes, axis: concat(_given(gs, outs), axis=axis),),
+    saved="none",
+    precision="exact",
+)
+
+
+@public
+def split(
+    x: TensorLike, indices_or_sections: int | Sequence[int], /, axis: int = 0
+) -> list[Tensor]:
+    """``x`` cut into parts along an axis.
+
+    Args:
+        x: at least one axis, any dtype.
+        indices_or_sections: into how many parts of equal size; or the places to cut at.
+        axis: which.
+
+    Raises:
+        ShapeError: the parts would not be of equal size.
+
+    >>> ef.split(ef.arange(6), [1, 3])
+    [Tensor([0], i64[1]@cpu:0), Tensor([1, 2], i64[2]@cpu:0), Tensor([3, 4, 5], i64[3]@cpu:0)]
+    """
+    tensor = tensor_of(x)
+    place = axis_of("split", tensor, axis)
+    sizes = _cuts("split", tensor, indices_or_sections, place, even=True)
+    return list(bind(_split, tensor, sizes=sizes, axis=place))
+
+
+@public
+def array_split(
+    x: TensorLike, indices_or_sections: int | Sequence[int], /, axis: int = 0
+) -> list[Tensor]:
+    """``x`` cut into parts along an axis, the first of which may be larger by one.
+
+    Args:
+        x: at least one axis, any dtype.
+        indices_or_sections: into how many parts; or the places to cut at.
+        axis: which.
+
+    >>> [part.shape for part in ef.array_split(ef.arange(5), 2)]
+    [(3,), (2,)]
+    """
+    tensor = tensor_of(x)
+    place = axis_of("array_split", tensor, axis)
+    sizes = _cuts("array_split", tensor, indices_or_sections, place, even=False)
+    return list(bind(_split, tensor, sizes=sizes, axis=place))
+
+
+# --- stack and unstack ----------------------------------------------------------------------
+
+
+def _stack_type(*types: TensorType, axis: int) -> TensorType:
+    _check_rest(types, None)
+    first = types[0]
+    return first.like(shape=(*first.shape[:axis], len(types), *first.shape[axis:]))
+
+
+_stack = define(
+    "stack",
+    infer=_stack_type,
+    vjp=joint(lambda g, out, *inputs, axis: unstack(g, axis=axis)),
+    saved="none",
+    precision="exact",
+)
+
+
+@public
+def stack(arrays: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
+    """Arrays joined along a new axis.
+
+    Args:
+        arrays: of one shape; they promote to one dtype.
+        axis: where the new axis is in the result.
+
+    Raises:
+        ShapeError: shapes that differ, or no array.
+
+    >>> ef.stack([ef.tensor([1, 2]), ef.tensor([3, 4])], axis=1)
+    Tensor([[1, 3],
+            [2, 4]], i64[2,2]@cpu:0)
+    """
+    tensors = promote(*sequence_of("stack", arrays))
+    result: Tensor = bind(_stack, *tensors, axis=axis_of("stack", tensors[0], axis, extra=1))
+    return result
+
+
+def _unstack_type(x: TensorType, *, axis: int) -> tuple[TensorType, ...]:
+    one = x.like(shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
+    return (one,) * x.shape[axis]
+
+
+_unstack = define(
+    "unstack",
+    infer=_unstack_type,
+    vjp=(lambda gs, outs, x, *, axis: stack(_given(gs, outs), axis=axis),),
+    saved="none",
+    precision="exact",
+)
+
+
+@public
+def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The arrays that `stack` would join to ``x``: one for each place on an axis.
+
+    Args:
+        x: at least one axis, any dtype.
+        axis: which.
+
+    >>> ef.unstack(ef.tensor([[1, 2], [3, 4]]))[1]
+    Tensor([3, 4], i64[2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    result: tuple[Tensor, ...] = bind(_unstack, tensor, axis=axis_of("unstack", tensor, axis))
+    return result
+
+
+@public
+def hstack(arrays: Sequence[TensorLike], /) -> Tensor:
+    """Arrays joined side by side: along the second axis, vectors along their only one.
+
+    Args:
+        arrays: of equal shapes but for this axis; they promote to one dtype.
+
+    >>> ef.hstack([ef.tensor([1, 2]), ef.tensor([3])])
+    Tensor([1, 2, 3], i64[3]@cpu:0)
+    """
+    found = [atleast_1d(x) for x in sequence_of("hstack", arrays)]
+    return concat(found, axis=0 if found[0].ndim == 1 else 1)
+
+
+@public
+def vstack(arrays: Sequence[TensorLike], /) -> Tensor:
+    """Arrays joined one above the other: along the first axis, vectors as rows.
+
+    Args:
+        arrays: of equal shapes but for this axis; they promote to one dtype.
+
+    >>> ef.vstack([ef.tensor([1, 2]), ef.tensor([3, 4])])
+    Tensor([[1, 2],
+            [3, 4]], i64[2,2]@cpu:0)
+    """
+    return concat([atleast_2d(x) for x in sequence_of("vstack", arrays)], axis=0)

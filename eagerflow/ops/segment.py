@@ -1,0 +1,209 @@
+"""Ops on segments: groups of elements along the first axis, told by an id for each element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.op import Op, bind, define, functions
+from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.ops.arguments import as_index
+from eagerflow.ops.gradients import where
+from eagerflow.ops.indexing import take
+from eagerflow.ops.promotion import cast, floating
+from eagerflow.ops.rules import NUMERIC, REAL, check_kind, public
+from eagerflow.types import DTYPES, TensorType
+
+__all__ = ["bincount", "segment_max", "segment_mean", "segment_min", "segment_sum"]
+
+_INT64 = DTYPES["int64"]
+
+# --- ops ------------------------------------------------------------------------------------
+
+
+def _rule(kinds: frozenset[str]) -> Callable[..., TensorType]:
+    def rule(values: TensorType, segment_ids: TensorType, *, num_segments: int) -> TensorType:
+        check_kind(values, kinds)
+        if values.shape[:1] != segment_ids.shape:
+            raise ShapeError(
+                "values and segment ids differ in size",
+                expected="one id for each element along the first axis of values",
+            )
+        return values.like(shape=(num_segments, *values.shape[1:]))
+
+    return rule
+
+
+_sum = define(
+    "segment_sum",
+    infer=_rule(NUMERIC),
+    vjp=(lambda g, out, values, ids, *, num_segments: take(g, ids, axis=0), None),
+    saved="indices",
+    precision="accumulate",
+)
+
+
+def _extreme_vjp(
+    g: Tensor, out: Tensor, values: Tensor, ids: Tensor, *, num_segments: int
+) -> Tensor:
+    hit = functions["equal"](values, take(out, ids, axis=0))
+    ties = segment_sum(cast(hit, g.dtype), ids, num_segments)
+    share = functions["divide"](g, functions["maximum"](ties, 1))
+    return where(hit, take(share, ids, axis=0), 0)
+
+
+_max, _min = (
+    define(name, infer=_rule(REAL), vjp=(_extreme_vjp, None))
+    for name in ("segment_max", "segment_min")
+)
+
+# --- public functions -----------------------------------------------------------------------
+
+
+def _ids(name: str, segment_ids: TensorLike, like: Tensor | None) -> Tensor:
+    on = None if like is None or isinstance(segment_ids, AbstractArray) else like.device
+    ids = as_tensor(segment_ids, None, on)
+    if not ids.size and isinstance(segment_ids, (list, tuple)):
+        ids = cast(ids, _INT64)
+    if not ids.dtype.is_integer:
+        raise DTypeError(f"{name}: the ids must be integers", given=f"ids={type_of(ids)}")
+    return cast(ids, _INT64)
+
+
+def _next(ids: Tensor) -> int:
+    """The smallest number that is greater than all ids; 0 if there are none."""
+    return int(functions["max"](ids)) + 1 if ids.size else 0
+
+
+def _segment(
+    name: str, op: Op, values: TensorLike, segment_ids: TensorLike, num_segments: Any
+) -> Tensor:
+    tensor = tensor_of(values)
+    ids = _ids(name, segment_ids, tensor)
+    lead = len(ids.shape)
+    if tensor.shape[:lead] != ids.shape:
+        raise ShapeError(
+            f"{name}: the shape of the ids is not the front of that of the values",
+            given=f"values={type_of(tensor)}, segment_ids={type_of(ids)}",
+        )
+    if lead != 1:
+        tensor = functions["reshape"](tensor, (ids.size, *tensor.shape[lead:]))
+        ids = functions["reshape"](ids, (-1,))
+    count = _next(ids) if num_segments is None else as_index(name, "num_segments", num_segments)
+    if count < 0:
+        raise ShapeError(f"{name}: num_segments cannot be negative", given=str(count))
+    result: Tensor = bind(op, tensor, ids, num_segments=count)
+    return result
+
+
+@public
+def segment_sum(
+    values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
+) -> Tensor:
+    """The sum of each segment; 0 for one without elements.
+
+    Args:
+        values: numeric, ``[k, *rest]``.
+        segment_ids: integers in [0, num_segments), ``[k]``: the segment of each element along the
+            first axis, in any order. With more axes they stand for as many axes of ``values``.
+        num_segments: how many there are; by default one more than the largest id, which depends
+            on the data.
+
+    Raises:
+        TensorIndexError: an id out of range.
+
+    >>> ef.segment_sum(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 2, 0]), 3)
+    Tensor([4., 0., 2.], f32[3]@cpu:0)
+    """
+    return _segment("segment_sum", _sum, values, segment_ids, num_segments)
+
+
+@public
+def segment_max(
+    values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
+) -> Tensor:
+    """The largest element of each segment; -inf (the smallest integer) for one without elements.
+
+    Elements that tie share the gradient equally.
+
+    Args:
+        values: real, ``[k, *rest]``.
+        segment_ids: integers in [0, num_segments), ``[k]``; see `segment_sum`.
+        num_segments: how many there are; by default one more than the largest id.
+
+    >>> ef.segment_max(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 1, 0]))
+    Tensor([3., 2.], f32[2]@cpu:0)
+    """
+    return _segment("segment_max", _max, values, segment_ids, num_segments)
+
+
+@public
+def segment_min(
+    values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
+) -> Tensor:
+    """The smallest element of each segment; inf (the largest integer) for one without elements.
+
+    Elements that tie share the gradient equally.
+
+    Args:
+        values: real, ``[k, *rest]``.
+        segment_ids: integers in [0, num_segments), ``[k]``; see `segment_sum`.
+        num_segments: how many there are; by default one more than the largest id.
+
+    >>> ef.segment_min(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 1, 0]))
+    Tensor([1., 2.], f32[2]@cpu:0)
+    """
+    return _segment("segment_min", _min, values, segment_ids, num_segments)
+
+
+@public
+def segment_mean(
+    values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
+) -> Tensor:
+    """The mean of each segment; 0 for one without elements.
+
+    Args:
+        values: numeric, ``[k, *rest]``; integers count as float32.
+        segment_ids: integers in [0, num_segments), ``[k]``; see `segment_sum`.
+        num_segments: how many there are; by default one more than the largest id.
+
+    >>> ef.segment_mean(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 1, 0]))
+    Tensor([2., 2.], f32[2]@cpu:0)
+    """
+    tensor = floating(values)
+    total = _segment("segment_mean", _sum, tensor, segment_ids, num_segments)
+    ids = _ids("segment_mean", segment_ids, tensor)
+    ones = functions["ones"](ids.shape, dtype=tensor.dtype, device=ids.device)
+    sizes = functions["maximum"](functions["real"](segment_sum(ones, ids, total.shape[0])), 1)
+    sizes = functions["reshape"](sizes, (-1,) + (1,) * (len(total.shape) - 1))
+    result: Tensor = functions["divide"](total, sizes)
+    return result
+
+
+@public
+def bincount(x: TensorLike, /, weights: TensorLike | None = None, minlength: int = 0) -> Tensor:
+    """How often each of 0, 1, 2, … occurs, or the sum of weights where it occurs.
+
+    Args:
+        x: integers that are not negative, along one axis.
+        weights: one for each element; the result then has their dtype instead of int64.
+        minlength: the least size of the result, which otherwise ends at the largest element and
+            so depends on the data.
+
+    Raises:
+        TensorValueError: a negative element.
+
+    >>> ef.bincount(ef.tensor([1, 3, 1]))
+    Tensor([0, 2, 0, 1], i64[4]@cpu:0)
+    """
+    ids = _ids("bincount", x, None)
+    if len(ids.shape) != 1:
+        raise ShapeError("bincount: x must have one axis", given=f"x={type_of(ids)}")
+    if ids.size and int(functions["min"](ids)) < 0:
+        raise TensorValueError("bincount: x has negative elements", given=f"x={type_of(ids)}")
+    if weights is None:
+        weights = functions["ones"](ids.shape, dtype=_INT64, device=ids.device)
+    size = max(_next(ids), as_index("bincount", "minlength", minlength))
+    return segment_sum(weights, ids, size)

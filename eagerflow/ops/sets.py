@@ -1,0 +1,188 @@
+"""Ops that take an array for the set of its values. Each NaN is a value of its own."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, NoReturn
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.op import bind, define, functions
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import ShapeError
+from eagerflow.ops.getitem import scatter
+from eagerflow.ops.indexing import take
+from eagerflow.ops.keys import ARRAY
+from eagerflow.ops.promotion import promote
+from eagerflow.ops.rules import public
+from eagerflow.ops.sort import searchsorted, sort
+from eagerflow.types import TensorType
+
+__all__ = [
+    "UniqueAll",
+    "UniqueCounts",
+    "UniqueInverse",
+    "isin",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` gives.
+
+    Attributes:
+        values: the distinct values, sorted.
+        indices: where each occurs first in the array laid out along one axis.
+        inverse_indices: which value each element is; ``values[inverse_indices]`` is the array.
+        counts: how often each value occurs.
+    """
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` gives.
+
+    Attributes:
+        values: the distinct values, sorted.
+        counts: how often each value occurs.
+    """
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` gives.
+
+    Attributes:
+        values: the distinct values, sorted.
+        inverse_indices: which value each element is.
+    """
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def _depends_on_data(x: TensorType) -> NoReturn:
+    raise ShapeError(
+        "how many distinct values there are depends on the data", hint="x is not known here"
+    )
+
+
+def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:
+    """The gradient of each value goes to the element where it occurs first."""
+    of_values = g[0] if isinstance(g, tuple) else g
+    if of_values is None:
+        return None
+    size = x.size
+    first = unique_all(x).indices
+    flat = scatter(of_values, (first,), (ARRAY,), (size,))
+    result: Tensor = functions["reshape"](flat, x.shape)
+    return result
+
+
+_unique_all, _unique_counts, _unique_values = (
+    define(name, infer=_depends_on_data, vjp=(_values_vjp,), saved="inputs")
+    for name in ("unique_all", "unique_counts", "unique_values")
+)
+
+
+@public
+def unique_all(x: TensorLike, /) -> UniqueAll:
+    """The distinct values, sorted, with where they occur and how often.
+
+    Args:
+        x: any dtype.
+
+    Returns:
+        ``(values, indices, inverse_indices, counts)``; how many values there are depends on the
+        data.
+
+    >>> ef.unique_all(ef.tensor([3, 1, 3])).inverse_indices
+    Tensor([1, 0, 1], i64[3]@cpu:0)
+    """
+    return UniqueAll(*bind(_unique_all, tensor_of(x)))
+
+
+@public
+def unique_counts(x: TensorLike, /) -> UniqueCounts:
+    """The distinct values, sorted, with how often they occur.
+
+    Args:
+        x: any dtype.
+
+    Returns:
+        ``(values, counts)``; how many values there are depends on the data.
+
+    >>> values, counts = ef.unique_counts(ef.tensor([3, 1, 3]))
+    >>> values, counts
+    (Tensor([1, 3], i64[2]@cpu:0), Tensor([1, 2], i64[2]@cpu:0))
+    """
+    return UniqueCounts(*bind(_unique_counts, tensor_of(x)))
+
+
+@public
+def unique_inverse(x: TensorLike, /) -> UniqueInverse:
+    """The distinct values, sorted, with which of them each element is.
+
+    Args:
+        x: any dtype.
+
+    Returns:
+        ``(values, inverse_indices)``; how many values there are depends on the data.
+
+    >>> values, inverse = ef.unique_inverse(ef.tensor([30, 10, 30]))
+    >>> values[inverse]
+    Tensor([30, 10, 30], i64[3]@cpu:0)
+    """
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+@public
+def unique_values(x: TensorLike, /) -> Tensor:
+    """The distinct values, sorted.
+
+    Args:
+        x: any dtype.
+
+    Returns:
+        One axis; how many values there are depends on the data.
+
+    >>> ef.unique_values(ef.tensor([3, 1, 3]))
+    Tensor([1, 3], i64[2]@cpu:0)
+    """
+    result: Tensor = bind(_unique_values, tensor_of(x))
+    return result
+
+
+@public
+def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Tensor:
+    """Whether each element occurs in another array.
+
+    Args:
+        x1: any dtype.
+        x2: of any shape; both promote to one dtype. NaN equals nothing, so it never occurs.
+        invert: gives instead whether it does not occur.
+
+    Returns:
+        bool, in the shape of ``x1``.
+
+    >>> ef.isin(ef.tensor([1, 2, 3]), ef.tensor([3, 1]))
+    Tensor([ True, False,  True], bool[3]@cpu:0)
+    """
+    elements, others = promote(x1, x2)
+    if others.size:
+        line = sort(functions["reshape"](others, (-1,)))
+        place = functions["minimum"](searchsorted(line, elements), others.size - 1)
+        found: Tensor = functions["equal"](take(line, place, axis=0), elements)
+    else:
+        found = functions["zeros_like"](elements, dtype="bool")
+    if invert:
+        found = functions["logical_not"](found)
+    return found

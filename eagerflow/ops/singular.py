@@ -1,0 +1,299 @@
+"""Singular values, and what is made of them: pseudo-inverses, ranks, least squares."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, final
+
+from eagerflow.core.convert import TensorLike, scalar
+from eagerflow.core.op import bind, define, joint
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.errors import DTypeError, GradientError, ShapeError
+from eagerflow.ops import reduction
+from eagerflow.ops.diagonals import diag_embed, matrix_diagonal
+from eagerflow.ops.dtypes import finfo
+from eagerflow.ops.elementwise import add, divide, multiply, negative, subtract
+from eagerflow.ops.elementwise_logic import greater
+from eagerflow.ops.elementwise_number import abs
+from eagerflow.ops.gradients import sum_to_like
+from eagerflow.ops.matmul import matmul
+from eagerflow.ops.matrices import (
+    check_matrix,
+    conj_transpose,
+    gaps,
+    real_dtype,
+    scale_columns,
+    scale_rows,
+)
+from eagerflow.ops.promotion import cast, floating, promote, promote_floating
+from eagerflow.ops.rules import public
+from eagerflow.ops.shape import expand_dims, squeeze
+from eagerflow.types import TensorType, broadcast_shapes
+
+__all__ = ["LstsqResult", "SVDResult", "lstsq", "matrix_rank", "pinv", "svd", "svdvals"]
+
+# --- singular values ------------------------------------------------------------------------
+
+
+@final
+class SVDResult(NamedTuple):
+    """What `svd` gives.
+
+    Attributes:
+        U: orthonormal columns, the left singular vectors.
+        S: the singular values, in descending order.
+        Vh: orthonormal rows, the conjugate right singular vectors.
+    """
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def _svdvals_type(x: TensorType) -> TensorType:
+    check_matrix(x)
+    return x.like(shape=(*x.shape[:-2], min(x.shape[-2:])), dtype=real_dtype(x.dtype))
+
+
+def _svd_type(x: TensorType, *, full_matrices: bool) -> tuple[TensorType, ...]:
+    values = _svdvals_type(x)
+    *batch, rows, columns = x.shape
+    left, right = (rows, columns) if full_matrices else (values.shape[-1],) * 2
+    return x.like(shape=(*batch, rows, left)), values, x.like(shape=(*batch, right, columns))
+
+
+def _skew(x: Tensor) -> Tensor:
+    return subtract(x, conj_transpose(x))
+
+
+def _turns(gu: Tensor | None, gvh: Tensor | None, u: Tensor, s: Tensor, vh: Tensor) -> Tensor:
+    """What turns of the singular vectors add between U and Vh."""
+    left = None if gu is None else _skew(matmul(conj_transpose(u), gu))
+    right = None if gvh is None else _skew(matmul(vh, conj_transpose(gvh)))
+    terms = None if left is None else scale_columns(left, s)
+    if right is not None:
+        term = scale_rows(right, s)
+        terms = term if terms is None else add(terms, term)
+    assert terms is not None
+    result = divide(terms, gaps(multiply(s, s)))
+    if left is not None and right is not None and left.dtype.is_complex:
+        result = add(result, diag_embed(divide(matrix_diagonal(left), multiply(s, 2))))
+    return result
+
+
+def _svd_vjp(
+    gs: tuple[Tensor | None, Tensor | None, Tensor | None],
+    outs: tuple[Tensor, Tensor, Tensor],
+    x: Tensor,
+    *,
+    full_matrices: bool,
+) -> tuple[Tensor]:
+    (gu, gs_, gvh), (u, s, vh) = gs, outs
+    k = s.shape[-1]
+    if (gu is not None and u.shape[-1] > k) or (gvh is not None and vh.shape[-2] > k):
+        raise GradientError(
+            "svd: the vectors that full_matrices=True adds are arbitrary and have no derivative",
+            hint="use full_matrices=False",
+        )
+    u, vh = u[..., :k], vh[..., :k, :]
+    if gu is None and gvh is None:
+        assert gs_ is not None
+        return (matmul(scale_columns(u, gs_), vh),)
+    middle = _turns(gu, gvh, u, s, vh)
+    if gs_ is not None:
+        middle = add(middle, diag_embed(cast(gs_, x.dtype)))
+    result = matmul(matmul(u, middle), vh)
+    if gu is not None and u.shape[-2] > k:
+        away = divide(gu, expand_dims(s, -2))
+        away = subtract(away, matmul(u, matmul(conj_transpose(u), away)))
+        result = add(result, matmul(away, vh))
+    if gvh is not None and vh.shape[-1] > k:
+        away = divide(gvh, expand_dims(s, -1))
+        away = subtract(away, matmul(matmul(away, conj_transpose(vh)), vh))
+        result = add(result, matmul(u, away))
+    return (result,)
+
+
+_svd = define(
+    "svd", infer=_svd_type, vjp=joint(_svd_vjp), saved="outputs", precision="accumulate"
+)
+
+
+@public
+def svd(x: TensorLike, /, *, full_matrices: bool = True) -> SVDResult:
+    """The singular value decomposition ``x == (U * S) @ Vh``.
+
+    The gradient of the singular vectors exists where singular values are distinct and not zero.
+
+    Args:
+        x: matrices, floating or complex; integers count as float32.
+        full_matrices: whether U and Vh are square, or have only the vectors that go with a
+            singular value.
+
+    Raises:
+        ShapeError: fewer than two axes.
+        TensorValueError: NaN.
+
+    >>> ef.linalg.svd(ef.tensor([[0.0, 3.0], [2.0, 0.0]])).S
+    Tensor([3., 2.], f32[2]@cpu:0)
+    """
+    return SVDResult(*bind(_svd, floating(x), full_matrices=bool(full_matrices)))
+
+
+def _svdvals_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    u, _, vh = svd(x, full_matrices=False)
+    return matmul(scale_columns(u, g), vh)
+
+
+_svdvals = define(
+    "svdvals",
+    infer=_svdvals_type,
+    vjp=(_svdvals_vjp,),
+    saved="inputs",
+    precision="accumulate",
+)
+
+
+@public
+def svdvals(x: TensorLike, /) -> Tensor:
+    """The singular values of each matrix, in descending order.
+
+    Args:
+        x: matrices, floating or complex; integers count as float32.
+
+    Raises:
+        ShapeError: fewer than two axes.
+        TensorValueError: NaN.
+
+    >>> ef.linalg.svdvals(ef.tensor([[0.0, 3.0], [2.0, 0.0]]))
+    Tensor([3., 2.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_svdvals, floating(x))
+    return result
+
+
+# --- pseudo-inverses ------------------------------------------------------------------------
+
+
+def _pinv_type(x: TensorType, rtol: TensorType) -> TensorType:
+    check_matrix(x)
+    if rtol.dtype is not real_dtype(x.dtype):
+        raise DTypeError("rtol has another dtype", expected=real_dtype(x.dtype).short)
+    batch = broadcast_shapes(x.shape[:-2], rtol.shape)
+    return x.like(shape=(*batch, x.shape[-1], x.shape[-2]))
+
+
+def _pinv_vjp(g: Tensor, out: Tensor, x: Tensor, rtol: Tensor) -> Tensor:
+    adjoint, g_adjoint = conj_transpose(out), conj_transpose(g)
+    # d(out) = -out dx out + (1 - out x) dx^H adjoint out + out adjoint dx^H (1 - x out)
+    inner = negative(matmul(matmul(adjoint, g), adjoint))
+    rows = matmul(matmul(adjoint, out), subtract(g_adjoint, matmul(matmul(g_adjoint, out), x)))
+    columns = matmul(
+        matmul(subtract(g_adjoint, matmul(x, matmul(out, g_adjoint))), out), adjoint
+    )
+    return sum_to_like(add(inner, add(rows, columns)), x)
+
+
+_pinv = define(
+    "pinv", infer=_pinv_type, vjp=(_pinv_vjp, None), saved="all", precision="accumulate"
+)
+
+
+def _tolerance(name: str, x: Tensor, rtol: TensorLike | None) -> Tensor:
+    """``rtol`` as a tensor; by default the larger size times the spacing of numbers at 1."""
+    dtype = real_dtype(x.dtype)
+    if x.ndim < 2:
+        raise ShapeError(
+            f"{name}: x is not a matrix or a stack of matrices", given=f"x={type_of(x)}"
+        )
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * finfo(dtype).eps
+    if isinstance(rtol, (int, float)):
+        return scalar(float(rtol), x.device.lanes[dtype])
+    return promote(rtol, dtype=dtype)[0]
+
+
+@public
+def pinv(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
+    """The pseudo-inverse of each matrix, which solves least squares problems.
+
+    The gradient holds as long as the rank does not change.
+
+    Args:
+        x: matrices, floating or complex; integers count as float32.
+        rtol: singular values up to this fraction of the largest count as zero; a number, or an
+            array with one for each matrix. By default the larger size times the dtype's eps.
+
+    Raises:
+        ShapeError: fewer than two axes.
+
+    >>> ef.linalg.pinv(ef.tensor([[2.0, 0.0], [0.0, 0.0]]))
+    Tensor([[0.5, 0. ],
+            [0. , 0. ]], f32[2,2]@cpu:0)
+    """
+    tensor = floating(x)
+    result: Tensor = bind(_pinv, tensor, _tolerance("pinv", tensor, rtol))
+    return result
+
+
+@public
+def matrix_rank(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
+    """The rank of each matrix: how many singular values are not (nearly) zero.
+
+    Args:
+        x: matrices, floating or complex; integers count as float32.
+        rtol: as for `pinv`.
+
+    Raises:
+        ShapeError: fewer than two axes.
+
+    >>> ef.linalg.matrix_rank(ef.tensor([[1.0, 2.0], [2.0, 4.0]]))
+    Tensor(1, i64[]@cpu:0)
+    """
+    tensor = floating(x)
+    tolerance = _tolerance("matrix_rank", tensor, rtol)
+    values = svdvals(tensor)
+    limit = multiply(values[..., :1], expand_dims(tolerance, -1))
+    return reduction.count_nonzero(greater(values, limit), axis=-1)
+
+
+@final
+class LstsqResult(NamedTuple):
+    """What `lstsq` gives.
+
+    Attributes:
+        solution: the ``x`` of least norm among those with the least residual.
+        residuals: the squared lengths of what remains of each right-hand side.
+        rank: of the matrices.
+        singular_values: of the matrices.
+    """
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+@public
+def lstsq(a: TensorLike, b: TensorLike, /, *, rtol: TensorLike | None = None) -> LstsqResult:
+    """The least squares solution of ``a @ x == b``.
+
+    Args:
+        a: matrices, floating or complex; integers count as float32.
+        b: a vector, or matrices with a column for each right-hand side; batches broadcast.
+        rtol: as for `pinv`.
+
+    Raises:
+        ShapeError: sizes that do not fit.
+
+    >>> a = ef.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+    >>> ef.linalg.lstsq(a, ef.tensor([1.0, 3.0, 5.0])).solution.round()
+    Tensor([1., 2.], f32[2]@cpu:0)
+    """
+    x1, x2 = promote_floating(a, b)
+    columns = expand_dims(x2, -1) if x2.ndim == 1 else x2
+    solution = matmul(pinv(x1, rtol=rtol), columns)
+    missed = abs(subtract(matmul(x1, solution), columns))
+    residuals = reduction.sum(multiply(missed, missed), axis=-2)
+    if x2.ndim == 1:
+        solution, residuals = squeeze(solution, -1), squeeze(residuals, -1)
+    return LstsqResult(solution, residuals, matrix_rank(x1, rtol=rtol), svdvals(x1))

@@ -1,0 +1,335 @@
+"""Reductions that describe data: spread, order, and those that leave out NaN."""
+
+from __future__ import annotations
+
+import math
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.op import bind, define, functions
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import TensorValueError
+from eagerflow.ops.arguments import axes_of
+from eagerflow.ops.elementwise import add, divide, multiply, subtract
+from eagerflow.ops.elementwise_logic import equal, isnan, logical_not
+from eagerflow.ops.elementwise_number import floor
+from eagerflow.ops.gradients import count_of, spread, where
+from eagerflow.ops.promotion import cast, floating, promote_floating
+from eagerflow.ops.reduction import Axis, all, max, mean, min, sum
+from eagerflow.ops.rules import INEXACT, check_kind, public, reduced_shape
+from eagerflow.types import DTYPES, TensorType
+
+__all__ = [
+    "average",
+    "median",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nansum",
+    "ptp",
+    "quantile",
+    "std",
+    "var",
+]
+
+# --- spread ---------------------------------------------------------------------------------
+
+
+def _variance_type(
+    x: TensorType, *, axis: tuple[int, ...], keepdims: bool, correction: float
+) -> TensorType:
+    check_kind(x, INEXACT)
+    dtype = {"complex64": DTYPES["float32"], "complex128": DTYPES["float64"]}.get(x.dtype.name)
+    return x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=dtype)
+
+
+def _slope(x: Tensor, axis: tuple[int, ...], correction: float) -> Tensor:
+    """Half the derivative of the variance."""
+    freedom = count_of(x, axis) - correction
+    scale = 1 / freedom if freedom > 0 else math.nan
+    return multiply(subtract(x, mean(x, axis, keepdims=True)), scale)
+
+
+_var = define(
+    "var",
+    infer=_variance_type,
+    vjp=(
+        lambda g, out, x, *, axis, keepdims, correction: multiply(
+            spread(multiply(g, 2), x, axis, keepdims), _slope(x, axis, correction)
+        ),
+    ),
+    saved="inputs",
+    precision="accumulate",
+)
+
+
+@public
+def var(
+    x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
+    """The variance of elements.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to take the variance over; all if None.
+        correction: what the number of elements is reduced by before it divides (1 for an
+            unbiased estimate).
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.var(ef.tensor([1.0, 2.0, 3.0, 4.0]))
+    Tensor(1.25, f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    axes = axes_of("var", tensor, axis)
+    result: Tensor = bind(
+        _var, tensor, axis=axes, keepdims=keepdims, correction=float(correction)
+    )
+    return result
+
+
+def _std_vjp(
+    g: Tensor, out: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool, correction: float
+) -> Tensor:
+    """0 where all elements are equal, as for `abs`."""
+    zero = equal(out, 0)
+    share = where(zero, 0.0, divide(g, where(zero, 1.0, out)))
+    return multiply(spread(share, x, axis, keepdims), _slope(x, axis, correction))
+
+
+_std = define("std", infer=_variance_type, vjp=(_std_vjp,), precision="accumulate")
+
+
+@public
+def std(
+    x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
+    """The standard deviation of elements; its derivative is 0 where all are equal.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to take the deviation over; all if None.
+        correction: what the number of elements is reduced by before it divides (1 for the
+            square root of an unbiased estimate).
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.std(ef.tensor([1.0, 2.0, 3.0, 4.0]), correction=1)
+    Tensor(1.2909944, f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    axes = axes_of("std", tensor, axis)
+    result: Tensor = bind(
+        _std, tensor, axis=axes, keepdims=keepdims, correction=float(correction)
+    )
+    return result
+
+
+@public
+def ptp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The largest element minus the smallest ("peak to peak").
+
+    Args:
+        x: real.
+        axis: the axis or axes to search; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: there are no elements.
+
+    >>> ef.ptp(ef.tensor([3.0, 1.0, 4.0]))
+    Tensor(3., f32[]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    return subtract(max(tensor, axis, keepdims=keepdims), min(tensor, axis, keepdims=keepdims))
+
+
+@public
+def average(
+    x: TensorLike, /, axis: Axis = None, *, weights: TensorLike = None, keepdims: bool = False
+) -> Tensor:
+    """The mean of elements, weighted.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to take the mean over; all if None.
+        weights: broadcasts against ``x``; if it has one axis, it may be as long as the one axis
+            named. All are equal if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.average(ef.tensor([1.0, 2.0]), weights=ef.tensor([3.0, 1.0]))
+    Tensor(1.25, f32[]@cpu:0)
+    """
+    if weights is None:
+        return mean(x, axis, keepdims=keepdims)
+    tensor, w = promote_floating(x, weights)
+    axes = axes_of("average", tensor, axis)
+    if len(w.shape) == 1 and len(axes) == 1:
+        w = functions["reshape"](w, (-1, *(1,) * (len(tensor.shape) - 1 - axes[0])))
+    w = functions["broadcast_to"](w, tensor.shape)
+    total = sum(multiply(tensor, w), axes, keepdims=keepdims)
+    return divide(total, sum(w, axes, keepdims=keepdims))
+
+
+# --- order ----------------------------------------------------------------------------------
+
+
+def _ranked(x: Tensor, axis: tuple[int, ...]) -> Tensor:
+    """``x`` with ``axis`` flattened into a last one, along which it is sorted."""
+    kept = tuple(i for i in range(len(x.shape)) if i not in axis)
+    moved = functions["permute_dims"](x, kept + axis)
+    flat = functions["reshape"](moved, (*moved.shape[: len(kept)], count_of(x, axis)))
+    result: Tensor = functions["sort"](flat, axis=-1)
+    return result
+
+
+@public
+def quantile(
+    x: TensorLike, q: TensorLike, /, axis: Axis = None, *, keepdims: bool = False
+) -> Tensor:
+    """The values below which a fraction ``q`` of the elements lies, by linear interpolation.
+
+    Args:
+        x: floating, at least one element; integers count as float32. NaN if one is NaN.
+        q: floating, from 0 to 1; the axes of ``q`` come first in the result.
+        axis: the axis or axes to reduce; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: there are no elements.
+
+    >>> ef.quantile(ef.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
+    Tensor(2.5, f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    axes = axes_of("quantile", tensor, axis)
+    ranked = _ranked(tensor, axes)
+    count = ranked.shape[-1]
+    if count == 0:
+        raise TensorValueError("quantile: there are no elements", given=f"x={tensor.type}")
+    fraction = cast(tensor_of(q), tensor.dtype)
+    place = multiply(functions["reshape"](fraction, (-1,)), count - 1)
+    low = floor(place)
+    first = cast(low, DTYPES["int64"])
+    second = functions["clip"](add(first, 1), 0, count - 1)
+    a = functions["take"](ranked, functions["clip"](first, 0, count - 1), axis=-1)
+    b = functions["take"](ranked, second, axis=-1)
+    between = add(a, where(equal(a, b), 0.0, multiply(subtract(b, a), subtract(place, low))))
+    found = where(isnan(ranked[..., -1:]), math.nan, between)  # NaNs are sorted to the end
+    found = functions["moveaxis"](found, -1, 0)
+    rest = reduced_shape(tensor.shape, axes, keepdims)
+    result: Tensor = functions["reshape"](found, (*fraction.shape, *rest))
+    return result
+
+
+@public
+def median(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The element in the middle of the order, or the mean of the two there.
+
+    Args:
+        x: floating, at least one element; integers count as float32. NaN if one is NaN.
+        axis: the axis or axes to reduce; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: there are no elements.
+
+    >>> ef.median(ef.tensor([3.0, 1.0, 2.0]))
+    Tensor(2., f32[]@cpu:0)
+    """
+    return quantile(x, 0.5, axis, keepdims=keepdims)
+
+
+# --- without NaN ----------------------------------------------------------------------------
+
+
+@public
+def nansum(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The sum of the elements that are not NaN.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to sum over; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.nansum(ef.tensor([1.0, float("nan"), 2.0]))
+    Tensor(3., f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    return sum(where(isnan(tensor), 0.0, tensor), axis, keepdims=keepdims)
+
+
+@public
+def nanmean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The mean of the elements that are not NaN.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to take the mean over; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.nanmean(ef.tensor([1.0, float("nan"), 2.0]))
+    Tensor(1.5, f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    count = sum(logical_not(isnan(tensor)), axis, keepdims=keepdims)
+    return divide(nansum(tensor, axis, keepdims=keepdims), cast(count, tensor.dtype))
+
+
+@public
+def nanmax(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The largest of the elements that are not NaN; NaN if there are none.
+
+    Args:
+        x: floating; integers count as float32.
+        axis: the axis or axes to search; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: there are no elements.
+
+    >>> ef.nanmax(ef.tensor([1.0, float("nan"), 2.0]))
+    Tensor(2., f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    lost = isnan(tensor)
+    found = max(where(lost, -math.inf, tensor), axis, keepdims=keepdims)
+    return where(all(lost, axis, keepdims=keepdims), math.nan, found)
+
+
+@public
+def nanmin(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The smallest of the elements that are not NaN; NaN if there are none.
+
+    Args:
+        x: floating; integers count as float32.
+        axis: the axis or axes to search; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: there are no elements.
+
+    >>> ef.nanmin(ef.tensor([1.0, float("nan"), 2.0]))
+    Tensor(1., f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    lost = isnan(tensor)
+    found = min(where(lost, math.inf, tensor), axis, keepdims=keepdims)
+    return where(all(lost, axis, keepdims=keepdims), math.nan, found)

@@ -1,0 +1,1 @@
+"""State that outlives ops: variables and generators. No tensors here, only arrays and numbers."""

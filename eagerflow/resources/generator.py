@@ -1,0 +1,63 @@
+"""The state of a random number generator: a seed and the number of draws taken from it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Final, final
+
+from eagerflow.errors import TensorValueError
+
+__all__ = ["GeneratorState"]
+
+_LIMIT: Final = 2**64
+
+
+def _word(what: str, value: object) -> int:
+    """``value`` if it is an int of 64 bits."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _LIMIT:
+        raise TensorValueError(
+            f"{what} does not fit", given=f"{value!r}", expected="an int from 0 to 2**64 - 1"
+        )
+    return value
+
+
+@final
+class GeneratorState:
+    """A seed and a counter of tickets, one for each draw; (seed, ticket) is the key of the draw.
+
+    Args:
+        seed: 0 to 2**64 - 1; taken from the operating system if not given.
+
+    Raises:
+        TensorValueError: the seed is no such number.
+    """
+
+    __slots__ = ("__weakref__", "_lock", "_seed", "_ticket")
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._lock = threading.Lock()
+        self._ticket = 0
+        self._seed = int.from_bytes(os.urandom(8)) if seed is None else _word("the seed", seed)
+
+    def reserve(self, count: int = 1) -> tuple[int, int]:
+        """Take ``count`` tickets in a row that nobody else gets; give the seed and the first."""
+        with self._lock:
+            ticket = self._ticket
+            self._ticket = (ticket + count) % _LIMIT
+            return self._seed, ticket
+
+    def get(self) -> tuple[int, int]:
+        """The seed and the ticket of the next draw."""
+        with self._lock:
+            return self._seed, self._ticket
+
+    def set(self, seed: int, ticket: int = 0) -> None:
+        """Go on from this seed and ticket.
+
+        Raises:
+            TensorValueError: one of them does not fit 64 bits.
+        """
+        seed, ticket = _word("the seed", seed), _word("the ticket", ticket)
+        with self._lock:
+            self._seed, self._ticket = seed, ticket

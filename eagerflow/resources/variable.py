@@ -1,0 +1,92 @@
+"""The state of a variable: one array that assignments replace or write into."""
+
+from __future__ import annotations
+
+import threading
+from sys import getrefcount
+from typing import Any, Final, final
+
+from eagerflow.hardware import Device
+from eagerflow.types import DType, Shape, TensorType
+
+__all__ = ["VariableState"]
+
+
+@final
+class VariableState:
+    """An array of a fixed dtype and shape on a device.
+
+    Readers get a view of the array, never the array itself. So each read is an object of its own,
+    and as long as anybody holds one, the array has a second reference and is not written into:
+    a value that was read never changes.
+
+    Args:
+        data: the first value.
+        dtype: its dtype.
+        device: where it is.
+        trainable: whether tapes watch the reads.
+        name: for people.
+
+    Attributes:
+        lock: held while the array is read or assigned; assignments that depend on the value
+            before hold it from one to the other.
+    """
+
+    __slots__ = ("__weakref__", "_data", "device", "dtype", "lock", "name", "shape", "trainable")
+
+    def __init__(
+        self, data: Any, dtype: DType, device: Device, trainable: bool, name: str | None
+    ) -> None:
+        # a finaliser that the collector runs in the middle of an assignment may read: no deadlock
+        self.lock = threading.RLock()
+        self.dtype = dtype
+        self.shape: Shape = data.shape
+        self.device = device
+        self.trainable = trainable
+        self.name = name
+        self._data = data
+
+    def __repr__(self) -> str:
+        kind = TensorType(self.dtype, self.shape, self.device)
+        return str(kind) if self.name is None else f"{self.name}: {kind}"
+
+    def read(self) -> Any:
+        """A view of the value."""
+        with self.lock:
+            return _view(self._data)
+
+    def store(self, data: Any) -> Any:
+        """Replace the value; gives a view of it. The caller holds the lock.
+
+        Args:
+            data: an array of the right dtype and shape.
+        """
+        self._data = data
+        return _view(data)
+
+    def writable(self) -> Any | None:
+        """The array itself if nobody else can see its memory, else None.
+
+        The caller holds the lock. The memory of an array that is a view belongs to another.
+        """
+        alone = getrefcount(self._data) <= _ALONE and getattr(self._data, "base", self) is None
+        return self._data if alone else None
+
+
+def _view(data: Any) -> Any:
+    """Another array object for the same memory, which refers to the array that owns it."""
+    return data[...] if hasattr(data, "base") else data
+
+
+def _count(state: VariableState) -> int:
+    return getrefcount(state._data)
+
+
+def _references_when_alone() -> int:
+    """What `getrefcount` gives for an array that the slot of a state holds and nobody else."""
+    state = VariableState.__new__(VariableState)
+    state._data = object()
+    return _count(state)
+
+
+_ALONE: Final = _references_when_alone()

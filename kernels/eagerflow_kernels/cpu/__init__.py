@@ -1,0 +1,5 @@
+"""Kernels for the CPU that NumPy's functions do not give as fast."""
+
+from eagerflow_kernels.cpu import elementwise, linalg, random, reduction, segment, sort, special
+
+__all__ = ["elementwise", "linalg", "random", "reduction", "segment", "sort", "special"]

@@ -1,0 +1,29 @@
+"""Elementwise kernels for the CPU that are faster than NumPy's functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eagerflow_kernels.table import special
+
+__all__: list[str] = []
+
+Array = np.ndarray[Any, Any]
+
+
+@special("pow", "cpu")
+def power(x1: Array, x2: Array) -> Array:
+    """NumPy is slow where a negative number is raised to one whole number, which is common."""
+    if x2.ndim == 0 and x1.dtype.kind == "f" and x1.ndim:
+        exponent = float(x2)
+        if exponent == 2:
+            return np.square(x1)
+        if exponent == 3:
+            return np.square(x1) * x1
+        if exponent.is_integer():
+            out: Array = np.power(np.abs(x1), x2)
+            return np.copysign(out, x1, out=out) if exponent % 2 else out
+    result: Array = np.power(x1, x2)
+    return result

@@ -1,0 +1,54 @@
+"""Linear algebra kernels for the CPU, on BLAS and LAPACK."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eagerflow_kernels.portable.linalg import SINGULAR
+from eagerflow_kernels.table import special
+
+__all__: list[str] = []
+
+Array = np.ndarray[Any, Any]
+_matmul = np.matmul
+
+
+@special("matmul", "cpu")
+def matmul(x1: Array, x2: Array) -> Array:
+    """NumPy's, with a batch times one matrix done as one product instead of one per batch."""
+    if x1.ndim > 2 and 0 < x2.ndim < 3 and x1.flags.c_contiguous and x1.size:
+        product = _matmul(x1.reshape((-1, x1.shape[-1])), x2)
+        return product.reshape(x1.shape[:-1] + x2.shape[1:])
+    return _matmul(x1, x2)  # type: ignore[no-any-return]
+
+
+@special("triangular_solve", "cpu")
+def triangular_solve(
+    a: Array, b: Array, *, lower: bool, adjoint: bool, unit_diagonal: bool
+) -> Array:
+    """LAPACK's trtrs, matrix by matrix."""
+    from scipy.linalg.lapack import get_lapack_funcs  # noqa: PLC0415 - 0.2 s, few need it
+
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a = np.broadcast_to(a, batch + a.shape[-2:])
+    b = np.broadcast_to(b, batch + b.shape[-2:])
+    out = np.empty(b.shape, dtype=b.dtype)
+    if not out.size:
+        return out
+    trtrs = get_lapack_funcs("trtrs", (a, b))
+    # LAPACK reads columns first: of rows-first memory it sees the transpose
+    flip = a.strides[-1] < a.strides[-2]
+    if flip:
+        a = a.swapaxes(-1, -2)
+    if adjoint and flip:
+        a, trans = a.conj(), 0
+    else:
+        trans = 2 if adjoint else int(flip)
+    for i in np.ndindex(batch):
+        x, info = trtrs(a[i], b[i], lower=lower != flip, trans=trans, unitdiag=unit_diagonal)
+        if info:
+            raise ValueError(SINGULAR)
+        out[i] = x
+    return out

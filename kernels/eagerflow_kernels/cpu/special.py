@@ -1,0 +1,48 @@
+"""Special functions for the CPU: SciPy's, in the dtype of the input."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from eagerflow_kernels.table import special
+
+__all__: list[str] = []
+
+Array = np.ndarray[Any, Any]
+
+
+@cache
+def _scipy() -> Any:
+    import scipy.special  # noqa: PLC0415 - `import eagerflow` must not load SciPy
+
+    return scipy.special
+
+
+def _register(op: str, function: str) -> None:
+    def kernel(x: Array) -> Array:
+        out: Array = getattr(_scipy(), function)(x)
+        return out.astype(x.dtype, copy=False)
+
+    kernel.__doc__ = f"SciPy's {function}."
+    special(op, "cpu")(kernel)
+
+
+for _op in ("erf", "erfc", "erfinv"):
+    _register(_op, _op)
+
+
+@special("lgamma", "cpu")
+def lgamma(x: Array) -> Array:
+    """SciPy's gammaln, but infinite at negative infinity, as C's lgamma."""
+    out: Array = np.where(x == -np.inf, np.inf, _scipy().gammaln(x))
+    return out.astype(x.dtype, copy=False)
+
+
+@special("polygamma", "cpu")
+def polygamma(x: Array, *, n: int) -> Array:
+    """SciPy's polygamma; its digamma for order 0, which is faster."""
+    out: Array = _scipy().psi(x) if n == 0 else _scipy().polygamma(n, x)
+    return out.astype(x.dtype, copy=False)

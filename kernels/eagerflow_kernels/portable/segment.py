@@ -1,0 +1,73 @@
+"""Kernels of the segment ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eagerflow_kernels.table import portable
+
+__all__ = ["check_ids"]
+
+Array = Any  # of whatever namespace xp is
+
+
+def check_ids(xp: Any, ids: Array, num_segments: int) -> None:
+    """Refuse ids that are out of range."""
+    if ids.size:
+        for bad in (int(ids.min()), int(ids.max())):
+            if not 0 <= bad < num_segments:
+                raise IndexError(f"id {bad} is out of range for {num_segments} segments")
+
+
+def flat_places(xp: Any, ids: Array, width: int) -> Array:
+    """Where the elements of rows of ``width`` go in an array laid out along one axis."""
+    return (ids[:, None] * width + xp.arange(width)).reshape(-1)
+
+
+def _width(values: Array) -> int:
+    width = 1
+    for size in values.shape[1:]:
+        width *= size
+    return width
+
+
+@portable("segment_sum")
+def segment_sum(xp: Any, values: Array, segment_ids: Array, *, num_segments: int) -> Array:
+    """Add the rows of each segment, in their order."""
+    check_ids(xp, segment_ids, num_segments)
+    out = xp.zeros((num_segments, *values.shape[1:]), values.dtype)
+    places = flat_places(xp, segment_ids, _width(values))
+    xp.add.at(out.reshape(-1), places, values.reshape(-1))
+    return out
+
+
+def _extreme(
+    xp: Any, ufunc: Any, worst: Any, values: Array, segment_ids: Array, num_segments: int
+) -> Array:
+    check_ids(xp, segment_ids, num_segments)
+    out = xp.full((num_segments, *values.shape[1:]), worst, values.dtype)
+    places = flat_places(xp, segment_ids, _width(values))
+    ufunc.at(out.reshape(-1), places, values.reshape(-1))
+    return out
+
+
+def _limits(xp: Any, dtype: Any) -> tuple[Any, Any]:
+    """The values below and above all others."""
+    if dtype.kind == "f":
+        return -xp.inf, xp.inf
+    info = xp.iinfo(dtype)
+    return info.min, info.max
+
+
+@portable("segment_max")
+def segment_max(xp: Any, values: Array, segment_ids: Array, *, num_segments: int) -> Array:
+    """The largest of the rows of each segment, element by element."""
+    worst, _ = _limits(xp, values.dtype)
+    return _extreme(xp, xp.maximum, worst, values, segment_ids, num_segments)
+
+
+@portable("segment_min")
+def segment_min(xp: Any, values: Array, segment_ids: Array, *, num_segments: int) -> Array:
+    """The smallest of the rows of each segment, element by element."""
+    _, worst = _limits(xp, values.dtype)
+    return _extreme(xp, xp.minimum, worst, values, segment_ids, num_segments)

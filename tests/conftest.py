@@ -1,0 +1,76 @@
+"""Settings of Hypothesis, and fixtures that no test may leak past."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from eagerflow import settings as ef_settings
+from eagerflow.core import interpreter
+
+# --- Hypothesis: HYPOTHESIS_PROFILE=slow for many examples, as `make test-slow` does ---------
+
+_QUIET = [HealthCheck.too_slow]  # the machines of CI are shared
+settings.register_profile("default", max_examples=30, deadline=None, suppress_health_check=_QUIET)
+settings.register_profile(
+    "ci",
+    settings.get_profile("default"),
+    derandomize=True,  # a red run is red again
+    database=None,
+    print_blob=True,
+)
+settings.register_profile("slow", settings.get_profile("default"), max_examples=1000)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")
+)
+
+
+# --- leaks ---------------------------------------------------------------------------------------
+
+_GRACE = 2.0  # seconds that a thread which was told to end may take
+
+
+def _threads() -> set[threading.Thread]:
+    return set(threading.enumerate())
+
+
+def _sockets() -> set[tuple[str, int]]:
+    found = set()
+    for descriptor in os.listdir("/dev/fd"):
+        try:
+            status = os.fstat(int(descriptor))
+        except OSError:  # the descriptor of this very listing
+            continue
+        if stat.S_ISSOCK(status.st_mode):
+            found.add((descriptor, status.st_ino))
+    return found
+
+
+def leaked_threads(before: set[threading.Thread]) -> list[str]:
+    """The names of threads that are not in ``before`` and do not end by themselves."""
+    deadline = time.monotonic() + _GRACE
+    for thread in _threads() - before:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return sorted(t.name for t in _threads() - before if t.is_alive())
+
+
+@pytest.fixture(autouse=True)
+def _no_leak() -> Iterator[None]:
+    """A test leaves no thread, socket, interpreter, monitor or setting behind."""
+    threads, sockets = _threads(), _sockets()
+    installed, monitor = interpreter.stack.total, interpreter.stack.monitor
+    settings_before, hook = ef_settings.current(), sys.excepthook
+    yield
+    assert leaked_threads(threads) == [], "threads leaked"
+    assert _sockets() <= sockets, "sockets leaked"
+    assert interpreter.stack.total == installed, "an interpreter is still installed"
+    assert interpreter.stack.monitor is monitor, "a monitor is still installed"
+    assert ef_settings.current() == settings_before, "settings were changed for good"
+    assert sys.excepthook is hook, "sys.excepthook was replaced"

@@ -1,0 +1,84 @@
+"""What tests of the code base itself look at: its modules, read but not imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = {
+    "eagerflow": ROOT / "eagerflow",
+    "eagerflow_kernels": ROOT / "kernels" / "eagerflow_kernels",
+    "eagerflow_widgets": ROOT / "widgets" / "eagerflow_widgets",
+}
+
+
+def modules(packages: dict[str, Path] = PACKAGES) -> dict[str, Path]:
+    """The file of each module, by its dotted name."""
+    found = {}
+    for package, folder in packages.items():
+        for file in sorted(folder.rglob("*.py")):
+            parts = [package, *file.relative_to(folder).with_suffix("").parts]
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+def imports(tree: ast.Module, module: str, known: Iterable[str]) -> set[str]:
+    """The modules among ``known`` that importing ``module`` imports itself, parents aside."""
+    known = set(known)
+    found = set()
+    for node in _at_import(tree.body):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: a relative import"
+            base = str(node.module)
+            for alias in node.names:
+                inner = f"{base}.{alias.name}"
+                found.add(inner if inner in known else base)
+    return (found & known) - {module}
+
+
+def _at_import(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run when the module is imported; not those for type checkers only."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            yield from _at_import(node.orelse)
+            continue
+        yield node
+        for field in ("body", "orelse", "finalbody"):
+            yield from _at_import(getattr(node, field, ()))
+        for handler in getattr(node, "handlers", ()):
+            yield from _at_import(handler.body)
+
+
+def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The sets of modules that import each other (strongly connected components of two or more)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph.get(node, ())):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            at = stack.index(node)
+            component = stack[at:]
+            del stack[at:]
+            if len(component) > 1:
+                found.append(sorted(component))
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return found

@@ -1,0 +1,82 @@
+"""The guards of conftest.py see what they are there to see."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+from hypothesis import settings
+from threadpoolctl import threadpool_info
+
+import eagerflow as ef
+from eagerflow import settings as ef_settings
+from eagerflow.core import interpreter
+from tests import conftest
+
+
+class Looker(interpreter.AbstractInterpreter):
+    """Hands every op on."""
+
+    def bind(self, op, inputs, attrs):
+        return self.below.bind(op, inputs, attrs)
+
+
+@pytest.fixture
+def guard():
+    """One run of the guard, to be ended by hand."""
+    return conftest._no_leak.__wrapped__()
+
+
+def _end(guard) -> None:
+    with pytest.raises(StopIteration):
+        next(guard)
+
+
+def test_a_clean_test_passes(guard) -> None:
+    next(guard)
+    _end(guard)
+
+
+def test_a_thread_is_seen(guard, monkeypatch) -> None:
+    monkeypatch.setattr(conftest, "_GRACE", 0.05)
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait, name="left behind")
+    next(guard)
+    thread.start()
+    try:
+        with pytest.raises(AssertionError, match="left behind"):
+            next(guard)
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_socket_is_seen(guard) -> None:
+    next(guard)
+    with socket.socket(), pytest.raises(AssertionError, match="sockets leaked"):
+        next(guard)
+
+
+def test_an_interpreter_is_seen(guard) -> None:
+    next(guard)
+    with interpreter.installed(Looker()), pytest.raises(AssertionError, match="still installed"):
+        next(guard)
+
+
+def test_a_setting_is_seen(guard) -> None:
+    next(guard)
+    with ef.config(cpu_devices=3), pytest.raises(AssertionError, match="settings were changed"):
+        next(guard)
+    assert ef_settings.current().cpu_devices == 1
+
+
+def test_hypothesis_runs_by_profile() -> None:
+    assert settings.get_profile("ci").derandomize
+    assert settings.get_profile("slow").max_examples > settings.get_profile("ci").max_examples
+
+
+def test_linear_algebra_has_one_thread() -> None:
+    pools = [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
+    assert pools
+    assert set(pools) == {1}

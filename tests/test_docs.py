@@ -1,0 +1,100 @@
+"""Every block of Python in the documentation runs and gives what it shows."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.source_tree import ROOT
+
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+WITH_CODE = [p for p in PAGES if "```python" in p.read_text()]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(text: str, language: str) -> list[tuple[int, str]]:
+    """The fenced blocks of one language: number of the first line, and content."""
+    return [
+        (text.count("\n", 0, match.start(2)) + 1, match[2])
+        for match in _FENCE.finditer(text)
+        if match[1] == language
+    ]
+
+
+def run(page: Path) -> doctest.TestResults:
+    """Run the Python blocks of a page in order, as one session."""
+    lines: list[str] = []
+    for first, block in blocks(page.read_text(), "python"):
+        lines += [""] * (first - 1 - len(lines)) + block.splitlines()
+    names = {"__name__": "docs"}
+    test = doctest.DocTestParser().get_doctest("\n".join(lines), names, page.name, str(page), 0)
+    return doctest.DocTestRunner(optionflags=FLAGS).run(test)
+
+
+def test_there_are_pages() -> None:
+    assert {"README.md", "tutorial.md"} <= {p.name for p in WITH_CODE}
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.name)
+def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert all(">>> " in block for _, block in blocks(page.read_text(), "python"))
+    result = run(page)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_a_wrong_output_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("words\n\n```python\n>>> x = 1\n```\n\n```python\n>>> x + 1\n3\n```\n")
+    assert run(page) == (1, 2)
+    assert "line 8" in capsys.readouterr().out
+
+
+_LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)(#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    missing = [m[1] for m in _LINK.finditer(page.read_text()) if not (page.parent / m[1]).exists()]
+    assert missing == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    decisions = (ROOT / "docs" / "decisions" / "README.md").read_text()
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        assert page.name == "index.md" or f"({page.name})" in index, page.name
+    for page in sorted((ROOT / "docs" / "decisions").glob("0*.md")):
+        assert f"({page.name})" in decisions, page.name
+
+
+def test_adding_an_op_is_true(tmp_path: Path) -> None:
+    """The diff in `adding_an_op.md` applies, and the tests of ops accept what it adds."""
+    ((_, diff),) = blocks((ROOT / "docs" / "adding_an_op.md").read_text(), "diff")
+    added = [line for line in diff.splitlines() if line.startswith("+") and line[:4] != "+++ "]
+    assert len(added) <= 25
+    tree = tmp_path / "tree"
+    keep = ("eagerflow", "kernels", "tests", "conftest.py", "pyproject.toml")
+    for name in keep:
+        source = ROOT / name
+        if source.is_dir():
+            skip = shutil.ignore_patterns("__pycache__", "bench")
+            shutil.copytree(source, tree / name, ignore=skip)
+        else:
+            shutil.copy(source, tree / name)
+    apply = ["git", "apply", "--verbose", "-"]
+    done = subprocess.run(apply, cwd=tree, input=diff, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    tests = ["tests/ops/test_table.py", "tests/ops/test_registry.py", "-k", "softsign"]
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(run, cwd=tree, text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout[-3000:]

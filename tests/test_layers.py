@@ -1,0 +1,113 @@
+"""Imports go downward only: the contracts of pyproject.toml hold, and breaking one is seen."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.source_tree import PACKAGES, ROOT, cycles, imports, modules
+
+#: who may say ``import eagerflow``: what is written with public names
+_USERS = ("cli", "demo", "nn", "optim", "data", "checkpoint", "replicas", "onnx", "summary")
+
+
+def _graph(packages: dict[str, Path] = PACKAGES) -> dict[str, set[str]]:
+    files = modules(packages)
+    return {name: imports(ast.parse(f.read_text()), name, files) for name, f in files.items()}
+
+
+def test_no_import_cycle() -> None:
+    graph = _graph()
+    assert graph["eagerflow.core.op"] >= {"eagerflow.core.interpreter", "eagerflow.errors"}
+    assert cycles(graph) == []
+
+
+def test_only_the_top_imports_the_package_itself() -> None:
+    users = tuple(f"eagerflow.{name}" for name in _USERS)
+    for name, imported in _graph().items():
+        if "eagerflow" in imported:
+            assert name.startswith((*users, "eagerflow_widgets")), f"{name} imports eagerflow"
+
+
+def test_a_cycle_is_seen(tmp_path: Path) -> None:
+    package = tmp_path / "made"
+    package.mkdir()
+    sources = {
+        "__init__": "",
+        "a": "from made import b",
+        "b": "try:\n    import made.c\nexcept ImportError:\n    pass",
+        "c": "if True:\n    from made.a import x",
+        "d": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import made.e",
+        "e": "import made.d\ndef f():\n    import made.e",
+    }
+    for name, source in sources.items():
+        (package / f"{name}.py").write_text(source)
+    assert cycles(_graph({"made": package})) == [["made.a", "made.b", "made.c"]]
+
+
+# --- import-linter --------------------------------------------------------------------------
+
+
+def _lint(root: Path) -> subprocess.CompletedProcess[str]:
+    """`lint-imports` on a copy of the tree, which shadows the packages that are installed."""
+    run = (
+        f"import sys; sys.path[:0] = {[str(root / d) for d in ('.', 'kernels', 'widgets')]!r};"
+        "from importlinter.cli import lint_imports;"
+        "sys.exit(lint_imports(no_cache=True))"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", run], cwd=root, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the packages and the contracts."""
+    root = tmp_path_factory.mktemp("tree")
+    for folder in PACKAGES.values():
+        shutil.copytree(
+            folder, root / folder.relative_to(ROOT), ignore=shutil.ignore_patterns("__pycache__")
+        )
+    shutil.copy(ROOT / "pyproject.toml", root)
+    return root
+
+
+def test_the_contracts_hold(copy: Path) -> None:
+    done = _lint(copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "contract"),
+    [
+        ("eagerflow/core/tree.py", "import eagerflow.ops.rules", "downward only"),
+        ("eagerflow/ops/rules.py", "import numpy", "numpy only"),
+        ("eagerflow/autodiff/tape.py", "import numpy", "numpy only"),
+        ("eagerflow/core/convert.py", "import scipy.linalg", "cupy, llvmlite and scipy only"),
+        ("eagerflow/core/execute.py", "def f():\n    import zmq", "zmq only"),
+        ("eagerflow/events.py", "import ipywidgets", "anywidget and ipywidgets only"),
+        ("eagerflow/events.py", "import eagerflow_widgets", "nothing imports them"),
+        ("kernels/eagerflow_kernels/table.py", "import eagerflow.types", "nothing of eagerflow"),
+        ("eagerflow/ops/elementwise.py", "import eagerflow.ops.linalg", "one order"),
+        ("eagerflow/unheard_of.py", "", "downward only"),
+    ],
+)
+def test_a_broken_contract_is_seen(copy: Path, file: str, line: str, contract: str) -> None:
+    path = copy / file
+    before = path.read_text() if path.exists() else None
+    path.write_text(f"{before or ''}\n{line}\n")
+    try:
+        done = _lint(copy)
+    finally:
+        if before is None:
+            path.unlink()
+        else:
+            path.write_text(before)
+    broken = [text for text in done.stdout.splitlines() if text.endswith("BROKEN")]
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert [text for text in broken if contract in text], broken

@@ -1,0 +1,202 @@
+"""The wheel and the editable install, in fresh virtual environments. They need the network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.source_tree import ROOT
+
+pytestmark = pytest.mark.slow
+
+PACKAGES = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
+LIMIT = 3 * 2**20
+
+
+def _run(*command: object, cwd: Path) -> str:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL"))}
+    done = subprocess.run(
+        [str(c) for c in command], cwd=cwd, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is under version control, so that a build leaves nothing in the checkout."""
+    copy = tmp_path_factory.mktemp("source") / "eagerflow"
+    skip = shutil.ignore_patterns(".*", "__pycache__", "dist", "build")
+    shutil.copytree(ROOT, copy, ignore=skip)
+    shutil.copy(ROOT / ".gitignore", copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that pip builds."""
+    folder = tmp_path_factory.mktemp("wheel")
+    _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, source, cwd=folder)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def _venv(folder: Path) -> Path:
+    _run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of a virtual environment with the wheel and its base dependencies."""
+    programs = _venv(tmp_path_factory.mktemp("base") / "venv")
+    _run(programs / "python", "-m", "pip", "install", "-q", wheel, cwd=wheel.parent)
+    return programs
+
+
+def test_wheel_holds_three_packages_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.partition("/")[0] for name in names}
+    assert {t for t in tops if not t.endswith(".dist-info")} == set(PACKAGES)
+    assert {f"{p}/py.typed" for p in PACKAGES} <= set(names)
+    assert "eagerflow/__init__.pyi" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert not [name for name in names if name.endswith((".pyc", ".so", ".ipynb"))]
+
+
+def test_wheel_is_small(wheel: Path) -> None:
+    assert wheel.stat().st_size < LIMIT
+
+
+def test_wheel_works(installed: Path, tmp_path: Path) -> None:
+    use = "import eagerflow as ef; print(ef.grad(lambda x: (x * x).sum())(ef.tensor([1.0, 2.0])))"
+    assert _run(installed / "python", "-c", use, cwd=tmp_path) == "[2. 4.]\n"
+    assert "eagerflow 0." in _run(installed / "eagerflow", "info", cwd=tmp_path)
+
+
+def test_demo_names_its_extra(installed: Path, tmp_path: Path) -> None:
+    done = subprocess.run([installed / "eagerflow", "demo"], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 1
+    assert b"pip install 'eagerflow[notebook]'" in done.stderr
+
+
+def test_source_distribution_builds_the_same_wheel(
+    source: Path, wheel: Path, tmp_path: Path
+) -> None:
+    programs = _venv(tmp_path / "venv")
+    _run(programs / "python", "-m", "pip", "install", "-q", "build", cwd=tmp_path)
+    _run(programs / "python", "-m", "build", "-o", tmp_path, source, cwd=tmp_path)
+    (rebuilt,) = tmp_path.glob("*.whl")
+    assert zipfile.ZipFile(rebuilt).namelist() == zipfile.ZipFile(wheel).namelist()
+
+
+def test_editable_install(source: Path, tmp_path: Path) -> None:
+    programs = _venv(tmp_path / "venv")
+    _run(programs / "python", "-m", "pip", "install", "-q", "-e", source, cwd=tmp_path)
+    where = "import eagerflow, eagerflow_kernels as k, eagerflow_widgets as w; "
+    where += "print(eagerflow.__file__, k.__file__, w.__file__)"
+    found = _run(programs / "python", "-c", where, cwd=tmp_path).split()
+    assert [Path(f).is_relative_to(source) for f in found] == [True] * 3
+    assert "eagerflow 0." in _run(programs / "eagerflow", "info", cwd=tmp_path)
+
+
+# --- another package that adds a device, an op and a kernel -----------------------------------
+
+_PLUGIN = {
+    "pyproject.toml": """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "eagerflow-plugin"
+version = "1.0"
+
+[project.entry-points."eagerflow.ops"]
+plugin = "plugin"
+
+[project.entry-points."eagerflow.kernels"]
+plugin = "plugin:kernels"
+
+[project.entry-points."eagerflow.devices"]
+abacus = "plugin:Abacus"
+
+[tool.hatch.build.targets.wheel]
+packages = ["plugin.py"]
+""",
+    "plugin.py": """
+import numpy as np
+from eagerflow.core.op import bind, define
+from eagerflow.hardware import AbstractBackend, MemoryStats
+from eagerflow.ops.promotion import floating
+from eagerflow.ops.rules import INEXACT, elementwise
+from eagerflow_kernels.table import portable, special
+
+_twice = define("plugin_twice", infer=elementwise(INEXACT), vjp=(lambda g, out, x: g + g,),
+                saved="none")
+
+portable("plugin_twice")(lambda xp, x: x + x)
+
+
+def twice(x):
+    return bind(_twice, floating(x))
+
+
+def kernels():
+    @special("plugin_twice", "cpu", ("float16",))
+    def rounded(x):
+        return np.round(x + x)
+
+
+class Abacus(AbstractBackend):
+    kind, xp, array_type = "abacus", np, np.ndarray
+
+    def count(self):
+        return 2
+
+    def from_host(self, array, device):
+        return array.copy()
+
+    def to_host(self, data, device):
+        return data
+
+    def memory(self, device):
+        return MemoryStats(0, 0, None, None)
+
+    def release(self, device):
+        pass
+""",
+}
+
+_USE = """
+import eagerflow as ef
+print(ef.devices("abacus"))                                # before anything imported the plugin
+x = ef.tensor([1.0, 2.5]).to("abacus:1")
+print(repr(x + x))
+import plugin
+print(repr(plugin.twice(x)))
+print(repr(plugin.twice(ef.tensor([1.3], dtype=ef.float16))))
+print(repr(ef.grad(lambda v: plugin.twice(v).sum())(ef.tensor([1.0]))))
+"""
+
+
+def test_another_package_adds_device_op_and_kernel(installed: Path, tmp_path: Path) -> None:
+    for name, text in _PLUGIN.items():
+        (tmp_path / name).write_text(text)
+    _run(installed / "python", "-m", "pip", "install", "-q", tmp_path, cwd=tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    out = _run(installed / "python", "-c", _USE, cwd=elsewhere)
+    assert out.splitlines() == [
+        "[Device('abacus:0'), Device('abacus:1')]",
+        "Tensor([2., 5.], f32[2]@abacus:1)",
+        "Tensor([2., 5.], f32[2]@abacus:1)",
+        "Tensor([3.], f16[1]@cpu:0)",
+        "Tensor([2.], f32[1]@cpu:0)",
+    ]

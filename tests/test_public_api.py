@@ -1,0 +1,182 @@
+"""The public names: all there, all documented, all with an example, all known to type checkers."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import eagerflow as ef
+from tests.source_tree import ROOT
+
+#: the array API standard 2024.12: https://data-apis.org/array-api/2024.12/API_specification
+_STANDARD = """
+e inf nan newaxis pi bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64
+complex64 complex128 arange asarray empty empty_like eye from_dlpack full full_like linspace
+meshgrid ones ones_like tril triu zeros zeros_like astype broadcast_arrays broadcast_to can_cast
+finfo iinfo isdtype result_type abs acos acosh add asin asinh atan atan2 atanh bitwise_and
+bitwise_left_shift bitwise_invert bitwise_or bitwise_right_shift bitwise_xor ceil clip conj
+copysign cos cosh divide equal exp expm1 floor floor_divide greater greater_equal hypot imag
+isfinite isinf isnan less less_equal log log1p log2 log10 logaddexp logical_and logical_not
+logical_or logical_xor maximum minimum multiply negative nextafter not_equal positive pow real
+reciprocal remainder round sign signbit sin sinh square sqrt subtract tan tanh trunc take
+take_along_axis __array_namespace_info__ __array_api_version__ matmul matrix_transpose tensordot
+vecdot concat expand_dims flip moveaxis permute_dims repeat reshape
+roll squeeze stack tile unstack argmax argmin count_nonzero nonzero searchsorted where unique_all
+unique_counts unique_inverse unique_values argsort sort cumulative_prod cumulative_sum max mean
+min prod std sum var all any diff linalg.cholesky linalg.cross linalg.det linalg.diagonal
+linalg.eigh linalg.eigvalsh linalg.inv linalg.matmul linalg.matrix_norm linalg.matrix_power
+linalg.matrix_rank linalg.matrix_transpose linalg.outer linalg.pinv linalg.qr linalg.slogdet
+linalg.solve linalg.svd linalg.svdvals linalg.tensordot linalg.trace linalg.vecdot
+linalg.vector_norm fft.fft fft.ifft fft.fftn fft.ifftn fft.rfft fft.irfft fft.rfftn fft.irfftn
+fft.hfft fft.ihfft fft.fftfreq fft.rfftfreq fft.fftshift fft.ifftshift
+"""
+STANDARD = tuple(_STANDARD.split())
+
+#: what there is beyond the standard in this stage
+_OWN = """
+Tensor tensor Variable IndexedSlices float16 bfloat16 float8_e4m3fn float8_e5m2 einsum pad split
+logsumexp cumprod outer kron topk one_hot segment_sum isclose allclose gather scatter_add
+linalg.solve_triangular random.seed random.normal random.uniform random.randint random.permutation
+random.bernoulli random.categorical random.Generator grad value_and_grad GradientTape vjp jvp
+jacobian hessian custom_vjp stop_gradient remat check_grads device devices memory release config
+profile traceback errors events hardware types linalg fft random
+"""
+OWN = tuple(_OWN.split())
+
+#: values, not functions or classes: documented where their class is
+CONSTANTS = {"e", "inf", "nan", "newaxis", "pi", "__array_api_version__", "__version__"}
+
+
+def lookup(name: str) -> object:
+    """The object of a dotted name under ``ef``."""
+    found: object = ef
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def public() -> dict[str, object]:
+    """Every public function and class, by its dotted name under ``ef``."""
+    found = {n: v for n, v in vars(ef).items() if not n.startswith("_")}
+    for module in ("linalg", "fft", "random"):
+        space = lookup(module)
+        for name in space.__all__:
+            found[f"{module}.{name}"] = getattr(space, name)
+    return {
+        name: value
+        for name, value in found.items()
+        if callable(value) and not isinstance(value, types.ModuleType)
+    }
+
+
+@pytest.mark.parametrize("name", [*STANDARD, *OWN])
+def test_name_exists(name: str) -> None:
+    lookup(name)
+
+
+def test_nothing_strange_is_public() -> None:
+    """No helper, no typing name, no module of ops leaks into ``ef``."""
+    for name, value in vars(ef).items():
+        if name.startswith("_") or name in CONSTANTS:
+            continue
+        module = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+        assert module.startswith("eagerflow"), f"ef.{name} is {value!r}"
+    subpackages = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType)}
+    assert subpackages <= {
+        "autodiff", "core", "errors", "events", "fft", "hardware", "linalg", "ops", "profiling",
+        "random", "resources", "settings", "source", "types", "cli", "demo",
+    }  # fmt: skip
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert {"Tensor", "exp", "linalg", "float32"} <= set(dir(ef))
+
+
+@pytest.mark.parametrize("name", sorted(public()))
+def test_documented_with_an_example(name: str) -> None:
+    value = lookup(name)
+    text = inspect.getdoc(value) or ""
+    assert text, f"ef.{name} has no docstring"
+    assert ">>> " in text, f"ef.{name} has no example"
+
+
+def _methods(cls: type) -> Iterator[tuple[str, object]]:
+    for name, value in inspect.getmembers_static(cls):
+        if not name.startswith("_") and isinstance(
+            value, types.FunctionType | property | classmethod | staticmethod
+        ):
+            yield name, value
+
+
+@pytest.mark.parametrize("name", sorted(n for n, v in public().items() if inspect.isclass(v)))
+def test_methods_are_documented(name: str) -> None:
+    cls = lookup(name)
+    for method, _ in _methods(cls):
+        assert inspect.getdoc(getattr(cls, method)), f"ef.{name}.{method} has no docstring"
+
+
+# --- the nearest name ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("arrange", "arange"), ("Tensr", "Tensor"), ("concatenat", "concat")]
+)
+def test_unknown_name_tells_the_nearest(wrong: str, right: str) -> None:
+    with pytest.raises(AttributeError, match=right):
+        getattr(ef, wrong)
+
+
+# --- types -----------------------------------------------------------------------------------
+
+_STUB = ROOT / "eagerflow" / "__init__.pyi"
+
+
+def _declared(path: Path) -> set[str]:
+    """The names that a stub or a module binds at top level, star imports resolved."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if alias.name == "*":
+                    names |= set(sys.modules[str(node.module)].__all__)
+                else:
+                    names.add(alias.asname or alias.name)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+    return {n for n in names if not n.startswith("_")}
+
+
+def test_the_stub_declares_what_there_is() -> None:
+    modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType)}
+    real = {n for n in vars(ef) if not n.startswith("_")} - modules
+    declared = _declared(_STUB)
+    assert real - declared == set(), "missing in __init__.pyi"
+    assert declared - modules - real == set(), "in __init__.pyi, but not there"
+
+
+def test_type_checkers_know_the_public_names(tmp_path: Path) -> None:
+    user = tmp_path / "user.py"
+    user.write_text(
+        "from typing import assert_type\n"
+        "import eagerflow as ef\n"
+        "x = ef.tensor([1.0, 2.0], dtype=ef.float32)\n"
+        "assert_type(x, ef.Tensor)\n"
+        "assert_type(ef.exp(x), ef.Tensor)\n"
+        "assert_type(x.sum(axis=0), ef.Tensor)\n"
+        "assert_type(ef.linalg.inv(x), ef.Tensor)\n"
+        "assert_type(ef.random.normal((2, 2)), ef.Tensor)\n"
+        "ef.no_such_name\n"
+    )
+    run = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"),
+           "--cache-dir", str(tmp_path / "cache"), str(user)]  # fmt: skip
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True)
+    errors = [line for line in done.stdout.splitlines() if "user.py" in line and "error" in line]
+    assert len(errors) == 1, done.stdout
+    assert 'Module has no attribute "no_such_name"' in errors[0]

@@ -1,0 +1,113 @@
+"""What docs/style.md promises and no linter checks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.source_tree import ROOT, modules
+
+FILE_LINES, FUNCTION_LINES = 500, 60
+
+FILES = modules()
+TESTS = {str(f.relative_to(ROOT)): f for f in sorted((ROOT / "tests").rglob("*.py"))}
+
+
+def _classes() -> dict[str, list[tuple[str, ast.ClassDef]]]:
+    found = defaultdict(list)
+    for module, file in FILES.items():
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append((module, node))
+    return found
+
+
+def _names(nodes: list[ast.expr]) -> set[str]:
+    """The last part of each dotted name: of decorators and of base classes."""
+    parts = (ast.unparse(n).partition("[")[0].partition("(")[0] for n in nodes)
+    return {part.rpartition(".")[2] for part in parts}
+
+
+def overlong(file: Path) -> list[str]:
+    """Files and functions that are longer than allowed."""
+    text = file.read_text()
+    lines = len(text.splitlines())
+    found = [f"{file.name}: {lines} lines"] if lines > FILE_LINES else []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            doc = ast.get_docstring(node, clean=False)
+            length -= (
+                len(doc.splitlines()) if doc else 0
+            )  # documentation may be as long as it needs
+            if length > FUNCTION_LINES:
+                found.append(f"{file.name}: {node.name} has {length} lines")
+    return found
+
+
+@pytest.mark.parametrize("file", [*FILES.values(), *TESTS.values()], ids=str)
+def test_size(file: Path) -> None:
+    assert overlong(file) == []
+
+
+def test_size_is_measured(tmp_path: Path) -> None:
+    file = tmp_path / "long.py"
+    file.write_text("def f():\n" + "    pass\n" * 60 + "\n" * 440)
+    assert overlong(file) == ["long.py: 501 lines", "long.py: f has 61 lines"]
+
+
+_SILENCED = re.compile(r"#\s*(noqa|type:\s*ignore)")
+_WITH_REASON = re.compile(r"# (noqa: [A-Z0-9, ]+ - |type: ignore\[[a-z, -]+\]  # )\w")
+
+
+def unexplained(text: str) -> list[str]:
+    """Lines that silence a checker, and neither they nor the line above give a reason."""
+    lines = text.splitlines()
+    return [
+        line.strip()
+        for above, line in zip(["", *lines], lines, strict=False)
+        if _SILENCED.search(line) and not _WITH_REASON.search(line)
+        and not above.strip().startswith("#") and not _SILENCED.search(above)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("file", FILES.values(), ids=str)
+def test_silenced_checks_have_a_reason(file: Path) -> None:
+    assert unexplained(file.read_text()) == []
+
+
+def test_a_missing_reason_is_seen() -> None:
+    assert unexplained("x = 1  # noqa: E501 - why\ny = 1  # type: ignore[misc]  # why") == []
+    assert unexplained("\n\nz = 1  # type: ignore[misc]") == ["z = 1  # type: ignore[misc]"]
+
+
+def test_class_names_are_unique() -> None:
+    twice = {
+        name: [module for module, _ in places]
+        for name, places in _classes().items()
+        if len(places) > 1 and not name.startswith("_")
+    }
+    assert twice == {}
+
+
+def test_classes_are_final_or_abstract() -> None:
+    """A class is `@final`, or has subclasses here and is named ``Abstract…`` (errors aside)."""
+    for name, places in _classes().items():
+        for module, node in places:
+            if module == "eagerflow.errors" or _names(node.bases) & {"Protocol", "Exception"}:
+                continue
+            final = "final" in _names(node.decorator_list)
+            assert final or name.lstrip("_").startswith("Abstract"), f"{module}.{name}"
+            assert not (final and name.lstrip("_").startswith("Abstract")), f"{module}.{name}"
+
+
+def test_nothing_left_behind() -> None:
+    words = re.compile(
+        r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b|breakpoint\(\)|pdb\.set_trace"
+    )
+    for file in FILES.values():
+        assert not words.search(file.read_text()), file
