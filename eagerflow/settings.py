@@ -1,14 +1,18 @@
-"""Process-wide settings and how they are changed: ``ef.config``.
+"""Settings and how they are changed: ``ef.config``.
 
-This is a leaf: it holds values and calls the hooks of those who act on a change.
+This module holds values and calls the hooks of those who act on a change; it imports none of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, fields, replace
 from types import TracebackType
-from typing import Final, final
+from typing import Any, Final, NamedTuple, final
+
+from eagerflow.errors import SettingError
 
 __all__ = ["Settings", "config", "current", "on_change"]
 
@@ -21,7 +25,7 @@ class Settings:
     Attributes:
         cpu_devices: how many virtual CPU devices ``cpu:0 … cpu:n-1`` there are.
         gpu_memory_limit: bytes that eagerflow may hold on one GPU; None for no limit.
-        threads: threads of the linear algebra library; None leaves it as it is.
+        threads: threads of the linear algebra libraries; None leaves them as they are.
         check_nan: raise at the op that first makes a NaN or an infinity from finite inputs.
         verify: check each op's result against its type rule.
         exact: never trade exactness for speed (no reassociation in compiled code).
@@ -36,69 +40,141 @@ class Settings:
 
 
 _NAMES: Final = tuple(f.name for f in fields(Settings))
-_settings = Settings()
-_hooks: list[Callable[[Settings, Settings], None]] = []
+#: settings that a block changes for its own thread only; the others belong to the process
+_PER_THREAD: Final = frozenset({"check_nan", "verify", "exact"})
+_MAY_BE_NONE: Final = frozenset({"gpu_memory_limit", "threads"})
+
+Changes = Mapping[str, Any]
+Hook = Callable[[Settings, Settings], None]
+
+
+class _State(NamedTuple):
+    """Who set what.
+
+    Attributes:
+        called: what calls set, for good.
+        blocks: what the blocks set that now run, of all threads, in the order of entry.
+        process: the settings of a thread with no block of its own.
+        anywhere: the same with each per-thread setting on that some thread has on.
+    """
+
+    called: Settings
+    blocks: tuple[Changes, ...]
+    process: Settings
+    anywhere: Settings
+
+
+def _state_of(called: Settings, blocks: tuple[Changes, ...]) -> _State:
+    process = called
+    flags: dict[str, bool] = {}
+    for changes in blocks:
+        shared = {n: v for n, v in changes.items() if n not in _PER_THREAD}
+        process = replace(process, **shared)
+        flags |= {n: True for n, v in changes.items() if n in _PER_THREAD and v}
+    return _State(called, blocks, process, replace(process, **flags))
+
+
+_lock: Final = threading.RLock()
+_hooks: Final[list[Hook]] = []
+_state = _state_of(Settings(), ())
+#: what the blocks of this thread set, of the per-thread settings
+_own: ContextVar[Changes] = ContextVar("settings", default={})  # noqa: B039 - never changed
 
 
 def current() -> Settings:
-    """The settings in force."""
-    return _settings
+    """The settings in force in this thread."""
+    own = _own.get()
+    return replace(_state.process, **own) if own else _state.process
 
 
-def on_change(hook: Callable[[Settings, Settings], None]) -> None:
-    """Call ``hook(old, new)`` before each change; an exception in it refuses the change."""
-    _hooks.append(hook)
+def on_change(hook: Hook) -> None:
+    """Call ``hook(old, new)`` before each change; an exception in it refuses the change.
+
+    Per-thread settings are on in these if any thread has them on.
+    """
+    with _lock:
+        _hooks.append(hook)
 
 
-def _apply(new: Settings) -> None:
-    global _settings
-    old, done = _settings, []
+def _change(called: Settings, blocks: tuple[Changes, ...]) -> None:
+    """Call the hooks, then make the change. The caller holds the lock."""
+    global _state
+    old, new = _state, _state_of(called, blocks)
+    done: list[Hook] = []
     try:
-        for hook in _hooks:
-            hook(old, new)
-            done.append(hook)
+        if new.anywhere != old.anywhere:
+            for hook in _hooks:
+                hook(old.anywhere, new.anywhere)
+                done.append(hook)
     except BaseException:
-        for hook in done:  # state before the call is state after it
-            hook(new, old)
+        for hook in reversed(done):  # what they did is undone
+            hook(new.anywhere, old.anywhere)
         raise
-    _settings = new
+    _state = new
+
+
+def _check(changes: Changes) -> None:
+    for name, value in changes.items():
+        if name not in _NAMES:
+            raise SettingError(f"config: there is no setting {name}", expected=", ".join(_NAMES))
+        wants_bool = name in _PER_THREAD
+        if wants_bool:
+            right = isinstance(value, bool)
+        elif value is None:
+            right = name in _MAY_BE_NONE
+        else:
+            right = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        if not right:
+            none = " or None" if name in _MAY_BE_NONE else ""
+            raise SettingError(
+                f"config: {name} cannot be {value!r}",
+                expected="True or False" if wants_bool else f"an int of at least 1{none}",
+            )
 
 
 @final
 class config:  # noqa: N801 - used like a function
     """Change settings: for good as a call, for a block as a context manager.
 
+    A call is for the whole process. So are ``cpu_devices``, ``gpu_memory_limit`` and ``threads``
+    of a block, until it ends; ``check_nan``, ``verify`` and ``exact`` of a block are for the
+    thread that runs it.
+
     Args:
         cpu_devices: number of virtual CPU devices (at least 1).
         gpu_memory_limit: bytes eagerflow may hold on one GPU, None for no limit.
-        threads: threads of the linear algebra library, None to leave it as it is.
+        threads: threads of the linear algebra libraries that are loaded, None for what they had.
         check_nan: raise at the op that first makes a NaN or an infinity.
         verify: check every op's result against its type rule.
         exact: never trade exactness for speed.
 
     Raises:
-        TypeError: an unknown setting.
-        ValueError: a value out of range.
+        SettingError: an unknown setting, or a value that it cannot take.
 
     >>> with ef.config(cpu_devices=4):
     ...     print([str(d) for d in ef.devices("cpu")])
     ['cpu:0', 'cpu:1', 'cpu:2', 'cpu:3']
     """
 
-    def __init__(self, **changes: object) -> None:
-        unknown = sorted(set(changes) - set(_NAMES))
-        if unknown:
-            raise TypeError(
-                f"config: unknown setting {', '.join(unknown)}; expected any of {', '.join(_NAMES)}"
-            )
-        for name in ("cpu_devices", "threads", "gpu_memory_limit"):
-            value = changes.get(name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise ValueError(f"config: {name} must be an int of at least 1; got {value!r}")
-        self._before = _settings
-        _apply(replace(_settings, **changes))  # type: ignore[arg-type]  # names checked above
+    __slots__ = ("_before", "_changes", "_tokens")
+
+    def __init__(self, **changes: Any) -> None:
+        _check(changes)
+        self._changes: Final[Changes] = changes
+        self._tokens: list[Token[Changes]] = []
+        with _lock:
+            called = _state.called
+            #: what the call replaced; None once it has turned out to be a block
+            self._before: Changes | None = {n: getattr(called, n) for n in changes}
+            _change(replace(called, **changes), _state.blocks)
 
     def __enter__(self) -> config:
+        with _lock:
+            called = replace(_state.called, **(self._before or {}))
+            _change(called, (*_state.blocks, self._changes))
+            self._before = None
+        own = {n: v for n, v in self._changes.items() if n in _PER_THREAD}
+        self._tokens.append(_own.set({**_own.get(), **own}))
         return self
 
     def __exit__(
@@ -107,4 +183,13 @@ class config:  # noqa: N801 - used like a function
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _apply(self._before)
+        _own.reset(self._tokens.pop())
+        with _lock:
+            rest = list(_state.blocks)
+            # from the end, and by identity: two blocks may set the same
+            last = max(i for i, changes in enumerate(rest) if changes is self._changes)
+            del rest[last]
+            _change(_state.called, tuple(rest))
+
+    def __repr__(self) -> str:
+        return f"ef.config({', '.join(f'{n}={v!r}' for n, v in self._changes.items())})"

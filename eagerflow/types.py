@@ -67,7 +67,7 @@ class DType:
         self.short = short
         self.kind = kind
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.itemsize = self.dtype.itemsize
+        self.itemsize = int(self.dtype.itemsize)
         self.is_integer = kind in ("signed integer", "unsigned integer")
         self.is_floating = kind == "real floating"
         self.is_complex = kind == "complex floating"
@@ -166,9 +166,7 @@ def as_dtype(value: Any) -> DType:
         except (TypeError, ValueError, SyntaxError):  # strings that are no type string
             pass
     if found is None:
-        raise DTypeError(
-            f"{value!r} is not a dtype that eagerflow has", expected=", ".join(DTYPES)
-        )
+        raise DTypeError(f"{value!r} is not a dtype that eagerflow has", expected=", ".join(DTYPES))
     return found
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
+from eagerflow.core.op import define
 
 V = ef.asarray([1.0, 2.0, 3.0])
 
@@ -55,11 +56,11 @@ def axis() -> None:
 
 
 def index() -> None:
-    V[3]  # <- line
+    _ = V[3]  # <- line
 
 
 def index_kind() -> None:
-    V[1.5]  # <- line
+    _ = V[1.5]  # <- line
 
 
 def mixed_devices() -> None:
@@ -80,8 +81,6 @@ def non_differentiable_path() -> None:
 
 
 def missing_gradient() -> None:
-    from eagerflow.core.op import define
-
     define("op_without_gradient", infer=lambda x: x)  # <- line
 
 
@@ -90,7 +89,7 @@ def unknown_name() -> None:
 
 
 def unhashable() -> None:
-    {V: 1}  # <- line
+    _ = {V: 1}  # <- line
 
 
 def device_name() -> None:
@@ -116,34 +115,86 @@ def singular() -> None:
 
 
 TABLE: list[tuple[Callable[[], None], type[Exception], type[Exception], list[str]]] = [
-    (shape, errors.ShapeError, ValueError, ["add: shapes do not broadcast", "f32[3]@cpu:0", "f32[2]@cpu:0"]),
-    (matmul_shape, errors.ShapeError, ValueError, ["matmul: inner dimensions differ (3 and 2)", "f32[2,3]@cpu:0"]),
+    (
+        shape,
+        errors.ShapeError,
+        ValueError,
+        ["add: shapes do not broadcast", "f32[3]@cpu:0", "f32[2]@cpu:0"],
+    ),
+    (
+        matmul_shape,
+        errors.ShapeError,
+        ValueError,
+        ["matmul: inner dimensions differ (3 and 2)", "f32[2,3]@cpu:0"],
+    ),
     (reshape_size, errors.ShapeError, ValueError, ["reshape", "(2, 2)", "f32[3]@cpu:0"]),
-    (in_place_shape, errors.ShapeError, ValueError, ["cannot change the shape", "f32[1]@cpu:0", "x = x + y"]),
+    (
+        in_place_shape,
+        errors.ShapeError,
+        ValueError,
+        ["cannot change the shape", "f32[1]@cpu:0", "x = x + y"],
+    ),
     (dtype, errors.DTypeError, TypeError, ["bitwise_and: no rule for f32", "x1=f32[3]@cpu:0"]),
     (unknown_dtype, errors.DTypeError, TypeError, ["'float33'", "float32"]),
     (no_common_dtype, errors.DTypeError, TypeError, ["int64 and uint64", ".astype("]),
     (too_large_int, errors.TensorValueError, ValueError, ["300", "int8", "-128 to 127"]),
-    (axis, errors.AxisError, IndexError, ["sum: axis 1 is out of range", "-1 to 0", "f32[3]@cpu:0"]),
-    (index, errors.TensorIndexError, IndexError, ["index 3 is out of range for axis 0 with size 3"]),
+    (
+        axis,
+        errors.AxisError,
+        IndexError,
+        ["sum: axis 1 is out of range", "-1 to 0", "f32[3]@cpu:0"],
+    ),
+    (
+        index,
+        errors.TensorIndexError,
+        IndexError,
+        ["index 3 is out of range for axis 0 with size 3"],
+    ),
     (index_kind, errors.TensorIndexError, IndexError, ["1.5"]),
-    (mixed_devices, errors.DeviceError, ValueError, ["different devices", "@cpu:0", "@cpu:1", ".to("]),
-    (integer_gradient, errors.GradientError, TypeError, ["argument 0 has an integer dtype", "i64[2]@cpu:0"]),
+    (
+        mixed_devices,
+        errors.DeviceError,
+        ValueError,
+        ["different devices", "@cpu:0", "@cpu:1", ".to("],
+    ),
+    (
+        integer_gradient,
+        errors.GradientError,
+        TypeError,
+        ["argument 0 has an integer dtype", "i64[2]@cpu:0"],
+    ),
     (vector_gradient, errors.GradientError, TypeError, ["scalar", "f32[3]@cpu:0"]),
     (non_differentiable_path, errors.GradientError, TypeError, ["argmax"]),
-    (missing_gradient, errors.OpDefinitionError, TypeError, ["op_without_gradient", "nondifferentiable=True"]),
-    (unknown_name, errors.UnknownNameError, AttributeError, ["'arrange'", "did you mean 'arange'?"]),
+    (
+        missing_gradient,
+        errors.OpDefinitionError,
+        TypeError,
+        ["op_without_gradient", "nondifferentiable=True"],
+    ),
+    (
+        unknown_name,
+        errors.UnknownNameError,
+        AttributeError,
+        ["'arrange'", "did you mean 'arange'?"],
+    ),
     (unhashable, errors.UnhashableError, TypeError, ["not hashable", "id(x)"]),
     (device_name, errors.DeviceError, ValueError, ["'cpu:x' is not a device name", "cpu:0"]),
     (device_missing, errors.DeviceError, ValueError, ["cpu:7", "ef.config(cpu_devices=n)"]),
     (nan_check, errors.NonFiniteError, FloatingPointError, ["log", "f32[1]@cpu:0"]),
-    (truth_value, errors.TensorValueError, ValueError, ["bool() of a tensor with 3 elements", ".any()"]),
+    (
+        truth_value,
+        errors.TensorValueError,
+        ValueError,
+        ["bool() of a tensor with 3 elements", ".any()"],
+    ),
     (singular, errors.TensorValueError, ValueError, ["inv", "singular", "f32[2,2]@cpu:0"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
-@pytest.mark.parametrize(("wrong", "kind", "builtin", "words"), TABLE, ids=lambda v: getattr(v, "__name__", None))
+@pytest.mark.parametrize(
+    ("wrong", "kind", "builtin", "words"), TABLE, ids=lambda v: getattr(v, "__name__", None)
+)
 def test_error(wrong, kind, builtin, words) -> None:
     with pytest.raises(errors.EagerflowError) as caught:
         wrong()
@@ -183,10 +234,8 @@ def test_traceback_refuses_other_modes() -> None:
 
 
 IPYTHON = """
-import sys
 from IPython.core.interactiveshell import InteractiveShell
-shell = InteractiveShell.instance()
-shell.colors = "nocolor" if hasattr(shell, "nocolor") else "NoColor"
+shell = InteractiveShell.instance(colors="nocolor")
 shell.run_cell("import eagerflow as ef")
 shell.run_cell("def f(x):\\n    return x @ x  # the bad line")
 shell.run_cell({setup!r})

@@ -72,7 +72,8 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
     try:
         data = entry.kernel(*[x._data for x in inputs], **attrs)
     except Exception as error:
-        raise _explain(op, inputs, attrs, error) from None
+        whole = attrs if inputs else {**attrs, "device": key}
+        raise _explain(op, inputs, whole, error) from None
     if type(data) is tuple:
         return tuple([_wrap(entry, d) for d in data])
     return _wrap(entry, data)
@@ -205,7 +206,9 @@ def _types(arrays: Sequence[Any], lanes: list[Lane], device: Device) -> tuple[Te
     )
 
 
-def _explain(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], error: Exception) -> Exception:
+def _explain(
+    op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], error: Exception
+) -> Exception:
     """The error to raise for one that a kernel raised, worded by the type rule if it objects."""
     if isinstance(error, EagerflowError):
         return strip(error)

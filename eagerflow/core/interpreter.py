@@ -152,14 +152,26 @@ class _Base(AbstractInterpreter):
 
 
 @final
+class _Process(AbstractInterpreter):
+    """Below the monitors of the thread: those of the process, whichever there are by then."""
+
+    def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        monitor = stack.monitor
+        if monitor is not None:
+            return monitor.bind(op, inputs, attrs)
+        return stack.execute(op, inputs, attrs)
+
+
+@final
 class _Device(AbstractInterpreter):
-    """Below the monitors: executes."""
+    """Below all monitors: executes."""
 
     def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         return stack.execute(op, inputs, attrs)
 
 
 BASE: Final = _Base()
+_PROCESS: Final = _Process()
 _DEVICE: Final = _Device()
 _current: ContextVar[AbstractInterpreter] = ContextVar("interpreter", default=BASE)
 _monitor: ContextVar[AbstractInterpreter | None] = ContextVar("monitor", default=None)
@@ -217,7 +229,7 @@ class monitored:  # noqa: N801 - a context manager
         self._interpreter = interpreter
 
     def __enter__(self) -> None:
-        self._interpreter.below = _monitor.get() or stack.monitor or _DEVICE
+        self._interpreter.below = _monitor.get() or _PROCESS
         self._token: Token[AbstractInterpreter | None] = _monitor.set(self._interpreter)
         stack.count(1)
 
@@ -229,10 +241,12 @@ class monitored:  # noqa: N801 - a context manager
         stack.count(-1)
 
 
-def set_process_monitor(make: Callable[[], AbstractInterpreter] | None) -> None:
-    """Install one monitor for all threads (or none): what settings such as check_nan ask for."""
+def set_process_monitors(monitors: Sequence[AbstractInterpreter]) -> None:
+    """Install monitors for all threads in place of those before, the first on top."""
     before = stack.monitor
-    stack.monitor = None if make is None else make()
-    if stack.monitor is not None:
-        stack.monitor.below = _DEVICE
+    below: AbstractInterpreter = _DEVICE
+    for monitor in reversed(monitors):
+        monitor.below = below
+        below = monitor
+    stack.monitor = below if monitors else None
     stack.count(int(stack.monitor is not None) - int(before is not None))

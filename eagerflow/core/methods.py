@@ -50,9 +50,7 @@ class AbstractMethods(ABC):
 
     # --- reductions ---
 
-    def sum(
-        self, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
-    ) -> Tensor:
+    def sum(self, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
         """Sum over axes; see `eagerflow.sum`."""
         return _call("sum", self, axis=axis, dtype=dtype, keepdims=keepdims)
 

@@ -6,10 +6,12 @@ from typing import Any, final
 
 import numpy as np
 
+from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device
-from eagerflow.types import DType, Shape
+from eagerflow.types import DType, Shape, TensorType
 
 __all__ = ["IndexedSlices"]
 
@@ -18,26 +20,48 @@ __all__ = ["IndexedSlices"]
 class IndexedSlices:
     """Rows of an array of which all other rows are zero: the sparse gradient of a gather.
 
-    A row may occur more than once; the array it stands for is then the sum.
+    A row may occur more than once; the array it stands for is then the sum. It can be scaled,
+    negated, and added to another one, which gives rows again; added to a tensor it gives a tensor.
+    Where a tensor is expected it stands for the whole array.
 
-    Attributes:
+    Args:
         values: ``T[k, *rest]``, the rows.
-        indices: ``i64[k]``, the place of each along the first axis.
+        indices: integers ``[k]``, the place of each along the first axis, not negative.
         shape: ``(n, *rest)``, the shape of the whole array.
 
+    Raises:
+        ShapeError: the three do not fit together.
+        DTypeError: the indices are no integers.
+
+    Attributes:
+        values: the rows.
+        indices: the place of each.
+        shape: the shape of the whole array.
+
     >>> s = ef.IndexedSlices(ef.tensor([[1.0], [2.0]]), ef.tensor([2, 0]), (3, 1))
-    >>> s.to_dense()
-    Tensor([[2.],
-            [0.],
-            [1.]], f32[3,1]@cpu:0)
+    >>> (s * 10).to_dense()
+    Tensor([[20.],
+            [ 0.],
+            [10.]], f32[3,1]@cpu:0)
     """
 
     __slots__ = ("indices", "shape", "values")
+    __array_priority__ = 1000
 
-    def __init__(self, values: Tensor, indices: Tensor, shape: Shape) -> None:
-        self.values = values
-        self.indices = indices
-        self.shape = shape
+    def __init__(self, values: TensorLike, indices: TensorLike, shape: Shape) -> None:
+        self.values = tensor_of(values)
+        self.indices = tensor_of(indices)
+        self.shape = tuple(shape)
+        if not self.indices.dtype.is_integer:
+            raise DTypeError(
+                "IndexedSlices: the indices must be integers", given=str(self.indices.type)
+            )
+        if not self.shape or self.values.shape != (*self.indices.shape, *self.shape[1:]):
+            raise ShapeError(
+                "IndexedSlices: values, indices and shape do not fit together",
+                given=f"values={self.values.type}, indices={self.indices.type}, shape={shape}",
+                expected="values [k, *rest], indices [k], shape (n, *rest)",
+            )
 
     @property
     def dtype(self) -> DType:
@@ -49,13 +73,38 @@ class IndexedSlices:
         """Where the values are."""
         return self.values.device
 
+    @property
+    def ndim(self) -> int:
+        """The number of axes of the whole array."""
+        return len(self.shape)
+
+    @property
+    def type(self) -> TensorType:
+        """The type of the whole array."""
+        return TensorType(self.dtype, self.shape, self.device)
+
     def to_dense(self) -> Tensor:
         """The whole array, rows of the same index added up."""
         result: Tensor = functions["segment_sum"](self.values, self.indices, self.shape[0])
         return result
 
+    def coalesce(self) -> IndexedSlices:
+        """The same array with each row at most once: what is not linear in the rows needs that.
+
+        >>> s = ef.IndexedSlices(ef.tensor([1.0, 2.0, 4.0]), ef.tensor([2, 0, 2]), (3,))
+        >>> s.coalesce().values, s.coalesce().indices
+        (Tensor([2., 5.], f32[2]@cpu:0), Tensor([0, 2], i64[2]@cpu:0))
+        """
+        rows, inverse = functions["unique_inverse"](self.indices)
+        values = functions["segment_sum"](self.values, inverse, rows.shape[0])
+        return IndexedSlices(values, rows, self.shape)
+
+    def astype(self, dtype: Any) -> IndexedSlices:
+        """With values of another dtype."""
+        return IndexedSlices(self.values.astype(dtype), self.indices, self.shape)
+
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The whole array as a NumPy array."""
+        """The whole array as a read-only NumPy array."""
         return self.to_dense().numpy()
 
     def __tensor__(self) -> Tensor:
@@ -64,16 +113,52 @@ class IndexedSlices:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return self.to_dense().__array__(dtype, copy)
 
-    def __mul__(self, scale: Any) -> IndexedSlices:
-        return IndexedSlices(self.values * scale, self.indices, self.shape)
+    # --- arithmetic ---
+
+    def _rows_of(self, factor: TensorLike) -> TensorLike:
+        """What of a factor of the whole array falls on the rows."""
+        if isinstance(factor, (int, float, complex)):
+            return factor
+        x = tensor_of(factor)
+        if x.ndim > self.ndim:
+            raise ShapeError(
+                "IndexedSlices: a factor has more axes than the array",
+                given=f"{self.type} and {x.type}",
+            )
+        if x.ndim < self.ndim or x.shape[0] == 1:
+            return x
+        return functions["take"](x, self.indices, axis=0)
+
+    def __mul__(self, factor: TensorLike) -> IndexedSlices:
+        return IndexedSlices(self.values * self._rows_of(factor), self.indices, self.shape)
 
     __rmul__ = __mul__
+
+    def __truediv__(self, divisor: TensorLike) -> IndexedSlices:
+        return IndexedSlices(self.values / self._rows_of(divisor), self.indices, self.shape)
 
     def __neg__(self) -> IndexedSlices:
         return IndexedSlices(-self.values, self.indices, self.shape)
 
-    def __truediv__(self, scale: Any) -> IndexedSlices:
-        return IndexedSlices(self.values / scale, self.indices, self.shape)
+    def __add__(self, other: TensorLike | IndexedSlices) -> Any:
+        if not isinstance(other, IndexedSlices):
+            return functions["add"](self.to_dense(), other)
+        if other.shape != self.shape:
+            raise ShapeError(
+                "IndexedSlices: two of different arrays are added",
+                given=f"{self.type} and {other.type}",
+            )
+        values = functions["concat"]([self.values, other.values], axis=0)
+        indices = functions["concat"]([self.indices, other.indices], axis=0)
+        return IndexedSlices(values, indices, self.shape)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: TensorLike | IndexedSlices) -> Any:
+        return self + -other
+
+    def __rsub__(self, other: TensorLike) -> Any:
+        return -self + other
 
     def __repr__(self) -> str:
         return (

@@ -182,8 +182,8 @@ class AbstractArray(AbstractMethods):
     __gt__ = _operator("greater", truth=True)
     __ge__ = _operator("greater_equal", truth=True)
     # comparison by elements, as in NumPy, is not what `object` promises
-    __eq__ = _operator("equal", truth=True)  # type: ignore[assignment]
-    __ne__ = _operator("not_equal", truth=True)  # type: ignore[assignment]
+    __eq__ = _operator("equal", truth=True)
+    __ne__ = _operator("not_equal", truth=True)
 
     __radd__ = _reflected("add")
     __rsub__ = _reflected("subtract")

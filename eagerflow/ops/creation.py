@@ -147,13 +147,7 @@ def _described(*, shape: Shape, dtype: DType, device: Device, **attrs: object) -
 _zeros = define("zeros", infer=_described, nondifferentiable=True, precision="exact")
 
 
-def _full_type(*, shape: Shape, fill_value: complex, dtype: DType, device: Device) -> TensorType:
-    if isinstance(fill_value, complex) and not (dtype.is_complex or dtype.kind == "bool"):
-        raise DTypeError(f"{fill_value} is complex, {dtype.short} is not")
-    return TensorType(dtype, shape, device)
-
-
-_full = define("full", infer=_full_type, nondifferentiable=True, precision="exact")
+_full = define("full", infer=_described, nondifferentiable=True, precision="exact")
 
 
 @public
@@ -245,11 +239,14 @@ def full(
     if weak is None:
         spread: Tensor = functions["broadcast_to"](_convert(fill_value, dtype, device, None), sizes)
         return spread
+    found = weak if dtype is None else as_dtype(dtype)
+    if weak.is_complex and not (found.is_complex or found.kind == "bool"):
+        raise DTypeError(f"full: {fill_value} is complex, {found.name} is not")
     result: Tensor = bind(
         _full,
         shape=sizes,
         fill_value=fill_value,
-        dtype=weak if dtype is None else as_dtype(dtype),
+        dtype=found,
         device=as_device(device),
     )
     return result

@@ -26,8 +26,6 @@ Widths = tuple[tuple[int, int], ...]
 
 
 def _pad_type(x: TensorType, *, widths: Widths, value: complex) -> TensorType:
-    if isinstance(value, complex) and not x.dtype.is_complex:
-        raise DTypeError(f"{value} is complex, {x.dtype.short} is not")
     return x.like(
         shape=tuple(d + before + after for d, (before, after) in zip(x.shape, widths, strict=True))
     )
@@ -78,6 +76,8 @@ def pad(
     tensor = tensor_of(x)
     widths = _widths(tensor, pad_width)
     if mode == "constant":
+        if isinstance(constant_values, complex) and not tensor.dtype.is_complex:
+            raise DTypeError(f"pad: {constant_values} is complex", given=str(type_of(tensor)))
         result: Tensor = bind(_pad, tensor, widths=widths, value=constant_values)
         return result
     extend = _MODES.get(mode)

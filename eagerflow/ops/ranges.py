@@ -12,7 +12,7 @@ from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.arguments import as_index, as_shape
 from eagerflow.ops.promotion import cast, promote_floating
-from eagerflow.ops.rules import public
+from eagerflow.ops.rules import REAL, public
 from eagerflow.types import (
     DTYPES,
     DType,
@@ -43,8 +43,6 @@ def _number(name: str, what: str, value: Any) -> Any:
 
 
 def _arange_type(*, size: int, dtype: DType, device: Device, **attrs: object) -> TensorType:
-    if dtype.is_complex or dtype.kind == "bool":
-        raise DTypeError(f"no rule for {dtype.short}", expected="a real dtype")
     return TensorType(dtype, (size,), device)
 
 
@@ -83,6 +81,8 @@ def arange(
     ]
     integral = all(isinstance(v, int) for v in bounds)
     found = (_INT if integral else _FLOAT) if dtype is None else as_dtype(dtype)
+    if found.kind not in REAL:
+        raise DTypeError(f"arange: no rule for {found.short}", expected="a real dtype")
     first, end, by = bounds
     result: Tensor = bind(
         _arange,
@@ -110,11 +110,7 @@ def _length(start: complex, stop: complex, step: complex) -> int:
         raise TensorValueError("arange: the arguments must be finite", given=given) from None
 
 
-def _linspace_type(
-    *, start: complex, stop: complex, num: int, dtype: DType, device: Device, **attrs: object
-) -> TensorType:
-    if not dtype.is_complex and any(isinstance(v, complex) for v in (start, stop)):
-        raise DTypeError(f"complex bounds do not give {dtype.short}")
+def _linspace_type(*, num: int, dtype: DType, device: Device, **attrs: object) -> TensorType:
     return TensorType(dtype, (num,), device)
 
 
@@ -152,14 +148,18 @@ def linspace(
     if isinstance(start, AbstractArray) or isinstance(stop, AbstractArray):
         return _between(start, stop, count, dtype, endpoint)
     first, last = _number("linspace", "start", start), _number("linspace", "stop", stop)
-    default = _COMPLEX if isinstance(first, complex) or isinstance(last, complex) else _FLOAT
+    is_complex = isinstance(first, complex) or isinstance(last, complex)
+    default = _COMPLEX if is_complex else _FLOAT
+    found = default if dtype is None else as_dtype(dtype)
+    if is_complex and not found.is_complex:
+        raise DTypeError(f"linspace: complex bounds do not give {found.name}")
     result: Tensor = bind(
         _linspace,
         start=first,
         stop=last,
         num=count,
         endpoint=bool(endpoint),
-        dtype=default if dtype is None else as_dtype(dtype),
+        dtype=found,
         device=as_device(device),
     )
     return result

@@ -14,6 +14,7 @@ OURS = (
 )
 TORCH = "import torch\ntorch.set_num_threads(2)\na = torch.ones({shape})\nb = torch.ones({shape})"
 
+
 def three(
     name: str,
     shape: object,

@@ -23,7 +23,7 @@ def main() -> None:
     """Measure alternately and print a table."""
     codes = {"numpy": "import numpy", "eagerflow": "import eagerflow", "nothing": "pass"}
     times: dict[str, list[float]] = {name: [] for name in codes}
-    for name, code in codes.items():
+    for code in codes.values():
         _seconds(code)  # fills the caches of byte code and of the file system
     for _ in range(ROUNDS):
         for name, code in codes.items():

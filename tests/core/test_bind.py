@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from eagerflow_kernels import table
 
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core import interpreter
+from eagerflow.core import op as op_module
 from eagerflow.core.interpreter import AbstractInterpreter, installed, monitored
 from eagerflow.core.op import bind, declare, define, get_op
 from eagerflow.types import TensorType
+from eagerflow_kernels import table
 
 
 class Log(AbstractInterpreter):
@@ -98,8 +99,6 @@ def scratch_op():
     yield op
     table.remove(name)
     op.infer = None
-    from eagerflow.core import op as op_module
-
     del op_module._ops[name]
 
 
@@ -149,8 +148,6 @@ def test_a_missing_kernel_is_named() -> None:
         with pytest.raises(errors.KernelError, match="no kernel for cpu:0"):
             bind(op, ef.ones(2))
     finally:
-        from eagerflow.core import op as op_module
-
         del op_module._ops["test_no_kernel"]
 
 

@@ -146,7 +146,7 @@ def flatten_arrays(args: Sequence[Any]) -> list[Any]:
 
 def _compare(case: OpCase, got: Any, want: Any) -> None:
     assert got.shape == want.shape, f"{case.id}: shape {got.shape}, expected {want.shape}"
-    if got.dtype.kind in "biu" or want.dtype.kind in "biu" and case.exact:
+    if got.dtype.kind in "biu" or (want.dtype.kind in "biu" and case.exact):
         np.testing.assert_array_equal(got, want, err_msg=case.id)
         return
     name = got.dtype.name

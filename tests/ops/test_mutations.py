@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from eagerflow_kernels import table as kernels
 
 import eagerflow as ef
 from eagerflow.core.op import Op, all_ops, joint
@@ -20,6 +19,7 @@ from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import EagerflowError
 from eagerflow.types import TensorType
+from eagerflow_kernels import table as kernels
 from tests.ops.case import OpCase
 from tests.ops.cases import ALL_CASES
 from tests.ops.table import (
@@ -147,17 +147,17 @@ def _sees_red(cases: list[OpCase], check: Any) -> bool:
 @pytest.mark.parametrize("name", [n for n in OPS if not all_ops()[n].moves])
 def test_wrong_kernel_is_seen(name: str) -> None:
     with wrong_kernel(name):
-        assert _sees_red(
-            CASES_BY_OP[name], lambda c: check_values(c, c.dtypes[0], _layout(c))
-        ), name
+        assert _sees_red(CASES_BY_OP[name], lambda c: check_values(c, c.dtypes[0], _layout(c))), (
+            name
+        )
 
 
 @pytest.mark.parametrize("name", OPS)
 def test_wrong_rule_is_seen(name: str) -> None:
     with wrong_rule(all_ops()[name]):
-        assert _sees_red(
-            CASES_BY_OP[name], lambda c: check_values(c, c.dtypes[0], _layout(c))
-        ), name
+        assert _sees_red(CASES_BY_OP[name], lambda c: check_values(c, c.dtypes[0], _layout(c))), (
+            name
+        )
 
 
 DIFFERENTIABLE = [

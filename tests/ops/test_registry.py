@@ -6,10 +6,10 @@ import doctest
 import inspect
 
 import pytest
-from eagerflow_kernels import table as kernels
 
 import eagerflow as ef
 from eagerflow.core.op import all_ops, functions
+from eagerflow_kernels import table as kernels
 from tests.ops.cases import ALL_CASES
 from tests.ops.table import COLUMNS, arguments, function_of, map_arrays, rules_checked
 

@@ -41,9 +41,7 @@ def test_gradients(case: OpCase, dtype: str, column: str) -> None:
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-@pytest.mark.parametrize(
-    ("case", "dtype"), [(c, d) for c, d in GRADIENTS if c.second], ids=_name
-)
+@pytest.mark.parametrize(("case", "dtype"), [(c, d) for c, d in GRADIENTS if c.second], ids=_name)
 def test_second_gradients(case: OpCase, dtype: str, column: str) -> None:
     layout = next((x for x in ("matrix", *case.layouts) if x in case.layouts), "matrix")
     check_gradient(case, dtype, layout, column, order=2)

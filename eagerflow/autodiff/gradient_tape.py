@@ -1,0 +1,141 @@
+"""`GradientTape`: gradients of what was computed within a ``with`` block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, final
+
+from eagerflow.autodiff.backward import Wanted, gradients
+from eagerflow.autodiff.cotangents import Cotangent, add, full_like
+from eagerflow.autodiff.sources import check_inexact, finished, is_variable
+from eagerflow.autodiff.tape import Tape
+from eagerflow.core import tree
+from eagerflow.core.interpreter import installed
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.errors import GradientError
+
+__all__ = ["GradientTape"]
+
+
+@final
+class GradientTape:
+    """Records what is computed within a ``with`` block, to differentiate it afterwards.
+
+    Trainable variables are watched from their first read on, tensors after `watch`. Tapes nest:
+    the gradient that an inner one computes is recorded by the outer ones, never by itself.
+    Entering it again goes on with the same recording.
+
+    Args:
+        persistent: whether `gradient` may be called more than once; the recording is then kept
+            as long as the tape is.
+
+    >>> x = ef.tensor([1.0, 2.0])
+    >>> with ef.GradientTape() as tape:
+    ...     tape.watch(x)
+    ...     y = (x * x).sum()
+    >>> tape.gradient(y, x)
+    Tensor([2., 4.], f32[2]@cpu:0)
+    """
+
+    __slots__ = ("__weakref__", "_block", "_persistent", "_tape", "_used")
+
+    def __init__(self, persistent: bool = False) -> None:
+        self._persistent = persistent
+        self._tape = Tape(watch_variables=True)
+        self._block: installed | None = None
+        self._used = False
+
+    def __enter__(self) -> GradientTape:
+        if self._block is not None:
+            raise GradientError("GradientTape: the tape is in use already", hint="make another")
+        self._check_unused()
+        block = installed(self._tape)
+        block.__enter__()
+        self._block = block
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            block.__exit__(kind, value, trace)
+
+    def watch(self, x: Any) -> None:
+        """Follow the value of a tensor, or the reads of a variable; ``x`` may be a tree of them.
+
+        A tensor that is updated in place later is followed as well, as a new value: `gradient` is
+        by the value that it has when `gradient` is called.
+
+        Args:
+            x: floating or complex.
+
+        Raises:
+            GradientError: integers, or no tensors.
+        """
+        for leaf in tree.leaves(x):
+            if not isinstance(leaf, AbstractArray):
+                raise GradientError(
+                    "GradientTape.watch: only tensors and variables can be watched",
+                    given=type(leaf).__name__,
+                    hint="make a tensor of it first: x = ef.tensor(x)",
+                )
+            check_inexact("GradientTape.watch", "the tensor", leaf)
+            if isinstance(leaf, Tensor):
+                self._tape.watch(leaf)
+            else:
+                self._tape.watch_variable(leaf)
+
+    @contextmanager
+    def stop_recording(self) -> Iterator[None]:
+        """Record nothing within the block.
+
+        >>> with ef.GradientTape() as tape:
+        ...     with tape.stop_recording():
+        ...         big = ef.ones(1000) * 2
+        """
+        before, self._tape.recording = self._tape.recording, False
+        try:
+            yield
+        finally:
+            self._tape.recording = before
+
+    def gradient(self, target: Any, sources: Any) -> Any:
+        """The gradient of ``target`` by each of ``sources``; of the sum, if it is not a scalar.
+
+        Args:
+            target: a real tensor, or a tree of them, which are summed.
+            sources: a tree of tensors (inputs or intermediate values) and variables.
+
+        Returns:
+            A tree like ``sources``: dense tensors, `IndexedSlices` for variables of which only
+            rows were read, None for what ``target`` does not depend on.
+
+        Raises:
+            GradientError: the tape was used before and is not persistent, a target that is not
+                real, a source of integers, or a way that leads only through an op without
+                derivative.
+        """
+        self._check_unused()
+        leaves, treedef = tree.flatten(sources)
+        wanted = [self._wanted(x, path) for x, path in zip(leaves, tree.paths(sources), strict=True)]
+        seeds: dict[int, Cotangent] = {}
+        for y in tree.leaves(target):
+            _check_target(y)
+            slot = self._tape.slot_of(y) if isinstance(y, Tensor) else -1
+            seed = full_like(y, 1)
+            seeds[slot] = add(seeds[slot], seed) if slot in seeds else seed
+        found = gradients(
+            self._tape, seeds, wanted, "GradientTape.gradient", consume=not self._persistent
+        )
+        if not self._persistent:
+            self._used = True
+            self._tape.forget()
+        given = [(g, x) for g, x in zip(found, leaves, strict=True) if g is not None]
+        done = iter(finished([g for g, _ in given], [x for _, x in given], sparse=True))
+        return tree.unflatten(treedef, [None if g is None else next(done) for g in found])
