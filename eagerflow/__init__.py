@@ -13,7 +13,20 @@ from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import hardware as hardware
 from eagerflow import types as types
+from eagerflow.core import blas_threads as _blas_threads
+from eagerflow.autodiff.check import check_grads as check_grads
+from eagerflow.autodiff.custom import custom_vjp as custom_vjp
+from eagerflow.autodiff.custom import stop_gradient as stop_gradient
+from eagerflow.autodiff.gradient_tape import GradientTape as GradientTape
+from eagerflow.autodiff.jacobians import hessian as hessian
+from eagerflow.autodiff.jacobians import jacobian as jacobian
+from eagerflow.autodiff.remat import remat as remat
+from eagerflow.autodiff.transforms import grad as grad
+from eagerflow.autodiff.transforms import jvp as jvp
+from eagerflow.autodiff.transforms import value_and_grad as value_and_grad
+from eagerflow.autodiff.transforms import vjp as vjp
 from eagerflow.core import execute as _execute
+from eagerflow.core import monitors as _monitors
 from eagerflow.core.slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.errors import traceback as traceback
@@ -52,6 +65,7 @@ from eagerflow.ops.sort import *
 from eagerflow.ops.special import *
 from eagerflow.ops.state import *
 from eagerflow.ops.statistics import *
+from eagerflow.profiling import profile as profile
 from eagerflow.settings import config as config
 from eagerflow.types import DTYPES as _DTYPES
 

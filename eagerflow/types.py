@@ -151,6 +151,8 @@ def as_dtype(value: Any) -> DType:
     >>> ef.types.as_dtype("f32"), ef.types.as_dtype(int)
     (float32, int64)
     """
+    if type(value) is DType:
+        return value
     if isinstance(value, str) and value in _AMBIGUOUS:
         raise DTypeError(
             f"{value!r} is ambiguous: 8 bits as types print here, 8 bytes in NumPy",

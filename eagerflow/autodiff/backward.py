@@ -8,14 +8,13 @@ from typing import Any, Final, NamedTuple
 
 from eagerflow.autodiff.cotangents import Cotangent, add, dense, pull
 from eagerflow.autodiff.tape import UNKNOWN, Kept, Link, Record, Tape
-from eagerflow.core.interpreter import Composite
-from eagerflow.core.op import functions
+from eagerflow.core.op import Op, functions
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.hardware import NullArray, as_device
 from eagerflow.source import Source
 
-__all__ = ["Wanted", "gradients"]
+__all__ = ["Wanted", "gradients", "search"]
 
 _null: Final = as_device("null:0")
 
@@ -49,30 +48,49 @@ def gradients(
         GradientError: a cotangent reaches an op that has no derivative, or a source reaches the
             results only through such ops.
     """
-    kept = frozenset(slot for source in sources for slot in source.slots)
-    flows = [record[:3] for record in tape.records] if tape.links and consume else tape.records
-    before, tape.recording = tape.recording, False
-    try:
-        found = _run(tape.records, seeds, kept, consume)
-        totals = [_total(found, source.slots) for source in sources]
-    finally:
-        tape.recording = before
-    for source, g in zip(sources, totals, strict=True) if tape.links else ():
-        link = _broken(tape.links, flows, seeds, source.slots) if g is None else None
-        if link is not None:
+    found = search(tape, seeds, [source.slots for source in sources], consume=consume)
+    for source, g in zip(sources, found, strict=True):
+        if type(g) is Link:
             raise GradientError(
-                f"{what}: {source.name} reaches the result only through {link.name}, "
+                f"{what}: {source.name} reaches the result only through {g.name}, "
                 "which has no derivative",
                 hint="apply ef.stop_gradient to it, if a gradient of zero is meant",
-                source=_source(link.code, link.offset),
+                source=_source(g.code, g.offset),
             )
-    return totals
+    return found
+
+
+def search(
+    tape: Tape, seeds: Mapping[int, Cotangent], sources: Sequence[Sequence[int]], *, consume: bool
+) -> list[Any]:
+    """What `gradients` gives, with the link in the place of a gradient that is lost at one.
+
+    Args:
+        tape: what was recorded.
+        seeds: the cotangents of the results, by slot.
+        sources: the slots of each source.
+        consume: let go of each record as soon as it was used.
+    """
+    kept = frozenset(slot for slots in sources for slot in slots)
+    flows = [record[:3] for record in tape.records] if consume else tape.records
+    before, tape.recording = tape.recording, False
+    try:
+        cotangents = _run(tape, seeds, kept, consume)
+        found: list[Any] = [_total(cotangents, slots) for slots in sources]
+    finally:
+        tape.recording = before
+    if tape.links:
+        for i, slots in enumerate(sources):
+            if found[i] is None:
+                found[i] = _broken(tape.links, flows, seeds, slots)
+    return found
 
 
 def _run(
-    records: list[Record], seeds: Mapping[int, Cotangent], kept: frozenset[int], consume: bool
+    tape: Tape, seeds: Mapping[int, Cotangent], kept: frozenset[int], consume: bool
 ) -> dict[int, Cotangent]:
     """The cotangents of the slots in ``kept``; rules run in the current chain."""
+    records = tape.records
     cotangents = {slot: g for slot, g in seeds.items() if slot >= 0}
     for i in range(len(records) - 1, -1, -1):
         record = records.pop() if consume else records[i]
@@ -92,6 +110,10 @@ def _run(
                     cotangents.pop(slot, None)
         for slot, one in zip(record[1], _pull(record, g), strict=True):
             if slot >= 0 and one is not None:
+                if type(one) is Link:
+                    out = out_slots if type(out_slots) is int else max(out_slots)
+                    tape.links.append(one._replace(in_slots=(slot,), out_slot=out))
+                    continue
                 before = cotangents.get(slot)
                 cotangents[slot] = one if before is None else add(before, one)
     return cotangents
@@ -113,16 +135,18 @@ def _pull(record: Record, g: Any) -> Sequence[Cotangent | None]:
         inputs = [_tensor(kept) for kept in ins]
         if type(g) is list:
             g = tuple([_whole(one, kept) for one, kept in zip(g, outs, strict=True)])
-        if isinstance(op, Composite):
+        if type(op) is str:
             result: Sequence[Cotangent | None] = attrs(inputs, g, [slot >= 0 for slot in slots])
             return result
+        assert isinstance(op, Op)
         if op.nondifferentiable:
             raise GradientError(f"{op.name} has no derivative", source=_source(code, offset))
         out = _tensor(outs[0]) if len(outs) == 1 else tuple([_tensor(kept) for kept in outs])
         return pull(op, slots, g, out, inputs, attrs)
     except EagerflowError as error:
         if not hasattr(error, "__notes__"):
-            error.add_note(f"in the gradient of {op.name}, applied at {_source(code, offset)}")
+            name = op if type(op) is str else op.name
+            error.add_note(f"in the gradient of {name}, applied at {_source(code, offset)}")
         raise
 
 
@@ -168,13 +192,13 @@ def _broken(
         for slot in (out_slots,) if type(out_slots) is int else out_slots:
             ways[slot].append((in_slots, None))
     pending: list[tuple[int, Link | None]] = [(slot, None) for slot in results]
-    seen = {UNKNOWN}
+    seen: set[tuple[int, bool]] = set()
     while pending:
         slot, nearest = pending.pop()
-        if slot in seen:
+        if slot == UNKNOWN or (slot, nearest is None) in seen:
             continue
-        seen.add(slot)
-        if slot in sources:
+        seen.add((slot, nearest is None))
+        if slot in sources and nearest is not None:
             return nearest
         for in_slots, link in ways.get(slot, ()):
             pending += [(s, nearest if link is None else link) for s in in_slots]

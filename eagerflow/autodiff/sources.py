@@ -118,12 +118,12 @@ class VariableTree:
     def __init__(self, what: str, wrt: Any, args: Sequence[Any]) -> None:
         self.args = list(args)
         self.variables, self._def = tree.flatten(wrt)
-        self._names = [f"variable wrt{path}" for path in tree.paths(wrt)]
+        self._names = [f"the variable wrt{path}" for path in tree.paths(wrt)]
         for variable, name in zip(self.variables, self._names, strict=True):
             if not is_variable(variable):
                 raise GradientError(
                     f"{what}: wrt takes variables",
-                    given=f"{type(variable).__name__} in {name.removeprefix('variable ')}",
+                    given=f"{type(variable).__name__} in {name.removeprefix('the variable ')}",
                     hint="use argnums for the arguments of the function",
                 )
             check_inexact(what, name, variable)
@@ -146,21 +146,23 @@ def is_variable(x: Any) -> bool:
 
 
 def finished(
-    found: Sequence[Cotangent | None], likes: Sequence[AbstractArray], *, sparse: bool
-) -> list[Cotangent]:
+    found: Sequence[Cotangent | None], likes: Sequence[AbstractArray], *, sparse: bool,
+    zeros: bool = True,
+) -> list[Cotangent | None]:  # fmt: skip
     """Gradients as they are handed out: of the dtype of their source, each a handle of its own.
 
     Args:
-        found: the cotangents, None for zero.
+        found: the cotangents, None where there are none.
         likes: the sources.
         sparse: whether `IndexedSlices` may be among the results.
+        zeros: whether zeros stand for None.
     """
     taken: set[int] = set()
-    result: list[Cotangent] = []
+    result: list[Cotangent | None] = []
     for g, like in zip(found, likes, strict=True):
-        if g is None:
+        if g is None and zeros:
             g = full_like(like, 0)
-        elif type(g) is IndexedSlices and sparse:
+        if g is None or (type(g) is IndexedSlices and sparse):
             result.append(g)
             continue
         # real by complex gives a complex cotangent, of which the real part counts

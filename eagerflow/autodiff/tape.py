@@ -30,12 +30,12 @@ _stop_gradient: Final = declare("stop_gradient")
 #: a value as a record keeps it: its data, or only its shape if no rule reads more, and its lane
 Kept = tuple[Any, Lane]
 
-#: One op: the op, or the composite; the slots of its inputs; the slot of its output, or a list of
+#: One op: the op, or the name of a composite; the slots of its inputs; the slot of its output, or a list of
 #: them; its inputs (of a composite, its residuals); its outputs; its attributes (of a composite,
 #: its pull); the code object and the offset of the user's line. It is a plain tuple because a
 #: class of its own would add a third to the time that an op takes under a tape.
 Record = tuple[
-    Op | Composite, Sequence[int], Any, Sequence[Kept], Sequence[Kept], Any, CodeType | None, int
+    Op | str, Sequence[int], Any, Sequence[Kept], Sequence[Kept], Any, CodeType | None, int
 ]
 
 
@@ -268,8 +268,9 @@ class Tape(AbstractInterpreter):
         )
         if max(out_slots, default=UNKNOWN) >= 0:
             ins, outs = keep(passed.residuals, True), keep(outputs, False)
+            # not the composite itself: it may hold the tensors that it was made for
             self.records.append(
-                (composite, slots, out_slots, ins, outs, passed.pull, code, offset)
+                (composite.name, slots, out_slots, ins, outs, passed.pull, code, offset)
             )
         return outputs
 
@@ -287,8 +288,8 @@ class Tape(AbstractInterpreter):
             self._writes[key] = capture(2)
         elif op.effect == "reads" and result._lane.dtype.is_inexact:
             self._warn_of_write(key)
-            # every read is a value of its own, though reads may share data
-            distinct((result,), (result,), self.below)
+            if self.slot_of(result) != UNKNOWN:  # every read is a value of its own
+                distinct((result,), (result,), self.below)
             watched[1].append(self._enter(result._data))
 
     def _warn_of_write(self, key: int) -> None:

@@ -212,7 +212,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         gs = matched("pullback", "cotangents", "the value", cotangents, treedef, types)
         seeds: dict[int, Any] = {}
         for slot, g in zip(slots, gs, strict=True):
-            if g is not None:
+            if g is not None and slot != UNKNOWN:
                 seeds[slot] = add(seeds[slot], g) if slot in seeds else g
         return sources.gradient(gradients(tape, seeds, wanted, "vjp"))
 

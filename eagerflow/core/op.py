@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Any, Final, Literal, final
 
 from eagerflow_kernels import table
@@ -191,6 +190,8 @@ def load_plugins() -> None:
     """Import what installed packages name under ``eagerflow.ops`` and ``eagerflow.kernels``."""
     global _plugins_loaded
     if not _plugins_loaded:
+        from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms of `import eagerflow`
+
         _plugins_loaded = True
         for group in ("eagerflow.ops", "eagerflow.kernels"):
             for point in entry_points(group=group):

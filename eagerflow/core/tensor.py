@@ -32,7 +32,7 @@ _PLAIN = frozenset({int, slice, type(None), type(...)})  # the parts of plain in
 _stack = interpreter.stack
 
 
-def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[[Any, Any], Any]:
+def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[[Any, Any], Tensor]:
     """A binary operator. Operands of one lane go straight to its kernel if nobody looks on.
 
     Args:
@@ -96,7 +96,7 @@ def _general(name: str, self: Any, other: Any) -> Any:
     return NotImplemented
 
 
-def _reflected(name: str) -> Callable[[Any, Any], Any]:
+def _reflected(name: str) -> Callable[[Any, Any], Tensor]:
     forward = _operator(name)
     commutes = name in ("add", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor")
 
@@ -109,7 +109,7 @@ def _reflected(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
-def _in_place(name: str) -> Callable[[Any, Any], Any]:
+def _in_place(name: str) -> Callable[[Any, Any], Tensor]:
     """``x += v``: a new value for the handle, of the same dtype and shape."""
     forward = _operator(name)
 
@@ -124,7 +124,7 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
-def _unary(name: str) -> Callable[[Any], Any]:
+def _unary(name: str) -> Callable[[Any], Tensor]:
     def method(self: Any) -> Any:
         return functions[name](self)
 
@@ -182,8 +182,8 @@ class AbstractArray(AbstractMethods):
     __gt__ = _operator("greater", truth=True)
     __ge__ = _operator("greater_equal", truth=True)
     # comparison by elements, as in NumPy, is not what `object` promises
-    __eq__ = _operator("equal", truth=True)
-    __ne__ = _operator("not_equal", truth=True)
+    __eq__ = _operator("equal", truth=True)  # type: ignore[assignment]
+    __ne__ = _operator("not_equal", truth=True)  # type: ignore[assignment]
 
     __radd__ = _reflected("add")
     __rsub__ = _reflected("subtract")

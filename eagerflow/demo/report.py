@@ -51,7 +51,7 @@ def draw(digits: Digits, results: list[Result], path: Path) -> None:
     best = results[-1]
     figure = Figure(figsize=(10, 5.6), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
-    top, bottom = figure.subfigures(2, 1, height_ratios=(3.1, 1))
+    (top,), (bottom,) = figure.subfigures(2, 1, height_ratios=(3.1, 1), squeeze=False)
     left, right = top.subplots(1, 2, width_ratios=(1.55, 1))
     _draw_losses(left, results)
     _draw_confusion(right, best, digits.test_labels)

@@ -38,8 +38,12 @@ def as_index(name: str, what: str, value: Any) -> int:
 
 
 def _sizes(name: str, what: str, value: Any) -> Shape:
-    if type(value) is tuple and all(type(d) is int for d in value):
-        return value
+    if type(value) is tuple:
+        for d in value:  # a loop, for speed: this is on the way of every small op
+            if type(d) is not int:
+                break
+        else:
+            return value
     if hasattr(value, "__index__") and not getattr(value, "shape", ()):
         return (as_index(name, what, value),)
     try:
@@ -66,7 +70,7 @@ def as_shape(name: str, shape: Any, *, unknown: bool = False) -> Shape:
     """
     sizes = _sizes(name, "shape", shape)
     for size in sizes:
-        if size < 0 and not (unknown and size == -1):
+        if size < 0 and (size != -1 or not unknown):
             raise ShapeError(f"{name}: a size cannot be negative", given=f"shape={sizes}")
     return sizes
 

@@ -189,9 +189,7 @@ def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") ->
             [0., 2.]], f32[3,2]@cpu:0)
     """
     if mode not in ("reduced", "complete"):
-        raise TensorValueError(
-            f"qr: {mode!r} is not a mode", expected="'reduced' or 'complete'"
-        )
+        raise TensorValueError(f"qr: {mode!r} is not a mode", expected="'reduced' or 'complete'")
     return QRResult(*bind(_qr, floating(x), mode=mode))
 
 
@@ -334,9 +332,7 @@ def _eig_vjp(
     return (cast(_eig_pull(*gs, *outs), x.dtype),)
 
 
-_eig = define(
-    "eig", infer=_eig_type, vjp=joint(_eig_vjp), saved="outputs", precision="accumulate"
-)
+_eig = define("eig", infer=_eig_type, vjp=joint(_eig_vjp), saved="outputs", precision="accumulate")
 
 
 @public

@@ -124,9 +124,7 @@ _divide = define(
     infer=elementwise(INEXACT),
     vjp=(
         lambda g, out, x1, x2: sum_to_like(divide(g, conjugate(x2)), x1),
-        lambda g, out, x1, x2: negative(
-            sum_to_like(multiply(g, conjugate(divide(out, x2))), x2)
-        ),
+        lambda g, out, x1, x2: negative(sum_to_like(multiply(g, conjugate(divide(out, x2))), x2)),
     ),
 )
 
@@ -148,9 +146,7 @@ def divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 true_divide = divide
 
-_floor_divide = define(
-    "floor_divide", infer=elementwise(REAL), vjp=(None, None), saved="none"
-)
+_floor_divide = define("floor_divide", infer=elementwise(REAL), vjp=(None, None), saved="none")
 
 
 @public

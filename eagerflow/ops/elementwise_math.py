@@ -21,9 +21,9 @@ __all__ = [
     "exp2",
     "expm1",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "logaddexp",
     "pow",
     "power",
@@ -181,7 +181,7 @@ _exp = define(
 
 @public
 def exp(x: TensorLike, /) -> Tensor:
-    """e to the power of each element.
+    """The exponential of each element, e to its power.
 
     Args:
         x: floating or complex; integers count as float32.
@@ -225,7 +225,7 @@ _expm1 = define(
 
 @public
 def expm1(x: TensorLike, /) -> Tensor:
-    """e to the power of each element, minus 1; precise near 0.
+    """The exponential of each element, minus 1; precise near 0.
 
     Args:
         x: floating or complex; integers count as float32.

@@ -136,7 +136,7 @@ def copysign(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 def _part(x: Tensor, hypotenuse: Tensor) -> Tensor:
-    """x / hypotenuse, 0 where both are 0."""
+    """The quotient x / hypotenuse, 0 where both are 0."""
     return divide(x, where(equal(hypotenuse, 0), 1.0, hypotenuse))
 
 
@@ -317,9 +317,7 @@ def _part_type(x: TensorType) -> TensorType:
     return x.like(dtype=_real_dtype(x.dtype))
 
 
-_real = define(
-    "real", infer=_part_type, vjp=(lambda g, out, x: cast(g, x.dtype),), saved="none"
-)
+_real = define("real", infer=_part_type, vjp=(lambda g, out, x: cast(g, x.dtype),), saved="none")
 
 
 @public

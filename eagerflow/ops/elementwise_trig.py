@@ -183,7 +183,7 @@ def atan(x: TensorLike, /) -> Tensor:
 
 
 def _over_square(x: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
-    """x / (x1**2 + x2**2), 0 at the origin."""
+    """The quotient x / (x1**2 + x2**2), 0 at the origin."""
     size = add(square(x1), square(x2))
     return divide(x, where(equal(size, 0), 1.0, size))
 
@@ -193,9 +193,7 @@ _atan2 = define(
     infer=elementwise(FLOATING),
     vjp=(
         lambda g, out, x1, x2: sum_to_like(multiply(g, _over_square(x2, x1, x2)), x1),
-        lambda g, out, x1, x2: negative(
-            sum_to_like(multiply(g, _over_square(x1, x1, x2)), x2)
-        ),
+        lambda g, out, x1, x2: negative(sum_to_like(multiply(g, _over_square(x1, x1, x2)), x2)),
     ),
     saved="inputs",
 )
@@ -310,11 +308,7 @@ _acosh = define(
     "acosh",
     infer=elementwise(INEXACT),
     # two roots: one of the product would be on the wrong branch for complex numbers
-    vjp=(
-        lambda g, out, x: divide(
-            g, conjugate(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))))
-        ),
-    ),
+    vjp=(lambda g, out, x: divide(g, conjugate(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))))),),
     saved="inputs",
 )
 

@@ -67,6 +67,7 @@ def _check_value(shape: Shape, value: TensorType) -> None:
 
 
 def _scatter_type(value: TensorType, *indices: TensorType, key: Key, shape: Shape) -> TensorType:
+    check_kind(value, NUMERIC)
     _check_value(index_shape(shape, key, indices), value)
     return value.like(shape=shape)
 

@@ -9,7 +9,7 @@ from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.errors import AxisError, DTypeError, ShapeError
+from eagerflow.errors import AxisError, DataDependentError, DTypeError, ShapeError
 from eagerflow.ops.arguments import as_index, axis_of
 from eagerflow.ops.getitem import index_add, index_update, scatter
 from eagerflow.ops.gradients import sum_to_like
@@ -123,7 +123,7 @@ def select(
 
 
 def _depends_on_data(x: TensorType) -> TensorType:
-    raise ShapeError(
+    raise DataDependentError(
         "how many elements are not zero depends on the data", hint="x is not known here"
     )
 

@@ -47,7 +47,7 @@ def _matmul_type(x1: TensorType, x2: TensorType) -> TensorType:
     if inner != other:
         raise ShapeError(
             f"inner dimensions differ ({inner} and {other})",
-            expected="the last size of x1 equal to the last but one of x2 (its only one of a vector)",
+            expected="as many columns of x1 as rows of x2",
         )
     return x1.like(shape=broadcast_shapes(x1.shape[:-2], x2.shape[:-2]) + rows + columns)
 

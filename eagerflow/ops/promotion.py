@@ -18,7 +18,7 @@ from eagerflow.types import DTYPES, DType, TensorType, default_dtype, promote_dt
 __all__ = ["cast", "floating", "promote", "promote_floating", "promoted_dtype"]
 
 _KINDS = ("bool", "signed integer", "unsigned integer", "real floating", "complex floating")
-_RANK = {kind: rank for kind, rank in zip(_KINDS, (0, 1, 1, 2, 3), strict=True)}
+_RANK = dict(zip(_KINDS, (0, 1, 1, 2, 3), strict=True))
 _WEAK_RANK: dict[type, int] = {bool: 0, int: 1, float: 2, complex: 3}
 
 

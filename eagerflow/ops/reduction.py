@@ -232,9 +232,7 @@ _logsumexp = define(
     vjp=(
         lambda g, out, x, *, axis, keepdims: multiply(
             spread(g, x, axis, keepdims),
-            conjugate(
-                exp(subtract(x, spread(where(isfinite(out), out, 0.0), x, axis, keepdims)))
-            ),
+            conjugate(exp(subtract(x, spread(where(isfinite(out), out, 0.0), x, axis, keepdims)))),
         ),
     ),
     precision="accumulate",
@@ -433,9 +431,7 @@ def any(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     return result
 
 
-_count_nonzero = define(
-    "count_nonzero", infer=reduction(ANY, _INT64), vjp=(None,), saved="none"
-)
+_count_nonzero = define("count_nonzero", infer=reduction(ANY, _INT64), vjp=(None,), saved="none")
 
 
 @public

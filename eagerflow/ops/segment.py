@@ -175,8 +175,8 @@ def segment_mean(
     tensor = floating(values)
     total = _segment("segment_mean", _sum, tensor, segment_ids, num_segments)
     ids = _ids("segment_mean", segment_ids, tensor)
-    ones = functions["ones"](ids.shape, dtype=tensor.dtype, device=ids.device)
-    sizes = functions["maximum"](functions["real"](segment_sum(ones, ids, total.shape[0])), 1)
+    ones = functions["ones"](ids.shape, dtype=_INT64, device=ids.device)
+    sizes = functions["maximum"](segment_sum(ones, ids, total.shape[0]), 1)
     sizes = functions["reshape"](sizes, (-1,) + (1,) * (len(total.shape) - 1))
     result: Tensor = functions["divide"](total, sizes)
     return result

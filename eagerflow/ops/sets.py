@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import ShapeError
+from eagerflow.errors import DataDependentError
 from eagerflow.ops.getitem import scatter
 from eagerflow.ops.indexing import take
 from eagerflow.ops.keys import ARRAY
@@ -69,7 +69,7 @@ class UniqueInverse(NamedTuple):
 
 
 def _depends_on_data(x: TensorType) -> NoReturn:
-    raise ShapeError(
+    raise DataDependentError(
         "how many distinct values there are depends on the data", hint="x is not known here"
     )
 
@@ -87,7 +87,7 @@ def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:
 
 
 _unique_all, _unique_counts, _unique_values = (
-    define(name, infer=_depends_on_data, vjp=(_values_vjp,), saved="inputs")
+    define(name, infer=_depends_on_data, vjp=(_values_vjp,), saved="inputs", precision="exact")
     for name in ("unique_all", "unique_counts", "unique_values")
 )
 

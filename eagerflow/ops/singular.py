@@ -113,9 +113,7 @@ def _svd_vjp(
     return (result,)
 
 
-_svd = define(
-    "svd", infer=_svd_type, vjp=joint(_svd_vjp), saved="outputs", precision="accumulate"
-)
+_svd = define("svd", infer=_svd_type, vjp=joint(_svd_vjp), saved="outputs", precision="accumulate")
 
 
 @public
@@ -187,15 +185,11 @@ def _pinv_vjp(g: Tensor, out: Tensor, x: Tensor, rtol: Tensor) -> Tensor:
     # d(out) = -out dx out + (1 - out x) dx^H adjoint out + out adjoint dx^H (1 - x out)
     inner = negative(matmul(matmul(adjoint, g), adjoint))
     rows = matmul(matmul(adjoint, out), subtract(g_adjoint, matmul(matmul(g_adjoint, out), x)))
-    columns = matmul(
-        matmul(subtract(g_adjoint, matmul(x, matmul(out, g_adjoint))), out), adjoint
-    )
+    columns = matmul(matmul(subtract(g_adjoint, matmul(x, matmul(out, g_adjoint))), out), adjoint)
     return sum_to_like(add(inner, add(rows, columns)), x)
 
 
-_pinv = define(
-    "pinv", infer=_pinv_type, vjp=(_pinv_vjp, None), saved="all", precision="accumulate"
-)
+_pinv = define("pinv", infer=_pinv_type, vjp=(_pinv_vjp, None), saved="all", precision="accumulate")
 
 
 def _tolerance(name: str, x: Tensor, rtol: TensorLike | None) -> Tensor:

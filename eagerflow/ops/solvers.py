@@ -52,9 +52,7 @@ def _inv_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return negative(matmul(matmul(factor, g), factor))
 
 
-_inv = define(
-    "inv", infer=_square_type, vjp=(_inv_vjp,), saved="outputs", precision="accumulate"
-)
+_inv = define("inv", infer=_square_type, vjp=(_inv_vjp,), saved="outputs", precision="accumulate")
 
 
 @public

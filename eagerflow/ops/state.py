@@ -331,11 +331,15 @@ class Variable(AbstractArray):
 
     # --- operators that look like assignments ---
 
-    def __iadd__(self, value: TensorLike | IndexedSlices) -> Variable:
+    def __iadd__(  # type: ignore[override]  # unlike v + x, it stays a variable
+        self, value: TensorLike | IndexedSlices
+    ) -> Variable:
         self.assign_add(value)
         return self
 
-    def __isub__(self, value: TensorLike | IndexedSlices) -> Variable:
+    def __isub__(  # type: ignore[override]  # unlike v - x, it stays a variable
+        self, value: TensorLike | IndexedSlices
+    ) -> Variable:
         self.assign_sub(value)
         return self
 

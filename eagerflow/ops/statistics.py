@@ -83,9 +83,7 @@ def var(
     """
     tensor = floating(x)
     axes = axes_of("var", tensor, axis)
-    result: Tensor = bind(
-        _var, tensor, axis=axes, keepdims=keepdims, correction=float(correction)
-    )
+    result: Tensor = bind(_var, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
     return result
 
 
@@ -122,9 +120,7 @@ def std(
     """
     tensor = floating(x)
     axes = axes_of("std", tensor, axis)
-    result: Tensor = bind(
-        _std, tensor, axis=axes, keepdims=keepdims, correction=float(correction)
-    )
+    result: Tensor = bind(_std, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
     return result
 
 

@@ -13,6 +13,8 @@ __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
 
+_add: Any = np.add.reduce
+
 for _op, _ufunc in {
     "sum": np.add,
     "prod": np.multiply,
@@ -30,7 +32,7 @@ def mean(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     count = 1
     for a in axis:
         count *= x.shape[a]
-    return np.divide(np.add.reduce(x, axis=axis, keepdims=keepdims), count)
+    return np.divide(_add(x, axis=axis, keepdims=keepdims), count)
 
 
 for _op, _extreme in {"running_argmax": np.maximum, "running_argmin": np.minimum}.items():

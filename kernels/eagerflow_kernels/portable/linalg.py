@@ -104,20 +104,19 @@ def slogdet(xp: Any, x: Array) -> tuple[Array, Array]:
     return sign, logarithm
 
 
-@portable("cofactor")
-def cofactor(xp: Any, x: Array) -> Array:
-    """The cofactors of each matrix: the derivative of its determinant, singular or not."""
+@portable("adjugate")
+def adjugate(xp: Any, x: Array) -> Array:
+    """The transposed cofactors of each matrix, singular or not."""
     try:
         # both come from the same LU factors, so a tiny last pivot cancels
-        det = xp.linalg.det(x)[..., None, None]
-        return det * xp.swapaxes(xp.linalg.inv(x), -1, -2)
+        return xp.linalg.det(x)[..., None, None] * xp.linalg.inv(x)
     except xp.linalg.LinAlgError:
         u, s, vh = xp.linalg.svd(x)
-        n = x.shape[-1]
-        others = xp.where(xp.eye(n, dtype=bool), xp.ones_like(s)[..., None], s[..., None, :])
+        diagonal = xp.eye(x.shape[-1], dtype=bool)
+        others = xp.where(diagonal, xp.ones_like(s)[..., None], s[..., None, :])
         phase = xp.linalg.det(u) * xp.linalg.det(vh)
-        scale = (phase[..., None] * xp.prod(others, axis=-1))[..., None, :]
-        return xp.matmul(xp.conj(u) * scale, xp.conj(vh))
+        scale = phase[..., None] * xp.prod(others, axis=-1)
+        return xp.matmul(adjoint(xp, vh) * scale[..., None, :], adjoint(xp, u))
 
 
 @portable("pinv")
@@ -221,9 +220,7 @@ def _power_norm(xp: Any, a: Array, ord: float, axis: tuple[int, ...], keepdims: 
 
 
 @portable("vector_norm")
-def vector_norm(
-    xp: Any, x: Array, *, axis: tuple[int, ...], ord: float, keepdims: bool
-) -> Array:
+def vector_norm(xp: Any, x: Array, *, axis: tuple[int, ...], ord: float, keepdims: bool) -> Array:
     """The norm over some axes; of no elements at all 0, or infinity for a negative order."""
     if ord == 2:
         return _euclidean(xp, x, axis, keepdims)

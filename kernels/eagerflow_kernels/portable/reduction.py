@@ -39,7 +39,9 @@ def logsumexp(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
         total = xp.sum(xp.exp(shifted, out=shifted), axis=axis, keepdims=True)
         zero = total == 0
         out = xp.where(zero, -math.inf, xp.log(xp.where(zero, 1, total))).astype(x.dtype) + largest
-    return out if keepdims else out.reshape(tuple(d for i, d in enumerate(x.shape) if i not in axis))
+    return (
+        out if keepdims else out.reshape(tuple(d for i, d in enumerate(x.shape) if i not in axis))
+    )
 
 
 @portable("argmax")
