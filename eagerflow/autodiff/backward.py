@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from eagerflow.autodiff.cotangents import Cotangent, add, dense, pull
 from eagerflow.autodiff.tape import UNKNOWN, Kept, Link, Record, Tape
+from eagerflow.core.interpreter import applying_rules
 from eagerflow.core.op import Op, functions
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import EagerflowError, GradientError
@@ -75,14 +76,15 @@ def search(
     flows = [record[:3] for record in tape.records] if consume else tape.records
     before, tape.recording = tape.recording, False
     try:
-        cotangents = _run(tape, seeds, kept, consume)
-        found: list[Any] = [_total(cotangents, slots) for slots in sources]
+        with applying_rules():
+            cotangents = _run(tape, seeds, kept, consume)
+            found: list[Any] = [_total(cotangents, slots) for slots in sources]
     finally:
         tape.recording = before
     if tape.links:
         for i, slots in enumerate(sources):
             if found[i] is None:
-                found[i] = _broken(tape.links, flows, seeds, slots)
+                found[i] = _broken(tape, flows, seeds, slots)
     return found
 
 
@@ -176,14 +178,17 @@ def _source(code: Any, offset: int) -> Source | None:
 
 
 def _broken(
-    links: Iterable[Link], flows: Iterable[Sequence[Any]], results: Iterable[int],
-    sources: Sequence[int],
-) -> Link | None:  # fmt: skip
+    tape: Tape, flows: Iterable[Sequence[Any]], results: Iterable[int], sources: Sequence[int]
+) -> Link | None:
     """The link next to ``sources`` on a way from ``results`` that no derivative takes."""
     ways: defaultdict[int, list[tuple[Sequence[int], Link | None]]] = defaultdict(list)
-    for link in links:
-        ways[link.out_slot].append((link.in_slots, link))
+    for link in tape.links:
+        if not tape.from_rule(link.out_slot):
+            ways[link.out_slot].append((link.in_slots, link))
     for op, in_slots, out_slots, *_ in flows:
+        first = out_slots if type(out_slots) is int else max(out_slots)
+        if tape.from_rule(first):
+            in_slots = [max(slot, UNKNOWN) for slot in in_slots]
         if getattr(op, "cuts", False):
             in_slots = [
                 UNKNOWN if slot >= 0 and rule is None else slot

@@ -13,7 +13,14 @@ from weakref import ref
 from eagerflow.autodiff.backward import Wanted, gradients
 from eagerflow.autodiff.cotangents import Cotangent, add, dense, distinct, full_like, pull
 from eagerflow.autodiff.tape import Tape
-from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, installed, use
+from eagerflow.core.interpreter import (
+    BASE,
+    AbstractDifferentiator,
+    Composite,
+    applying_rules,
+    installed,
+    use,
+)
 from eagerflow.core.op import Op, declare, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import GradientError
@@ -40,13 +47,20 @@ Tangent = Tensor | Broken | None
 
 
 @final
-class Forward(AbstractInterpreter):
+class Forward(AbstractDifferentiator):
     """Computes tangents while it is installed."""
 
     def __init__(self) -> None:
         self._index: dict[int, tuple[ref[Any], Tensor | Broken]] = {}
         #: while the forward pass of a composite runs: the tangents of the values that it uses
         self._used: list[Tangent] | None = None
+        self._rules = 0  # how many runs of rules are under way
+
+    def begin_rules(self) -> None:
+        self._rules += 1
+
+    def end_rules(self) -> None:
+        self._rules -= 1
 
     def tangent_of(self, x: Tensor) -> Tangent:
         """The tangent of the value that ``x`` holds, None if it is zero."""
@@ -70,10 +84,11 @@ class Forward(AbstractInterpreter):
         if self._used is not None:
             self._used += tangents
         elif op is not _stop_gradient:
-            with use(self.below):
+            with use(self.below), applying_rules():
                 found = _push(op, tangents, result, outputs, inputs, attrs)
             for out, tangent in zip(outputs, found, strict=True):
-                self.enter(out, tangent)
+                if not (self._rules and isinstance(tangent, Broken)):
+                    self.enter(out, tangent)
         return result
 
     def call(self, composite: Composite, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
@@ -103,7 +118,7 @@ class Forward(AbstractInterpreter):
         def back(gs: Sequence[Any]) -> Sequence[Cotangent | None]:
             return passed.pull(passed.residuals, gs, [t is not None for t in smooth])
 
-        with use(self.below):
+        with use(self.below), applying_rules():
             found = transposed(back, outputs, smooth, name=composite.name)
         for out, tangent in zip(outputs, found, strict=True):
             self.enter(out, _settled(composite.name, out, tangent, smooth, broken))

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
 from eagerflow.autodiff.cotangents import distinct
-from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, use
+from eagerflow.core.interpreter import BASE, AbstractDifferentiator, Composite, use
 from eagerflow.core.op import Op, declare
 from eagerflow.core.tensor import Tensor
 from eagerflow.hardware import Lane
@@ -58,7 +58,7 @@ class Link(NamedTuple):
 
 
 @final
-class Tape(AbstractInterpreter):
+class Tape(AbstractDifferentiator):
     """Records while it is installed; see `eagerflow.core.interpreter.installed`.
 
     Args:
@@ -77,6 +77,10 @@ class Tape(AbstractInterpreter):
         self.links: list[Link] = []
         self._index: dict[int, tuple[ref[Any], int]] = {}  # id(data) -> (weakref to it, slot)
         self._last = self._last_link = UNKNOWN  # the slots given last, of either kind
+        #: how many runs of rules are under way, the last slots before, and those of earlier runs
+        self._rules = 0
+        self._before_rules = (UNKNOWN, UNKNOWN)
+        self._rule_slots: list[tuple[int, int, int, int]] = []
         #: while the forward pass of a composite runs: the slots of the values that it uses
         self._captured: set[int] | None = None
         self._all_variables = watch_variables is True
@@ -118,6 +122,24 @@ class Tape(AbstractInterpreter):
         self._index = {}
         self._reads = {}
         self._writes = {}
+
+    def begin_rules(self) -> None:
+        if not self._rules:
+            self._before_rules = (self._last, self._last_link)
+        self._rules += 1
+
+    def end_rules(self) -> None:
+        self._rules -= 1
+        after = (self._last, self._last_link)
+        if not self._rules and after != self._before_rules:
+            self._rule_slots.append((*self._before_rules, *after))
+
+    def from_rule(self, slot: int) -> bool:
+        """Whether the value of ``slot`` was computed by the rule of a derivative."""
+        return any(
+            start < slot <= stop or link_stop <= slot < link_start
+            for start, link_start, stop, link_stop in self._rule_slots
+        )
 
     def _enter(self, data: Any) -> int:
         self._last = slot = self._last + 1

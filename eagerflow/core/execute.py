@@ -56,10 +56,14 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         DeviceError: the inputs sit on different devices.
         EagerflowError: the type rule of the op refuses the inputs, or the kernel failed.
     """
-    one = len(inputs) == 1
-    if one:
-        x = inputs[0]
-        key: Any = x._lane
+    key: Any
+    count = len(inputs)
+    if count == 1:
+        (x,) = inputs
+        key = x._lane
+    elif count == 2:
+        x, y = inputs
+        key = x._lane if x._lane is y._lane else (x._lane, y._lane)
     elif inputs:
         key = _common_lane(inputs)
     else:
@@ -70,13 +74,17 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         entry = resolve(op, inputs, attrs, key)
     kernel = entry.kernel
     try:
-        if one:  # spelled out, because unpacking costs a small op a tenth of its time
+        # spelled out, because unpacking costs a small op a tenth of its time
+        if count == 1:
             data = kernel(x._data, **attrs) if attrs else kernel(x._data)
+        elif count == 2 and not attrs:
+            data = kernel(x._data, y._data)
         else:
             data = kernel(*[x._data for x in inputs], **attrs)
     except Exception as error:
         whole = attrs if inputs else {**attrs, "device": key}
-        raise _explain(op, inputs, whole, error) from None
+        explained = _explain(op, inputs, whole, error)
+        raise explained from explained.__cause__
     if type(data) is not entry.array_type:
         if type(data) is tuple:
             return tuple([_wrap(entry, d) for d in data])

@@ -17,9 +17,11 @@ from typing import Any, Final, final
 
 __all__ = [
     "BASE",
+    "AbstractDifferentiator",
     "AbstractInterpreter",
     "Composite",
     "Passed",
+    "applying_rules",
     "current",
     "installed",
     "stack",
@@ -134,6 +136,45 @@ class AbstractInterpreter(ABC):
     def rebind(self, handle: Any, value: Any) -> None:
         """Put the value of the tensor ``value`` into ``handle`` (``x[i] = v``, ``x += v``)."""
         self.below.rebind(handle, value)
+
+
+class AbstractDifferentiator(AbstractInterpreter):
+    """A tape or forward mode: it is told when ops come from the rules of derivatives.
+
+    A comparison in a rule says where a function has which slope, and is no dependence that a
+    derivative would have to go through.
+    """
+
+    @abstractmethod
+    def begin_rules(self) -> None:
+        """Rules run from here on."""
+
+    @abstractmethod
+    def end_rules(self) -> None:
+        """As many times as `begin_rules`: they are done."""
+
+
+@final
+class applying_rules:  # noqa: N801 - a context manager
+    """Tell all differentiators of this thread's chain that rules run within the block."""
+
+    __slots__ = ("_told",)
+
+    def __enter__(self) -> None:
+        self._told: list[AbstractDifferentiator] = []
+        interpreter = current()
+        while interpreter is not BASE:
+            if isinstance(interpreter, AbstractDifferentiator):
+                interpreter.begin_rules()
+                self._told.append(interpreter)
+            interpreter = interpreter.below
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        for interpreter in self._told:
+            interpreter.end_rules()
 
 
 @final

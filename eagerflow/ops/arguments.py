@@ -105,9 +105,10 @@ def axes_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> tuple[int, ..
     Raises:
         AxisError: one is out of range or named twice.
     """
+    if axis is None:
+        return tuple(range(len(x.shape) + extra))
     try:
-        named = None if axis is None else _sizes(name, "axis", axis)
-        return normalize_axes(named, len(x.shape) + extra)
+        return normalize_axes(_sizes(name, "axis", axis), len(x.shape) + extra)
     except AxisError as error:
         raise _worded(name, x, axis, error) from None
 

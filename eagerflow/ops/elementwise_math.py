@@ -12,7 +12,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise import add, divide, multiply, positive, subtract
 from eagerflow.ops.elementwise_logic import equal
 from eagerflow.ops.gradients import conjugate, sum_to_like, where
-from eagerflow.ops.promotion import floating, promote, promote_floating
+from eagerflow.ops.promotion import floating, pair, promote_floating
 from eagerflow.ops.rules import FLOATING, INEXACT, NUMERIC, elementwise, public
 
 __all__ = [
@@ -160,7 +160,7 @@ def pow(x1: TensorLike, x2: TensorLike, /) -> Tensor:
             simpler = _SIMPLER.get(x2)
             if simpler is not None:
                 return simpler(x1)
-    result: Tensor = bind(_pow, *promote(x1, x2))
+    result: Tensor = bind(_pow, *pair(x1, x2))
     return result
 
 

@@ -87,8 +87,8 @@ def _at_least_one(
     return places, sizes
 
 
-def _points(name: str, n: int | None) -> list[int | None]:
-    return [None if n is None else as_index(name, "n", n)]
+def _points(name: str, n: int | None) -> int | None:
+    return None if n is None else as_index(name, "n", n)
 
 
 def _complex_transform(
@@ -156,7 +156,7 @@ def fft(
     _check_norm("fft", norm)
     tensor = floating(x)
     axes = (axis_of("fft", tensor, axis),)
-    return _complex_transform("fft", tensor, axes, _points("fft", n), norm, inverse=False)
+    return _complex_transform("fft", tensor, axes, [_points("fft", n)], norm, inverse=False)
 
 
 @public
@@ -180,7 +180,7 @@ def ifft(
     _check_norm("ifft", norm)
     tensor = floating(x)
     axes = (axis_of("ifft", tensor, axis),)
-    return _complex_transform("ifft", tensor, axes, _points("ifft", n), norm, inverse=True)
+    return _complex_transform("ifft", tensor, axes, [_points("ifft", n)], norm, inverse=True)
 
 
 @public
@@ -266,7 +266,7 @@ def rfft(
     Tensor([10.+0.j, -2.+2.j, -2.+0.j], c64[3]@cpu:0)
     """
     _check_norm("rfft", norm)
-    return _real_transform("rfft", x, axis, *_points("rfft", n), norm)
+    return _real_transform("rfft", x, axis, _points("rfft", n), norm)
 
 
 @public
@@ -288,7 +288,7 @@ def irfft(
     Tensor([1., 2., 3., 4.], f32[4]@cpu:0)
     """
     _check_norm("irfft", norm)
-    return _hermitian_transform("irfft", x, axis, *_points("irfft", n), norm)
+    return _hermitian_transform("irfft", x, axis, _points("irfft", n), norm)
 
 
 @public
@@ -371,11 +371,11 @@ def hfft(
         ShapeError: no point to transform.
 
     >>> ef.fft.hfft(ef.tensor([1.0, 1j, 1.0]))
-    Tensor([2., 2., 2., -2.], f32[4]@cpu:0)
+    Tensor([ 2.,  2.,  2., -2.], f32[4]@cpu:0)
     """
     _check_norm("hfft", norm)
     conjugated = conjugate(floating(x))
-    return _hermitian_transform("hfft", conjugated, axis, *_points("hfft", n), SWAPPED[norm])
+    return _hermitian_transform("hfft", conjugated, axis, _points("hfft", n), SWAPPED[norm])
 
 
 @public
@@ -394,8 +394,8 @@ def ihfft(
         DTypeError: complex data.
         ShapeError: no point to transform.
 
-    >>> ef.fft.ihfft(ef.tensor([2.0, 2.0, 2.0, -2.0]))
-    Tensor([1.+0.j, 0.+1.j, 1.+0.j], c64[3]@cpu:0)
+    >>> ef.fft.hfft(ef.fft.ihfft(ef.tensor([1.0, 2.0, 3.0, 4.0])))
+    Tensor([1., 2., 3., 4.], f32[4]@cpu:0)
     """
     _check_norm("ihfft", norm)
-    return conjugate(_real_transform("ihfft", x, axis, *_points("ihfft", n), SWAPPED[norm]))
+    return conjugate(_real_transform("ihfft", x, axis, _points("ihfft", n), SWAPPED[norm]))

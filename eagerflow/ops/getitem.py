@@ -17,9 +17,9 @@ from eagerflow.errors import DTypeError, EagerflowError, ShapeError, strip
 from eagerflow.hardware import Device
 from eagerflow.ops.arguments import as_shape
 from eagerflow.ops.gradients import sum_to_like, where
-from eagerflow.ops.keys import Key, index_shape, parse
+from eagerflow.ops.keys import Index, Key, index_shape, parse
 from eagerflow.ops.promotion import cast
-from eagerflow.ops.rules import NUMERIC, check_kind, public
+from eagerflow.ops.rules import public
 from eagerflow.types import Shape, TensorType, broadcast_shapes
 
 __all__ = ["index_add", "index_scatter", "index_update"]
@@ -59,7 +59,11 @@ def pick(x: Tensor, indices: Any, key: Key) -> Tensor:
 
 
 def _check_value(shape: Shape, value: TensorType) -> None:
-    if broadcast_shapes(shape, value.shape) != shape:
+    try:
+        fits = broadcast_shapes(shape, value.shape) == shape
+    except ShapeError:
+        fits = False
+    if not fits:
         raise ShapeError(
             f"a value of shape {value.shape} does not fit where {shape} is selected",
             expected="a shape that broadcasts to the selected one",
@@ -67,7 +71,6 @@ def _check_value(shape: Shape, value: TensorType) -> None:
 
 
 def _scatter_type(value: TensorType, *indices: TensorType, key: Key, shape: Shape) -> TensorType:
-    check_kind(value, NUMERIC)
     _check_value(index_shape(shape, key, indices), value)
     return value.like(shape=shape)
 
@@ -135,7 +138,6 @@ _update = define(
 
 
 def _add_type(x: TensorType, value: TensorType, *indices: TensorType, key: Key) -> TensorType:
-    check_kind(x, NUMERIC)
     return _update_type(x, value, *indices, key=key)
 
 
@@ -228,7 +230,7 @@ def _general(x: Tensor, key: Any) -> Tensor:
 
 
 def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
-    """``value`` in the dtype of ``x``, without leading axes that ``shape`` does not have."""
+    """``value`` in the dtype of ``x``, so that it broadcasts to ``shape`` if it can."""
     if isinstance(value, complex) and not x.dtype.is_complex:
         raise DTypeError(f"{value} is complex, {x.dtype.name} is not")
     if type(value) in _NUMBERS:
@@ -243,18 +245,27 @@ def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
             given=str(type_of(tensor)),
             hint="take .real first",
         )
-    extra = len(tensor.shape) - len(shape)
-    if extra > 0 and tensor.shape[:extra] == (1,) * extra:
-        tensor = functions["reshape"](tensor, tensor.shape[extra:])
-    return cast(tensor, x.dtype)
+    return cast(_stripped(tensor, shape), x.dtype)
+
+
+def _stripped(value: Tensor, shape: Shape) -> Tensor:
+    """``value`` without leading axes of size 1 that ``shape`` does not have."""
+    extra = len(value.shape) - len(shape)
+    if extra > 0 and value.shape[:extra] == (1,) * extra:
+        value = functions["reshape"](value, value.shape[extra:])
+    return value
+
+
+def _selected(index: Index) -> Shape:
+    """The shape of what an index expression selects."""
+    return index_shape(index.shape, index.key, [type_of(t) for t in index.arrays])
 
 
 def _put(op: Any, x: Tensor, key: Any, value: TensorLike, **attrs: Any) -> Tensor:
     """Bind an op that puts ``value`` at ``key`` of ``x``."""
     index = parse(type_of(x), key)
     shape = x.shape
-    types = [type_of(t) for t in index.arrays]
-    value = _value_for(x, value, index_shape(index.shape, index.key, types))
+    value = _value_for(x, value, _selected(index))
     if index.shape != shape:
         x = functions["reshape"](x, index.shape)
     if "unique" in attrs:
@@ -288,7 +299,7 @@ def index_add(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     """A new tensor like ``x`` with ``value`` added at ``key``; values for one element add up.
 
     Args:
-        x: numeric.
+        x: any dtype; of bools, adding is "or".
         key: an index expression, as in ``x[key]``.
         value: broadcasts to the shape of ``x[key]``, and is converted to the dtype of ``x``.
 
@@ -307,7 +318,8 @@ def index_scatter(value: TensorLike, key: Any, shape: Shape, /) -> Tensor:
     """Zeros of a shape with ``value`` added at ``key``: the transpose of ``x[key]``.
 
     Args:
-        value: numeric; broadcasts to the shape of ``x[key]``. Values for one element add up.
+        value: any dtype; broadcasts to the shape of ``x[key]``. Values for one element add up
+            (of bools, adding is "or").
         key: an index expression for a tensor ``x`` of that shape.
         shape: of the result.
 
@@ -321,7 +333,7 @@ def index_scatter(value: TensorLike, key: Any, shape: Shape, /) -> Tensor:
     tensor = tensor_of(value)
     whole = as_shape("index_scatter", shape)
     index = parse(TensorType(tensor.dtype, whole, tensor.device), key)
-    result = scatter(tensor, index.arrays, index.key, index.shape)
+    result = scatter(_stripped(tensor, _selected(index)), index.arrays, index.key, index.shape)
     return result if index.shape == whole else functions["reshape"](result, whole)
 
 

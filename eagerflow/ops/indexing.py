@@ -428,7 +428,7 @@ def scatter_add(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -> T
     """A new tensor like ``x`` with ``updates`` added to the rows at ``indices``.
 
     Args:
-        x: numeric, with at least one axis.
+        x: any dtype, with at least one axis.
         indices: integers, along the first axis of ``x``. Updates of the same row add up.
         updates: broadcast to the shape of ``x[indices]``; converted to the dtype of ``x``.
 

@@ -81,6 +81,8 @@ def _segment(
     name: str, op: Op, values: TensorLike, segment_ids: TensorLike, num_segments: Any
 ) -> Tensor:
     tensor = tensor_of(values)
+    if tensor._lane.dtype.kind == "bool" and op is _sum:
+        tensor = cast(tensor, _INT64)
     ids = _ids(name, segment_ids, tensor)
     lead = len(ids.shape)
     if tensor.shape[:lead] != ids.shape:
@@ -105,7 +107,7 @@ def segment_sum(
     """The sum of each segment; 0 for one without elements.
 
     Args:
-        values: numeric, ``[k, *rest]``.
+        values: any dtype, ``[k, *rest]``; bools are counted in int64.
         segment_ids: integers in [0, num_segments), ``[k]``: the segment of each element along the
             first axis, in any order. With more axes they stand for as many axes of ``values``.
         num_segments: how many there are; by default one more than the largest id, which depends

@@ -307,14 +307,13 @@ class Variable(AbstractArray):
         if type(value) not in _WEAK:
             # an array of another library could be written into later
             return as_tensor(value, copy=None if isinstance(value, AbstractArray) else True)
-        made = as_tensor(value, state.dtype, state.device)
         natural = promoted_dtype((value,))
         if promote_dtypes(natural, state.dtype).kind != state.dtype.kind:
             raise DTypeError(
                 f"a variable of {state.dtype.short} cannot hold {natural.short}",
                 given=repr(value),
             )
-        return made
+        return as_tensor(value, state.dtype, state.device)
 
     def _indices(self, indices: TensorLike) -> Tensor:
         device = None if isinstance(indices, AbstractArray) else self.resource.device

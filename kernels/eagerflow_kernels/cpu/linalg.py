@@ -18,10 +18,15 @@ _matmul = np.matmul
 @special("matmul", "cpu")
 def matmul(x1: Array, x2: Array) -> Array:
     """NumPy's, with a batch times one matrix done as one product instead of one per batch."""
+    product: Array
     if x1.ndim > 2 and 0 < x2.ndim < 3 and x1.flags.c_contiguous and x1.size:
         product = _matmul(x1.reshape((-1, x1.shape[-1])), x2)
         return product.reshape(x1.shape[:-1] + x2.shape[1:])
-    return _matmul(x1, x2)  # type: ignore[no-any-return]
+    product = _matmul(x1, x2)
+    return product
+
+
+special("vecdot", "cpu")(np.vecdot)
 
 
 @special("triangular_solve", "cpu")

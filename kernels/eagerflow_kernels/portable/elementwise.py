@@ -93,10 +93,11 @@ for _op, _function in {
 
 @portable("cast")
 def cast(xp: Any, x: Array, *, dtype: Any) -> Array:
-    """Convert to another dtype; the imaginary part is dropped, but counts for bool."""
-    if x.dtype.kind == "c" and xp.dtype(dtype).kind not in "cb":
+    """Convert to ``dtype.dtype``; the imaginary part is dropped, but counts for bool."""
+    target = dtype.dtype
+    if x.dtype.kind == "c" and target.kind not in "cb":
         x = x.real
-    return x.astype(dtype)
+    return x.astype(target)
 
 
 @portable("positive")

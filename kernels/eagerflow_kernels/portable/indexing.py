@@ -15,6 +15,7 @@ portable("where", "where")
 portable("nonzero", "nonzero")
 portable("take_along_axis", "take_along_axis")
 
+_MANY = 5000
 _WORDS = {":": slice(None), "...": Ellipsis}
 
 
@@ -55,7 +56,7 @@ def index_update(
 @portable("index_add")
 def index_add(xp: Any, x: Array, value: Array, *indices: Array, key: tuple[Any, ...]) -> Array:
     """A copy of ``x`` with ``value`` added at ``key``; values for the same element add up."""
-    out = x.copy()
+    out = x.copy(order="C")
     _add(xp, out, value, expression(key, indices))
     return out
 
@@ -74,7 +75,12 @@ def index_scatter(
 
 
 def _add(xp: Any, out: Array, value: Array, where: tuple[Any, ...]) -> None:
-    if any(hasattr(item, "shape") for item in where):
-        xp.add.at(out, where, value)
-    else:
+    """Add to ``out``, which is contiguous, with all that is added to one element."""
+    if not any(hasattr(item, "shape") for item in where):
         out[where] += value
+    elif value.size < _MANY or 8 * value.size < out.size:
+        xp.add.at(out, where, value)
+    else:  # one axis is the fast case of add.at, worth finding the places for
+        places = xp.arange(out.size).reshape(out.shape)[where]
+        values = xp.broadcast_to(value, places.shape)
+        xp.add.at(out.reshape(-1), places.reshape(-1), values.reshape(-1))

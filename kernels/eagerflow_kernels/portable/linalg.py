@@ -12,7 +12,6 @@ __all__: list[str] = []
 Array = Any  # of whatever namespace xp is
 
 portable("matmul", "matmul")
-portable("vecdot", "vecdot")
 portable("det", "linalg.det")
 
 SINGULAR = "the matrix is singular"
@@ -20,12 +19,14 @@ SINGULAR = "the matrix is singular"
 
 def adjoint(xp: Any, x: Array) -> Array:
     """The conjugate transpose of each matrix."""
-    return xp.conj(xp.swapaxes(x, -1, -2))
+    return xp.swapaxes(x, -1, -2).conj()
 
 
 def hermitian_part(xp: Any, x: Array) -> Array:
     """The mean of ``x`` and its adjoint: ``x`` itself where it is Hermitian."""
-    return x * 0.5 + adjoint(xp, x) * 0.5
+    total = x + adjoint(xp, x)
+    total *= 0.5
+    return total
 
 
 def _try(xp: Any, refusal: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -55,6 +56,12 @@ def diag_embed(xp: Any, x: Array, *, offset: int, rows: int, columns: int) -> Ar
 
 
 # --- products -------------------------------------------------------------------------------
+
+
+@portable("vecdot")
+def vecdot(xp: Any, x1: Array, x2: Array) -> Array:
+    """The dot products of the vectors on the last axis, those of ``x1`` conjugated."""
+    return xp.matmul(x1.conj()[..., None, :], x2[..., :, None])[..., 0, 0]
 
 
 @portable("cross")
@@ -93,7 +100,7 @@ def triangular_solve(
     if unit_diagonal:
         t = xp.where(xp.eye(a.shape[-1], dtype=bool), a.dtype.type(1), t)
     if adjoint:
-        t = xp.conj(xp.swapaxes(t, -1, -2))
+        t = xp.swapaxes(t, -1, -2).conj()
     return _try(xp, SINGULAR, xp.linalg.solve, t, b)
 
 

@@ -223,7 +223,8 @@ CASES = [
         OpCase("tensordot", shaped((2, 3, 4), (3, 4, 2)), tensordot, {"axes": axes}, FLOATING,
                (0, 1), layouts=ONE, label=label)
         for label, axes in {
-            "none": 0, "pairs": ((1, 2), (0, 1)), "crossed": ((-1, 0), (1, -1)), "one": ((2,), (1,)),
+            "none": 0, "pairs": ((1, 2), (0, 1)), "crossed": ((-1, 0), (1, -1)),
+            "one": ((2,), (1,)),
         }.items()
     ),
     OpCase("outer", shaped((3,), (2, 2)), lambda a, b: tensordot(a.ravel(), b.ravel(), 0),
