@@ -11,6 +11,9 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import pytest  # noqa: E402 - the environment comes first
 
 import eagerflow as ef  # noqa: E402
+from tests import doctests  # noqa: E402
+
+doctests.install()
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import doctests
 from tests.source_tree import ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -37,6 +38,7 @@ def run(page: Path) -> tuple[int, int]:
         lines += [""] * (first - 1 - len(lines)) + block.splitlines()
     names = {"__name__": "docs"}
     test = doctest.DocTestParser().get_doctest("\n".join(lines), names, page.name, str(page), 0)
+    doctests.install()
     result = doctest.DocTestRunner(optionflags=FLAGS).run(test)
     return result.failed, result.attempted
 

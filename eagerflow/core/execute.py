@@ -13,6 +13,7 @@ from eagerflow.core.op import Op, describe, infer, load_plugins
 from eagerflow.core.tensor import Tensor, make_tensor, type_of
 from eagerflow.errors import (
     DeviceError,
+    DTypeError,
     EagerflowError,
     KernelError,
     OutOfMemoryError,
@@ -126,9 +127,21 @@ def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -
     if device.backend.xp is None:
         entry = Entry(_null_kernel(op, lanes, device), device)
     else:
+        if inputs:
+            _check_dtypes(op, inputs, attrs)
         entry = Entry(_find_kernel(op, lanes, device), device)
     op.entries[key] = entry
     return entry
+
+
+def _check_dtypes(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> None:
+    """Kernels may take more dtypes than the type rule does; so lanes are checked, once each."""
+    try:
+        infer(op, tuple(type_of(x) for x in inputs), attrs)
+    except DTypeError as error:
+        raise strip(error) from None
+    except EagerflowError:  # of the shapes or attributes: the kernel refuses them as well
+        pass
 
 
 def _device_of(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -> Device:
@@ -255,4 +268,6 @@ def _explain(
     return wrapped
 
 
-interpreter.stack.execute = execute  # the slot that breaks the cycle bind -> execute -> Tensor
+# the slots that break the cycle bind -> execute -> Tensor
+interpreter.stack.execute = execute
+interpreter.stack.resolve = resolve

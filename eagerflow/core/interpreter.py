@@ -36,10 +36,11 @@ class _Stack:
     Attributes:
         installed: whether any thread has an interpreter installed.
         execute: runs an op on the device of its inputs (filled by `eagerflow.core.execute`).
+        resolve: finds the kernel for inputs on one lane, and remembers it (likewise).
         monitor: the top of the process-wide monitors, if any.
     """
 
-    __slots__ = ("execute", "installed", "lock", "monitor", "total")
+    __slots__ = ("execute", "installed", "lock", "monitor", "resolve", "total")
 
     def __init__(self) -> None:
         self.installed = False
@@ -47,6 +48,7 @@ class _Stack:
         self.lock = threading.Lock()
         self.monitor: AbstractInterpreter | None = None
         self.execute: Callable[[Any, Sequence[Any], dict[str, Any]], Any]
+        self.resolve: Callable[[Any, Sequence[Any], dict[str, Any], Any], Any]
 
     def count(self, change: int) -> None:
         with self.lock:

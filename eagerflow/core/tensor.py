@@ -76,9 +76,11 @@ def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[
 def _first(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
     """The first call on this lane: the public function resolves the kernel; remember it."""
     out = functions[op.name](self, other)
-    entry = op.entries.get(self._lane)
-    if entry is not None and out._lane is (self._lane.truth if truth else self._lane):
-        self._lane.kernels[number] = entry.kernel
+    lane = self._lane
+    if out._lane is (lane.truth if truth else lane):
+        # the function may have bound a simpler op, such as a square for a power
+        entry = op.entries.get(lane) or _stack.resolve(op, (self, self), {}, lane)
+        lane.kernels[number] = entry.kernel
     return out
 
 
@@ -91,7 +93,7 @@ def _again(name: str, self: Any, other: Any) -> Any:
 
 
 def _general(name: str, self: Any, other: Any) -> Any:
-    if isinstance(other, (AbstractArray, *_NUMBERS)):
+    if isinstance(other, _NUMBERS) or isinstance(other, AbstractArray):  # noqa: SIM101 - the ABC is slow
         return functions[name](self, other)
     return NotImplemented
 
@@ -170,7 +172,7 @@ class AbstractArray(AbstractMethods):
     __truediv__ = _operator("divide")
     __floordiv__ = _operator("floor_divide")
     __mod__ = _operator("remainder")
-    __pow__ = _operator("pow", weak=False)
+    __pow__ = _operator("pow")
     __matmul__ = _operator("matmul", weak=False)
     __and__ = _operator("bitwise_and")
     __or__ = _operator("bitwise_or")

@@ -167,7 +167,7 @@ def getitem(x: TensorLike, key: Any, /) -> Tensor:
         TensorIndexError: an index out of range, too many of them, or something that is none.
 
     >>> x = ef.tensor([[1, 2, 3], [4, 5, 6]])
-    >>> ef.getitem(x, (slice(None), [2, 0]))
+    >>> x[:, [2, 0]]
     Tensor([[3, 1],
             [6, 4]], i64[2,2]@cpu:0)
     >>> x[x > 2]
@@ -347,6 +347,12 @@ def setitem(x: Tensor, key: Any, value: TensorLike, /) -> None:
             raise strip(error) from None
 
 
+def _in_order(parts: tuple[Any, ...], value: Any) -> bool:
+    """Whether NumPy writes the values in their order, which shows if they go to one element."""
+    arrays = [part for part in parts if type(part) not in _PLAIN and part.ndim > 1]
+    return not arrays or all(a.flags.c_contiguous for a in (value, *arrays))
+
+
 def _masks_rows(key: Tensor, x: Tensor) -> bool:
     return key._lane.dtype.kind == "bool" and key.shape == x.shape[:1] != ()
 
@@ -362,6 +368,8 @@ def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
         if other.device is not lane.device or other.dtype.is_complex > lane.dtype.is_complex:
             return False
         value = value._data
+        if not _in_order(plain if type(plain) is tuple else (plain,), value):
+            return False
     elif type(value) not in _NUMBERS:
         return False
     if type(key) is Tensor and _masks_rows(key, x):

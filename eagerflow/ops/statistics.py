@@ -115,8 +115,8 @@ def std(
     Raises:
         AxisError: an axis is out of range or named twice.
 
-    >>> ef.std(ef.tensor([1.0, 2.0, 3.0, 4.0]), correction=1)
-    Tensor(1.2909944, f32[]@cpu:0)
+    >>> ef.round(ef.std(ef.tensor([1.0, 2.0, 3.0, 4.0]), correction=1), 3)
+    Tensor(1.291, f32[]@cpu:0)
     """
     tensor = floating(x)
     axes = axes_of("std", tensor, axis)

@@ -67,15 +67,17 @@ class VariableState:
     def writable(self) -> Any | None:
         """The array itself if nobody else can see its memory, else None.
 
-        The caller holds the lock. The memory of an array that is a view belongs to another.
+        The caller holds the lock. A view of an array that owns its memory has a reference to it;
+        of arrays that do not work so, nothing is known.
         """
-        alone = getrefcount(self._data) <= _ALONE and getattr(self._data, "base", self) is None
-        return self._data if alone else None
+        if getrefcount(self._data) <= _ALONE and _view(self._data).base is self._data:
+            return self._data
+        return None
 
 
 def _view(data: Any) -> Any:
-    """Another array object for the same memory, which refers to the array that owns it."""
-    return data[...] if hasattr(data, "base") else data
+    """Another array object for the same memory."""
+    return data[...]
 
 
 def _count(state: VariableState) -> int:

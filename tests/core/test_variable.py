@@ -359,7 +359,7 @@ def test_readers_never_see_half_an_assignment() -> None:
     done = threading.Event()
 
     def write() -> None:
-        for _ in range(60):
+        for _ in range(400):
             v.assign_add(1.0)
         done.set()
 
@@ -371,7 +371,7 @@ def test_readers_never_see_half_an_assignment() -> None:
 
     run_threads(write, read, read)
     assert not torn
-    assert (v.numpy() == 60.0).all()
+    assert (v.numpy() == 400.0).all()
 
 
 def test_deleted_variables_free_everything() -> None:

@@ -14,19 +14,22 @@ Array = np.ndarray[Any, Any]
 
 
 @special("pow", "cpu")
-def power(x1: Array, x2: Array) -> Array:
+def power(x1: Array, x2: Any) -> Any:
     """NumPy is slow where a negative number is raised to one whole number, which is common."""
-    if x2.ndim == 0 and x1.dtype.kind == "f" and x1.ndim:
-        exponent = float(x2)
-        if exponent == 2:
-            return np.square(x1)
-        if exponent == 3:
-            return np.square(x1) * x1
-        if exponent.is_integer():
-            out: Array = np.power(np.abs(x1), x2)
-            return np.copysign(out, x1, out=out) if exponent % 2 else out
-    result: Array = np.power(x1, x2)
-    return result
+    if type(x2) is np.ndarray:
+        if x2.ndim:
+            return np.power(x1, x2)
+        exponent = x2.item()
+    else:  # an operator passes a Python number
+        exponent = x2
+    if exponent == 2:
+        return np.square(x1)
+    if exponent == 3:
+        return np.multiply(np.square(x1), x1)
+    if x1.dtype.kind == "f" and x1.ndim and float(exponent).is_integer():
+        out = np.power(np.abs(x1), x2)
+        return np.copysign(out, x1, out=out) if exponent % 2 else out
+    return np.power(x1, x2)
 
 
 _SMALL = 4096  # elements up to which two calls cost less than NumPy's function, which is in Python

@@ -48,9 +48,16 @@ def index_update(
     xp: Any, x: Array, value: Array, *indices: Array, key: tuple[Any, ...], unique: bool
 ) -> Array:
     """A copy of ``x`` with ``value`` at ``key``; of values for the same element the last wins."""
+    if not unique:  # the order of writing follows strides
+        value = _in_order(xp, value)
+        indices = tuple(_in_order(xp, array) for array in indices)
     out = x.copy()
     out[expression(key, indices)] = value
     return out
+
+
+def _in_order(xp: Any, array: Array) -> Array:
+    return xp.ascontiguousarray(array) if array.ndim > 1 else array
 
 
 @portable("index_add")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil, log2
 from typing import Any
 
 from eagerflow_kernels.table import portable
@@ -126,6 +127,35 @@ def adjugate(xp: Any, x: Array) -> Array:
         return xp.matmul(adjoint(xp, vh) * scale[..., None, :], adjoint(xp, u))
 
 
+#: numerator coefficients of the Padé approximant of order 13 of the exponential function, and
+#: the norm up to which it is exact to the last bit of float64 (Higham 2005)
+_PADE = (
+    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
+    129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0,
+    40840800.0, 960960.0, 16380.0, 182.0, 1.0,
+)  # fmt: skip
+_PADE_NORM = 5.37
+
+
+@portable("expm")
+def expm(xp: Any, x: Array) -> Array:
+    """The exponential of each matrix, by scaling and squaring."""
+    largest = float(xp.max(xp.sum(xp.abs(x), axis=-2))) if x.size else 0.0
+    squarings = max(0, ceil(log2(largest / _PADE_NORM))) if 0 < largest < float("inf") else 0
+    x = x / 2**squarings
+    square = xp.matmul(x, x)
+    power = xp.broadcast_to(xp.eye(x.shape[-1], dtype=x.dtype), x.shape)
+    even, odd = _PADE[0] * power, _PADE[1] * power
+    for i in range(2, len(_PADE), 2):
+        power = xp.matmul(power, square)
+        even, odd = even + _PADE[i] * power, odd + _PADE[i + 1] * power
+    odd = xp.matmul(x, odd)
+    result = xp.linalg.solve(even - odd, even + odd)
+    for _ in range(squarings):
+        result = xp.matmul(result, result)
+    return result
+
+
 @portable("pinv")
 def pinv(xp: Any, x: Array, rtol: Array) -> Array:
     """The pseudo-inverse; singular values up to ``rtol`` times the largest count as zero."""
@@ -212,7 +242,7 @@ def _euclidean(xp: Any, x: Array, axis: tuple[int, ...], keepdims: bool) -> Arra
     if len(axis) == x.ndim and x.flags.forc:
         flat = x.ravel(order="K")
         norm = xp.sqrt(xp.vdot(flat, flat).real)
-        return norm.reshape((1,) * x.ndim if keepdims else ())
+        return norm.reshape((1,) * x.ndim) if keepdims else norm
     return xp.sqrt(xp.sum(_magnitude_squared(xp, x), axis=axis, keepdims=keepdims))
 
 

@@ -77,7 +77,9 @@ def _source(shape, items, parts, place, joined):
             array = np.asarray(item)
             at = [where["joined", d] for d in range(len(joined))] if array.ndim else []
             at = at[len(at) - array.ndim :]
-            index = int(array[tuple(p if n > 1 else 0 for p, n in zip(at, array.shape, strict=True))])
+            index = int(
+                array[tuple(p if n > 1 else 0 for p, n in zip(at, array.shape, strict=True))]
+            )
             source.append(range(size)[index])
         axis += 1
     return tuple(source)

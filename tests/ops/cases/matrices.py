@@ -259,6 +259,10 @@ CASES = [
                layouts=ONE, label=str(n), tolerance=10)
         for n in (0, 1, 2, 5, -1, -3)
     ),
+    OpCase("linalg.expm", shaped((2, 3, 3)), each(scipy.linalg.expm), dtypes=INEXACT, grad=(0,),
+           layouts=ONE, tolerance=10),
+    OpCase("linalg.expm", lambda s: (s.array(-0.1, 0.1, shape=(2, 2)),), each(scipy.linalg.expm),
+           dtypes=INEXACT, grad=(0,), layouts=ONE, label="small"),
     *(
         OpCase("linalg.pinv", distinct(*shape), each(scipy.linalg.pinv), dtypes=INEXACT,
                grad=(0,), layouts=ONE, label=label, tolerance=10, plain=True,
