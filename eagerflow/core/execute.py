@@ -85,7 +85,10 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
     except Exception as error:
         whole = attrs if inputs else {**attrs, "device": key}
         explained = _explain(op, inputs, whole, error)
-        raise explained from explained.__cause__
+        try:
+            raise explained from explained.__cause__
+        finally:
+            del explained  # an exception whose frame holds it would keep the inputs alive
     if type(data) is not entry.array_type:
         if type(data) is tuple:
             return tuple([_wrap(entry, d) for d in data])
@@ -93,6 +96,7 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
     out = Tensor()
     out._data = data
     out._lane = entry.lanes[data.dtype]
+    out._mark = None
     return out
 
 
@@ -113,6 +117,7 @@ def _wrap(entry: Entry, data: Any) -> Tensor:
     out = Tensor()
     out._data = data
     out._lane = entry.lanes[data.dtype]
+    out._mark = None
     return out
 
 

@@ -37,22 +37,25 @@ class _Stack:
         installed: whether any thread has an interpreter installed.
         execute: runs an op on the device of its inputs (filled by `eagerflow.core.execute`).
         resolve: finds the kernel for inputs on one lane, and remembers it (likewise).
+        monitored: how many monitors there are in all threads together.
         monitor: the top of the process-wide monitors, if any.
     """
 
-    __slots__ = ("execute", "installed", "lock", "monitor", "resolve", "total")
+    __slots__ = ("execute", "installed", "lock", "monitor", "monitored", "resolve", "total")
 
     def __init__(self) -> None:
         self.installed = False
         self.total = 0
+        self.monitored = 0
         self.lock = threading.Lock()
         self.monitor: AbstractInterpreter | None = None
         self.execute: Callable[[Any, Sequence[Any], dict[str, Any]], Any]
         self.resolve: Callable[[Any, Sequence[Any], dict[str, Any], Any], Any]
 
-    def count(self, change: int) -> None:
+    def count(self, change: int, monitors: int = 0) -> None:
         with self.lock:
             self.total += change
+            self.monitored += monitors
             self.installed = self.total > 0
 
 
@@ -122,13 +125,21 @@ class AbstractInterpreter(ABC):
 
     Attributes:
         below: the next interpreter in the chain.
+        observes: whether `bind` is to bind the op below and then to call `observe`.
+        looks_on: whether an op may be executed at once and only be shown to `observe`: the
+            interpreter observes, and there is none below.
     """
 
     below: AbstractInterpreter
+    observes = False
+    looks_on = False
 
     @abstractmethod
     def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Apply ``op`` to tensors; give a tensor or a tuple of them."""
+
+    def observe(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any], result: Any) -> None:
+        """See an op that was applied. Nobody may change ``attrs``."""
 
     def call(self, composite: Composite, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Apply a composite; whoever does not differentiate runs its body."""
@@ -183,15 +194,19 @@ class applying_rules:  # noqa: N801 - a context manager
 class _Base(AbstractInterpreter):
     """The lowest of every chain: the monitors of the thread or the process, then the device."""
 
+    looks_on = True
+
     def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        monitor = _monitor.get() or stack.monitor
-        if monitor is not None:
-            return monitor.bind(op, inputs, attrs)
+        if stack.monitored:
+            monitor = _monitor.get() or stack.monitor
+            if monitor is not None:
+                return monitor.bind(op, inputs, attrs)
         return stack.execute(op, inputs, attrs)
 
     def rebind(self, handle: Any, value: Any) -> None:
         handle._data = value._data
         handle._lane = value._lane
+        handle._mark = value._mark
 
 
 @final
@@ -250,8 +265,10 @@ class installed:  # noqa: N801 - a context manager
         self._interpreter = interpreter
 
     def __enter__(self) -> None:
-        self._interpreter.below = current()
-        self._token = _current.set(self._interpreter)
+        interpreter = self._interpreter
+        interpreter.below = below = current()
+        interpreter.looks_on = interpreter.observes and below is BASE
+        self._token = _current.set(interpreter)
         stack.count(1)
 
     def __exit__(
@@ -274,14 +291,14 @@ class monitored:  # noqa: N801 - a context manager
     def __enter__(self) -> None:
         self._interpreter.below = _monitor.get() or _PROCESS
         self._token: Token[AbstractInterpreter | None] = _monitor.set(self._interpreter)
-        stack.count(1)
+        stack.count(1, 1)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         _monitor.reset(self._token)
-        stack.count(-1)
+        stack.count(-1, -1)
 
 
 def set_process_monitors(monitors: Sequence[AbstractInterpreter]) -> None:
@@ -292,4 +309,5 @@ def set_process_monitors(monitors: Sequence[AbstractInterpreter]) -> None:
         monitor.below = below
         below = monitor
     stack.monitor = below if monitors else None
-    stack.count(int(stack.monitor is not None) - int(before is not None))
+    change = int(stack.monitor is not None) - int(before is not None)
+    stack.count(change, change)

@@ -25,11 +25,15 @@ from eagerflow.types import DType, TensorType
 if TYPE_CHECKING:
     from eagerflow.types import Shape
 
-__all__ = ["AbstractArray", "Tensor", "make_tensor", "type_of"]
+__all__ = ["AbstractArray", "Mark", "Tensor", "handle_of", "make_tensor", "type_of"]
+
+#: what an interpreter notes of a value: whose note it is, the note, and what others noted
+Mark = tuple[Any, Any, "Mark | None"]
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
 _PLAIN = frozenset({int, slice, type(None), type(...)})  # the parts of plain index expressions
 _stack = interpreter.stack
+_NO_ATTRS: dict[str, Any] = {}
 
 
 def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[[Any, Any], Tensor]:
@@ -49,7 +53,7 @@ def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[
             if other._lane is not lane:
                 return functions[name](self, other)
             if _stack.installed:
-                return bind(op, self, other)
+                return _observed(op, number, truth, self, other)
             value = other._data
         elif lane is not None and weak and type(other) in lane.weak and not _stack.installed:
             value = other
@@ -67,10 +71,32 @@ def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[
         out = Tensor()
         out._data = data
         out._lane = lane.truth if truth else lane
+        out._mark = None
         return out
 
     method.__name__ = method.__qualname__ = name
     return method
+
+
+def _observed(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
+    """An operator while an interpreter is installed: one that only looks on gets the result."""
+    top = interpreter.current()
+    lane = self._lane
+    kernel = lane.kernels[number]
+    if kernel is None or not top.looks_on or _stack.monitored:
+        return bind(op, self, other)
+    try:
+        data = kernel(self._data, other._data)
+    except Exception:
+        return _again(op.name, self, other)
+    if type(data) is not lane.array_type:
+        data = op.entries[lane].asarray(data)
+    out = Tensor()
+    out._data = data
+    out._lane = lane.truth if truth else lane
+    out._mark = None
+    top.observe(op, (self, other), _NO_ATTRS, out)
+    return out
 
 
 def _first(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
@@ -225,6 +251,7 @@ class AbstractArray(AbstractMethods):
         out = Tensor()
         out._data = data
         out._lane = lane
+        out._mark = None
         return out
 
     def __len__(self) -> int:
@@ -373,10 +400,11 @@ class Tensor(AbstractArray):
             [14., 20.]], f32[2,2]@cpu:0)
     """
 
-    __slots__ = ("__weakref__", "_data", "_lane")
+    __slots__ = ("__weakref__", "_data", "_lane", "_mark")
 
     _data: Any  # an array of the device's backend, or a symbolic value
     _lane: Lane
+    _mark: Mark | None
 
     __hash__ = AbstractArray.__hash__  # a class that defines == loses it
 
@@ -434,10 +462,10 @@ class Tensor(AbstractArray):
         return _format(self, "")
 
     def __copy__(self) -> Tensor:
-        return make_tensor(self._data, self._lane)
+        return handle_of(self)
 
     def __deepcopy__(self, memo: Any) -> Tensor:
-        return make_tensor(self._data, self._lane)  # values are immutable
+        return handle_of(self)  # values are immutable
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restore, (self.numpy().copy(), self.dtype.name, self.device.name))
@@ -448,6 +476,16 @@ def make_tensor(data: Any, lane: Lane) -> Tensor:
     out = Tensor()
     out._data = data
     out._lane = lane
+    out._mark = None
+    return out
+
+
+def handle_of(x: Tensor) -> Tensor:
+    """Another handle of the value that ``x`` holds."""
+    out = Tensor()
+    out._data = x._data
+    out._lane = x._lane
+    out._mark = x._mark
     return out
 
 

@@ -383,4 +383,5 @@ def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
             x._data = data
     except Exception:
         return False
+    x._mark = None
     return True

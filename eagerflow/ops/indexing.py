@@ -293,7 +293,14 @@ def _rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
     return IndexedSlices(values, cast(flat, _INT64), shape)
 
 
-_take = define("take", infer=_take_type, vjp=(_take_vjp, None), saved="indices", precision="exact")
+_take = define(
+    "take",
+    infer=_take_type,
+    vjp=(_take_vjp, None),
+    jvp=lambda t, out, x, indices, *, axis: take(t[0], indices, axis=axis),
+    saved="indices",
+    precision="exact",
+)
 
 
 @public
@@ -344,6 +351,7 @@ _take_along = define(
     "take_along_axis",
     infer=_take_along_type,
     vjp=(_take_along_vjp, None),
+    jvp=lambda t, out, x, indices, *, axis: take_along_axis(t[0], indices, axis=axis),
     saved="indices",
     precision="exact",
 )

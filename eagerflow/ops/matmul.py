@@ -126,9 +126,9 @@ def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 def _vecdot_type(x1: TensorType, x2: TensorType) -> TensorType:
+    if x1.shape[-1:] != x2.shape[-1:]:
+        raise ShapeError("the vectors differ in size", expected="the last sizes equal")
     out = elementwise(ANY)(x1, x2)
-    if x1.shape[-1] != x2.shape[-1]:
-        raise ShapeError(f"the vectors differ in size ({x1.shape[-1]} and {x2.shape[-1]})")
     return out.like(shape=out.shape[:-1])
 
 

@@ -40,6 +40,7 @@ _sum = define(
     "segment_sum",
     infer=_rule(NUMERIC),
     vjp=(lambda g, out, values, ids, *, num_segments: take(g, ids, axis=0), None),
+    jvp=lambda t, out, values, ids, *, num_segments: segment_sum(t[0], ids, num_segments),
     saved="indices",
     precision="accumulate",
 )

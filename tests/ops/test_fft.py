@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow.core.op import get_op, infer
 from eagerflow.errors import AxisError, DTypeError, EagerflowError, ShapeError, TensorValueError
+from eagerflow.types import TensorType
 
 fft = ef.fft
 
@@ -88,3 +90,19 @@ REFUSALS: list[tuple[Callable[[], Any], type[EagerflowError], str]] = [
 def test_refusals(call: Callable[[], Any], error: type[EagerflowError], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "attrs", "text"),
+    [
+        ("fft", (0,), {"axes": (0,), "inverse": False}, "fft: there is no element"),
+        ("rfft", (0,), {"axis": 0}, "rfft: there is no element"),
+        ("irfft", (4,), {"axis": 0, "n": 4}, "irfft: 4 points are not half of a spectrum of 4"),
+    ],
+)
+def test_rules_refuse_what_public_functions_never_bind(
+    name: str, shape: tuple[int, ...], attrs: dict[str, Any], text: str
+) -> None:
+    dtype = ef.float32 if name == "rfft" else ef.complex64
+    with pytest.raises(ShapeError, match=text):
+        infer(get_op(name), (TensorType(dtype, shape),), {**attrs, "norm": "ortho"})

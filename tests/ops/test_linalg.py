@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow.core.op import get_op, infer
 from eagerflow.errors import (
     AxisError,
     DTypeError,
@@ -17,6 +18,7 @@ from eagerflow.errors import (
     ShapeError,
     TensorValueError,
 )
+from eagerflow.types import TensorType, as_dtype
 from eagerflow_kernels import table
 from tests.numeric import numeric_vjp_check
 
@@ -89,6 +91,12 @@ def test_half_precision_sums_in_single() -> None:
     ones = ef.ones(4096, dtype=ef.float16)
     assert (ones @ ones).item() == 4096
     assert linalg.vecdot(ones, ones).item() == 4096
+
+
+def test_axis_of_vectors_counts_from_the_front_if_it_is_the_same_of_both() -> None:
+    x, y = ef.tensor([[1.0, 2.0], [3.0, 4.0]]), ef.tensor([[1.0, 1.0], [0.0, 2.0]])
+    assert ef.vecdot(x, y, axis=0).tolist() == [1.0, 10.0]
+    assert ef.cross(ef.eye(3), ef.ones((3, 3)), axis=0).shape == (3, 3)
 
 
 def test_operands_promote() -> None:
@@ -358,3 +366,23 @@ REFUSALS: list[tuple[Callable[[], Any], type[EagerflowError], str]] = [
 def test_refusals(call: Callable[[], Any], error: type[EagerflowError], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+def _type(*shape: int, dtype: str = "float32") -> TensorType:
+    return TensorType(as_dtype(dtype), shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "error", "text"),
+    [
+        ("vecdot", (_type(2, 3), _type(2)), ShapeError, "vecdot: the vectors differ in size"),
+        ("cross", (_type(2), _type(2)), ShapeError, "cross: .* do not have three elements"),
+        ("matmul", (_type(2), _type(2, dtype="float64")), DTypeError, "the dtypes differ"),
+        ("pinv", (_type(2, 2), _type(dtype="float64")), DTypeError, "rtol has another dtype"),
+    ],
+)
+def test_rules_refuse_what_public_functions_never_bind(
+    name: str, types: tuple[TensorType, ...], error: type[EagerflowError], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        infer(get_op(name), types, {})

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 def power(x1: Array, x2: Any) -> Any:
     """NumPy is slow where a negative number is raised to one whole number, which is common."""
     if type(x2) is np.ndarray:
-        if x2.ndim:
+        if x2.size != 1 or x2.ndim > x1.ndim:
             return np.power(x1, x2)
         exponent = x2.item()
     else:  # an operator passes a Python number
@@ -26,9 +26,12 @@ def power(x1: Array, x2: Any) -> Any:
         return np.square(x1)
     if exponent == 3:
         return np.multiply(np.square(x1), x1)
-    if x1.dtype.kind == "f" and x1.ndim and float(exponent).is_integer():
-        out = np.power(np.abs(x1), x2)
-        return np.copysign(out, x1, out=out) if exponent % 2 else out
+    if x1.dtype.kind == "f" and x1.ndim:
+        if exponent == 0.5:  # NumPy takes the root, which is NaN for -inf and -0 for -0
+            return np.sqrt(np.where(x1 == -np.inf, -x1, x1)) + x1.dtype.type(0)
+        if float(exponent).is_integer():
+            out = np.power(np.abs(x1), x2)
+            return np.copysign(out, x1, out=out) if exponent % 2 else out
     return np.power(x1, x2)
 
 

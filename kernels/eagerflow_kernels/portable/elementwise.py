@@ -133,6 +133,8 @@ def expm1(xp: Any, x: Array) -> Array:
     out = xp.expm1(x)
     if out.dtype.kind == "c":
         out = xp.where(xp.isfinite(x), out, xp.exp(x) - 1)
+        real = out.real
+        real += 0.0  # the standard wants 0, not -0, for -0 + 0j
     return out
 
 

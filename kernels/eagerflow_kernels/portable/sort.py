@@ -32,7 +32,10 @@ def _has_negative_zero(xp: Any, x: Array) -> bool:
     """Whether elements that compare equal can be told apart."""
     if x.dtype.kind == "c":
         return _has_negative_zero(xp, x.real) or _has_negative_zero(xp, x.imag)
-    return x.dtype.kind == "f" and bool(((x == 0) & xp.signbit(x)).any())
+    if x.dtype.kind != "f":
+        return False
+    bits = x.view(f"i{x.dtype.itemsize}")  # -0.0 is the sign bit alone
+    return bool((bits == xp.iinfo(bits.dtype).min).any())
 
 
 @portable("argsort")
