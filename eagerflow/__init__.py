@@ -6,14 +6,10 @@
 Tensor(14., f32[]@cpu:0)
 """
 
-from eagerflow_kernels import cpu as _cpu
-from eagerflow_kernels import portable as _portable
-
 from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import hardware as hardware
 from eagerflow import types as types
-from eagerflow.core import blas_threads as _blas_threads
 from eagerflow.autodiff.check import check_grads as check_grads
 from eagerflow.autodiff.custom import custom_vjp as custom_vjp
 from eagerflow.autodiff.custom import stop_gradient as stop_gradient
@@ -25,6 +21,7 @@ from eagerflow.autodiff.transforms import grad as grad
 from eagerflow.autodiff.transforms import jvp as jvp
 from eagerflow.autodiff.transforms import value_and_grad as value_and_grad
 from eagerflow.autodiff.transforms import vjp as vjp
+from eagerflow.core import blas_threads as _blas_threads
 from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors
 from eagerflow.core.slices import IndexedSlices as IndexedSlices
@@ -70,6 +67,8 @@ from eagerflow.ops.statistics import *
 from eagerflow.profiling import profile as profile
 from eagerflow.settings import config as config
 from eagerflow.types import DTYPES as _DTYPES
+from eagerflow_kernels import cpu as _cpu
+from eagerflow_kernels import portable as _portable
 
 __version__ = "0.1.0"
 

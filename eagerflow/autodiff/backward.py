@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from eagerflow.autodiff.cotangents import Cotangent, add, dense, pull
-from eagerflow.autodiff.tape import UNKNOWN, Kept, Link, Record, Tape
+from eagerflow.autodiff.tape import FIRST_INPUT, PER_INPUT, UNKNOWN, Link, Record, Tape
 from eagerflow.core.interpreter import applying_rules
 from eagerflow.core.op import Op, functions
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import EagerflowError, GradientError
-from eagerflow.hardware import NullArray, as_device
+from eagerflow.hardware import Lane, NullArray, as_device
 from eagerflow.source import Source
+from eagerflow.types import DType, Shape
 
 __all__ = ["Wanted", "gradients", "search"]
 
@@ -73,7 +74,7 @@ def search(
         consume: let go of each record as soon as it was used.
     """
     kept = frozenset(slot for slots in sources for slot in slots)
-    flows = [record[:3] for record in tape.records] if consume else tape.records
+    flows = [_flow(r) for r in tape.records] if consume and tape.may_break else None
     before, tape.recording = tape.recording, False
     try:
         with applying_rules():
@@ -84,7 +85,7 @@ def search(
     if tape.links:
         for i, slots in enumerate(sources):
             if found[i] is None:
-                found[i] = _broken(tape, flows, seeds, slots)
+                found[i] = _broken(tape, flows or map(_flow, tape.records), seeds, slots)
     return found
 
 
@@ -96,7 +97,7 @@ def _run(
     cotangents = {slot: g for slot, g in seeds.items() if slot >= 0}
     for i in range(len(records) - 1, -1, -1):
         record = records.pop() if consume else records[i]
-        out_slots = record[2]
+        out_slots = record[1]
         if type(out_slots) is int:
             g: Any = cotangents.get(out_slots)
             if g is None:
@@ -110,7 +111,8 @@ def _run(
             for slot in out_slots:
                 if slot not in kept:
                     cotangents.pop(slot, None)
-        for slot, one in zip(record[1], _pull(record, g), strict=True):
+        slots = record[FIRST_INPUT::PER_INPUT]
+        for slot, one in zip(slots, _pull(record, slots, g), strict=True):
             if slot >= 0 and one is not None:
                 if type(one) is Link:
                     out = out_slots if type(out_slots) is int else max(out_slots)
@@ -130,21 +132,32 @@ def _total(found: Mapping[int, Cotangent], slots: Sequence[int]) -> Cotangent | 
     return total
 
 
-def _pull(record: Record, g: Any) -> Sequence[Cotangent | None]:
+def _flow(record: Record) -> tuple[Any, Sequence[int], Any]:
+    """The op, the slots of its inputs and those of its outputs."""
+    return record[0], record[FIRST_INPUT::PER_INPUT], record[1]
+
+
+def _pull(record: Record, slots: Sequence[int], g: Any) -> Sequence[Cotangent | None]:
     """The cotangents of a record's inputs, from that of its output or the list of them."""
-    op, slots, _, ins, outs, attrs, code, offset = record
+    op, _, outs, attrs, code, offset = record[:FIRST_INPUT]
     try:
-        inputs = [_tensor(kept) for kept in ins]
         if type(g) is list:
-            g = tuple([_whole(one, kept) for one, kept in zip(g, outs, strict=True)])
+            assert outs is not None
+            g = tuple([_whole(one, outs[3 * i], outs[3 * i + 1]) for i, one in enumerate(g)])
         if type(op) is str:
-            result: Sequence[Cotangent | None] = attrs(inputs, g, [slot >= 0 for slot in slots])
+            composite, residuals = attrs
+            wanted = [slot >= 0 for slot in slots]
+            result: Sequence[Cotangent | None] = composite(_values(residuals), g, wanted)
             return result
         assert isinstance(op, Op)
         if op.nondifferentiable:
             raise GradientError(f"{op.name} has no derivative", source=_source(code, offset))
-        out = _tensor(outs[0]) if len(outs) == 1 else tuple([_tensor(kept) for kept in outs])
-        return pull(op, slots, g, out, inputs, attrs)
+        if outs is None:
+            out: Any = _typed(g.shape, g.dtype)
+        else:
+            out = _values(outs)
+            out = tuple(out) if type(g) is tuple else out[0]
+        return pull(op, slots, g, out, _values(record, FIRST_INPUT + 1, PER_INPUT), attrs)
     except EagerflowError as error:
         if not hasattr(error, "__notes__"):
             name = op if type(op) is str else op.name
@@ -152,22 +165,41 @@ def _pull(record: Record, g: Any) -> Sequence[Cotangent | None]:
         raise
 
 
-def _tensor(kept: Kept) -> Tensor:
-    """A value as the rule sees it: whole, or with a type only."""
-    data, lane = kept
-    if type(data) is tuple:
-        dtype = lane.dtype
-        return make_tensor(NullArray(dtype.dtype, data), _null.lanes[dtype])
-    return make_tensor(data, lane)
+def _values(kept: Sequence[Any], start: int = 0, step: int = 3) -> list[Tensor]:
+    """Values as the rule sees them: whole, or with a type only.
+
+    Args:
+        kept: items as `keep` gives them.
+        start: where those of the first value start.
+        step: from one value to the next.
+    """
+    values = []
+    for i in range(start, len(kept), step):
+        data, lane = kept[i], kept[i + 1]
+        if type(data) is tuple:
+            values.append(_typed(data, lane.dtype))
+        else:
+            x = make_tensor(data, lane)
+            x._mark = kept[i + 2]
+            values.append(x)
+    return values
 
 
-def _whole(g: Cotangent | None, kept: Kept) -> Tensor | None:
-    """A cotangent as the rule of an op of several outputs gets it: zeros where none arrived."""
-    if g is not None:
-        return dense(g)
-    data, lane = kept
-    if not lane.dtype.is_inexact:
-        return None
+def _typed(shape: Shape, dtype: DType) -> Tensor:
+    """A tensor that has no value."""
+    return make_tensor(NullArray(dtype.dtype, shape), _null.lanes[dtype])
+
+
+def _whole(g: Cotangent | None, data: Any, lane: Lane) -> Tensor | None:
+    """A cotangent as the rule of an op of several outputs gets it: zeros where none arrived.
+
+    Args:
+        g: the cotangent.
+        data: the output, or its shape.
+        lane: its lane.
+    """
+    if g is not None or not lane.dtype.is_inexact:
+        return None if g is None else dense(g)
     shape = data if type(data) is tuple else data.shape
     zeros: Tensor = functions["zeros"](shape, dtype=lane.dtype, device=lane.device)
     return zeros

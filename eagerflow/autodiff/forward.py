@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
 from eagerflow.autodiff.backward import Wanted, gradients
-from eagerflow.autodiff.cotangents import Cotangent, add, dense, distinct, full_like, pull
+from eagerflow.autodiff.cotangents import Cotangent, add, dense, full_like, pull
+from eagerflow.autodiff.marks import find, strip
 from eagerflow.autodiff.tape import Tape
 from eagerflow.core.interpreter import (
     BASE,
@@ -22,7 +23,7 @@ from eagerflow.core.interpreter import (
     use,
 )
 from eagerflow.core.op import Op, declare, functions
-from eagerflow.core.tensor import Tensor
+from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.errors import GradientError
 from eagerflow.source import Source, capture
 
@@ -51,7 +52,7 @@ class Forward(AbstractDifferentiator):
     """Computes tangents while it is installed."""
 
     def __init__(self) -> None:
-        self._index: dict[int, tuple[ref[Any], Tensor | Broken]] = {}
+        self.owner = ref(self)
         #: while the forward pass of a composite runs: the tangents of the values that it uses
         self._used: list[Tangent] | None = None
         self._rules = 0  # how many runs of rules are under way
@@ -64,15 +65,13 @@ class Forward(AbstractDifferentiator):
 
     def tangent_of(self, x: Tensor) -> Tangent:
         """The tangent of the value that ``x`` holds, None if it is zero."""
-        data = x._data
-        found = self._index.get(id(data))
-        return found[1] if found is not None and found[0]() is data else None
+        tangent: Tangent = find(x._mark, self.owner)
+        return tangent
 
     def enter(self, x: Tensor, tangent: Tangent) -> None:
-        """Give the value that ``x`` holds a tangent, which goes when the value goes."""
+        """Give the value of the new handle ``x`` a tangent."""
         if tangent is not None:
-            index, key = self._index, id(x._data)
-            index[key] = (ref(x._data, lambda _: index.pop(key, None)), tangent)
+            x._mark = (self.owner, tangent, x._mark)
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         result = self.below.bind(op, inputs, attrs)
@@ -80,7 +79,6 @@ class Forward(AbstractDifferentiator):
         if all(t is None for t in tangents):
             return result
         outputs = result if type(result) is tuple else (result,)
-        distinct(outputs, inputs, self.below)
         if self._used is not None:
             self._used += tangents
         elif op is not _stop_gradient:
@@ -105,11 +103,10 @@ class Forward(AbstractDifferentiator):
         finally:
             self._used = None
         tangents += [self.tangent_of(x) for x in passed.captured]
-        outputs = tuple(passed.outputs)
+        used += [self.tangent_of(x) for x in passed.outputs]
+        outputs = tuple([handle_of(x) for x in passed.outputs])
         for x in outputs:
-            if self.tangent_of(x) is not None:
-                distinct((x,), (x,), self.below)
-        distinct(outputs, (*inputs, *passed.captured, *passed.residuals), self.below)
+            strip(x, self.owner)
         lost = any(t is not None and all(t is not one for one in tangents) for t in used)
         smooth, broken = _parted(tangents)
         if lost and broken is None:

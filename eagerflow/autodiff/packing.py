@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
-from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 
 __all__ = ["Packing", "pack"]
 
@@ -29,7 +29,7 @@ class Packing(NamedTuple):
         """The tree with these tensors, in handles of its own, or whatever stands for them."""
         leaves = list(self.constants)
         for i, x in zip(self.places, tensors, strict=True):
-            leaves[i] = make_tensor(x._data, x._lane) if type(x) is Tensor else x
+            leaves[i] = handle_of(x) if type(x) is Tensor else x
         return tree.unflatten(self.treedef, leaves)
 
 

@@ -10,7 +10,7 @@ from eagerflow.autodiff.backward import search
 from eagerflow.autodiff.cotangents import add
 from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.autodiff.script import Script, ScriptWriter
-from eagerflow.autodiff.tape import UNKNOWN, Tape
+from eagerflow.autodiff.tape import Tape
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import Composite, Passed, installed
 from eagerflow.core.tensor import Tensor
@@ -73,10 +73,7 @@ def _pull(
 ) -> Sequence[Any]:  # fmt: skip
     """Run the script again under a tape, and go back over it."""
     tape = Tape()
-    slots: list[int] = []
-    for x, want in zip(residuals, wanted, strict=True):
-        slot = tape.watch(x) if want else UNKNOWN
-        slots.append(UNKNOWN if slot in slots else slot)  # the same value counts once
+    sources = [(tape.watch(x),) if w else () for x, w in zip(residuals, wanted, strict=True)]
     with installed(tape):
         outputs = script.run(residuals)
     seeds: dict[int, Any] = {}
@@ -84,4 +81,4 @@ def _pull(
         if g is not None:
             slot = tape.slot_of(y)
             seeds[slot] = add(seeds[slot], g) if slot in seeds else g
-    return search(tape, seeds, [() if s == UNKNOWN else (s,) for s in slots], consume=True)
+    return search(tape, seeds, sources, consume=True)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 from weakref import ref
 
-from eagerflow.autodiff.cotangents import add, distinct
+from eagerflow.autodiff.cotangents import add
+from eagerflow.autodiff.marks import attach, find
 from eagerflow.autodiff.tape import Link
 from eagerflow.core.interpreter import (
     AbstractInterpreter,
@@ -21,7 +22,7 @@ from eagerflow.core.interpreter import (
     use,
 )
 from eagerflow.core.op import Op, bind
-from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.source import position
 
 __all__ = ["Script", "ScriptWriter"]
@@ -103,7 +104,7 @@ class ScriptWriter(AbstractInterpreter):
         self.held: list[Tensor] = []
         self._steps: list[Step] = []
         self._count = 0
-        self._index: dict[int, tuple[ref[Any], int]] = {}
+        self._owner = ref(self)
         self._given = [self._enter(x) for x in inputs]
 
     def script(self, outputs: Sequence[Tensor]) -> Script:
@@ -111,25 +112,28 @@ class ScriptWriter(AbstractInterpreter):
         places = [self._number(y) for y in outputs]
         return Script(self._steps, self._given, places)
 
+    def place_of(self, x: Tensor) -> int:
+        """Where among the inputs and then what was held the value of ``x`` is."""
+        return self._given.index(self._number(x))
+
     def _enter(self, x: Tensor) -> int:
-        self._index[id(x._data)] = (ref(x._data), self._count)
+        attach(x, self._owner, self._count)
         self._count += 1
         return self._count - 1
 
     def _hold(self, x: Tensor) -> int:
-        self.held.append(make_tensor(x._data, x._lane))
+        self.held.append(handle_of(x))
         number = self._enter(x)
         self._given.append(number)
         return number
 
     def _number(self, x: Tensor) -> int:
-        found = self._index.get(id(x._data))
-        return found[1] if found is not None and found[0]() is x._data else self._hold(x)
+        number: int | None = find(x._mark, self._owner)
+        return self._hold(x) if number is None else number
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         result = self.below.bind(op, inputs, attrs)
         outputs = result if type(result) is tuple else (result,)
-        distinct(outputs, inputs, self.below)
         if op.effect == "pure":
             ins = [self._number(x) for x in inputs]
             self._steps.append(Step(op, ins, [self._enter(y) for y in outputs], attrs))
@@ -143,15 +147,12 @@ class ScriptWriter(AbstractInterpreter):
         writer = ScriptWriter(inputs)
         with use(self.below), installed(writer):
             passed = composite.forward(*inputs)
-        outputs = tuple(passed.outputs)
-        script = writer.script([*outputs, *passed.residuals])
+        outputs = tuple([handle_of(y) for y in passed.outputs])
+        script = writer.script([*passed.outputs, *passed.residuals])
         whole = [*inputs, *writer.held]
         ins = [self._number(x) for x in whole]
-        places = list(range(len(inputs))) + [
-            next(i for i, x in enumerate(whole) if x._data is y._data) for y in passed.captured
-        ]
+        places = [*range(len(inputs)), *(writer.place_of(y) for y in passed.captured)]
         again = _again(composite, script, len(outputs), passed.pull, places)
-        distinct(outputs, [*whole, *passed.residuals], self.below)
         self._steps.append(Step(again, ins, [self._enter(y) for y in outputs], {}))
         return outputs
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from eagerflow.autodiff.backward import Wanted
-from eagerflow.autodiff.cotangents import Cotangent, dense, fresh, full_like
+from eagerflow.autodiff.cotangents import Cotangent, dense, full_like
 from eagerflow.autodiff.tape import Tape
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
+from eagerflow.core.op import functions
 from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import DTypeError, GradientError, TensorValueError
 from eagerflow.ops.promotion import cast
 
@@ -53,7 +54,7 @@ def inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], list[s
                 hint="pass what is not differentiated as another argument",
             ) from None
         check_inexact(what, place, x)
-        found.append(fresh(x))
+        found.append(handle_of(x))
     return found, names, treedef
 
 
@@ -167,10 +168,11 @@ def finished(
             continue
         # real by complex gives a complex cotangent, of which the real part counts
         g = cast(dense(g), like.dtype)
-        if id(g._data) in taken:  # an outer tape must be able to tell them apart
-            g = fresh(g)
-        taken.add(id(g._data))
-        result.append(make_tensor(g._data, g._lane))
+        if g._mark is not None:  # an outer tape must be able to tell them apart
+            if id(g._data) in taken:
+                g = functions["copy"](g)
+            taken.add(id(g._data))
+        result.append(handle_of(g))
     return result
 
 

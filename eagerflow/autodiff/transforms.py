@@ -7,14 +7,14 @@ from functools import wraps
 from typing import Any
 
 from eagerflow.autodiff.backward import gradients
-from eagerflow.autodiff.cotangents import add, full_like, owned
+from eagerflow.autodiff.cotangents import add, full_like
 from eagerflow.autodiff.forward import Broken, Forward
 from eagerflow.autodiff.sources import Arguments, VariableTree
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import installed
-from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import GradientError
 from eagerflow.ops.promotion import cast
 from eagerflow.types import TensorType
@@ -277,7 +277,7 @@ def _outputs(value: Any) -> tuple[list[Tensor | None], tree.TreeDef]:
 def _tangent(y: Tensor | None, t: Any) -> Tensor | None:
     if y is None:
         return None
-    return owned(t) if type(t) is Tensor else full_like(y, 0)
+    return handle_of(t) if type(t) is Tensor else full_like(y, 0)
 
 
 def matched(
@@ -317,4 +317,4 @@ def _fitted(what: str, noun: str, leaf: Any, type_: TensorType) -> Tensor:
         raise GradientError(
             f"{what}: one of the {noun} does not fit", given=str(x.type), expected=str(type_)
         )
-    return owned(cast(x, type_.dtype))
+    return handle_of(cast(x, type_.dtype))

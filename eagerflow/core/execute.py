@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
-from eagerflow_kernels import table
 
 from eagerflow.core import interpreter
 from eagerflow.core.op import Op, describe, infer, load_plugins
@@ -23,6 +22,7 @@ from eagerflow.errors import (
 )
 from eagerflow.hardware import Device, Lane, NullArray, as_device
 from eagerflow.types import DTYPES, TensorType
+from eagerflow_kernels import table
 
 __all__ = ["Entry", "execute", "resolve"]
 

@@ -24,6 +24,8 @@ __all__ = [
     "applying_rules",
     "current",
     "installed",
+    "monitored",
+    "set_process_monitors",
     "stack",
     "use",
 ]
@@ -277,6 +279,7 @@ class installed:  # noqa: N801 - a context manager
     ) -> None:  # fmt: skip
         _current.reset(self._token)
         stack.count(-1)
+        self._interpreter.below = BASE  # it keeps no other one alive
 
 
 @final

@@ -31,8 +31,9 @@ __all__ = ["AbstractArray", "Mark", "Tensor", "handle_of", "make_tensor", "type_
 Mark = tuple[Any, Any, "Mark | None"]
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
-_PLAIN = frozenset({int, slice, type(None), type(...)})  # the parts of plain index expressions
 _stack = interpreter.stack
+#: the types of the parts of plain index expressions, which arrays take as they are
+PLAIN = frozenset({int, slice, type(None), type(...)})
 _NO_ATTRS: dict[str, Any] = {}
 
 
@@ -236,11 +237,11 @@ class AbstractArray(AbstractMethods):
         # a plain expression goes straight to the array if nobody looks on, as operators do
         lane = self._lane
         kind = type(key)
-        if lane is None or _stack.installed or (kind not in _PLAIN and kind is not tuple):
+        if lane is None or _stack.installed or (kind not in PLAIN and kind is not tuple):
             return _getitem(self, key)
         if kind is tuple:
             for part in key:
-                if type(part) not in _PLAIN:
+                if type(part) not in PLAIN:
                     return _getitem(self, key)
         try:
             data = self._data[key]

@@ -11,8 +11,8 @@ from typing import Any, Final
 from eagerflow.core import interpreter
 from eagerflow.core.buffers import may_reuse
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
-from eagerflow.core.op import bind, define, functions
-from eagerflow.core.tensor import Tensor, make_tensor, type_of
+from eagerflow.core.op import Op, bind, define, functions
+from eagerflow.core.tensor import PLAIN, Tensor, make_tensor, type_of
 from eagerflow.errors import DTypeError, EagerflowError, ShapeError, strip
 from eagerflow.hardware import Device
 from eagerflow.ops.arguments import as_shape
@@ -25,7 +25,6 @@ from eagerflow.types import Shape, TensorType, broadcast_shapes
 __all__ = ["index_add", "index_scatter", "index_update"]
 
 _stack = interpreter.stack
-_PLAIN: Final = frozenset({int, slice, type(None), type(...)})
 _NUMBERS: Final = frozenset({bool, int, float, complex})
 _OTHER: Final = object()
 
@@ -203,7 +202,7 @@ def _read(x: Tensor, key: Any) -> Any:
 def _plain(key: Any, device: Device) -> Any:
     """The expression as arrays of ``device`` take it, or `_OTHER` if it must be parsed."""
     kind = type(key)
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return key
     if kind is Tensor:
         return key._data if key._lane.device is device else _OTHER
@@ -261,15 +260,14 @@ def _selected(index: Index) -> Shape:
     return index_shape(index.shape, index.key, [type_of(t) for t in index.arrays])
 
 
-def _put(op: Any, x: Tensor, key: Any, value: TensorLike, **attrs: Any) -> Tensor:
+def _put(op: Op, x: Tensor, key: Any, value: TensorLike) -> Tensor:
     """Bind an op that puts ``value`` at ``key`` of ``x``."""
     index = parse(type_of(x), key)
     shape = x.shape
     value = _value_for(x, value, _selected(index))
     if index.shape != shape:
         x = functions["reshape"](x, index.shape)
-    if "unique" in attrs:
-        attrs["unique"] = index.unique
+    attrs: dict[str, Any] = {"unique": index.unique} if op is _update else {}
     result: Tensor = bind(op, x, value, *index.arrays, key=index.key, **attrs)
     return result if index.shape == shape else functions["reshape"](result, shape)
 
@@ -291,7 +289,7 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     >>> ef.index_update(ef.tensor([1.0, 2.0, 3.0]), slice(1, None), 0)
     Tensor([1., 0., 0.], f32[3]@cpu:0)
     """
-    return _put(_update, tensor_of(x), key, value, unique=True)
+    return _put(_update, tensor_of(x), key, value)
 
 
 @public
@@ -349,7 +347,7 @@ def setitem(x: Tensor, key: Any, value: TensorLike, /) -> None:
 
 def _in_order(parts: tuple[Any, ...], value: Any) -> bool:
     """Whether NumPy writes the values in their order, which shows if they go to one element."""
-    arrays = [part for part in parts if type(part) not in _PLAIN and part.ndim > 1]
+    arrays = [part for part in parts if type(part) not in PLAIN and part.ndim > 1]
     return not arrays or all(a.flags.c_contiguous for a in (value, *arrays))
 
 
@@ -360,7 +358,7 @@ def _masks_rows(key: Tensor, x: Tensor) -> bool:
 def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
     """Assign without an op, in place if nobody could tell; False if that cannot be done."""
     lane = x._lane
-    plain = _plain(key, lane.device)
+    plain = key if type(key) in PLAIN else _plain(key, lane.device)
     if plain is _OTHER or lane.device.backend.xp is None:
         return False
     if type(value) is Tensor:

@@ -35,17 +35,17 @@ def assignment(shape: object) -> Contest:
             Contender(
                 "eagerflow",
                 f"import eagerflow as ef\nv = ef.Variable(ef.zeros({shape}))\nx = ef.ones({shape})",
-                "v += x",
+                "v.assign_add(x)",
             ),
             Contender(
                 "numpy",
                 f"import numpy as np\nv = np.zeros({shape}, 'f4')\nx = np.ones({shape}, 'f4')",
-                "v += x",
+                "np.add(v, x, out=v)",
             ),
             Contender(
                 "torch",
                 f"{TORCH}\nv = torch.zeros({shape})\nx = torch.ones({shape})",
-                "v += x",
+                "v.add_(x)",
             ),
         ],
     )

@@ -85,7 +85,7 @@ def test_slope_of_atan2_at_the_origin() -> None:
 def test_slope_of_logaddexp_at_infinities() -> None:
     x = ef.tensor([-INF, -INF, 0.0, INF])
     y = ef.tensor([-INF, 0.0, -INF, 0.0])
-    gx, gy = ef.grad(lambda a, b: ef.sum(ef.logaddexp(a, b)), argnums=(0, 1))(x, y)
+    gx, gy = ef.vjp(ef.logaddexp, x, y)[1](ef.ones(4))
     assert gx.tolist() == [1, 0, 1, 1]
     assert gy.tolist() == [1, 1, 0, 0]
 
@@ -147,7 +147,9 @@ def test_whole_powers_of_negative_numbers(dtype: str, exponent: int) -> None:
     with np.errstate(divide="ignore", over="ignore"):
         got = ef.pow(ef.tensor(values, dtype=dtype), exponent).numpy()
         want = np.array([NAN if v != v else np.power(v, float(exponent)) for v in values])
-        np.testing.assert_allclose(got, want.astype(dtype), rtol=1e-3 if dtype == "float16" else 1e-6)
+        np.testing.assert_allclose(
+            got, want.astype(dtype), rtol=1e-3 if dtype == "float16" else 1e-6
+        )
     np.testing.assert_array_equal(np.signbit(got[:-1]), np.signbit(want[:-1]))
 
 
@@ -235,7 +237,11 @@ def test_log1p_of_small_complex_numbers(dtype: str) -> None:
 
 @pytest.mark.parametrize(
     ("x", "decimals", "expected"),
-    [([1.25, 2.35], 1, [1.2, 2.4]), ([151.0, 250.0], -2, [200.0, 200.0]), ([1.5, -2.5], 0, [2, -2])],
+    [
+        ([1.25, 2.35], 1, [1.2, 2.4]),
+        ([151.0, 250.0], -2, [200.0, 200.0]),
+        ([1.5, -2.5], 0, [2, -2]),
+    ],
 )
 def test_round_to_decimals(x: list[float], decimals: int, expected: list[float]) -> None:
     np.testing.assert_allclose(ef.round(ef.tensor(x), decimals).numpy(), expected, rtol=1e-6)

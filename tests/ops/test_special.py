@@ -9,9 +9,9 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from eagerflow_kernels import table
 
 import eagerflow as ef
+from eagerflow_kernels import table
 
 _WIDE = np.concatenate([np.linspace(-6, 6, 61), [1e-8, -1e-3, 20.0, -20.0, 0.0]])
 _INSIDE = np.concatenate([np.linspace(-0.95, 0.95, 39), [1e-9, 1 - 1e-10, -1 + 1e-14, 0.0]])

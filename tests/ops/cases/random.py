@@ -69,7 +69,7 @@ def _integers(shape, low, high, dtype):
     ends = (
         np.broadcast_to(np.asarray(x).astype(object), shape).ravel().tolist() for x in (low, high)
     )
-    values = [philox.integer(*row) for row in zip(*(x.flat for x in ends), *drawn, strict=True)]
+    values = [philox.integer(*row) for row in zip(*ends, *drawn, strict=True)]
     return np.array(values, dtype).reshape(shape)
 
 
