@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
 from eagerflow.autodiff.marks import attach, find
-from eagerflow.core.interpreter import BASE, AbstractDifferentiator, Composite, use
+from eagerflow.core.interpreter import BASE, AbstractDifferentiator, Composite, stack, use
 from eagerflow.core.op import Op, declare
 from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.source import Source, capture, position
@@ -146,7 +146,10 @@ class Tape(AbstractDifferentiator):
     # --- ops ---
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-        result = self.below.bind(op, inputs, attrs)
+        if self.looks_on and not stack.monitored:
+            result = stack.execute(op, inputs, attrs)
+        else:
+            result = self.below.bind(op, inputs, attrs)
         self.observe(op, inputs, attrs, result)
         return result
 
@@ -169,30 +172,61 @@ class Tape(AbstractDifferentiator):
             if first != second or first != UNKNOWN:
                 self._record(op, inputs, (first, second), attrs, result)
             return
+        saved = op.saved
         if type(result) is not Tensor or op.cuts or not result._lane.dtype.is_inexact:
             self._record(op, inputs, (first, second), attrs, result)
-            return
-        code, offset = position(4)
-        self._last = slot = self._last + 1
-        result._mark = (owner, slot, result._mark)
-        saved = op.saved
-        if saved == "inputs":
-            ins: Any = (first, x._data, x._lane, x._mark, second, y._data, y._lane, y._mark)
         elif saved == "none":
-            ins = (first, x._data.shape, x._lane, None, second, y._data.shape, y._lane, None)
+            code, offset = position(4)
+            self._last = slot = self._last + 1
+            result._mark = (owner, slot, result._mark)
+            self.records.append(
+                (op, slot, None, attrs, code, offset,
+                 first, x._data.shape, x._lane, None, second, y._data.shape, y._lane, None)
+            )  # fmt: skip
+        elif saved == "inputs":
+            code, offset = position(4)
+            self._last = slot = self._last + 1
+            result._mark = (owner, slot, result._mark)
+            self.records.append(
+                (op, slot, None, attrs, code, offset,
+                 first, x._data, x._lane, x._mark, second, y._data, y._lane, y._mark)
+            )  # fmt: skip
         else:
-            ins = _inputs(op, inputs, (first, second))
-        outs = keep((result,), True) if saved == "outputs" or saved == "all" else None
-        self.records.append((op, slot, outs, attrs, code, offset, *ins))
+            self._observe_any(op, inputs, attrs, result)
 
     def _observe_any(
         self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result: Any
     ) -> None:
-        slots = [UNKNOWN if x._mark is None else self.slot_of(x) for x in inputs]
-        for slot in slots:
-            if slot != UNKNOWN:
+        owner = self._owner
+        slots = []
+        top = low = UNKNOWN
+        for x in inputs:
+            mark = x._mark
+            slot = UNKNOWN if mark is None else mark[1] if mark[0] is owner else self.slot_of(x)
+            slots.append(slot)
+            if slot > top:
+                top = slot
+            elif slot < low:
+                low = slot
+        if top < 0 or type(result) is not Tensor or op.cuts or not result._lane.dtype.is_inexact:
+            if top >= 0 or low < UNKNOWN:
                 self._record(op, inputs, slots, attrs, result)
-                return
+            return
+        code, offset = position(5)
+        self._last = slot = self._last + 1
+        result._mark = (owner, slot, result._mark)
+        saved = op.saved
+        whole = saved == "outputs" or saved == "all"
+        outs = (result._data, result._lane, result._mark) if whole else None
+        record = [op, slot, outs, attrs, code, offset]
+        whole = saved == "inputs" or saved == "all"
+        for x in inputs:
+            if whole or (saved == "indices" and not x._lane.dtype.is_inexact):
+                record += (0, x._data, x._lane, x._mark)
+            else:
+                record += (0, x._data.shape, x._lane, None)
+        record[FIRST_INPUT::PER_INPUT] = slots
+        self.records.append(tuple(record))
 
     def _record(
         self, op: Op, inputs: Sequence[Tensor], slots: Sequence[int], attrs: dict[str, Any],

@@ -150,7 +150,7 @@ def _own_dtype(array: np.ndarray[Any, Any]) -> DType:
 def _from_array(
     x: AbstractArray, dtype: DType | None, device: Device | None, copy: bool | None
 ) -> Tensor:
-    value: Tensor = x if type(x) is Tensor else x.__tensor__()  # type: ignore[attr-defined]
+    value: Tensor = x.__tensor__()
     before = value._data
     if device is not None and value.device is not device:
         if copy is False:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from eagerflow.core import interpreter
-from eagerflow.core.methods import AbstractMethods
+from eagerflow.core.conversions import AbstractConversions
 from eagerflow.core.op import Op, bind, declare, functions
 from eagerflow.errors import (
     DTypeError,
     EagerflowError,
     ShapeError,
-    TensorValueError,
-    UnhashableError,
     strip,
 )
 from eagerflow.hardware import Device, Lane, operator_number
@@ -84,7 +82,9 @@ def _observed(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
     top = interpreter.current()
     lane = self._lane
     kernel = lane.kernels[number]
-    if kernel is None or not top.looks_on or _stack.monitored:
+    if kernel is None:
+        return _first(op, number, truth, self, other)
+    if not top.looks_on or _stack.monitored:
         return bind(op, self, other)
     try:
         data = kernel(self._data, other._data)
@@ -184,7 +184,7 @@ def _update(handle: Tensor, value: Tensor, name: str) -> None:
     interpreter.current().rebind(handle, value)
 
 
-class AbstractArray(AbstractMethods):
+class AbstractArray(AbstractConversions):
     """What tensors and variables share: operators, methods and conversions."""
 
     __slots__ = ()
@@ -192,6 +192,10 @@ class AbstractArray(AbstractMethods):
     __array_priority__ = 1000
 
     _lane: Lane | None
+
+    @abstractmethod
+    def __tensor__(self) -> Tensor:
+        """The value, as a tensor."""
 
     __add__ = _operator("add")
     __sub__ = _operator("subtract")
@@ -213,6 +217,8 @@ class AbstractArray(AbstractMethods):
     # comparison by elements, as in NumPy, is not what `object` promises
     __eq__ = _operator("equal", truth=True)  # type: ignore[assignment]
     __ne__ = _operator("not_equal", truth=True)  # type: ignore[assignment]
+
+    __hash__ = AbstractConversions.__hash__  # a class that defines == loses it
 
     __radd__ = _reflected("add")
     __rsub__ = _reflected("subtract")
@@ -255,134 +261,6 @@ class AbstractArray(AbstractMethods):
         out._mark = None
         return out
 
-    def __len__(self) -> int:
-        shape = self.shape
-        if not shape:
-            raise TensorValueError("len() of a tensor with no axes", given=str(self.type))
-        return shape[0]
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if not self.shape:
-            raise DTypeError("a tensor with no axes cannot be iterated", given=str(self.type))
-        return (self[i] for i in range(len(self)))
-
-    def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())
-
-    def __hash__(self) -> int:
-        raise UnhashableError(
-            f"a {type(self).__name__} is not hashable",
-            given=str(self.type),
-            hint="its == compares elements; use id(x), or a position in a list, as the key",
-        )
-
-    def __bool__(self) -> bool:
-        return bool(self._scalar("bool"))
-
-    def __int__(self) -> int:
-        return int(self._scalar("int"))
-
-    def __float__(self) -> float:
-        if self.dtype.is_complex:
-            raise DTypeError("float() of a complex tensor", hint="take .real first")
-        return float(self._scalar("float"))
-
-    def __complex__(self) -> complex:
-        return complex(self._scalar("complex"))
-
-    def __index__(self) -> int:
-        if not self.dtype.is_integer or self.shape:
-            raise DTypeError(
-                "only an integer tensor with no axes can be an index", given=str(self.type)
-            )
-        return operator.index(self._scalar("index"))
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and not self.shape else format(str(self), spec)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        array = self.numpy()
-        if dtype is not None and np.dtype(dtype) != array.dtype:
-            if copy is False:
-                raise TensorValueError("another dtype needs a copy", given=str(self.type))
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return functions["__array_namespace__"](api_version)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[Any, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        return functions["__dlpack__"](self, stream, max_version, dl_device, copy)
-
-    def __dlpack_device__(self) -> tuple[Any, int]:
-        device: tuple[Any, int] = functions["__dlpack_device__"](self)
-        return device
-
-    def _scalar(self, what: str) -> Any:
-        if self.size != 1:
-            raise TensorValueError(
-                f"{what}() of a tensor with {self.size} elements",
-                given=str(self.type),
-                expected="exactly one element",
-                hint="use .any() or .all()" if what == "bool" else None,
-            )
-        return self.item()
-
-    @property
-    def type(self) -> TensorType:
-        """The type, ``f32[8,128]@cpu:0``."""
-        return TensorType(self.dtype, self.shape, self.device)
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        size = 1
-        for dim in self.shape:
-            size *= dim
-        return size
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes that the elements take."""
-        return self.size * self.dtype.itemsize
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return self.dtype.itemsize
-
-    def item(self) -> Any:
-        """The only element, as a Python number.
-
-        >>> ef.tensor([2.5]).item()
-        2.5
-        """
-        if self.size != 1:
-            raise TensorValueError(
-                f"item() of a tensor with {self.size} elements", given=str(self.type)
-            )
-        return self.numpy().item()
-
-    def tolist(self) -> Any:
-        """The elements as nested Python lists.
-
-        >>> ef.tensor([[1, 2], [3, 4]]).tolist()
-        [[1, 2], [3, 4]]
-        """
-        return self.numpy().tolist()
-
 
 @final
 class Tensor(AbstractArray):
@@ -407,8 +285,6 @@ class Tensor(AbstractArray):
     _lane: Lane
     _mark: Mark | None
 
-    __hash__ = AbstractArray.__hash__  # a class that defines == loses it
-
     @property
     def dtype(self) -> DType:
         """The type of the elements."""
@@ -424,6 +300,9 @@ class Tensor(AbstractArray):
     def device(self) -> Device:
         """Where the elements are."""
         return self._lane.device
+
+    def __tensor__(self) -> Tensor:
+        return self
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The elements as a read-only NumPy array; on CPU a view, not a copy.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, final
 
 import optree
 
@@ -39,6 +39,7 @@ def paths(tree: Any) -> list[str]:
     return [a.codify("") for a in accessors]
 
 
+@final
 class _Star:
     """A leaf as structures print it."""
 

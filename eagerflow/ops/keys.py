@@ -225,7 +225,7 @@ def _check_static(item: Item, size: int, axis: int) -> None:
 
 
 def _slice_size(item: Item, size: int) -> int:
-    return size if item == FULL else len(range(*slice(*item).indices(size)))  # type: ignore[misc]
+    return size if item == FULL else len(range(*slice(*item).indices(size)))  # type: ignore[misc]  # a slice
 
 
 def _broadcast(shapes: Sequence[Shape]) -> Shape:

@@ -6,8 +6,8 @@ import threading
 from sys import getrefcount
 from typing import Any, Final, final
 
-from eagerflow.hardware import Device
-from eagerflow.types import DType, Shape, TensorType
+from eagerflow.hardware import Lane
+from eagerflow.types import Shape, TensorType
 
 __all__ = ["VariableState"]
 
@@ -22,8 +22,7 @@ class VariableState:
 
     Args:
         data: the first value.
-        dtype: its dtype.
-        device: where it is.
+        lane: its dtype and device.
         trainable: whether tapes watch the reads.
         name: for people.
 
@@ -32,16 +31,16 @@ class VariableState:
             before hold it from one to the other.
     """
 
-    __slots__ = ("__weakref__", "_data", "device", "dtype", "lock", "name", "shape", "trainable")
+    __slots__ = ("__weakref__", "_data", "device", "dtype", "lane", "lock", "name", "shape",
+                 "trainable")  # fmt: skip
 
-    def __init__(
-        self, data: Any, dtype: DType, device: Device, trainable: bool, name: str | None
-    ) -> None:
+    def __init__(self, data: Any, lane: Lane, trainable: bool, name: str | None) -> None:
         # a finaliser that the collector runs in the middle of an assignment may read: no deadlock
         self.lock = threading.RLock()
-        self.dtype = dtype
+        self.lane = lane
+        self.dtype = lane.dtype
+        self.device = lane.device
         self.shape: Shape = data.shape
-        self.device = device
         self.trainable = trainable
         self.name = name
         self._data = data

@@ -28,17 +28,20 @@ from tests.source_tree import ROOT
 
 @pytest.fixture
 def _restored() -> Iterator[None]:
-    """Take the kernels of the tests out again."""
-    portable = dict(table._portable)
-    special = dict(table._special)
-    known = set(ops._ops)
-    yield
-    for name in set(table._portable) - set(portable):
-        table.remove(name)
-    for key in set(table._special) - set(special):
+    """Start with portable kernels only, and put everything back as it was."""
+    portable, special, known = dict(table._portable), dict(table._special), set(ops._ops)
+    for key in special:
         table.remove(*key)
-    for name in {n for n, kernel in portable.items() if table.portable_kernel(n) is not kernel}:
-        table.portable(name)(portable[name])
+    yield
+    for key in list(table._special):
+        table.remove(*key)
+    for key, kernel in special.items():
+        table.special(*key)(kernel)
+    for name, kernel in list(table._portable.items()):
+        if name not in portable:
+            table.remove(name)
+        elif portable[name] is not kernel:
+            table.portable(name)(portable[name])
     for name in set(ops._ops) - known:
         del ops._ops[name]
 

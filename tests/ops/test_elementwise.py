@@ -225,6 +225,12 @@ def test_expm1_of_infinite_complex_numbers() -> None:
     assert got == [complex(INF, 0), -1]
 
 
+def test_tanh_of_infinite_complex_numbers() -> None:
+    got = ef.tanh(ef.tensor([complex(INF, 2), complex(-INF, 2), complex(INF, -2)])).numpy()
+    assert got.real.tolist() == [1, -1, 1]
+    assert np.signbit(got.imag).tolist() == [False, False, True]
+
+
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_log1p_of_small_complex_numbers(dtype: str) -> None:
     values = [1e-12 + 1e-9j, -1e-10 + 1e-3j, 0.3 - 0.3j, 1e-5]

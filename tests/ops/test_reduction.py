@@ -72,6 +72,24 @@ def test_small_dtypes_are_summed_in_float32(dtype: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((30_001, 3), 0), ((40, 700, 3), (0, 1)), ((3, 5_000, 2), 1)]
+)
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_long_sums_do_not_lose_digits(
+    shape: tuple[int, ...], axis: int | tuple[int, ...], dtype: str
+) -> None:
+    x = np.random.default_rng(0).random(shape).astype(dtype)
+    want = x.astype("complex128").sum(axis=axis)
+    for view in (x, x[::-1], x[..., ::2]):
+        got = ef.sum(ef.asarray(view), axis=axis)
+        wide = view.astype("complex128").sum(axis=axis)
+        np.testing.assert_allclose(got.numpy(), wide, rtol=1e-6)
+    kept = ef.mean(ef.asarray(x), axis=axis, keepdims=True)
+    count = x.size // want.size
+    np.testing.assert_allclose(kept.numpy().ravel(), want / count, rtol=1e-6)
+
+
 def test_variance_far_from_zero() -> None:
     x = ef.tensor(np.array([1e4, 1e4 + 1, 1e4 + 2], np.float32))
     assert ef.var(x).item() == pytest.approx(2 / 3, rel=1e-6)

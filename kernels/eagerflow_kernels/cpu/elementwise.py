@@ -13,6 +13,18 @@ __all__: list[str] = []
 Array = np.ndarray[Any, Any]
 
 
+# what portable kernels add to these functions is for other dtypes
+for _op, _function, _kinds in (
+    ("expm1", np.expm1, "efd"),
+    ("floor_divide", np.floor_divide, "bhilBHIL"),
+    ("log1p", np.log1p, "efd"),
+    ("round", np.rint, "efd"),
+    ("tanh", np.tanh, "efd"),
+):
+    for _kind in _kinds:
+        special(_op, "cpu", (np.dtype(_kind).name,))(_function)
+
+
 @special("pow", "cpu")
 def power(x1: Array, x2: Any) -> Any:
     """NumPy is slow where a negative number is raised to one whole number, which is common."""
