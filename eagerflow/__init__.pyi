@@ -25,6 +25,7 @@ from eagerflow.hardware import release as release
 from eagerflow.ops import fft as fft
 from eagerflow.ops import linalg as linalg
 from eagerflow.ops import random as random
+from eagerflow.ops.binning import *
 from eagerflow.ops.closeness import *
 from eagerflow.ops.creation import *
 from eagerflow.ops.diagonals import *
@@ -43,6 +44,7 @@ from eagerflow.ops.matmul import *
 from eagerflow.ops.movement import *
 from eagerflow.ops.namespace import *
 from eagerflow.ops.padding import *
+from eagerflow.ops.partition import *
 from eagerflow.ops.ranges import *
 from eagerflow.ops.reduction import *
 from eagerflow.ops.running import *

@@ -137,8 +137,11 @@ def _flow(record: Record) -> tuple[Any, Sequence[int], Any]:
     return record[0], record[FIRST_INPUT::PER_INPUT], record[1]
 
 
-def _pull(record: Record, slots: Sequence[int], g: Any) -> Sequence[Cotangent | None]:
-    """The cotangents of a record's inputs, from that of its output or the list of them."""
+def _pull(record: Record, slots: Sequence[int], g: Any) -> Sequence[Any]:
+    """The cotangents of a record's inputs, from that of its output or the list of them.
+
+    A composite may give a link in the place of a cotangent that is lost within it.
+    """
     op, _, outs, attrs, code, offset = record[:FIRST_INPUT]
     try:
         if type(g) is list:
@@ -147,7 +150,7 @@ def _pull(record: Record, slots: Sequence[int], g: Any) -> Sequence[Cotangent | 
         if type(op) is str:
             composite, residuals = attrs
             wanted = [slot >= 0 for slot in slots]
-            result: Sequence[Cotangent | None] = composite(_values(residuals), g, wanted)
+            result: Sequence[Any] = composite(_values(residuals), g, wanted)
             return result
         assert isinstance(op, Op)
         if op.nondifferentiable:
@@ -214,9 +217,9 @@ def _broken(
 ) -> Link | None:
     """The link next to ``sources`` on a way from ``results`` that no derivative takes."""
     ways: defaultdict[int, list[tuple[Sequence[int], Link | None]]] = defaultdict(list)
-    for link in tape.links:
-        if not tape.from_rule(link.out_slot):
-            ways[link.out_slot].append((link.in_slots, link))
+    for lost in tape.links:
+        if not tape.from_rule(lost.out_slot):
+            ways[lost.out_slot].append((lost.in_slots, lost))
     for op, in_slots, out_slots, *_ in flows:
         first = out_slots if type(out_slots) is int else max(out_slots)
         if tape.from_rule(first):

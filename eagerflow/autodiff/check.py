@@ -51,7 +51,9 @@ def check_grads(
     if not places:
         raise GradientError(
             "check_grads: no argument is floating or complex",
-            given=", ".join(str(x.type) if isinstance(x, AbstractArray) else repr(x) for x in leaves),
+            given=", ".join(
+                str(x.type) if isinstance(x, AbstractArray) else repr(x) for x in leaves
+            ),
         )
 
     def function(*xs: Tensor) -> list[Tensor]:

@@ -58,9 +58,7 @@ class Script:
 
     __slots__ = ("_given", "_outputs", "_steps")
 
-    def __init__(
-        self, steps: Sequence[Step], given: Sequence[int], outputs: Sequence[int]
-    ) -> None:
+    def __init__(self, steps: Sequence[Step], given: Sequence[int], outputs: Sequence[int]) -> None:
         self._given = given
         self._outputs = outputs
         self._steps: list[Step] = []

@@ -54,6 +54,7 @@ class Link(NamedTuple):
     code: CodeType | None
     offset: int
 
+
 @final
 class Tape(AbstractDifferentiator):
     """Records while it is installed; see `eagerflow.core.interpreter.installed`.
@@ -153,9 +154,7 @@ class Tape(AbstractDifferentiator):
         self.observe(op, inputs, attrs, result)
         return result
 
-    def observe(
-        self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result: Any
-    ) -> None:
+    def observe(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result: Any) -> None:
         if not self.recording or op.effect != "pure":
             self._observe_effect(op, inputs, attrs, result)
             return

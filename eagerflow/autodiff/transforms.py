@@ -9,6 +9,7 @@ from typing import Any
 from eagerflow.autodiff.backward import gradients
 from eagerflow.autodiff.cotangents import add, full_like
 from eagerflow.autodiff.forward import Broken, Forward
+from eagerflow.autodiff.marks import strip
 from eagerflow.autodiff.sources import Arguments, VariableTree
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.core import tree
@@ -256,7 +257,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     with installed(forward):
         value = f(*sources.args)
         outputs, treedef = _outputs(value)
-    found = [None if y is None else forward.tangent_of(y) for y in outputs]
+    found: list[Any] = [None if y is None else forward.tangent_of(y) for y in outputs]
     broken = next((t for t in found if isinstance(t, Broken)), None)
     if broken is not None and not any(isinstance(t, Tensor) for t in found):
         raise GradientError(
@@ -265,7 +266,11 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
             hint="apply ef.stop_gradient to it, if a tangent of zero is meant",
             source=broken.source,
         )
-    return value, tree.unflatten(treedef, [_tangent(y, t) for y, t in zip(outputs, found, strict=True)])
+    for y in outputs:
+        if y is not None:
+            strip(y, forward.owner)  # or the value would keep its tangent alive
+    found = [_tangent(y, t) for y, t in zip(outputs, found, strict=True)]
+    return value, tree.unflatten(treedef, found)
 
 
 def _outputs(value: Any) -> tuple[list[Tensor | None], tree.TreeDef]:

@@ -105,10 +105,13 @@ def axes_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> tuple[int, ..
     Raises:
         AxisError: one is out of range or named twice.
     """
+    ndim = len(x.shape) + extra
     if axis is None:
-        return tuple(range(len(x.shape) + extra))
+        return tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis % ndim,)
     try:
-        return normalize_axes(_sizes(name, "axis", axis), len(x.shape) + extra)
+        return normalize_axes(_sizes(name, "axis", axis), ndim)
     except AxisError as error:
         raise _worded(name, x, axis, error) from None
 

@@ -25,6 +25,9 @@ class Histogram(NamedTuple):
     Attributes:
         hist: the count (or the sum of weights, or the density) of each bin.
         bin_edges: the edges, one more than bins.
+
+    >>> ef.histogram(ef.tensor([0.0, 1.0, 2.0, 2.0]), bins=2).hist
+    Tensor([1, 3], i64[2]@cpu:0)
     """
 
     hist: Tensor

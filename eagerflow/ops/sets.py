@@ -36,6 +36,9 @@ class UniqueAll(NamedTuple):
         indices: where each occurs first in the array laid out along one axis.
         inverse_indices: which value each element is; ``values[inverse_indices]`` is the array.
         counts: how often each value occurs.
+
+    >>> ef.unique_all(ef.tensor([3, 1, 3])).inverse_indices
+    Tensor([1, 0, 1], i64[3]@cpu:0)
     """
 
     values: Tensor
@@ -50,6 +53,9 @@ class UniqueCounts(NamedTuple):
     Attributes:
         values: the distinct values, sorted.
         counts: how often each value occurs.
+
+    >>> ef.unique_counts(ef.tensor([3, 1, 3])).counts
+    Tensor([1, 2], i64[2]@cpu:0)
     """
 
     values: Tensor
@@ -62,6 +68,9 @@ class UniqueInverse(NamedTuple):
     Attributes:
         values: the distinct values, sorted.
         inverse_indices: which value each element is.
+
+    >>> ef.unique_inverse(ef.tensor([3, 1, 3])).inverse_indices
+    Tensor([1, 0, 1], i64[3]@cpu:0)
     """
 
     values: Tensor

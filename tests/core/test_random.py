@@ -53,7 +53,8 @@ def numpys_block(counter, key):
 
 
 def portable_block(counter, key):
-    words = philox(tuple(np.array([word], np.uint64) for word in counter), key)
+    arrays = [np.array([word], np.uint64) for word in (*counter, *key)]
+    words = philox(tuple(arrays[:4]), tuple(arrays[4:]))
     return tuple(int(word[0]) for word in words)
 
 
