@@ -12,7 +12,7 @@ from eagerflow.core.interpreter import applying_rules
 from eagerflow.core.op import Op, functions
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import EagerflowError, GradientError
-from eagerflow.hardware import Lane, NullArray, as_device
+from eagerflow.hardware import NullArray, as_device
 from eagerflow.source import Source
 from eagerflow.types import DType, Shape
 
@@ -178,12 +178,13 @@ def _values(kept: Sequence[Any], start: int = 0, step: int = 3) -> list[Tensor]:
     """
     values = []
     for i in range(start, len(kept), step):
-        data, lane = kept[i], kept[i + 1]
+        data, holder = kept[i], kept[i + 1]
         if type(data) is tuple:
-            values.append(_typed(data, lane.dtype))
+            values.append(_typed(data, holder.dtype))
         else:
-            x = make_tensor(data, lane)
-            x._mark = kept[i + 2]
+            x = make_tensor(data, holder._lane)
+            # others may have begun to watch the value since
+            x._mark = holder._mark if holder._data is data else kept[i + 2]
             values.append(x)
     return values
 
@@ -193,14 +194,15 @@ def _typed(shape: Shape, dtype: DType) -> Tensor:
     return make_tensor(NullArray(dtype.dtype, shape), _null.lanes[dtype])
 
 
-def _whole(g: Cotangent | None, data: Any, lane: Lane) -> Tensor | None:
+def _whole(g: Cotangent | None, data: Any, holder: Any) -> Tensor | None:
     """A cotangent as the rule of an op of several outputs gets it: zeros where none arrived.
 
     Args:
         g: the cotangent.
-        data: the output, or its shape.
-        lane: its lane.
+        data: the output's data, or its shape.
+        holder: its handle, or its lane.
     """
+    lane = holder._lane if type(holder) is Tensor else holder
     if g is not None or not lane.dtype.is_inexact:
         return None if g is None else dense(g)
     shape = data if type(data) is tuple else data.shape

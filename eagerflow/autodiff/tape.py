@@ -188,7 +188,7 @@ class Tape(AbstractDifferentiator):
             result._mark = (owner, slot, result._mark)
             self.records.append(
                 (op, slot, None, attrs, code, offset,
-                 first, x._data, x._lane, x._mark, second, y._data, y._lane, y._mark)
+                 first, x._data, x, x._mark, second, y._data, y, y._mark)
             )  # fmt: skip
         else:
             self._observe_any(op, inputs, attrs, result)
@@ -216,12 +216,12 @@ class Tape(AbstractDifferentiator):
         result._mark = (owner, slot, result._mark)
         saved = op.saved
         whole = saved == "outputs" or saved == "all"
-        outs = (result._data, result._lane, result._mark) if whole else None
+        outs = (result._data, result, result._mark) if whole else None
         record = [op, slot, outs, attrs, code, offset]
         whole = saved == "inputs" or saved == "all"
         for x in inputs:
             if whole or (saved == "indices" and not x._lane.dtype.is_inexact):
-                record += (0, x._data, x._lane, x._mark)
+                record += (0, x._data, x, x._mark)
             else:
                 record += (0, x._data.shape, x._lane, None)
         record[FIRST_INPUT::PER_INPUT] = slots
@@ -367,11 +367,12 @@ class Tape(AbstractDifferentiator):
 def keep(values: Sequence[Tensor], whole: bool) -> list[Any]:
     """What a record holds of values, three items for each.
 
-    These are the data, or only the shape if no rule reads more, the lane, and the mark.
+    Of a value that a rule reads: its data, the handle, and the mark, since the handle may get
+    another value. Of others: the shape, the lane, None.
     """
     kept: list[Any] = []
     for x in values:
-        kept += (x._data, x._lane, x._mark) if whole else (x._data.shape, x._lane, None)
+        kept += (x._data, x, x._mark) if whole else (x._data.shape, x._lane, None)
     return kept
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
@@ -34,6 +34,9 @@ _stack = interpreter.stack
 PLAIN = frozenset({int, slice, type(None), type(...)})
 _NO_ATTRS: dict[str, Any] = {}
 
+#: the binary operators by name, as made last
+_methods: Final[dict[str, Callable[[Any, Any], Any]]] = {}
+
 
 def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[[Any, Any], Tensor]:
     """A binary operator. Operands of one lane go straight to its kernel if nobody looks on.
@@ -50,7 +53,7 @@ def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[
         lane = self._lane
         if type(other) is Tensor:
             if other._lane is not lane:
-                return functions[name](self, other)
+                return _general(name, self, other)
             if _stack.installed:
                 return _observed(op, number, truth, self, other)
             value = other._data
@@ -74,6 +77,7 @@ def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[
         return out
 
     method.__name__ = method.__qualname__ = name
+    _methods[name] = method
     return method
 
 
@@ -120,8 +124,15 @@ def _again(name: str, self: Any, other: Any) -> Any:
 
 
 def _general(name: str, self: Any, other: Any) -> Any:
-    if isinstance(other, _NUMBERS) or isinstance(other, AbstractArray):  # noqa: SIM101 - the ABC is slow
+    """Variables give their values first; numbers and arrays go the way of the public function."""
+    if self._lane is None:
+        self = self.__tensor__()
+        if type(other) is Tensor or type(other) in self._lane.weak:
+            return _methods[name](self, other)
+    if type(other) is Tensor or isinstance(other, _NUMBERS):
         return functions[name](self, other)
+    if isinstance(other, AbstractArray):
+        return _methods[name](self, other.__tensor__())
     return NotImplemented
 
 
