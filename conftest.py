@@ -20,3 +20,10 @@ doctests.install()
 def _doctest_names(doctest_namespace: dict[str, object]) -> None:
     """``ef`` is all that an example in a docstring may use without importing it."""
     doctest_namespace["ef"] = ef
+
+
+def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> object:
+    """With ``-q``, tests that pass print nothing: there are thousands."""
+    if report.passed and report.when == "call" and config.option.verbose < 0:
+        return "passed", "", ""
+    return None

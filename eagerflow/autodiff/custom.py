@@ -77,7 +77,8 @@ class custom_vjp:  # noqa: N801 - a decorator
             fwd: ``fwd(*args, **kwargs)`` gives ``(result, residuals)``, a tree of whatever
                 ``bwd`` needs.
             bwd: ``bwd(residuals, g)`` gives a tuple with a cotangent, a tree like it, for each
-                positional argument; None for zero. ``g`` is a tree like the result.
+                positional argument; None for zero. ``g`` is a tree like the result, with None in
+                the place of what is no floating tensor.
         """
         self._forward, self._backward = fwd, bwd
 
@@ -143,7 +144,7 @@ class _Rule:
         self._name = name
         self._backward = backward
         self._residuals = residuals
-        self._result = result
+        self._result = result._replace(constants=[None] * len(result.constants))
         self._inputs = inputs
         self._types = types
 

@@ -10,7 +10,7 @@ from eagerflow.autodiff.backward import Wanted, gradients
 from eagerflow.autodiff.cotangents import dense, full_like
 from eagerflow.autodiff.sources import Arguments
 from eagerflow.autodiff.tape import UNKNOWN, Tape
-from eagerflow.autodiff.transforms import check_function, grad
+from eagerflow.autodiff.transforms import check_function, differentiate
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.interpreter import installed
@@ -74,7 +74,9 @@ def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callab
             [ 0., 12.]], f32[2,2]@cpu:0)
     """
     check_function("hessian", f)
-    gradient = grad(f, argnums)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        return differentiate("hessian", f, argnums, None, False, args, kwargs)[1]
 
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:

@@ -52,7 +52,7 @@ def grad(
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        _, result, aux = _differentiate("grad", f, argnums, wrt, has_aux, args, kwargs)
+        _, result, aux = differentiate("grad", f, argnums, wrt, has_aux, args, kwargs)
         return (result, aux) if has_aux else result
 
     return gradient
@@ -84,7 +84,7 @@ def value_and_grad(
 
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
-        value, result, aux = _differentiate(
+        value, result, aux = differentiate(
             "value_and_grad", f, argnums, wrt, has_aux, args, kwargs
         )
         return ((value, aux) if has_aux else value), result
@@ -92,11 +92,21 @@ def value_and_grad(
     return function
 
 
-def _differentiate(
+def differentiate(
     what: str, f: Callable[..., Any], argnums: Any, wrt: Any, has_aux: bool,
     args: Sequence[Any], kwargs: dict[str, Any],
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """The value, the gradient, and what ``f`` gave besides."""
+    """The value, the gradient, and what ``f`` gave besides.
+
+    Args:
+        what: the transform, for messages.
+        f: as for `grad`.
+        argnums: as for `grad`.
+        wrt: as for `grad`.
+        has_aux: as for `grad`.
+        args: its positional arguments.
+        kwargs: its other arguments.
+    """
     sources: Arguments | VariableTree
     sources = Arguments(what, argnums, args) if wrt is None else VariableTree(what, wrt, args)
     tape = Tape(sources.variables)
@@ -257,7 +267,9 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     with installed(forward):
         value = f(*sources.args)
         outputs, treedef = _outputs(value)
-    found: list[Any] = [None if y is None else forward.tangent_of(y) for y in outputs]
+    found: list[Any] = [
+        forward.tangent_of(y) if y is not None and y.dtype.is_inexact else None for y in outputs
+    ]
     broken = next((t for t in found if isinstance(t, Broken)), None)
     if broken is not None and not any(isinstance(t, Tensor) for t in found):
         raise GradientError(

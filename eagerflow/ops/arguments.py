@@ -18,6 +18,10 @@ from eagerflow.types import Shape
 __all__ = ["as_index", "as_shape", "axes_of", "axis_of", "sequence_of"]
 
 
+#: all axes of arrays of so many axes; NumPy has at most 64
+_ALL = [tuple(range(ndim)) for ndim in range(65)]
+
+
 def as_index(name: str, what: str, value: Any) -> int:
     """``value`` as an int.
 
@@ -107,7 +111,7 @@ def axes_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> tuple[int, ..
     """
     ndim = len(x.shape) + extra
     if axis is None:
-        return tuple(range(ndim))
+        return _ALL[ndim]
     if type(axis) is int and -ndim <= axis < ndim:
         return (axis % ndim,)
     try:

@@ -195,6 +195,7 @@ def test_a_read_after_an_assignment_warns_with_both_lines() -> None:
         v.assign_add(1.0)
         with pytest.warns(RuntimeWarning, match="read after it was assigned") as caught:
             z = v * 5
+        total = y + z
     text = str(caught[0].message)
     assert "assigned at: " in text
     assert "v.assign_add(1.0)" in text
