@@ -82,10 +82,11 @@ def search(
             found: list[Any] = [_total(cotangents, slots) for slots in sources]
     finally:
         tape.recording = before
-    if tape.links:
+    if tape.links and any(slots and g is None for slots, g in zip(sources, found, strict=True)):
+        lost = _lost(tape, flows or map(_flow, tape.records), seeds)
         for i, slots in enumerate(sources):
             if found[i] is None:
-                found[i] = _broken(tape, flows or map(_flow, tape.records), seeds, slots)
+                found[i] = next((lost[slot] for slot in slots if slot in lost), None)
     return found
 
 
@@ -214,34 +215,34 @@ def _source(code: Any, offset: int) -> Source | None:
     return None if code is None else Source(code, offset)
 
 
-def _broken(
-    tape: Tape, flows: Iterable[Sequence[Any]], results: Iterable[int], sources: Sequence[int]
-) -> Link | None:
-    """The link next to ``sources`` on a way from ``results`` that no derivative takes."""
+def _lost(tape: Tape, flows: Iterable[Sequence[Any]], results: Iterable[int]) -> dict[int, Link]:
+    """The slots on ways from ``results`` that no derivative takes, with the link next to each."""
     ways: defaultdict[int, list[tuple[Sequence[int], Link | None]]] = defaultdict(list)
-    for lost in tape.links:
-        if not tape.from_rule(lost.out_slot):
-            ways[lost.out_slot].append((lost.in_slots, lost))
-    for op, in_slots, out_slots, *_ in flows:
-        first = out_slots if type(out_slots) is int else max(out_slots)
-        if tape.from_rule(first):
+    for link in tape.links:
+        if not tape.from_rule(link.out_slot):
+            ways[link.out_slot].append((link.in_slots, link))
+    for op, in_slots, out_slots in flows:
+        several = [out_slots] if type(out_slots) is int else out_slots
+        if tape.from_rule(max(several)):
             in_slots = [max(slot, UNKNOWN) for slot in in_slots]
         if getattr(op, "cuts", False):
             in_slots = [
                 UNKNOWN if slot >= 0 and rule is None else slot
                 for slot, rule in zip(in_slots, op.vjp, strict=True)
             ]
-        for slot in (out_slots,) if type(out_slots) is int else out_slots:
+        for slot in several:
             ways[slot].append((in_slots, None))
     pending: list[tuple[int, Link | None]] = [(slot, None) for slot in results]
-    seen: set[tuple[int, bool]] = set()
+    seen: set[int] = set()  # on a way that a derivative takes
+    lost: dict[int, Link] = {}
     while pending:
         slot, nearest = pending.pop()
-        if slot == UNKNOWN or (slot, nearest is None) in seen:
+        if slot == UNKNOWN or slot in (seen if nearest is None else lost):
             continue
-        seen.add((slot, nearest is None))
-        if slot in sources and nearest is not None:
-            return nearest
-        for in_slots, link in ways.get(slot, ()):
-            pending += [(s, nearest if link is None else link) for s in in_slots]
-    return None
+        if nearest is None:
+            seen.add(slot)
+        else:
+            lost[slot] = nearest
+        for in_slots, way in ways.get(slot, ()):
+            pending += [(s, way or nearest) for s in in_slots]
+    return lost

@@ -1,7 +1,7 @@
 """Forward mode: an interpreter that carries a tangent along with each value.
 
-A tangent is a plain tensor of the interpreters below, so nesting needs no bookkeeping: each
-`Forward` knows the tangents of its own level only, by the identity of the data, as tapes do.
+A tangent is a plain tensor of the interpreters below, noted in the handle of its value. So nesting
+needs no bookkeeping: each `Forward` knows the tangents of its own level only.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class GradientTape:
             if not self._persistent:
                 self._used = True
                 self._tape.forget()
-        return tree.unflatten(treedef, finished(found, leaves, sparse=True, zeros=False))
+        return tree.unflatten(treedef, finished(found, leaves, zeros=False))
 
     def _seeds(self, target: Any) -> dict[int, Cotangent]:
         seeds: dict[int, Cotangent] = {}

@@ -12,7 +12,7 @@ from weakref import ref
 
 from eagerflow.autodiff.cotangents import add
 from eagerflow.autodiff.marks import attach, find
-from eagerflow.autodiff.tape import Link
+from eagerflow.autodiff.tape import UNKNOWN, Link
 from eagerflow.core.interpreter import (
     AbstractInterpreter,
     Composite,
@@ -181,11 +181,14 @@ def _again(
             residuals: Sequence[Tensor], gs: Sequence[Any], wanted: Sequence[bool]
         ) -> Sequence[Any]:
             # what the pull does not know of is reached without a derivative
-            found: list[Any] = [Link(name, (), -1, code, offset)] * total
+            found: list[Any] = [Link(name, (), UNKNOWN, code, offset)] * total
             for i in places:
                 found[i] = None
             for i, g in zip(places, pull(residuals, gs, [wanted[i] for i in places]), strict=True):
-                found[i] = g if found[i] is None or g is None else add(found[i], g)
+                if found[i] is None or type(found[i]) is Link:
+                    found[i] = found[i] if g is None else g
+                elif g is not None and type(g) is not Link:
+                    found[i] = add(found[i], g)
             return found
 
         return Passed(values[:count], values[count:], back)

@@ -103,7 +103,7 @@ class Arguments:
 
     def gradient(self, found: Sequence[Cotangent | None]) -> Any:
         """The gradients as dense tensors in the structure of the arguments."""
-        return self.tree(finished(found, self.inputs, sparse=False))
+        return self.tree(finished(found, self.inputs))
 
 
 @final
@@ -138,7 +138,7 @@ class VariableTree:
 
     def gradient(self, found: Sequence[Cotangent | None]) -> Any:
         """The gradients in the structure of the tree, sparse where only rows were read."""
-        return tree.unflatten(self._def, finished(found, self.variables, sparse=True))
+        return tree.unflatten(self._def, finished(found, self.variables))
 
 
 def is_variable(x: Any) -> bool:
@@ -147,15 +147,15 @@ def is_variable(x: Any) -> bool:
 
 
 def finished(
-    found: Sequence[Cotangent | None], likes: Sequence[AbstractArray], *, sparse: bool,
-    zeros: bool = True,
-) -> list[Cotangent | None]:  # fmt: skip
+    found: Sequence[Cotangent | None], likes: Sequence[AbstractArray], *, zeros: bool = True
+) -> list[Cotangent | None]:
     """Gradients as they are handed out: of the dtype of their source, each a handle of its own.
+
+    Those by tensors are dense, those by variables may be `IndexedSlices`.
 
     Args:
         found: the cotangents, None where there are none.
         likes: the sources.
-        sparse: whether `IndexedSlices` may be among the results.
         zeros: whether zeros stand for None.
     """
     taken: set[int] = set()
@@ -163,7 +163,7 @@ def finished(
     for g, like in zip(found, likes, strict=True):
         if g is None and zeros:
             g = full_like(like, 0)
-        if g is None or (type(g) is IndexedSlices and sparse):
+        if g is None or (type(g) is IndexedSlices and is_variable(like)):
             result.append(g)
             continue
         # real by complex gives a complex cotangent, of which the real part counts

@@ -11,6 +11,7 @@ What is spelled out in `Tape.observe` is so because each op under a tape pays fo
 from __future__ import annotations
 
 import warnings
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import Any, Final, NamedTuple, final
@@ -79,10 +80,9 @@ class Tape(AbstractDifferentiator):
         self.may_break = False
         self._owner = ref(self)
         self._last = self._last_link = UNKNOWN  # the slots given last, of either kind
-        #: how many runs of rules are under way, the last slots before, and those of earlier runs
-        self._rules = 0
-        self._before_rules = (UNKNOWN, UNKNOWN)
-        self._rule_slots: list[tuple[int, int, int, int]] = []
+        self._rules = 0  # how many runs of rules are under way
+        #: the slots given by rules, of either kind, as spans: the last one before, the last one
+        self._rule_slots: tuple[list[list[int]], list[list[int]]] = ([], [])
         #: while the forward pass of a composite runs: the slots of the values that it uses
         self._captured: set[int] | None = None
         self._all_variables = watch_variables is True
@@ -128,21 +128,22 @@ class Tape(AbstractDifferentiator):
 
     def begin_rules(self) -> None:
         if not self._rules:
-            self._before_rules = (self._last, self._last_link)
+            for spans, last in zip(self._rule_slots, (self._last, -self._last_link), strict=True):
+                if not spans or spans[-1][1] != last:
+                    spans.append([last, last])
         self._rules += 1
 
     def end_rules(self) -> None:
         self._rules -= 1
-        after = (self._last, self._last_link)
-        if not self._rules and after != self._before_rules:
-            self._rule_slots.append((*self._before_rules, *after))
+        if not self._rules:
+            for spans, last in zip(self._rule_slots, (self._last, -self._last_link), strict=True):
+                spans[-1][1] = last
 
     def from_rule(self, slot: int) -> bool:
         """Whether the value of ``slot`` was computed by the rule of a derivative."""
-        return any(
-            start < slot <= stop or link_stop <= slot < link_start
-            for start, link_start, stop, link_stop in self._rule_slots
-        )
+        spans, number = self._rule_slots[slot < 0], abs(slot)
+        i = bisect_left(spans, [number]) - 1
+        return i >= 0 and number <= spans[i][1]
 
     # --- ops ---
 

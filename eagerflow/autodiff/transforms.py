@@ -84,9 +84,7 @@ def value_and_grad(
 
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
-        value, result, aux = differentiate(
-            "value_and_grad", f, argnums, wrt, has_aux, args, kwargs
-        )
+        value, result, aux = differentiate("value_and_grad", f, argnums, wrt, has_aux, args, kwargs)
         return ((value, aux) if has_aux else value), result
 
     return function

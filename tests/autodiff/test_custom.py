@@ -186,9 +186,7 @@ def test_a_closed_over_result() -> None:
 def test_variables_as_arguments_and_within() -> None:
     v = ef.Variable([1.0, 2.0, 3.0])
     square = make()
-    np.testing.assert_array_equal(
-        ef.grad(lambda: square(v).sum(), wrt=v)().numpy(), [20, 40, 60]
-    )
+    np.testing.assert_array_equal(ef.grad(lambda: square(v).sum(), wrt=v)().numpy(), [20, 40, 60])
 
     @ef.custom_vjp
     def scaled(x):
@@ -272,7 +270,9 @@ def test_a_bwd_that_gives_another_structure() -> None:
         return tree["a"] * 2
 
     f.defvjp(lambda tree: (f(tree), None), lambda residuals, g: ([g],))
-    with pytest.raises(GradientError, match="argument 0 a cotangent of another structure") as caught:
+    with pytest.raises(
+        GradientError, match="argument 0 a cotangent of another structure"
+    ) as caught:
         ef.grad(lambda x: f({"a": x}).sum())(X)
     assert (caught.value.given, caught.value.expected) == ("[*]", "{'a': *}")
 

@@ -248,3 +248,34 @@ def test_multiple_outputs() -> None:
         values, places = ef.topk(x, 2)
         y = values[1] * 10 + places.astype(ef.float32).sum()
     np.testing.assert_array_equal(tape.gradient(y, x).numpy(), [0, 0, 10])
+
+
+def test_the_gradient_by_a_tensor_is_dense() -> None:
+    x = ef.ones((3, 2))
+    with ef.GradientTape() as tape:
+        tape.watch(x)
+        y = ef.take(x, ef.tensor([1, 1]), axis=0)
+    gradient = tape.gradient(y, x)
+    assert isinstance(gradient, ef.Tensor)
+    np.testing.assert_array_equal(gradient.numpy(), [[0, 0], [2, 2], [0, 0]])
+
+
+def test_monitors_see_what_a_tape_records() -> None:
+    x = ef.tensor([1.0, 0.0])
+    with ef.GradientTape() as tape:
+        tape.watch(x)
+        x + x  # the operator's kernel is known from here on
+        check = ef.config(check_nan=True)
+        with check, np.errstate(over="ignore"), pytest.raises(ef.errors.NonFiniteError):
+            ef.tensor([1e38, 1.0]) * ef.tensor([1e38, 1.0])
+
+
+def test_operators_without_derivative_and_with_several_dtypes() -> None:
+    n, x = ef.tensor([1, 2]), ef.tensor([3.0, 4.0])
+    with ef.GradientTape() as tape:
+        tape.watch(x)
+        assert (n / n).dtype is ef.float32  # as without a tape
+        assert (n + n).dtype is ef.int64
+        assert (n < n).dtype is ef.bool
+        y = x / n + n * x + (x > n) * x
+    np.testing.assert_array_equal(tape.gradient(y, x).numpy(), [3, 3.5])

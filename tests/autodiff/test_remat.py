@@ -32,11 +32,15 @@ def test_value_and_gradient_are_the_same() -> None:
     same(lambda x: again(x).sum(), lambda x: block(x).sum(), X)
 
 
+def slope(f):
+    return lambda x: ef.grad(lambda x: f(x).sum())(x) * x
+
+
 def test_second_and_third_derivatives() -> None:
     again = ef.remat(block)
     f, g = again, block
     for _ in range(2):
-        f, g = ((lambda h: lambda x: ef.grad(lambda x: h(x).sum())(x) * x)(h) for h in (f, g))
+        f, g = slope(f), slope(g)
         same(lambda x, f=f: f(x).sum(), lambda x, g=g: g(x).sum(), X)
 
 
@@ -217,9 +221,7 @@ def test_ways_without_derivative_are_seen_through() -> None:
     np.testing.assert_array_equal(ef.grad(lambda y: f(X, y).sum())(X).numpy(), [0, 0, 1])
     with pytest.raises(GradientError, match="argument 0 reaches the result only through greater"):
         ef.grad(lambda x, y: f(x, y).sum())(X, X)
-    np.testing.assert_array_equal(
-        ef.grad(lambda x: f(x, X).sum() + x.sum())(X).numpy(), [1, 1, 1]
-    )
+    np.testing.assert_array_equal(ef.grad(lambda x: f(x, X).sum() + x.sum())(X).numpy(), [1, 1, 1])
 
 
 # --- memory --------------------------------------------------------------------------------------

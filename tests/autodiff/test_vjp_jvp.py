@@ -136,7 +136,7 @@ def test_tangents_that_do_not_fit() -> None:
         ef.jvp(lambda x: x, (1,), (1,))
 
 
-# --- both, nested ----------------------------------------------------------------------------------
+# --- both, nested --------------------------------------------------------------------------------
 
 
 def test_no_perturbation_is_taken_for_another() -> None:
