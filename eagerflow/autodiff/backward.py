@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from eagerflow.autodiff.cotangents import Cotangent, add, dense, pull
 from eagerflow.autodiff.tape import FIRST_INPUT, PER_INPUT, UNKNOWN, Link, Record, Tape
@@ -16,45 +16,35 @@ from eagerflow.hardware import NullArray, as_device
 from eagerflow.source import Source
 from eagerflow.types import DType, Shape
 
-__all__ = ["Wanted", "gradients", "search"]
+__all__ = ["gradients", "search"]
 
 _null: Final = as_device("null:0")
 
 
-class Wanted(NamedTuple):
-    """A source of which the gradient is asked for.
-
-    Attributes:
-        name: for messages, such as ``"argument 0"``.
-        slots: the slots of its values: one, or those of the reads of a variable.
-    """
-
-    name: str
-    slots: Sequence[int]
-
-
 def gradients(
-    tape: Tape, seeds: Mapping[int, Cotangent], sources: Sequence[Wanted], what: str, *,
-    consume: bool = False,
+    tape: Tape, seeds: Mapping[int, Cotangent], sources: Sequence[Sequence[int]], what: str,
+    name: Callable[[int], str], *, consume: bool = False,
 ) -> list[Cotangent | None]:  # fmt: skip
     """The cotangent of each source, None for those that the results do not depend on.
 
     Args:
         tape: what was recorded; it records nothing of this, other interpreters do.
         seeds: the cotangents of the results, by slot.
-        sources: what to differentiate by.
+        sources: what to differentiate by: the slots of its values, one, or those of the reads of a
+            variable.
         what: the name of the transform, for messages.
+        name: gives the name of the source of that number, for messages.
         consume: let go of each record as soon as it was used, to free what it holds.
 
     Raises:
         GradientError: a cotangent reaches an op that has no derivative, or a source reaches the
             results only through such ops.
     """
-    found = search(tape, seeds, [source.slots for source in sources], consume=consume)
-    for source, g in zip(sources, found, strict=True):
+    found = search(tape, seeds, sources, consume=consume)
+    for i, g in enumerate(found):
         if type(g) is Link:
             raise GradientError(
-                f"{what}: {source.name} reaches the result only through {g.name}, "
+                f"{what}: {name(i)} reaches the result only through {g.name}, "
                 "which has no derivative",
                 hint="apply ef.stop_gradient to it, if a gradient of zero is meant",
                 source=_source(g.code, g.offset),

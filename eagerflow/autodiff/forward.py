@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-from eagerflow.autodiff.backward import Wanted, gradients
+from eagerflow.autodiff.backward import gradients
 from eagerflow.autodiff.cotangents import Cotangent, add, dense, full_like, pull
 from eagerflow.autodiff.marks import find, strip
 from eagerflow.autodiff.tape import Tape
@@ -197,7 +197,7 @@ def transposed(
     # if the point is not zero
     point = 0.0 if name is None else 2.0**-10
     gs = [full_like(out, point) if out._lane.dtype.is_inexact else None for out in outputs]
-    sources = [Wanted("a cotangent", () if g is None else (tape.watch(g),)) for g in gs]
+    sources = [() if g is None else (tape.watch(g),) for g in gs]
     with installed(tape):
         us = [None if u is None else dense(u) for u in back(gs)]
     seeds: dict[int, Any] = {}
@@ -212,4 +212,5 @@ def transposed(
                 f"{name}: forward mode needs a backward rule that is made of ops",
                 given=f"a cotangent {u.type} that does not depend on that of the result",
             )
-    return [None if g is None else dense(g) for g in gradients(tape, seeds, sources, "jvp")]
+    found = gradients(tape, seeds, sources, "jvp", lambda i: "a cotangent")
+    return [None if g is None else dense(g) for g in found]

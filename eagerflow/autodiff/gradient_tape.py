@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, final
 
-from eagerflow.autodiff.backward import Wanted, gradients
+from eagerflow.autodiff.backward import gradients
 from eagerflow.autodiff.cotangents import Cotangent, add, full_like
 from eagerflow.autodiff.sources import check_inexact, finished, is_variable
 from eagerflow.autodiff.tape import UNKNOWN, Tape
@@ -123,15 +124,17 @@ class GradientTape:
         """
         self._check_unused()
         leaves, treedef = tree.flatten(sources)
-        wanted = [
-            self._wanted(x, f"source{path}")
-            for x, path in zip(leaves, tree.paths(sources), strict=True)
-        ]
+
+        def name(i: int) -> str:
+            return f"the source{tree.paths(treedef)[i]}"
+
+        wanted = [self._slots(x, partial(name, i)) for i, x in enumerate(leaves)]
         seeds = self._seeds(target)
         try:
             found = gradients(
-                self._tape, seeds, wanted, "GradientTape.gradient", consume=not self._persistent
-            )
+                self._tape, seeds, wanted, "GradientTape.gradient", name,
+                consume=not self._persistent,
+            )  # fmt: skip
         finally:
             if not self._persistent:
                 self._used = True
@@ -152,24 +155,25 @@ class GradientTape:
             seeds[slot] = add(seeds[slot], seed) if slot in seeds else seed
         return seeds
 
-    def _wanted(self, x: Any, name: str) -> Wanted:
+    def _slots(self, x: Any, name: Callable[[], str]) -> Sequence[int]:
         if is_variable(x):
-            return Wanted(name, self._tape.slots_of_reads(x))
+            return self._tape.slots_of_reads(x)
         if not isinstance(x, Tensor):
             raise GradientError(
-                "GradientTape.gradient: a source is neither a tensor nor a variable",
-                given=f"{type(x).__name__} in {name}",
+                f"GradientTape.gradient: {name()} is neither a tensor nor a variable",
+                given=type(x).__name__,
             )
-        check_inexact("GradientTape.gradient", f"the {name}", x)
+        if not x.dtype.is_inexact:
+            check_inexact("GradientTape.gradient", name(), x)
         slot = self._tape.slot_of(x)
         if slot < UNKNOWN:
             raise GradientError(
-                f"GradientTape.gradient: no derivative flows into the {name}",
+                f"GradientTape.gradient: no derivative flows into {name()}",
                 given=str(x.type),
                 hint="it depends on what is watched only through an op without derivative; "
                 "watch it itself, with tape.watch(...) before it is used",
             )
-        return Wanted(name, () if slot == UNKNOWN else (slot,))
+        return () if slot == UNKNOWN else (slot,)
 
     def _check_unused(self) -> None:
         if self._used:

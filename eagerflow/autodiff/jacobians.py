@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any
 
-from eagerflow.autodiff.backward import Wanted, gradients
+from eagerflow.autodiff.backward import gradients, search
 from eagerflow.autodiff.cotangents import dense, full_like
 from eagerflow.autodiff.sources import Arguments
 from eagerflow.autodiff.tape import UNKNOWN, Tape
@@ -98,7 +98,7 @@ def _jacobian(
 
     def pull(gs: Sequence[Tensor | None]) -> list[Tensor | None]:
         seeds = {tape.slot_of(y): g for y, g in zip(ys, gs, strict=True) if g is not None}
-        found = gradients(tape, seeds, wanted, what)
+        found = gradients(tape, seeds, wanted, what, sources.name)
         return [None if g is None else dense(g) for g in found]
 
     narrow = sum(x.size for x in xs) < sum(y.size for y in ys)
@@ -140,13 +140,13 @@ def _by_columns(pull: Pull, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> list[
     """
     tape = Tape()
     gs = [full_like(y, 0) for y in ys]
-    wanted = [Wanted("a cotangent", (tape.watch(g),)) for g in gs]
+    wanted = [(tape.watch(g),) for g in gs]
     with installed(tape):
         us = pull(gs)
     columns: list[list[list[Any]]] = []
     for x, u in zip(xs, us, strict=True):
         slot = UNKNOWN if u is None else tape.slot_of(u)
-        columns.append([gradients(tape, {slot: t}, wanted, "jacobian") for t in _basis(x)])
+        columns.append([search(tape, {slot: t}, wanted, consume=False) for t in _basis(x)])
     return [
         [_block([c[i] for c in columns[j]], y, y.shape + x.shape, -1) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)

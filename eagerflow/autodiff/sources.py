@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from eagerflow.autodiff.backward import Wanted
 from eagerflow.autodiff.cotangents import Cotangent, dense, full_like
 from eagerflow.autodiff.tape import Tape
 from eagerflow.core import tree
@@ -16,7 +15,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import DTypeError, GradientError, TensorValueError
 from eagerflow.ops.promotion import cast
 
-__all__ = ["Arguments", "VariableTree", "check_inexact", "finished", "inputs_of", "is_variable"]
+__all__ = ["Arguments", "VariableTree", "check_inexact", "finished", "is_variable"]
 
 
 def check_inexact(what: str, name: str, x: AbstractArray) -> None:
@@ -35,27 +34,27 @@ def check_inexact(what: str, name: str, x: AbstractArray) -> None:
         )
 
 
-def inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], list[str], tree.TreeDef]:
-    """The leaves of an argument as tensors with an identity of their own, and their names.
+def _inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], tree.TreeDef]:
+    """The leaves of an argument as tensors in handles of their own.
 
     Raises:
         GradientError: a leaf that is no array, or one of integers.
     """
     leaves, treedef = tree.flatten(argument)
-    names = [name + path for path in tree.paths(argument)]
     found = []
-    for leaf, place in zip(leaves, names, strict=True):
+    for i, leaf in enumerate(leaves):
         try:
             x = tensor_of(leaf)
         except (DTypeError, TensorValueError):
             raise GradientError(
-                f"{what}: {place} is not an array",
+                f"{what}: {name}{tree.paths(treedef)[i]} is not an array",
                 given=type(leaf).__name__,
                 hint="pass what is not differentiated as another argument",
             ) from None
-        check_inexact(what, place, x)
+        if not x.dtype.is_inexact:
+            check_inexact(what, name + tree.paths(treedef)[i], x)
         found.append(handle_of(x))
-    return found, names, treedef
+    return found, treedef
 
 
 @final
@@ -80,20 +79,23 @@ class Arguments:
         self.args = list(args)
         self.inputs: list[Tensor] = []
         self.variables: tuple[Any, ...] = ()
-        self._names: list[str] = []
         self._one = isinstance(argnums, int)
+        self._places = _places(what, argnums, len(args))
         self._defs = []
-        for i in _places(what, argnums, len(args)):
-            inputs, names, treedef = inputs_of(what, f"argument {i}", args[i])
+        for i in self._places:
+            inputs, treedef = _inputs_of(what, f"argument {i}", args[i])
             self.inputs += inputs
-            self._names += names
             self._defs.append(treedef)
             self.args[i] = tree.unflatten(treedef, inputs)
 
-    def watch(self, tape: Tape) -> list[Wanted]:
-        """Watch them, before the function runs."""
-        self._slots = [tape.watch(x) for x in self.inputs]
-        return [Wanted(n, (s,)) for n, s in zip(self._names, self._slots, strict=True)]
+    def watch(self, tape: Tape) -> list[Sequence[int]]:
+        """Watch them, before the function runs; gives the slots of each."""
+        return [(tape.watch(x),) for x in self.inputs]
+
+    def name(self, index: int) -> str:
+        """What messages call an input."""
+        places = zip(self._places, self._defs, strict=True)
+        return [f"argument {i}{path}" for i, d in places for path in tree.paths(d)][index]
 
     def tree(self, leaves: Sequence[Any]) -> Any:
         """The leaves, one for each input, in the structure of the arguments."""
@@ -119,22 +121,23 @@ class VariableTree:
     def __init__(self, what: str, wrt: Any, args: Sequence[Any]) -> None:
         self.args = list(args)
         self.variables, self._def = tree.flatten(wrt)
-        self._names = [f"the variable wrt{path}" for path in tree.paths(wrt)]
-        for variable, name in zip(self.variables, self._names, strict=True):
+        for i, variable in enumerate(self.variables):
             if not is_variable(variable):
                 raise GradientError(
                     f"{what}: wrt takes variables",
-                    given=f"{type(variable).__name__} in {name.removeprefix('the variable ')}",
+                    given=f"{type(variable).__name__} in wrt{tree.paths(self._def)[i]}",
                     hint="use argnums for the arguments of the function",
                 )
-            check_inexact(what, name, variable)
+            if not variable.dtype.is_inexact:
+                check_inexact(what, self.name(i), variable)
 
-    def watch(self, tape: Tape) -> list[Wanted]:
-        """What is wanted; the tape, made for these variables, fills in the slots of reads."""
-        return [
-            Wanted(name, tape.slots_of_reads(variable))
-            for variable, name in zip(self.variables, self._names, strict=True)
-        ]
+    def watch(self, tape: Tape) -> list[Sequence[int]]:
+        """The slots of each; the tape, made for these variables, fills them in at each read."""
+        return [tape.slots_of_reads(variable) for variable in self.variables]
+
+    def name(self, index: int) -> str:
+        """What messages call a variable."""
+        return f"the variable wrt{tree.paths(self._def)[index]}"
 
     def gradient(self, found: Sequence[Cotangent | None]) -> Any:
         """The gradients in the structure of the tree, sparse where only rows were read."""

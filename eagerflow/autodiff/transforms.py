@@ -114,7 +114,7 @@ def differentiate(
         value, aux = _pair(what, result) if has_aux else (result, None)
         loss = scalar_result(what, value)
     seeds = {tape.slot_of(loss): full_like(loss, 1)}
-    found = gradients(tape, seeds, wanted, what, consume=True)
+    found = gradients(tape, seeds, wanted, what, sources.name, consume=True)
     return value, sources.gradient(found), aux
 
 
@@ -223,7 +223,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         for slot, g in zip(slots, gs, strict=True):
             if g is not None and slot != UNKNOWN:
                 seeds[slot] = add(seeds[slot], g) if slot in seeds else g
-        return sources.gradient(gradients(tape, seeds, wanted, "vjp"))
+        return sources.gradient(gradients(tape, seeds, wanted, "vjp", sources.name))
 
     return (value, pullback, aux) if has_aux else (value, pullback)
 

@@ -16,8 +16,9 @@ def test_flatten_and_back() -> None:
 
 
 def test_paths() -> None:
-    assert tree.paths({"b": [1, (2,)], "a": 3}) == ["['a']", "['b'][0]", "['b'][1][0]"]
-    assert tree.paths(7) == [""]
+    _, treedef = tree.flatten({"b": [1, (2,)], "a": 3})
+    assert tree.paths(treedef) == ["['a']", "['b'][0]", "['b'][1][0]"]
+    assert tree.paths(tree.flatten(7)[1]) == [""]
 
 
 def test_show() -> None:
