@@ -63,6 +63,10 @@ class Forward(AbstractDifferentiator):
     def end_rules(self) -> None:
         self._rules -= 1
 
+    def follows(self, x: Tensor) -> bool:
+        tangent = self.tangent_of(x)
+        return tangent is not None and not isinstance(tangent, Broken)
+
     def tangent_of(self, x: Tensor) -> Tangent:
         """The tangent of the value that ``x`` holds, None if it is zero."""
         tangent: Tangent = find(x._mark, self.owner)

@@ -126,6 +126,9 @@ class Tape(AbstractDifferentiator):
         self._reads = {}
         self._writes = {}
 
+    def follows(self, x: Tensor) -> bool:
+        return self.recording and self.slot_of(x) >= 0
+
     def begin_rules(self) -> None:
         if not self._rules:
             for spans, last in zip(self._rule_slots, (self._last, -self._last_link), strict=True):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eagerflow.core.interpreter import is_followed
 from eagerflow.core.methods import AbstractMethods
 from eagerflow.core.op import functions
-from eagerflow.errors import DTypeError, TensorValueError, UnhashableError
+from eagerflow.errors import DTypeError, GradientError, TensorValueError, UnhashableError
 from eagerflow.types import TensorType
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ class AbstractConversions(AbstractMethods):
     """The conversions; they go by `numpy` and by indexing."""
 
     __slots__ = ()
+
+    @abstractmethod
+    def __tensor__(self) -> Tensor:
+        """The value, as a tensor."""
 
     @abstractmethod
     def __getitem__(self, key: Any) -> Tensor:
@@ -75,7 +80,15 @@ class AbstractConversions(AbstractMethods):
         return format(self.item(), spec) if spec and not self.shape else format(str(self), spec)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        array = self.numpy()
+        value = self.__tensor__()
+        if value._mark is not None and is_followed(value):
+            raise GradientError(
+                "another library would take this tensor out of the gradient",
+                given=str(self.type),
+                hint="use eagerflow's function of that name, or ef.stop_gradient(x) or x.numpy()"
+                " if nothing is to be differentiated here",
+            )
+        array = value.numpy()
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
                 raise TensorValueError("another dtype needs a copy", given=str(self.type))

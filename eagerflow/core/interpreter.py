@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final, final
 
@@ -24,6 +24,7 @@ __all__ = [
     "applying_rules",
     "current",
     "installed",
+    "is_followed",
     "monitored",
     "set_process_monitors",
     "stack",
@@ -168,6 +169,20 @@ class AbstractDifferentiator(AbstractInterpreter):
     def end_rules(self) -> None:
         """As many times as `begin_rules`: they are done."""
 
+    @abstractmethod
+    def follows(self, x: Any) -> bool:
+        """Whether a derivative flows through the value of the tensor ``x``."""
+
+
+def is_followed(x: Any) -> bool:
+    """Whether a differentiator of this thread's chain follows the value of the tensor ``x``."""
+    interpreter = current()
+    while interpreter is not BASE:
+        if isinstance(interpreter, AbstractDifferentiator) and interpreter.follows(x):
+            return True
+        interpreter = interpreter.below
+    return False
+
 
 @final
 class applying_rules:  # noqa: N801 - a context manager
@@ -257,11 +272,28 @@ class use:  # noqa: N801 - a context manager
         _current.reset(self._token)
 
 
+def _unlink(top: ContextVar[Any], interpreter: AbstractInterpreter) -> None:
+    """Take ``interpreter`` out of this thread's chain, also from below others.
+
+    Blocks need not end in the order of nesting: two generators may each hold one open.
+    """
+    above = top.get()
+    if above is interpreter:
+        top.set(None if interpreter.below is _PROCESS else interpreter.below)
+        return
+    while above is not None and above not in (BASE, _PROCESS):
+        if above.below is interpreter:
+            above.below = interpreter.below
+            above.looks_on = above.observes and above.below is BASE
+            return
+        above = above.below
+
+
 @final
 class installed:  # noqa: N801 - a context manager
     """Put a transform on top of this thread's chain for the length of the block."""
 
-    __slots__ = ("_interpreter", "_token")
+    __slots__ = ("_interpreter",)
 
     def __init__(self, interpreter: AbstractInterpreter) -> None:
         self._interpreter = interpreter
@@ -270,14 +302,14 @@ class installed:  # noqa: N801 - a context manager
         interpreter = self._interpreter
         interpreter.below = below = current()
         interpreter.looks_on = interpreter.observes and below is BASE
-        self._token = _current.set(interpreter)
+        _current.set(interpreter)
         stack.count(1)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        _current.reset(self._token)
+        _unlink(_current, self._interpreter)
         stack.count(-1)
         self._interpreter.below = BASE  # it keeps no other one alive
 
@@ -286,21 +318,21 @@ class installed:  # noqa: N801 - a context manager
 class monitored:  # noqa: N801 - a context manager
     """Put a monitor below the transforms of this thread for the length of the block."""
 
-    __slots__ = ("_interpreter", "_token")
+    __slots__ = ("_interpreter",)
 
     def __init__(self, interpreter: AbstractInterpreter) -> None:
         self._interpreter = interpreter
 
     def __enter__(self) -> None:
         self._interpreter.below = _monitor.get() or _PROCESS
-        self._token: Token[AbstractInterpreter | None] = _monitor.set(self._interpreter)
+        _monitor.set(self._interpreter)
         stack.count(1, 1)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        _monitor.reset(self._token)
+        _unlink(_monitor, self._interpreter)
         stack.count(-1, -1)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eagerflow.core.op import functions
+from eagerflow.errors import TensorValueError
 
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
@@ -22,6 +23,13 @@ Axis = int | tuple[int, ...] | None
 
 #: the public function of a name, which gives a tensor
 _function: Callable[[str], Callable[..., Tensor]] = functions.__getitem__
+
+
+def _refuse(out: None, name: str) -> None:
+    if out is not None:
+        raise TensorValueError(
+            f"{name}: there is no out=", hint="tensors are values: take the result instead"
+        )
 
 
 class AbstractMethods(ABC):
@@ -50,57 +58,107 @@ class AbstractMethods(ABC):
 
     # --- reductions ---
 
-    def sum(self, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    # `out` is there because NumPy's functions pass it (`np.sum(x)` calls `x.sum(out=None)`)
+
+    def sum(
+        self, axis: Axis = None, *, dtype: Any = None, out: None = None, keepdims: bool = False
+    ) -> Tensor:
         """Sum over axes; see `eagerflow.sum`."""
+        _refuse(out, "sum")
         return _function("sum")(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    def prod(self, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    def prod(
+        self, axis: Axis = None, *, dtype: Any = None, out: None = None, keepdims: bool = False
+    ) -> Tensor:
         """Product over axes; see `eagerflow.prod`."""
+        _refuse(out, "prod")
         return _function("prod")(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    def mean(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def mean(
+        self, axis: Axis = None, *, dtype: Any = None, out: None = None, keepdims: bool = False
+    ) -> Tensor:
         """Mean over axes; see `eagerflow.mean`."""
-        return _function("mean")(self, axis=axis, keepdims=keepdims)
+        _refuse(out, "mean")
+        x = self if dtype is None else self.astype(dtype)
+        return _function("mean")(x, axis=axis, keepdims=keepdims)
 
-    def var(self, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-        """Variance over axes; see `eagerflow.var`."""
-        return _function("var")(self, axis=axis, correction=correction, keepdims=keepdims)
+    def var(
+        self,
+        axis: Axis = None,
+        *,
+        correction: float = 0.0,
+        ddof: float | None = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+    ) -> Tensor:
+        """Variance over axes; see `eagerflow.var`. ``ddof`` is NumPy's name of ``correction``."""
+        _refuse(out, "var")
+        x = self if dtype is None else self.astype(dtype)
+        correction = correction if ddof is None else ddof
+        return _function("var")(x, axis=axis, correction=correction, keepdims=keepdims)
 
-    def std(self, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-        """Standard deviation over axes; see `eagerflow.std`."""
-        return _function("std")(self, axis=axis, correction=correction, keepdims=keepdims)
+    def std(
+        self,
+        axis: Axis = None,
+        *,
+        correction: float = 0.0,
+        ddof: float | None = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+    ) -> Tensor:
+        """Standard deviation over axes; see `eagerflow.std`, and `var` for ``ddof``."""
+        _refuse(out, "std")
+        x = self if dtype is None else self.astype(dtype)
+        correction = correction if ddof is None else ddof
+        return _function("std")(x, axis=axis, correction=correction, keepdims=keepdims)
 
-    def max(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def max(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Largest element over axes; see `eagerflow.max`."""
+        _refuse(out, "max")
         return _function("max")(self, axis=axis, keepdims=keepdims)
 
-    def min(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def min(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Smallest element over axes; see `eagerflow.min`."""
+        _refuse(out, "min")
         return _function("min")(self, axis=axis, keepdims=keepdims)
 
-    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def any(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Whether any element is true; see `eagerflow.any`."""
+        _refuse(out, "any")
         return _function("any")(self, axis=axis, keepdims=keepdims)
 
-    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def all(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Whether all elements are true; see `eagerflow.all`."""
+        _refuse(out, "all")
         return _function("all")(self, axis=axis, keepdims=keepdims)
 
-    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    def argmax(
+        self, axis: int | None = None, *, out: None = None, keepdims: bool = False
+    ) -> Tensor:
         """Index of the largest element; see `eagerflow.argmax`."""
+        _refuse(out, "argmax")
         return _function("argmax")(self, axis=axis, keepdims=keepdims)
 
-    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    def argmin(
+        self, axis: int | None = None, *, out: None = None, keepdims: bool = False
+    ) -> Tensor:
         """Index of the smallest element; see `eagerflow.argmin`."""
+        _refuse(out, "argmin")
         return _function("argmin")(self, axis=axis, keepdims=keepdims)
 
-    def cumsum(self, axis: int | None = None) -> Tensor:
+    def cumsum(self, axis: int | None = None, *, dtype: Any = None, out: None = None) -> Tensor:
         """Cumulative sum; see `eagerflow.cumulative_sum`."""
-        return _function("cumulative_sum")(self.ravel() if axis is None else self, axis=axis or 0)
+        _refuse(out, "cumsum")
+        x = self.ravel() if axis is None else self
+        return _function("cumulative_sum")(x, axis=axis or 0, dtype=dtype)
 
-    def cumprod(self, axis: int | None = None) -> Tensor:
+    def cumprod(self, axis: int | None = None, *, dtype: Any = None, out: None = None) -> Tensor:
         """Cumulative product; see `eagerflow.cumulative_prod`."""
-        return _function("cumulative_prod")(self.ravel() if axis is None else self, axis=axis or 0)
+        _refuse(out, "cumprod")
+        x = self.ravel() if axis is None else self
+        return _function("cumulative_prod")(x, axis=axis or 0, dtype=dtype)
 
     # --- shape ---
 
@@ -164,13 +222,21 @@ class AbstractMethods(ABC):
         """The complex conjugate."""
         return _function("conj")(self)
 
-    def clip(self, min: Any = None, max: Any = None) -> Tensor:
+    def clip(self, min: Any = None, max: Any = None, *, out: None = None) -> Tensor:
         """Limited to a range; see `eagerflow.clip`."""
+        _refuse(out, "clip")
         return _function("clip")(self, min, max)
 
-    def round(self) -> Tensor:
-        """Rounded to the nearest integer, ties to even."""
-        return _function("round")(self)
+    def round(self, decimals: int = 0, *, out: None = None) -> Tensor:
+        """Rounded to ``decimals`` digits after the point, ties to even; see `eagerflow.round`."""
+        _refuse(out, "round")
+        return _function("round")(self, decimals)
+
+    def __round__(self, ndigits: int | None = None) -> Tensor:
+        return self.round(ndigits or 0)
+
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return _function("floor_divide")(self, other), _function("remainder")(self, other)
 
     def dot(self, other: Any) -> Tensor:
         """The matrix product; see `eagerflow.matmul`."""
@@ -209,3 +275,8 @@ class AbstractMethods(ABC):
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
         """On another device (the name in the array API standard)."""
         return _function("to_device")(self, device)
+
+
+for _name, _method in vars(AbstractMethods).items():
+    if hasattr(_method, "__qualname__"):  # as messages about arguments call it
+        _method.__qualname__ = f"Tensor.{_name}"

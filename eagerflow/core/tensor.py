@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -28,7 +27,8 @@ __all__ = ["AbstractArray", "Mark", "Tensor", "handle_of", "make_tensor", "type_
 #: what an interpreter notes of a value: whose note it is, the note, and what others noted
 Mark = tuple[Any, Any, "Mark | None"]
 
-_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
+#: what operators take besides tensors and variables
+_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 _stack = interpreter.stack
 #: the types of the parts of plain index expressions, which arrays take as they are
 PLAIN = frozenset({int, slice, type(None), type(...)})
@@ -203,10 +203,6 @@ class AbstractArray(AbstractConversions):
     __array_priority__ = 1000
 
     _lane: Lane | None
-
-    @abstractmethod
-    def __tensor__(self) -> Tensor:
-        """The value, as a tensor."""
 
     __add__ = _operator("add")
     __sub__ = _operator("subtract")

@@ -12,21 +12,22 @@ from eagerflow.core import interpreter
 from eagerflow.core.buffers import may_reuse
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.op import Op, bind, define, functions
-from eagerflow.core.tensor import PLAIN, Tensor, make_tensor, type_of
-from eagerflow.errors import DTypeError, EagerflowError, ShapeError, strip
+from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndexError, strip
 from eagerflow.hardware import Device
 from eagerflow.ops.arguments import as_shape
 from eagerflow.ops.gradients import sum_to_like, where
 from eagerflow.ops.keys import Index, Key, index_shape, parse
-from eagerflow.ops.promotion import cast
+from eagerflow.ops.promotion import cast, fits_kind, promoted_dtype, weak_fits
 from eagerflow.ops.rules import public
-from eagerflow.types import Shape, TensorType, broadcast_shapes
+from eagerflow.types import DType, Shape, TensorType, broadcast_shapes
 
 __all__ = ["index_add", "index_scatter", "index_update"]
 
 _stack = interpreter.stack
 _NUMBERS: Final = frozenset({bool, int, float, complex})
 _OTHER: Final = object()
+_INDEXING: Final = frozenset({"take", "getitem", "index_update", "index_add"})  # ops of x[key]
 
 # --- ops ------------------------------------------------------------------------------------
 
@@ -57,7 +58,7 @@ def pick(x: Tensor, indices: Any, key: Key) -> Tensor:
     return result
 
 
-def _check_value(shape: Shape, value: TensorType) -> None:
+def _check_value(shape: Shape, value: TensorType, given: str | None = None) -> None:
     try:
         fits = broadcast_shapes(shape, value.shape) == shape
     except ShapeError:
@@ -65,6 +66,7 @@ def _check_value(shape: Shape, value: TensorType) -> None:
     if not fits:
         raise ShapeError(
             f"a value of shape {value.shape} does not fit where {shape} is selected",
+            given=given,
             expected="a shape that broadcasts to the selected one",
         )
 
@@ -191,7 +193,7 @@ def _read(x: Tensor, key: Any) -> Any:
     data = x._data
     if type(key) is Tensor and key._lane.device is device and key._data.shape:
         found = key._data
-        if key._lane.dtype.is_integer:
+        if key._lane.dtype.is_integer and key._lane.dtype.name != "uint64":
             return data.take(found, 0)  # several times as fast as data[found], masks likewise
         if key._lane.dtype.kind == "bool" and found.shape == data.shape:
             return data.reshape(-1).take(found.reshape(-1).nonzero()[0])
@@ -205,7 +207,8 @@ def _plain(key: Any, device: Device) -> Any:
     if kind in PLAIN:
         return key
     if kind is Tensor:
-        return key._data if key._lane.device is device else _OTHER
+        lane = key._lane  # NumPy would wrap an index of uint64 that is too large
+        return key._data if lane.device is device and lane.dtype.name != "uint64" else _OTHER
     if kind is not tuple:
         return _OTHER
     parts = [_OTHER if type(part) is tuple else _plain(part, device) for part in key]
@@ -222,7 +225,15 @@ def _general(x: Tensor, key: Any) -> Tensor:
             return result
         return pick(x, index.arrays, index.key)
     except EagerflowError as error:
-        raise strip(error) from None
+        raise strip(_of_index(error, x)) from None
+
+
+def _of_index(error: EagerflowError, x: Tensor) -> EagerflowError:
+    """The error of an index out of range in the words of ``x[key]``, without the op's."""
+    op, colon, words = error.wrong.partition(": ")
+    if colon and isinstance(error, TensorIndexError) and op in _INDEXING:
+        return TensorIndexError(words, given=f"x={type_of(x)}")
+    return error
 
 
 # --- assigning ------------------------------------------------------------------------------
@@ -230,21 +241,30 @@ def _general(x: Tensor, key: Any) -> Tensor:
 
 def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
     """``value`` in the dtype of ``x``, so that it broadcasts to ``shape`` if it can."""
-    if isinstance(value, complex) and not x.dtype.is_complex:
-        raise DTypeError(f"{value} is complex, {x.dtype.name} is not")
-    if type(value) in _NUMBERS:
-        return scalar(value, x._lane)
-    if isinstance(value, (list, tuple)):
+    if type(value) in _NUMBERS or isinstance(value, (list, tuple)):
+        if not weak_fits(value, x.dtype):
+            raise _other_kind(promoted_dtype((value,)), x, f"value={value!r}")
+        if type(value) in _NUMBERS:
+            return scalar(value, x._lane)
         tensor = as_tensor(value, x.dtype, x.device)
     else:
-        tensor = value if type(value) is Tensor else as_tensor(value)
-    if tensor.dtype.is_complex and not x.dtype.is_complex:
-        raise DTypeError(
-            f"values of {tensor.dtype.short} do not fit into {x.dtype.short}",
-            given=str(type_of(tensor)),
-            hint="take .real first",
-        )
-    return cast(_stripped(tensor, shape), x.dtype)
+        on = None if isinstance(value, AbstractArray) else x.device
+        tensor = value if type(value) is Tensor else as_tensor(value, None, on)
+        if not fits_kind(tensor.dtype, x.dtype):
+            raise _other_kind(tensor.dtype, x, f"value={type_of(tensor)}")
+    tensor = _stripped(tensor, shape)
+    _check_value(shape, type_of(tensor), f"x={type_of(x)}, value={type_of(tensor)}")
+    return cast(tensor, x.dtype)
+
+
+def _other_kind(dtype: DType, x: Tensor, given: str) -> DTypeError:
+    what = "take .real first" if dtype.is_complex else f"convert it with .astype('{x.dtype.name}')"
+    return DTypeError(
+        f"values of {dtype.short} do not fit into {x.dtype.short}",
+        given=f"x={type_of(x)}, {given}",
+        expected="values of the same kind of dtype, or a lesser one",
+        hint=what,
+    )
 
 
 def _stripped(value: Tensor, shape: Shape) -> Tensor:
@@ -280,11 +300,14 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
         x: any dtype.
         key: an index expression, as in ``x[key]``. If it names an element twice, the last value
             wins.
-        value: broadcasts to the shape of ``x[key]``, and is converted to the dtype of ``x``.
+        value: broadcasts to the shape of ``x[key]``. It is converted to the dtype of ``x`` within
+            its kind, or from a lesser one (bool, unsigned and signed integers, floats, complex
+            numbers), as by ``x += value``; a Python integer must fit, tensors of integers wrap.
 
     Raises:
         TensorIndexError: the key does not fit ``x``.
         ShapeError: the value does not fit the key.
+        DTypeError: the value is of a greater kind, such as a float for integers.
 
     >>> ef.index_update(ef.tensor([1.0, 2.0, 3.0]), slice(1, None), 0)
     Tensor([1., 0., 0.], f32[3]@cpu:0)
@@ -299,7 +322,7 @@ def index_add(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     Args:
         x: any dtype; of bools, adding is "or".
         key: an index expression, as in ``x[key]``.
-        value: broadcasts to the shape of ``x[key]``, and is converted to the dtype of ``x``.
+        value: broadcasts to the shape of ``x[key]``; its dtype as for `index_update`.
 
     Raises:
         TensorIndexError: the key does not fit ``x``.
@@ -337,12 +360,15 @@ def index_scatter(value: TensorLike, key: Any, shape: Shape, /) -> Tensor:
 
 @public
 def setitem(x: Tensor, key: Any, value: TensorLike, /) -> None:
-    """Put a new value into the handle ``x``, with ``value`` at ``key``: ``x[key] = value``."""
+    """Put a new value into the handle ``x``, with ``value`` at ``key``: ``x[key] = value``.
+
+    The value is converted as by `index_update`, so a float does not go into integers.
+    """
     if _stack.installed or not _assign(x, key, value):
         try:
             interpreter.current().rebind(x, index_update(x, key, value))
         except EagerflowError as error:
-            raise strip(error) from None
+            raise strip(_of_index(error, x)) from None
 
 
 def _in_order(parts: tuple[Any, ...], value: Any) -> bool:
@@ -363,12 +389,14 @@ def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
         return False
     if type(value) is Tensor:
         other = value._lane
-        if other.device is not lane.device or other.dtype.is_complex > lane.dtype.is_complex:
+        if other is not lane and (
+            other.device is not lane.device or not fits_kind(other.dtype, lane.dtype)
+        ):
             return False
         value = value._data
         if not _in_order(plain if type(plain) is tuple else (plain,), value):
             return False
-    elif type(value) not in _NUMBERS:
+    elif type(value) not in lane.weak:
         return False
     if type(key) is Tensor and _masks_rows(key, x):
         plain = plain.nonzero()[0]  # several times as fast as the mask

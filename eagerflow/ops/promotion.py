@@ -7,7 +7,8 @@ float32).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.op import bind, define
@@ -15,10 +16,22 @@ from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.hardware import Device
 from eagerflow.types import DTYPES, DType, TensorType, default_dtype, promote_dtypes
 
-__all__ = ["cast", "floating", "pair", "promote", "promote_floating", "promoted_dtype"]
+__all__ = [
+    "cast",
+    "fits_kind",
+    "floating",
+    "host_check",
+    "operands",
+    "pair",
+    "promote",
+    "promote_floating",
+    "promoted_dtype",
+    "weak_fits",
+]
 
 _KINDS = ("bool", "signed integer", "unsigned integer", "real floating", "complex floating")
 _RANK = dict(zip(_KINDS, (0, 1, 1, 2, 3), strict=True))
+_KIND_ORDER = dict(zip(_KINDS, (0, 2, 1, 3, 4), strict=True))
 _WEAK_RANK: dict[type, int] = {bool: 0, int: 1, float: 2, complex: 3}
 
 
@@ -46,6 +59,50 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
         return x
     result: Tensor = bind(_cast, x, dtype=dtype)
     return result
+
+
+def fits_kind(dtype: DType, into: DType) -> bool:
+    """Whether values of ``dtype`` may go into an array of ``into``: NumPy's "same kind".
+
+    Kinds ascend from bool over unsigned and signed integers and floats to complex numbers; within
+    one, integers wrap and floats are rounded.
+    """
+    return _KIND_ORDER[dtype.kind] <= _KIND_ORDER[into.kind]
+
+
+def weak_fits(value: TensorLike, into: DType) -> bool:
+    """`fits_kind` for numbers and sequences, whose integers are of both kinds of integers."""
+    return _RANK[promoted_dtype((value,)).kind] <= _RANK[into.kind]
+
+
+def host_check(holds: Callable[..., Any], *values: Any) -> bool:
+    """Whether parameters hold what they must, as far as that can be seen without waiting.
+
+    Numbers and tensors in the memory of the host are looked at; of others nothing is known, and
+    the answer is yes: reading them would wait for their device.
+
+    Args:
+        holds: gives a number or an array of the truth from the numbers or arrays.
+        values: numbers and tensors.
+    """
+    found = []
+    for x in values:
+        if type(x) is Tensor:
+            lane = x._lane
+            if lane.device.backend.kind != "cpu" or type(x._data) is not lane.array_type:
+                return True
+            x = x._data
+        found.append(x)
+    truth = holds(*found)
+    return bool(truth.all()) if hasattr(truth, "all") else bool(truth)
+
+
+def operands(*args: TensorLike) -> tuple[Tensor, ...]:
+    """The operands as tensors; what is none yet goes to the device of the first that is one."""
+    device = next((x.device for x in args if isinstance(x, AbstractArray)), None)
+    return tuple(
+        tensor_of(x) if isinstance(x, AbstractArray) else as_tensor(x, device=device) for x in args
+    )
 
 
 def promoted_dtype(args: Iterable[TensorLike]) -> DType:

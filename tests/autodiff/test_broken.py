@@ -217,3 +217,26 @@ def test_an_error_in_a_rule_tells_where_the_op_was_applied() -> None:
     (note,) = caught.value.__notes__
     assert note.startswith("in the gradient of wrong, applied at ")
     assert note.endswith("return wrong(x).sum()")
+
+
+def test_numpy_functions_do_not_drop_a_gradient_silently() -> None:
+    """They would compute on the bare array, and the gradient would lack that part."""
+    x, v = ef.ones(3), ef.Variable(ef.ones(3))
+    with pytest.raises(GradientError, match="another library"):
+        ef.grad(lambda x: (np.sin(x) * x).sum())(x)
+    with pytest.raises(GradientError, match="another library"):
+        ef.value_and_grad(lambda: (np.sin(v) * v).sum(), wrt=[v])()
+    with pytest.raises(GradientError, match="another library"):
+        ef.jvp(lambda x: np.sin(x) * x, (x,), (x,))
+    with ef.GradientTape() as tape:
+        tape.watch(x)
+        y = (x * x).sum()
+        assert float(y) == y.numpy() == y.item() == 3.0
+        assert np.sum(x > 0).item() == 3
+        assert np.asarray(ef.stop_gradient(y)) == 3.0
+    assert np.asarray(y) == 3.0
+    assert tape.gradient(y, x).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_numpy_functions_that_call_a_method_are_differentiated() -> None:
+    assert ef.grad(lambda x: np.sum(x * x))(ef.ones(2)).tolist() == [2.0, 2.0]

@@ -84,7 +84,7 @@ def arrays(seed: int, count: int) -> list[np.ndarray]:
 
 
 def near(a, b, scale: float = 1.0) -> None:
-    a, b = np.asarray(a), np.asarray(b)
+    a, b = (x.numpy() if hasattr(x, "numpy") else np.asarray(x) for x in (a, b))
     np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8 * max(scale, np.abs(b).max(initial=1.0)))
 
 
