@@ -428,7 +428,8 @@ def test_python_numbers_are_weak() -> None:
     assert w.assign([2**64 - 1]).tolist() == [2**64 - 1]
     assert ef.Variable([1.0], dtype="bfloat16").assign_add([2]).tolist() == [3.0]
     assert ef.Variable(1j).assign_sub(1).item() == -1 + 1j
-    assert v.dtype == "uint8" and w.dtype == "uint64"
+    assert v.dtype == "uint8"
+    assert w.dtype == "uint64"
 
 
 def test_host_values_go_to_the_device_of_the_variable() -> None:
