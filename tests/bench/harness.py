@@ -26,6 +26,7 @@ namespace = {}
 exec(sys.argv[1], namespace)
 statement, target = sys.argv[2], float(sys.argv[3])
 timer = timeit.Timer(statement, globals=namespace)
+timer.timeit(2)  # the first call may load things, and would be taken for the speed of all
 number = 1
 while (spent := timer.timeit(number)) < 0.02 and number < 10**7:
     number *= 4
