@@ -16,6 +16,7 @@ from eagerflow import types as types
 from eagerflow.core import execute as _execute
 from eagerflow.core.slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
+from eagerflow.dims import Dim as Dim
 from eagerflow.errors import traceback as traceback
 from eagerflow.hardware import device as device
 from eagerflow.hardware import devices as devices
