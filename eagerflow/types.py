@@ -266,7 +266,7 @@ def _broadcast(a: Shape, b: Shape) -> Shape:
     if len(a) < len(b):
         a, b = b, a
     offset = len(a) - len(b)
-    dims = list(a)
+    dims: list[Any] = list(a)
     for i, size in enumerate(b):
         other = a[offset + i]
         if other is size:

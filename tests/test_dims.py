@@ -29,7 +29,7 @@ from eagerflow.dims import (
     substitute,
     symbols,
 )
-from eagerflow.errors import DimError, ShapeError
+from eagerflow.errors import DimError, ShapeError, UnhashableError
 from eagerflow.types import TensorType, broadcast_shapes
 
 NAMES = ("n", "m", "k")
@@ -249,7 +249,6 @@ def test_decided(true: Callable[[], bool]) -> None:
         (lambda: float(N + 1), r"float\(n\+1\)"),
         (lambda: complex(N), r"complex\(n\)"),
         (lambda: range(N), r"n as an index, or in range\(\)"),
-        (lambda: hash(N), r"hash\(n\)"),
         (lambda: N / 2, "n as a number"),
         (lambda: 0.5 * N, "n as a number"),
         (lambda: 2**N, "n as a number"),
@@ -283,6 +282,16 @@ def test_numbers_of_a_trace_take_part_in_arithmetic_with_floats() -> None:
         assert N / 4 == 2.5
         assert 0.5 * N == 5.0
         assert 1.5 - N == -8.5
+
+
+def test_hash() -> None:
+    """Not that of the expression: who traces is asked, and without one there is none."""
+    with pytest.raises(UnhashableError, match="n is not known here"):
+        hash(N)
+    with resolving(_ask), pytest.raises(_AskedError, match=r"hash\(n\)"):
+        hash(N)
+    with resolving(lambda dim, why: 4):
+        assert hash(N) == hash(4)
 
 
 def test_answers_end_with_the_block() -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn, final
 
 from eagerflow.dims import polynomial, text
 from eagerflow.dims.polynomial import Terms
-from eagerflow.errors import DimError
+from eagerflow.errors import DimError, UnhashableError
 
 __all__ = [
     "Dim",
@@ -68,6 +68,12 @@ class Dim:
     def symbols(self) -> frozenset[str]:
         """The names that occur."""
         return frozenset(atom[1] for atom in polynomial.name_atoms(self.terms))
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is a name alone."""
+        ((monomial, c), *rest) = self.terms
+        return not rest and c == 1 and len(monomial) == 1 and monomial[0][0] == "name"
 
     @property
     def owners(self) -> frozenset[int]:
@@ -223,6 +229,8 @@ class Dim:
 
     def __hash__(self) -> int:
         # not of the expression: {4: ...}[n] must find what it finds eagerly
+        if _resolver.get() is None:
+            raise UnhashableError(f"the size {self} is not known here, so it has no hash")
         return hash(self._size(f"hash({self})"))
 
     def __int__(self) -> int:

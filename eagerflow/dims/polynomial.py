@@ -424,9 +424,11 @@ def evaluate(terms: Terms, sizes: Mapping[str, int]) -> int:
 def _evaluate_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
     kind, *parts = atom
     if kind == "name":
-        if parts[0] not in sizes:
-            raise DimError(f"the size {parts[0]} is not known", given=f"sizes of {sorted(sizes)}")
-        return sizes[parts[0]]
+        try:
+            return sizes[parts[0]]
+        except KeyError:
+            given = f"sizes of {sorted(sizes)}"
+            raise DimError(f"the size {parts[0]} is not known", given=given) from None
     values = [evaluate(p, sizes) for p in parts]
     if kind == "floordiv":
         return values[0] // values[1]
