@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, final
 
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import Dim
+from eagerflow.dims import Dim, Size, substitute
 from eagerflow.errors import GraphError
 from eagerflow.graph.constants import content_name, has_values, numbers
 from eagerflow.graph.ir import Graph, Node, Value, methods
-from eagerflow.graph.kinds import Reference
+from eagerflow.graph.kinds import Reference, ValueType
 from eagerflow.hardware import Device
-from eagerflow.types import DType
+from eagerflow.types import DType, TensorType
 
 __all__ = ["Printer", "print_graph", "print_literal", "print_node", "quote"]
 
@@ -70,7 +70,7 @@ class Printer:
         bodies: whether to print subgraphs, or only that there is one.
         strict: whether to refuse objects that have no text form, instead of showing their class.
         canonical: whether to leave out what does not change what is computed: scopes, sources,
-            and names, which become numbers in the order of definition.
+            and names, which become numbers in the order in which they occur.
 
     Attributes:
         arrays: the large arrays met so far, by name.
@@ -92,6 +92,8 @@ class Printer:
         self._resources: dict[int, str] = {}  # names by identity
         # what the canonical form calls nodes, inputs and resources, by identity
         self._numbers: dict[int, str] = {}
+        self._sizes: dict[str, Size] = {}  # what it calls names of sizes
+        self._types: dict[int, str] = {}  # by identity
 
     def enter(self, graph: Graph) -> None:
         """Make the resources of ``graph`` known."""
@@ -101,7 +103,7 @@ class Printer:
     def graph(self, graph: Graph, indent: str = "") -> Iterator[str]:
         """The lines of ``graph``, the first one without indentation."""
         self.enter(graph)
-        inputs = ", ".join([f"{self.value(v)}: {v.type}" for v in graph.inputs])
+        inputs = ", ".join([f"{self.value(v)}: {self.type(v.type)}" for v in graph.inputs])
         name = "" if self.canonical or not graph.name else f" {_name(graph.name)}"
         yield f"graph{name}({inputs}) {{"
         inner = indent + _INDENT
@@ -127,6 +129,23 @@ class Printer:
         """The name of a node or an input."""
         return self._number(item) if self.canonical else _name(item.name)
 
+    def type(self, kind: ValueType) -> str:
+        """The text of a type."""
+        text = self._types.get(id(kind))
+        if text is None:
+            text = str(kind)
+            if self.canonical and isinstance(kind, TensorType):
+                text = str(kind.like(shape=tuple(map(self._size, kind.shape))))
+            self._types[id(kind)] = text
+        return text
+
+    def _size(self, size: Any) -> Any:
+        if isinstance(size, Dim) and self.canonical:
+            for name in sorted(size.symbols - self._sizes.keys()):
+                self._sizes[name] = Dim(f"d{len(self._sizes)}")
+            return substitute(size, self._sizes)
+        return size
+
     def _number(self, item: object) -> str:
         return self._numbers.setdefault(id(item), str(len(self._numbers)))
 
@@ -139,7 +158,7 @@ class Printer:
             attrs = [f"{_name(k)}={self.literal(v, indent)}" for k, v in items]
             text += f" {{{', '.join(attrs)}}}"
         if node.outputs:
-            text += f" : {', '.join([str(v.type) for v in node.outputs])}"
+            text += f" : {', '.join([self.type(v.type) for v in node.outputs])}"
         if node.control_inputs:
             text += f" after {', '.join([f'&{self.name(n)}' for n in node.control_inputs])}"
         if node.device is not None:
@@ -159,17 +178,13 @@ class Printer:
         plain = _PLAIN.get(kind)
         if plain is not None:
             return plain(value)
-        if kind is tuple or isinstance(value, (tuple, list)):
-            items = ", ".join([self.literal(v, indent) for v in value])
-            return f"({items},)" if len(value) == 1 else f"({items})"
-        if kind is Graph:
-            return "\n".join(self.graph(value, indent)) if self.bodies else f"graph {value.name}"
-        if kind is Tensor:
-            return self._tensor(value)
-        if kind is Reference:
-            return self._reference(value)
+        form = _FORMS.get(kind)
+        if form is not None:
+            return form(self, value, indent)
         if id(value) in self._resources:
             return f"@{self._resource(value)}"
+        if isinstance(value, (tuple, list)):
+            return self._tuple(value, indent)
         for base, show in _PLAIN.items():
             if isinstance(value, base):  # an enum, or a number of NumPy
                 return show(value)
@@ -183,7 +198,20 @@ class Printer:
             )
         return f"<{kind.__name__}>"
 
-    def _tensor(self, tensor: Tensor) -> str:
+    def _tuple(self, items: Iterable[Any], indent: str) -> str:
+        shown = [self.literal(item, indent) for item in items]
+        return f"({shown[0]},)" if len(shown) == 1 else f"({', '.join(shown)})"
+
+    def _slice(self, value: slice, indent: str) -> str:
+        return f"slice{self._tuple((value.start, value.stop, value.step), indent)}"
+
+    def _dim(self, value: Dim, indent: str) -> str:
+        return str(self._size(value))
+
+    def _subgraph(self, graph: Graph, indent: str) -> str:
+        return "\n".join(self.graph(graph, indent)) if self.bodies else f"graph {graph.name}"
+
+    def _tensor(self, tensor: Tensor, indent: str) -> str:
         head = f"{tensor.dtype.short}[{','.join(map(str, tensor.shape))}]"
         if not has_values(tensor):
             return f"tensor({head}, $null)"
@@ -195,7 +223,7 @@ class Printer:
         self.arrays[name] = tensor
         return f"tensor({head}, ${name})"
 
-    def _reference(self, reference: Reference) -> str:
+    def _reference(self, reference: Reference, indent: str) -> str:
         if reference.kind == "array":
             return f"tensor({reference.type}, ${_name(reference.name)})"
         if reference.kind == "device":
@@ -206,11 +234,6 @@ class Printer:
         if self.canonical:
             return self._number(resource)
         return _name(self._resources.get(id(resource), getattr(resource, "name", "")))
-
-
-def _slice(value: slice) -> str:
-    parts = (print_literal(p) for p in (value.start, value.stop, value.step))
-    return f"slice({', '.join(parts)})"
 
 
 def _complex(value: complex) -> str:
@@ -226,7 +249,15 @@ _PLAIN: Final[dict[type, Callable[[Any], str]]] = {
     str: lambda value: quote(str.__str__(value)),
     type(...): lambda value: "...",
     DType: lambda value: value.short,
-    Dim: str,
     Device: lambda value: f"device({quote(value.name)})",
-    slice: _slice,
+}
+
+_FORMS: Final[dict[type, Callable[[Printer, Any, str], str]]] = {
+    tuple: Printer._tuple,
+    list: Printer._tuple,
+    slice: Printer._slice,
+    Dim: Printer._dim,
+    Graph: Printer._subgraph,
+    Tensor: Printer._tensor,
+    Reference: Printer._reference,
 }

@@ -49,7 +49,10 @@ def _tensor(dtype: str, shape: list[int], seed: int) -> Any:
 
 
 TENSORS = st.builds(
-    _tensor, st.sampled_from(sorted(DTYPES)), st.lists(st.integers(0, 4), max_size=3), st.integers(0, 99)
+    _tensor,
+    st.sampled_from(sorted(DTYPES)),
+    st.lists(st.integers(0, 4), max_size=3),
+    st.integers(0, 99),
 )
 STRINGS = st.one_of(st.text(max_size=8), st.sampled_from(['"', "\\", "\n#", "é→😀", "\ud800", ""]))
 LEAVES = st.one_of(

