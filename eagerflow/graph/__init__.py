@@ -1,6 +1,6 @@
 """Dataflow graphs: their representation, text form, checks, files and pictures."""
 
-from eagerflow.graph import parser, printer, serial
+from eagerflow.graph import dot, parser, printer, serial, svg
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference
 from eagerflow.graph.verify import verify
@@ -11,8 +11,10 @@ __all__ = [
     "NumberType",
     "Reference",
     "Value",
+    "dot",
     "parser",
     "printer",
     "serial",
+    "svg",
     "verify",
 ]

@@ -54,7 +54,10 @@ methods["print"] = print_graph
 
 def quote(text: str) -> str:
     """``text`` as a string of JSON; what cannot be seen is escaped."""
-    return json.dumps(text, ensure_ascii=not text.isprintable())
+    found = json.dumps(text, ensure_ascii=False)
+    if found.isprintable():
+        return found
+    return "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in found])
 
 
 def _name(text: str) -> str:
