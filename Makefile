@@ -46,7 +46,7 @@ layers: $(VENV)/.dev ## import-linter: the layers of docs/design.md
 	@$(BIN)/lint-imports --no-logo
 
 unit: $(VENV)/.dev ## the unit tests; choose some with ARGS="tests/core -k tensor"
-	$(call heading,unit tests)
+	$(call heading,unit tests (a minute or two))
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(or $(ARGS),tests)
 
 doctest: $(VENV)/.dev ## the examples in docstrings
@@ -60,7 +60,7 @@ nbtest: $(VENV)/.dev ## run the notebooks and compare their outputs
 	else echo 'there are none yet'; fi
 
 test-slow: $(VENV)/.dev ## long property tests, stress, packaging (up to an hour)
-	$(call heading,slow tests)
+	$(call heading,slow tests (up to an hour))
 	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -q -n $(WORKERS) \
 	  -m '(slow or hypothesis) and not peer and not gpu' $(or $(ARGS),tests)
 

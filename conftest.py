@@ -11,9 +11,19 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import pytest  # noqa: E402 - the environment comes first
 
 import eagerflow as ef  # noqa: E402
+from tests import doctests  # noqa: E402
+
+doctests.install()
 
 
 @pytest.fixture(autouse=True)
 def _doctest_names(doctest_namespace: dict[str, object]) -> None:
     """``ef`` is all that an example in a docstring may use without importing it."""
     doctest_namespace["ef"] = ef
+
+
+def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> object:
+    """With ``-q``, tests that pass print nothing: there are thousands."""
+    if report.passed and report.when == "call" and config.option.verbose < 0:
+        return "passed", "", ""
+    return None

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the split and the initial values")
-    parser.add_argument("--epochs", type=int, default=40, help="passes over the training images")
+    parser.add_argument("--epochs", type=int, default=60, help="passes over the training images")
     parser.add_argument(
         "--picture", type=Path, default=Path("eagerflow-digits.png"), help="where to draw"
     )

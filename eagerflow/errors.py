@@ -21,6 +21,7 @@ __all__ = [
     "CancelledError",
     "CheckpointError",
     "DTypeError",
+    "DataDependentError",
     "DeviceError",
     "DimError",
     "EagerflowError",
@@ -133,6 +134,16 @@ class AxisError(ShapeError, IndexError):
     ...
     >>> ef.sum(ef.tensor([1.0, 2.0]), axis=0)
     Tensor(3., f32[]@cpu:0)
+    """
+
+
+class DataDependentError(ShapeError):
+    """A shape that follows from values, where only types are known.
+
+    >>> ef.nonzero(ef.tensor([0, 2, 3], device="null:0"))
+    Traceback (most recent call last):
+    eagerflow.errors.DataDependentError: nonzero: how many elements are not zero depends on the data
+    ...
     """
 
 

@@ -88,5 +88,7 @@ def emit(event: Event) -> None:
         except Exception as error:  # a broken picture must not stop the work it shows
             remove_instrument(instrument)
             warnings.warn(
-                f"instrument {instrument!r} raised {error!r} and was removed", stacklevel=2
+                f"instrument {instrument!r} raised {error!r} and was removed",
+                RuntimeWarning,
+                stacklevel=2,
             )

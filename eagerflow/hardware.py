@@ -6,13 +6,13 @@ A device has a *backend*, one per kind, that holds data on it; third parties add
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from types import TracebackType
 from typing import Any, Final, final
 
@@ -124,10 +124,10 @@ class CpuBackend(AbstractBackend):
         return data
 
     def memory(self, device: Device) -> MemoryStats:
-        page, resident, total = 4096, None, None
+        resident, total = None, None
         try:
             with open("/proc/self/statm") as statm:
-                resident = int(statm.read().split()[1]) * page
+                resident = int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
             with open("/proc/meminfo") as meminfo:
                 total = int(meminfo.readline().split()[1]) * 1024
         except OSError:  # not Linux
@@ -261,8 +261,33 @@ _lock: Final = threading.Lock()
 _backends: dict[str, AbstractBackend] = {}
 _devices: dict[str, Device] = {}
 _plugins_loaded = False
-_NAME: Final = re.compile(r"(?P<kind>[a-z][a-z0-9_]*)(?::(?P<index>\d+|\*))?")
-_LONG: Final = re.compile(r"/device:(?P<kind>[A-Za-z0-9_]+)(?::(?P<index>\d+|\*))?")
+_SHORT: Final = re.compile(
+    r"(?:(?P<job>[A-Za-z_]\w*):(?P<task>\d+|\*)/)?(?P<kind>[a-z]\w*)(?::(?P<index>\d+|\*))?"
+)
+_LONG: Final = re.compile(
+    r"(?:/job:(?P<job>[A-Za-z_]\w*))?(?:/replica:\d+)?(?:/task:(?P<task>\d+|\*))?"
+    r"(?:/(?:device:)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d+|\*))?)?"
+)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """The parts of a device name; None is a part that was left out, or ``*``."""
+
+    job: str | None
+    task: int | None
+    kind: str | None
+    index: int | None
+
+    def within(self, outer: _Name) -> _Name:
+        """This name with the parts that it leaves out taken from ``outer``, as far as they fit."""
+        task, index = self.task, self.index
+        if task is None and self.job in (None, outer.job):
+            task = outer.task
+        if index is None and self.kind in (None, outer.kind):
+            index = outer.index
+        return _Name(self.job or outer.job, task, self.kind or outer.kind, index)
 
 
 def register_backend(backend: AbstractBackend) -> None:
@@ -270,6 +295,12 @@ def register_backend(backend: AbstractBackend) -> None:
 
     >>> ef.hardware.register_backend(ef.hardware.CpuBackend())
     """
+    if not isinstance(backend, AbstractBackend) or not _SHORT.fullmatch(backend.kind):
+        raise DeviceError(
+            "this is not a backend",
+            given=repr(backend),
+            expected="an instance of a subclass of AbstractBackend, with a kind such as 'tpu'",
+        )
     with _lock:
         old = _backends.get(backend.kind)
         _backends[backend.kind] = backend
@@ -282,9 +313,16 @@ def _backend(kind: str) -> AbstractBackend | None:
     global _plugins_loaded
     found = _backends.get(kind)
     if found is None and not _plugins_loaded:
+        from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms of `import eagerflow`
+
         _plugins_loaded = True
         for point in entry_points(group="eagerflow.devices"):
-            register_backend(point.load()())
+            try:
+                register_backend(point.load()())
+            except Exception as error:
+                raise DeviceError(
+                    f"the plug-in {point.name} ({point.value}) failed: {error!r}"
+                ) from error
         found = _backends.get(kind)
     return found
 
@@ -307,47 +345,68 @@ def as_device(name: Device | str | None) -> Device:
         return name
     found = _devices.get(name) if isinstance(name, str) else None
     if found is None:
-        kind, index = _parse(name)
-        found = _find(kind, index or 0)
-    if found.index >= found.backend.count():
+        found = _find(_parse(name))
+    return _existing(found)
+
+
+def _existing(found: Device) -> Device:
+    count = found.backend.count()
+    if found.index >= count:
         raise DeviceError(
             f"there is no device {found.name}",
-            given=f"{found.backend.count()} of kind {found.kind}",
+            given=f"{count} of kind {found.kind}",
             hint="ef.config(cpu_devices=n) makes n virtual CPUs" if found.kind == "cpu" else None,
         )
     return found
 
 
-def _parse(name: object) -> tuple[str, int | None]:
-    match = None
-    if isinstance(name, str):
-        match = _NAME.fullmatch(name) or _LONG.fullmatch(name)
-    if match is None:
+def _parse(name: object) -> _Name:
+    match = isinstance(name, str) and name and (_SHORT.fullmatch(name) or _LONG.fullmatch(name))
+    if not match:
         raise DeviceError(
             f"{name!r} is not a device name", expected="kind:index, such as 'cpu:0' or 'gpu:1'"
         )
-    index = match["index"]
-    return match["kind"].lower(), None if index in (None, "*") else int(index)
+    kind, task, index = match["kind"], match["task"], match["index"]
+    return _Name(
+        match["job"],
+        None if task in (None, "*") else int(task),
+        None if kind is None else kind.lower(),
+        None if index in (None, "*") else int(index),
+    )
 
 
-def _find(kind: str, index: int) -> Device:
+def _find(name: _Name) -> Device:
+    """The device of that name, made if there is none yet; index 0 if the name has none."""
+    kind, index = name.kind or "cpu", name.index or 0
+    if name.job is None and name.task is not None:
+        raise DeviceError(f"task {name.task} of which job?", expected="job:task/kind:index")
+    if name.job is not None:
+        full = f"{name.job}:{name.task or 0}/{kind}:{index}"
+        found = _devices.get(full)
+        if found is None:
+            tasks = sorted({d.task for d in _devices.values() if d.task is not None})
+            given = f"tasks {', '.join(tasks)}" if tasks else "no task is connected"
+            raise DeviceError(f"there is no device {full}", given=given)
+        return found
     backend = _backend(kind)
     if backend is None:
-        raise DeviceError(
-            f"there is no device of kind {kind!r}",
-            expected=f"one of {', '.join(sorted(_backends))}",
-            hint="pip install 'eagerflow[gpu]'" if kind in ("gpu", "cuda") else None,
-        )
-    name = f"{kind}:{index}"
+        hint = "pip install 'eagerflow[gpu]'" if kind in ("gpu", "cuda") else None
+        kinds = ", ".join(sorted(_backends))
+        raise DeviceError(f"there is no device of kind {kind!r}", expected=kinds, hint=hint)
+    full = f"{kind}:{index}"
     with _lock:
-        found = _devices.get(name)
+        found = _devices.get(full)
         if found is None:
-            found = _devices[name] = Device(name, kind, index, backend)
+            found = _devices[full] = Device(full, kind, index, backend)
     return found
 
 
+def _local(kind: str, index: int) -> Device:
+    return _find(_Name(None, None, kind, index))
+
+
 def devices(kind: str | None = None) -> list[Device]:
-    """The devices of this process, the current default first among its kind.
+    """The devices of this process, CPUs first.
 
     Args:
         kind: only devices of this kind. Null devices are listed only if asked for (eight of them).
@@ -356,14 +415,11 @@ def devices(kind: str | None = None) -> list[Device]:
     [Device('cpu:0')]
     """
     if kind is not None and _backend(kind) is None:
-        _find(kind, 0)  # raises
+        _local(kind, 0)  # raises
     _backend("")  # loads the entry points
     kinds = [k for k in _backends if k != "null"] if kind is None else [kind]
-    return [_find(k, i) for k in kinds for i in range(min(_backends[k].count(), _limit(k)))]
-
-
-def _limit(kind: str) -> int:
-    return 8 if kind == "null" else 1_000_000
+    counts = {k: 8 if k == "null" else _backends[k].count() for k in kinds}
+    return [_local(k, i) for k, count in counts.items() for i in range(count)]
 
 
 # --- the current device ---------------------------------------------------------------------
@@ -373,7 +429,12 @@ _current: ContextVar[Device | None] = ContextVar("device", default=None)
 
 def current_device() -> Device:
     """The device on which new tensors are made."""
-    return _current.get() or _devices.get("cpu:0") or _find("cpu", 0)
+    return _current.get() or _devices.get("cpu:0") or _local("cpu", 0)
+
+
+def _name_of(found: Device) -> _Name:
+    job, _, task = (found.task or "").partition(":")
+    return _Name(job or None, int(task) if task else None, found.kind, found.index)
 
 
 @final
@@ -381,7 +442,8 @@ class device:  # noqa: N801 - used like a function
     """Make new tensors on a device within a ``with`` block; nests, partial names merge.
 
     Args:
-        name: a device or its name; ``"gpu"`` and ``"gpu:*"`` mean any device of that kind.
+        name: a device or its name, such as ``"gpu:1"`` or ``"worker:1/gpu:0"``. What it leaves out
+            comes from the block around it if it fits: ``"gpu"`` within ``"gpu:1"`` is gpu:1.
 
     Raises:
         DeviceError: no such device.
@@ -392,18 +454,10 @@ class device:  # noqa: N801 - used like a function
     """
 
     def __init__(self, name: Device | str) -> None:
-        self.name = name
-        self.device = self._merge(name)
         self._tokens: list[Token[Device | None]] = []
-
-    @staticmethod
-    def _merge(name: Device | str) -> Device:
         if not isinstance(name, Device):
-            kind, index = _parse(name)
-            outer = current_device()
-            if index is None and outer.kind == kind:
-                return outer
-        return as_device(name)
+            name = _existing(_find(_parse(name).within(_name_of(current_device()))))
+        self.device = name
 
     def __enter__(self) -> Device:
         self._tokens.append(_current.set(self.device))
@@ -419,9 +473,6 @@ class device:  # noqa: N801 - used like a function
 
     def __repr__(self) -> str:
         return f"ef.device({str(self.device)!r})"
-
-    def __iter__(self) -> Iterator[Any]:
-        raise DeviceError("ef.device(...) is a context manager", hint="ef.devices() lists them")
 
 
 def memory(device: Device | str | None = None) -> MemoryStats:

@@ -169,6 +169,7 @@ class config:  # noqa: N801 - used like a function
             _change(replace(called, **changes), _state.blocks)
 
     def __enter__(self) -> config:
+        # until here nobody could know that it is not a call: that much is taken back
         with _lock:
             called = replace(_state.called, **(self._before or {}))
             _change(called, (*_state.blocks, self._changes))

@@ -10,6 +10,7 @@ Grammar of a type::
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -152,6 +153,8 @@ def as_dtype(value: Any) -> DType:
     >>> ef.types.as_dtype("f32"), ef.types.as_dtype(int)
     (float32, int64)
     """
+    if type(value) is DType:
+        return value
     if isinstance(value, str) and value in _AMBIGUOUS:
         raise DTypeError(
             f"{value!r} is ambiguous: 8 bits as types print here, 8 bytes in NumPy",
@@ -162,10 +165,8 @@ def as_dtype(value: Any) -> DType:
     except TypeError:  # unhashable
         found = None
     if found is None and value is not None:  # NumPy takes None for float64
-        try:
+        with suppress(TypeError, ValueError, SyntaxError):  # strings that are no type string
             found = _aliases.get(np.dtype(value))
-        except (TypeError, ValueError, SyntaxError):  # strings that are no type string
-            pass
     if found is None:
         raise DTypeError(f"{value!r} is not a dtype that eagerflow has", expected=", ".join(DTYPES))
     return found

@@ -85,7 +85,10 @@ class Function:
         total: list[Any] = []
         for steps, weight in _WEIGHTS:
             for sign in (1, -1):
-                moved = [x + sign * steps * eps * t for x, t in zip(self.point, ts, strict=True)]
+                moved = [
+                    np.asarray(x + sign * steps * eps * t)
+                    for x, t in zip(self.point, ts, strict=True)
+                ]
                 ys = [sign * weight / eps * y for y in arrays(self(*moved))]
                 total = [a + y for a, y in zip(total, ys, strict=True)] if total else ys
         return total

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
+from tqdm import tqdm
 
 import eagerflow as ef
 from eagerflow import cli
@@ -38,6 +39,12 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"eagerflow {ef.__version__}\n"
 
 
+@pytest.fixture
+def quiet_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress bars without the thread that tqdm keeps for the rest of the process."""
+    monkeypatch.setattr(tqdm, "monitor_interval", 0)
+
+
 @pytest.mark.parametrize("arguments", [[], ["dance"]])
 def test_wrong_command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
@@ -64,6 +71,7 @@ def test_demo_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         cli.main(["demo"])
 
 
+@pytest.mark.usefixtures("quiet_bars")
 def test_demo_trains_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The whole thing, as `make demo` runs it."""
     picture = tmp_path / "new" / "digits.png"
@@ -79,6 +87,7 @@ def test_demo_trains_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
     assert Path(shown).samefile(str(importlib.util.find_spec("eagerflow.demo.digits").origin))
 
 
+@pytest.mark.usefixtures("quiet_bars")
 def test_demo_is_repeatable() -> None:
     (_, first), (_, second) = (digits.run(seed=3, epochs=1) for _ in range(2))
     assert [r.losses for r in first] == [r.losses for r in second]

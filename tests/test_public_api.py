@@ -42,7 +42,7 @@ STANDARD = tuple(_STANDARD.split())
 #: what there is beyond the standard in this stage
 _OWN = """
 Tensor tensor Variable IndexedSlices float16 bfloat16 float8_e4m3fn float8_e5m2 einsum pad split
-logsumexp cumprod outer kron topk one_hot segment_sum isclose allclose gather scatter_add
+logsumexp cumprod outer kron topk one_hot segment_sum isclose allclose scatter_add
 linalg.solve_triangular random.seed random.normal random.uniform random.randint random.permutation
 random.bernoulli random.categorical random.Generator grad value_and_grad GradientTape vjp jvp
 jacobian hessian custom_vjp stop_gradient remat check_grads device devices memory release config
@@ -88,8 +88,8 @@ def test_nothing_strange_is_public() -> None:
             continue
         module = getattr(value, "__module__", None) or getattr(value, "__name__", "")
         assert module.startswith("eagerflow"), f"ef.{name} is {value!r}"
-    subpackages = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType)}
-    assert subpackages <= {
+    modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
+    assert modules <= {
         "autodiff", "core", "errors", "events", "fft", "hardware", "linalg", "ops", "profiling",
         "random", "resources", "settings", "source", "types", "cli", "demo",
     }  # fmt: skip

@@ -61,7 +61,7 @@ def test_size_is_measured(tmp_path: Path) -> None:
 
 
 _SILENCED = re.compile(r"#\s*(noqa|type:\s*ignore)")
-_WITH_REASON = re.compile(r"# (noqa: [A-Z0-9, ]+ - |type: ignore\[[a-z, -]+\]  # )\w")
+_WITH_REASON = re.compile(r"# (noqa: [A-Z0-9, ]+ - |type: ignore\[[a-z, -]+\]  # )[\w`]")
 
 
 def unexplained(text: str) -> list[str]:
@@ -96,13 +96,14 @@ def test_class_names_are_unique() -> None:
 
 def test_classes_are_final_or_abstract() -> None:
     """A class is `@final`, or has subclasses here and is named ``Abstract…`` (errors aside)."""
+    wrong = []
     for name, places in _classes().items():
+        abstract = name.lstrip("_").startswith("Abstract")
         for module, node in places:
-            if module == "eagerflow.errors" or _names(node.bases) & {"Protocol", "Exception"}:
-                continue
-            final = "final" in _names(node.decorator_list)
-            assert final or name.lstrip("_").startswith("Abstract"), f"{module}.{name}"
-            assert not (final and name.lstrip("_").startswith("Abstract")), f"{module}.{name}"
+            exempt = module == "eagerflow.errors" or _names(node.bases) & {"Protocol", "NamedTuple"}
+            if not exempt and abstract == ("final" in _names(node.decorator_list)):
+                wrong.append(f"{module}.{name}")
+    assert wrong == []
 
 
 def test_nothing_left_behind() -> None:

@@ -3,80 +3,92 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from eagerflow.autodiff.cotangents import Cotangent, add, dense, pull
-from eagerflow.autodiff.tape import UNKNOWN, Kept, Link, Record, Tape
-from eagerflow.core.interpreter import Composite
-from eagerflow.core.op import functions
+from eagerflow.autodiff.tape import FIRST_INPUT, PER_INPUT, UNKNOWN, Link, Record, Tape
+from eagerflow.core.interpreter import applying_rules
+from eagerflow.core.op import Op, functions
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.hardware import NullArray, as_device
 from eagerflow.source import Source
+from eagerflow.types import DType, Shape
 
-__all__ = ["Wanted", "gradients"]
+__all__ = ["gradients", "search"]
 
 _null: Final = as_device("null:0")
 
 
-class Wanted(NamedTuple):
-    """A source of which the gradient is asked for.
-
-    Attributes:
-        name: for messages, such as ``"argument 0"``.
-        slots: the slots of its values: one, or those of the reads of a variable.
-    """
-
-    name: str
-    slots: Sequence[int]
-
-
 def gradients(
-    tape: Tape, seeds: Mapping[int, Cotangent], sources: Sequence[Wanted], what: str, *,
-    consume: bool = False,
+    tape: Tape, seeds: Mapping[int, Cotangent], sources: Sequence[Sequence[int]], what: str,
+    name: Callable[[int], str], *, consume: bool = False,
 ) -> list[Cotangent | None]:  # fmt: skip
     """The cotangent of each source, None for those that the results do not depend on.
 
     Args:
         tape: what was recorded; it records nothing of this, other interpreters do.
         seeds: the cotangents of the results, by slot.
-        sources: what to differentiate by.
+        sources: what to differentiate by: the slots of its values, one, or those of the reads of a
+            variable.
         what: the name of the transform, for messages.
+        name: gives the name of the source of that number, for messages.
         consume: let go of each record as soon as it was used, to free what it holds.
 
     Raises:
         GradientError: a cotangent reaches an op that has no derivative, or a source reaches the
             results only through such ops.
     """
-    kept = frozenset(slot for source in sources for slot in source.slots)
-    flows = [record[:3] for record in tape.records] if tape.links and consume else tape.records
-    before, tape.recording = tape.recording, False
-    try:
-        found = _run(tape.records, seeds, kept, consume)
-        totals = [_total(found, source.slots) for source in sources]
-    finally:
-        tape.recording = before
-    for source, g in zip(sources, totals, strict=True) if tape.links else ():
-        link = _broken(tape.links, flows, seeds, source.slots) if g is None else None
-        if link is not None:
+    found = search(tape, seeds, sources, consume=consume)
+    for i, g in enumerate(found):
+        if type(g) is Link:
             raise GradientError(
-                f"{what}: {source.name} reaches the result only through {link.name}, "
+                f"{what}: {name(i)} reaches the result only through {g.name}, "
                 "which has no derivative",
                 hint="apply ef.stop_gradient to it, if a gradient of zero is meant",
-                source=_source(link.code, link.offset),
+                source=_source(g.code, g.offset),
             )
-    return totals
+    return found
+
+
+def search(
+    tape: Tape, seeds: Mapping[int, Cotangent], sources: Sequence[Sequence[int]], *, consume: bool
+) -> list[Any]:
+    """What `gradients` gives, with the link in the place of a gradient that is lost at one.
+
+    Args:
+        tape: what was recorded.
+        seeds: the cotangents of the results, by slot.
+        sources: the slots of each source.
+        consume: let go of each record as soon as it was used.
+    """
+    kept = frozenset(slot for slots in sources for slot in slots)
+    flows = [_flow(r) for r in tape.records] if consume and tape.may_break else None
+    before, tape.recording = tape.recording, False
+    try:
+        with applying_rules():
+            cotangents = _run(tape, seeds, kept, consume)
+            found: list[Any] = [_total(cotangents, slots) for slots in sources]
+    finally:
+        tape.recording = before
+    if tape.links and any(slots and g is None for slots, g in zip(sources, found, strict=True)):
+        lost = _lost(tape, flows or map(_flow, tape.records), seeds)
+        for i, slots in enumerate(sources):
+            if found[i] is None:
+                found[i] = next((lost[slot] for slot in slots if slot in lost), None)
+    return found
 
 
 def _run(
-    records: list[Record], seeds: Mapping[int, Cotangent], kept: frozenset[int], consume: bool
+    tape: Tape, seeds: Mapping[int, Cotangent], kept: frozenset[int], consume: bool
 ) -> dict[int, Cotangent]:
     """The cotangents of the slots in ``kept``; rules run in the current chain."""
+    records = tape.records
     cotangents = {slot: g for slot, g in seeds.items() if slot >= 0}
     for i in range(len(records) - 1, -1, -1):
         record = records.pop() if consume else records[i]
-        out_slots = record[2]
+        out_slots = record[1]
         if type(out_slots) is int:
             g: Any = cotangents.get(out_slots)
             if g is None:
@@ -90,8 +102,13 @@ def _run(
             for slot in out_slots:
                 if slot not in kept:
                     cotangents.pop(slot, None)
-        for slot, one in zip(record[1], _pull(record, g), strict=True):
+        slots = record[FIRST_INPUT::PER_INPUT]
+        for slot, one in zip(slots, _pull(record, slots, g), strict=True):
             if slot >= 0 and one is not None:
+                if type(one) is Link:
+                    out = out_slots if type(out_slots) is int else max(out_slots)
+                    tape.links.append(one._replace(in_slots=(slot,), out_slot=out))
+                    continue
                 before = cotangents.get(slot)
                 cotangents[slot] = one if before is None else add(before, one)
     return cotangents
@@ -106,42 +123,79 @@ def _total(found: Mapping[int, Cotangent], slots: Sequence[int]) -> Cotangent | 
     return total
 
 
-def _pull(record: Record, g: Any) -> Sequence[Cotangent | None]:
-    """The cotangents of a record's inputs, from that of its output or the list of them."""
-    op, slots, _, ins, outs, attrs, code, offset = record
+def _flow(record: Record) -> tuple[Any, Sequence[int], Any]:
+    """The op, the slots of its inputs and those of its outputs."""
+    return record[0], record[FIRST_INPUT::PER_INPUT], record[1]
+
+
+def _pull(record: Record, slots: Sequence[int], g: Any) -> Sequence[Any]:
+    """The cotangents of a record's inputs, from that of its output or the list of them.
+
+    A composite may give a link in the place of a cotangent that is lost within it.
+    """
+    op, _, outs, attrs, code, offset = record[:FIRST_INPUT]
     try:
-        inputs = [_tensor(kept) for kept in ins]
         if type(g) is list:
-            g = tuple([_whole(one, kept) for one, kept in zip(g, outs, strict=True)])
-        if isinstance(op, Composite):
-            result: Sequence[Cotangent | None] = attrs(inputs, g, [slot >= 0 for slot in slots])
+            assert outs is not None
+            g = tuple([_whole(one, outs[3 * i], outs[3 * i + 1]) for i, one in enumerate(g)])
+        if type(op) is str:
+            composite, residuals = attrs
+            wanted = [slot >= 0 for slot in slots]
+            result: Sequence[Any] = composite(_values(residuals), g, wanted)
             return result
+        assert isinstance(op, Op)
         if op.nondifferentiable:
             raise GradientError(f"{op.name} has no derivative", source=_source(code, offset))
-        out = _tensor(outs[0]) if len(outs) == 1 else tuple([_tensor(kept) for kept in outs])
-        return pull(op, slots, g, out, inputs, attrs)
+        if outs is None:
+            out: Any = _typed(g.shape, g.dtype)
+        else:
+            out = _values(outs)
+            out = tuple(out) if type(g) is tuple else out[0]
+        return pull(op, slots, g, out, _values(record, FIRST_INPUT + 1, PER_INPUT), attrs)
     except EagerflowError as error:
         if not hasattr(error, "__notes__"):
-            error.add_note(f"in the gradient of {op.name}, applied at {_source(code, offset)}")
+            name = op if type(op) is str else op.name
+            error.add_note(f"in the gradient of {name}, applied at {_source(code, offset)}")
         raise
 
 
-def _tensor(kept: Kept) -> Tensor:
-    """A value as the rule sees it: whole, or with a type only."""
-    data, lane = kept
-    if type(data) is tuple:
-        dtype = lane.dtype
-        return make_tensor(NullArray(dtype.dtype, data), _null.lanes[dtype])
-    return make_tensor(data, lane)
+def _values(kept: Sequence[Any], start: int = 0, step: int = 3) -> list[Tensor]:
+    """Values as the rule sees them: whole, or with a type only.
+
+    Args:
+        kept: items as `keep` gives them.
+        start: where those of the first value start.
+        step: from one value to the next.
+    """
+    values = []
+    for i in range(start, len(kept), step):
+        data, holder = kept[i], kept[i + 1]
+        if type(data) is tuple:
+            values.append(_typed(data, holder.dtype))
+        else:
+            x = make_tensor(data, holder._lane)
+            # others may have begun to watch the value since
+            x._mark = holder._mark if holder._data is data else kept[i + 2]
+            values.append(x)
+    return values
 
 
-def _whole(g: Cotangent | None, kept: Kept) -> Tensor | None:
-    """A cotangent as the rule of an op of several outputs gets it: zeros where none arrived."""
-    if g is not None:
-        return dense(g)
-    data, lane = kept
-    if not lane.dtype.is_inexact:
-        return None
+def _typed(shape: Shape, dtype: DType) -> Tensor:
+    """A tensor that has no value."""
+    return make_tensor(NullArray(dtype.dtype, shape), _null.lanes[dtype])
+
+
+def _whole(g: Cotangent | None, data: Any, holder: Any) -> Tensor | None:
+    """A cotangent as the rule of an op of several outputs gets it: zeros where none arrived.
+
+    Args:
+        g: the cotangent.
+        data: the output's data, or its shape.
+        holder: its handle, or its lane.
+    """
+    lane = holder._lane if type(holder) is Tensor else holder
+    if g is not None or not lane.dtype.is_inexact:
+        return None if g is None else dense(g)
     shape = data if type(data) is tuple else data.shape
     zeros: Tensor = functions["zeros"](shape, dtype=lane.dtype, device=lane.device)
     return zeros
@@ -151,31 +205,34 @@ def _source(code: Any, offset: int) -> Source | None:
     return None if code is None else Source(code, offset)
 
 
-def _broken(
-    links: Iterable[Link], flows: Iterable[Sequence[Any]], results: Iterable[int],
-    sources: Sequence[int],
-) -> Link | None:  # fmt: skip
-    """The link next to ``sources`` on a way from ``results`` that no derivative takes."""
+def _lost(tape: Tape, flows: Iterable[Sequence[Any]], results: Iterable[int]) -> dict[int, Link]:
+    """The slots on ways from ``results`` that no derivative takes, with the link next to each."""
     ways: defaultdict[int, list[tuple[Sequence[int], Link | None]]] = defaultdict(list)
-    for link in links:
-        ways[link.out_slot].append((link.in_slots, link))
-    for op, in_slots, out_slots, *_ in flows:
+    for link in tape.links:
+        if not tape.from_rule(link.out_slot):
+            ways[link.out_slot].append((link.in_slots, link))
+    for op, in_slots, out_slots in flows:
+        several = [out_slots] if type(out_slots) is int else out_slots
+        if tape.from_rule(max(several)):
+            in_slots = [max(slot, UNKNOWN) for slot in in_slots]
         if getattr(op, "cuts", False):
             in_slots = [
                 UNKNOWN if slot >= 0 and rule is None else slot
                 for slot, rule in zip(in_slots, op.vjp, strict=True)
             ]
-        for slot in (out_slots,) if type(out_slots) is int else out_slots:
+        for slot in several:
             ways[slot].append((in_slots, None))
     pending: list[tuple[int, Link | None]] = [(slot, None) for slot in results]
-    seen = {UNKNOWN}
+    seen: set[int] = set()  # on a way that a derivative takes
+    lost: dict[int, Link] = {}
     while pending:
         slot, nearest = pending.pop()
-        if slot in seen:
+        if slot == UNKNOWN or slot in (seen if nearest is None else lost):
             continue
-        seen.add(slot)
-        if slot in sources:
-            return nearest
-        for in_slots, link in ways.get(slot, ()):
-            pending += [(s, nearest if link is None else link) for s in in_slots]
-    return None
+        if nearest is None:
+            seen.add(slot)
+        else:
+            lost[slot] = nearest
+        for in_slots, way in ways.get(slot, ()):
+            pending += [(s, way or nearest) for s in in_slots]
+    return lost

@@ -5,38 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from eagerflow.core.interpreter import AbstractInterpreter
-from eagerflow.core.op import Op, bind, declare, functions, joint
+from eagerflow.core.op import Op, functions, joint
 from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.core.tensor import Tensor
 
-__all__ = ["Cotangent", "add", "dense", "distinct", "fresh", "full_like", "owned", "pull"]
+__all__ = ["Cotangent", "add", "dense", "full_like", "pull"]
 
 Cotangent = Tensor | IndexedSlices
-
-_identity: Final = declare("identity")
 
 #: ops of one input that do the same to each element, whose rules take the rows of a sparse
 #: cotangent as they are
 _BY_ROW: Final = frozenset({"identity", "copy", "cast", "negative"})
-
-
-def fresh(x: Tensor) -> Tensor:
-    """A tensor of the same value with an identity of its own."""
-    result: Tensor = bind(_identity, x)
-    return result
-
-
-def distinct(
-    outputs: Sequence[Tensor], inputs: Sequence[Tensor], below: AbstractInterpreter
-) -> None:
-    """Give outputs that are the very array of an input or of one another their own identity."""
-    taken = [x._data for x in inputs]
-    for out in outputs:
-        data = out._data
-        if any(data is other for other in taken):
-            out._data = data = below.bind(_identity, (out,), {})._data
-        taken.append(data)
 
 
 def full_like(x: Any, value: float) -> Tensor:
@@ -55,7 +34,8 @@ def add(a: Cotangent, b: Cotangent) -> Cotangent:
     if type(a) is Tensor and type(b) is Tensor:
         result: Tensor = functions["add"](a, b)
         return result
-    return a + b
+    total: Cotangent = a + b
+    return total
 
 
 def pull(
@@ -90,8 +70,3 @@ def pull(
     return [
         None if slot < 0 else rule(i, g, out, *inputs, **attrs) for i, slot in enumerate(wanted)
     ]
-
-
-def owned(g: Tensor) -> Tensor:
-    """The value of ``g`` in a handle that nobody else updates in place."""
-    return make_tensor(g._data, g._lane)

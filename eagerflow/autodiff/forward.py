@@ -1,7 +1,7 @@
 """Forward mode: an interpreter that carries a tangent along with each value.
 
-A tangent is a plain tensor of the interpreters below, so nesting needs no bookkeeping: each
-`Forward` knows the tangents of its own level only, by the identity of the data, as tapes do.
+A tangent is a plain tensor of the interpreters below, noted in the handle of its value. So nesting
+needs no bookkeeping: each `Forward` knows the tangents of its own level only.
 """
 
 from __future__ import annotations
@@ -10,12 +10,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-from eagerflow.autodiff.backward import Wanted, gradients
-from eagerflow.autodiff.cotangents import Cotangent, add, dense, distinct, full_like, pull
+from eagerflow.autodiff.backward import gradients
+from eagerflow.autodiff.cotangents import Cotangent, add, dense, full_like, pull
+from eagerflow.autodiff.marks import find, strip
 from eagerflow.autodiff.tape import Tape
-from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, installed, use
+from eagerflow.core.interpreter import (
+    BASE,
+    AbstractDifferentiator,
+    Composite,
+    applying_rules,
+    installed,
+    use,
+)
 from eagerflow.core.op import Op, declare, functions
-from eagerflow.core.tensor import Tensor
+from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.errors import GradientError
 from eagerflow.source import Source, capture
 
@@ -40,25 +48,34 @@ Tangent = Tensor | Broken | None
 
 
 @final
-class Forward(AbstractInterpreter):
+class Forward(AbstractDifferentiator):
     """Computes tangents while it is installed."""
 
     def __init__(self) -> None:
-        self._index: dict[int, tuple[ref[Any], Tensor | Broken]] = {}
+        self.owner = ref(self)
         #: while the forward pass of a composite runs: the tangents of the values that it uses
         self._used: list[Tangent] | None = None
+        self._rules = 0  # how many runs of rules are under way
+
+    def begin_rules(self) -> None:
+        self._rules += 1
+
+    def end_rules(self) -> None:
+        self._rules -= 1
+
+    def follows(self, x: Tensor) -> bool:
+        tangent = self.tangent_of(x)
+        return tangent is not None and not isinstance(tangent, Broken)
 
     def tangent_of(self, x: Tensor) -> Tangent:
         """The tangent of the value that ``x`` holds, None if it is zero."""
-        data = x._data
-        found = self._index.get(id(data))
-        return found[1] if found is not None and found[0]() is data else None
+        tangent: Tangent = find(x._mark, self.owner)
+        return tangent
 
     def enter(self, x: Tensor, tangent: Tangent) -> None:
-        """Give the value that ``x`` holds a tangent, which goes when the value goes."""
+        """Give the value of the new handle ``x`` a tangent."""
         if tangent is not None:
-            index, key = self._index, id(x._data)
-            index[key] = (ref(x._data, lambda _: index.pop(key, None)), tangent)
+            x._mark = (self.owner, tangent, x._mark)
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         result = self.below.bind(op, inputs, attrs)
@@ -66,14 +83,14 @@ class Forward(AbstractInterpreter):
         if all(t is None for t in tangents):
             return result
         outputs = result if type(result) is tuple else (result,)
-        distinct(outputs, inputs, self.below)
         if self._used is not None:
             self._used += tangents
         elif op is not _stop_gradient:
-            with use(self.below):
+            with use(self.below), applying_rules():
                 found = _push(op, tangents, result, outputs, inputs, attrs)
             for out, tangent in zip(outputs, found, strict=True):
-                self.enter(out, tangent)
+                if not (self._rules and isinstance(tangent, Broken)):
+                    self.enter(out, tangent)
         return result
 
     def call(self, composite: Composite, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
@@ -90,11 +107,10 @@ class Forward(AbstractInterpreter):
         finally:
             self._used = None
         tangents += [self.tangent_of(x) for x in passed.captured]
-        outputs = tuple(passed.outputs)
+        used += [self.tangent_of(x) for x in passed.outputs]
+        outputs = tuple([handle_of(x) for x in passed.outputs])
         for x in outputs:
-            if self.tangent_of(x) is not None:
-                distinct((x,), (x,), self.below)
-        distinct(outputs, (*inputs, *passed.captured, *passed.residuals), self.below)
+            strip(x, self.owner)
         lost = any(t is not None and all(t is not one for one in tangents) for t in used)
         smooth, broken = _parted(tangents)
         if lost and broken is None:
@@ -103,7 +119,7 @@ class Forward(AbstractInterpreter):
         def back(gs: Sequence[Any]) -> Sequence[Cotangent | None]:
             return passed.pull(passed.residuals, gs, [t is not None for t in smooth])
 
-        with use(self.below):
+        with use(self.below), applying_rules():
             found = transposed(back, outputs, smooth, name=composite.name)
         for out, tangent in zip(outputs, found, strict=True):
             self.enter(out, _settled(composite.name, out, tangent, smooth, broken))
@@ -185,7 +201,7 @@ def transposed(
     # if the point is not zero
     point = 0.0 if name is None else 2.0**-10
     gs = [full_like(out, point) if out._lane.dtype.is_inexact else None for out in outputs]
-    sources = [Wanted("a cotangent", () if g is None else (tape.watch(g),)) for g in gs]
+    sources = [() if g is None else (tape.watch(g),) for g in gs]
     with installed(tape):
         us = [None if u is None else dense(u) for u in back(gs)]
     seeds: dict[int, Any] = {}
@@ -200,4 +216,5 @@ def transposed(
                 f"{name}: forward mode needs a backward rule that is made of ops",
                 given=f"a cotangent {u.type} that does not depend on that of the result",
             )
-    return [None if g is None else dense(g) for g in gradients(tape, seeds, sources, "jvp")]
+    found = gradients(tape, seeds, sources, "jvp", lambda i: "a cotangent")
+    return [None if g is None else dense(g) for g in found]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, final
 
-from eagerflow.autodiff.backward import Wanted, gradients
+from eagerflow.autodiff.backward import gradients
 from eagerflow.autodiff.cotangents import Cotangent, add, full_like
 from eagerflow.autodiff.sources import check_inexact, finished, is_variable
-from eagerflow.autodiff.tape import Tape
+from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.core import tree
 from eagerflow.core.interpreter import installed
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -123,19 +124,61 @@ class GradientTape:
         """
         self._check_unused()
         leaves, treedef = tree.flatten(sources)
-        wanted = [self._wanted(x, path) for x, path in zip(leaves, tree.paths(sources), strict=True)]
+
+        def name(i: int) -> str:
+            return f"the source{tree.paths(treedef)[i]}"
+
+        wanted = [self._slots(x, partial(name, i)) for i, x in enumerate(leaves)]
+        seeds = self._seeds(target)
+        try:
+            found = gradients(
+                self._tape, seeds, wanted, "GradientTape.gradient", name,
+                consume=not self._persistent,
+            )  # fmt: skip
+        finally:
+            if not self._persistent:
+                self._used = True
+                self._tape.forget()
+        return tree.unflatten(treedef, finished(found, leaves, zeros=False))
+
+    def _seeds(self, target: Any) -> dict[int, Cotangent]:
         seeds: dict[int, Cotangent] = {}
         for y in tree.leaves(target):
-            _check_target(y)
-            slot = self._tape.slot_of(y) if isinstance(y, Tensor) else -1
+            if not isinstance(y, AbstractArray) or not y.dtype.is_floating:
+                raise GradientError(
+                    "GradientTape.gradient: the target is not a real tensor",
+                    given=str(y.type) if isinstance(y, AbstractArray) else type(y).__name__,
+                    hint="take .real, .imag or ef.abs(...) of a complex tensor",
+                )
+            slot = self._tape.slot_of(y) if isinstance(y, Tensor) else UNKNOWN
             seed = full_like(y, 1)
             seeds[slot] = add(seeds[slot], seed) if slot in seeds else seed
-        found = gradients(
-            self._tape, seeds, wanted, "GradientTape.gradient", consume=not self._persistent
-        )
-        if not self._persistent:
-            self._used = True
-            self._tape.forget()
-        given = [(g, x) for g, x in zip(found, leaves, strict=True) if g is not None]
-        done = iter(finished([g for g, _ in given], [x for _, x in given], sparse=True))
-        return tree.unflatten(treedef, [None if g is None else next(done) for g in found])
+        return seeds
+
+    def _slots(self, x: Any, name: Callable[[], str]) -> Sequence[int]:
+        if is_variable(x):
+            return self._tape.slots_of_reads(x)
+        if not isinstance(x, Tensor):
+            raise GradientError(
+                f"GradientTape.gradient: {name()} is neither a tensor nor a variable",
+                given=type(x).__name__,
+            )
+        if not x.dtype.is_inexact:
+            check_inexact("GradientTape.gradient", name(), x)
+        slot = self._tape.slot_of(x)
+        if slot < UNKNOWN:
+            raise GradientError(
+                f"GradientTape.gradient: no derivative flows into {name()}",
+                given=str(x.type),
+                hint="it depends on what is watched only through an op without derivative; "
+                "watch it itself, with tape.watch(...) before it is used",
+            )
+        return () if slot == UNKNOWN else (slot,)
+
+    def _check_unused(self) -> None:
+        if self._used:
+            raise GradientError(
+                "GradientTape: this tape was used already",
+                expected="one call of gradient",
+                hint="make it with ef.GradientTape(persistent=True) to call gradient again",
+            )

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from eagerflow.autodiff.backward import Wanted
-from eagerflow.autodiff.cotangents import Cotangent, dense, fresh, full_like
+from eagerflow.autodiff.cotangents import Cotangent, dense, full_like
 from eagerflow.autodiff.tape import Tape
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
+from eagerflow.core.op import functions
 from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import DTypeError, GradientError, TensorValueError
 from eagerflow.ops.promotion import cast
 
-__all__ = ["Arguments", "VariableTree", "check_inexact", "finished", "inputs_of", "is_variable"]
+__all__ = ["Arguments", "VariableTree", "check_inexact", "finished", "is_variable"]
 
 
 def check_inexact(what: str, name: str, x: AbstractArray) -> None:
@@ -34,27 +34,27 @@ def check_inexact(what: str, name: str, x: AbstractArray) -> None:
         )
 
 
-def inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], list[str], tree.TreeDef]:
-    """The leaves of an argument as tensors with an identity of their own, and their names.
+def _inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], tree.TreeDef]:
+    """The leaves of an argument as tensors in handles of their own.
 
     Raises:
         GradientError: a leaf that is no array, or one of integers.
     """
     leaves, treedef = tree.flatten(argument)
-    names = [name + path for path in tree.paths(argument)]
     found = []
-    for leaf, place in zip(leaves, names, strict=True):
+    for i, leaf in enumerate(leaves):
         try:
             x = tensor_of(leaf)
         except (DTypeError, TensorValueError):
             raise GradientError(
-                f"{what}: {place} is not an array",
+                f"{what}: {name}{tree.paths(treedef)[i]} is not an array",
                 given=type(leaf).__name__,
                 hint="pass what is not differentiated as another argument",
             ) from None
-        check_inexact(what, place, x)
-        found.append(fresh(x))
-    return found, names, treedef
+        if not x.dtype.is_inexact:
+            check_inexact(what, name + tree.paths(treedef)[i], x)
+        found.append(handle_of(x))
+    return found, treedef
 
 
 @final
@@ -79,20 +79,23 @@ class Arguments:
         self.args = list(args)
         self.inputs: list[Tensor] = []
         self.variables: tuple[Any, ...] = ()
-        self._names: list[str] = []
         self._one = isinstance(argnums, int)
+        self._places = _places(what, argnums, len(args))
         self._defs = []
-        for i in _places(what, argnums, len(args)):
-            inputs, names, treedef = inputs_of(what, f"argument {i}", args[i])
+        for i in self._places:
+            inputs, treedef = _inputs_of(what, f"argument {i}", args[i])
             self.inputs += inputs
-            self._names += names
             self._defs.append(treedef)
             self.args[i] = tree.unflatten(treedef, inputs)
 
-    def watch(self, tape: Tape) -> list[Wanted]:
-        """Watch them, before the function runs."""
-        self._slots = [tape.watch(x) for x in self.inputs]
-        return [Wanted(n, (s,)) for n, s in zip(self._names, self._slots, strict=True)]
+    def watch(self, tape: Tape) -> list[Sequence[int]]:
+        """Watch them, before the function runs; gives the slots of each."""
+        return [(tape.watch(x),) for x in self.inputs]
+
+    def name(self, index: int) -> str:
+        """What messages call an input."""
+        places = zip(self._places, self._defs, strict=True)
+        return [f"argument {i}{path}" for i, d in places for path in tree.paths(d)][index]
 
     def tree(self, leaves: Sequence[Any]) -> Any:
         """The leaves, one for each input, in the structure of the arguments."""
@@ -102,7 +105,7 @@ class Arguments:
 
     def gradient(self, found: Sequence[Cotangent | None]) -> Any:
         """The gradients as dense tensors in the structure of the arguments."""
-        return self.tree(finished(found, self.inputs, sparse=False))
+        return self.tree(finished(found, self.inputs))
 
 
 @final
@@ -118,26 +121,27 @@ class VariableTree:
     def __init__(self, what: str, wrt: Any, args: Sequence[Any]) -> None:
         self.args = list(args)
         self.variables, self._def = tree.flatten(wrt)
-        self._names = [f"variable wrt{path}" for path in tree.paths(wrt)]
-        for variable, name in zip(self.variables, self._names, strict=True):
+        for i, variable in enumerate(self.variables):
             if not is_variable(variable):
                 raise GradientError(
                     f"{what}: wrt takes variables",
-                    given=f"{type(variable).__name__} in {name.removeprefix('variable ')}",
+                    given=f"{type(variable).__name__} in wrt{tree.paths(self._def)[i]}",
                     hint="use argnums for the arguments of the function",
                 )
-            check_inexact(what, name, variable)
+            if not variable.dtype.is_inexact:
+                check_inexact(what, self.name(i), variable)
 
-    def watch(self, tape: Tape) -> list[Wanted]:
-        """What is wanted; the tape, made for these variables, fills in the slots of reads."""
-        return [
-            Wanted(name, tape.slots_of_reads(variable))
-            for variable, name in zip(self.variables, self._names, strict=True)
-        ]
+    def watch(self, tape: Tape) -> list[Sequence[int]]:
+        """The slots of each; the tape, made for these variables, fills them in at each read."""
+        return [tape.slots_of_reads(variable) for variable in self.variables]
+
+    def name(self, index: int) -> str:
+        """What messages call a variable."""
+        return f"the variable wrt{tree.paths(self._def)[index]}"
 
     def gradient(self, found: Sequence[Cotangent | None]) -> Any:
         """The gradients in the structure of the tree, sparse where only rows were read."""
-        return tree.unflatten(self._def, finished(found, self.variables, sparse=True))
+        return tree.unflatten(self._def, finished(found, self.variables))
 
 
 def is_variable(x: Any) -> bool:
@@ -146,29 +150,32 @@ def is_variable(x: Any) -> bool:
 
 
 def finished(
-    found: Sequence[Cotangent | None], likes: Sequence[AbstractArray], *, sparse: bool
-) -> list[Cotangent]:
+    found: Sequence[Cotangent | None], likes: Sequence[AbstractArray], *, zeros: bool = True
+) -> list[Cotangent | None]:
     """Gradients as they are handed out: of the dtype of their source, each a handle of its own.
 
+    Those by tensors are dense, those by variables may be `IndexedSlices`.
+
     Args:
-        found: the cotangents, None for zero.
+        found: the cotangents, None where there are none.
         likes: the sources.
-        sparse: whether `IndexedSlices` may be among the results.
+        zeros: whether zeros stand for None.
     """
     taken: set[int] = set()
-    result: list[Cotangent] = []
+    result: list[Cotangent | None] = []
     for g, like in zip(found, likes, strict=True):
-        if g is None:
+        if g is None and zeros:
             g = full_like(like, 0)
-        elif type(g) is IndexedSlices and sparse:
+        if g is None or (type(g) is IndexedSlices and is_variable(like)):
             result.append(g)
             continue
         # real by complex gives a complex cotangent, of which the real part counts
         g = cast(dense(g), like.dtype)
-        if id(g._data) in taken:  # an outer tape must be able to tell them apart
-            g = fresh(g)
-        taken.add(id(g._data))
-        result.append(make_tensor(g._data, g._lane))
+        if g._mark is not None:  # an outer tape must be able to tell them apart
+            if id(g._data) in taken:
+                g = functions["copy"](g)
+            taken.add(id(g._data))
+        result.append(handle_of(g))
     return result
 
 

@@ -1,42 +1,41 @@
 """The tape: remembers the ops that depend on watched values, so that `backward` can go back.
 
-Values are told apart by the identity of their data, not of the handle that holds them, so
-``x[i] = v`` and ``x += v`` are plain ops here. Each value that depends on a watched one has a
-*slot*: a number from 0 on if a derivative flows into it; one below -1 if it depends on watched
-values only through something that has no derivative (a comparison, an argmax, a cast to
-integers). A value that depends on none is `UNKNOWN`.
+Each value that depends on a watched one has a *slot*, noted in its handle: a number from 0 on if
+a derivative flows into it; one below -1 if it depends on watched values only through something
+that has no derivative (a comparison, an argmax, a cast to integers). A value that depends on none
+is `UNKNOWN`.
+
+What is spelled out in `Tape.observe` is so because each op under a tape pays for it.
 """
 
 from __future__ import annotations
 
 import warnings
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-from eagerflow.autodiff.cotangents import distinct
-from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, use
+from eagerflow.autodiff.marks import attach, find
+from eagerflow.core.interpreter import BASE, AbstractDifferentiator, Composite, stack, use
 from eagerflow.core.op import Op, declare
-from eagerflow.core.tensor import Tensor
-from eagerflow.hardware import Lane
+from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.source import Source, capture, position
 
-__all__ = ["UNKNOWN", "Kept", "Link", "Record", "Tape", "keep"]
+__all__ = ["FIRST_INPUT", "PER_INPUT", "UNKNOWN", "Link", "Record", "Tape"]
 
 UNKNOWN: Final = -1
+FIRST_INPUT: Final = 6  # where in a record the items of the inputs start
+PER_INPUT: Final = 4  # and how many there are of each
 _stop_gradient: Final = declare("stop_gradient")
 
-#: a value as a record keeps it: its data, or only its shape if no rule reads more, and its lane
-Kept = tuple[Any, Lane]
-
-#: One op: the op, or the composite; the slots of its inputs; the slot of its output, or a list of
-#: them; its inputs (of a composite, its residuals); its outputs; its attributes (of a composite,
-#: its pull); the code object and the offset of the user's line. It is a plain tuple because a
-#: class of its own would add a third to the time that an op takes under a tape.
-Record = tuple[
-    Op | Composite, Sequence[int], Any, Sequence[Kept], Sequence[Kept], Any, CodeType | None, int
-]
+#: One op: the op, or the name of a composite; the slot of its output, or a list of them; its
+#: outputs, as `keep` gives them, None if their type is all that the rule reads; its attributes (of
+#: a composite, its pull and its residuals); the code object and the offset of the user's line;
+#: and for each input its slot and the three items that `keep` gives of it. One flat tuple, since
+#: objects of their own would double the time of small ops, most of it in the garbage collector.
+Record = tuple[Any, ...]
 
 
 class Link(NamedTuple):
@@ -58,7 +57,7 @@ class Link(NamedTuple):
 
 
 @final
-class Tape(AbstractInterpreter):
+class Tape(AbstractDifferentiator):
     """Records while it is installed; see `eagerflow.core.interpreter.installed`.
 
     Args:
@@ -69,14 +68,21 @@ class Tape(AbstractInterpreter):
         recording: whether it does.
         records: the ops that derivatives flow through, oldest first.
         links: the ops that none flows through.
+        may_break: whether there are links, or records that may give some.
     """
+
+    observes = True
 
     def __init__(self, watch_variables: bool | Iterable[Any] = False) -> None:
         self.recording = True
         self.records: list[Record] = []
         self.links: list[Link] = []
-        self._index: dict[int, tuple[ref[Any], int]] = {}  # id(data) -> (weakref to it, slot)
+        self.may_break = False
+        self._owner = ref(self)
         self._last = self._last_link = UNKNOWN  # the slots given last, of either kind
+        self._rules = 0  # how many runs of rules are under way
+        #: the slots given by rules, of either kind, as spans: the last one before, the last one
+        self._rule_slots: tuple[list[list[int]], list[list[int]]] = ([], [])
         #: while the forward pass of a composite runs: the slots of the values that it uses
         self._captured: set[int] | None = None
         self._all_variables = watch_variables is True
@@ -93,7 +99,10 @@ class Tape(AbstractInterpreter):
     def watch(self, x: Tensor) -> int:
         """Follow the value that ``x`` holds now; gives its slot."""
         slot = self.slot_of(x)
-        return slot if slot >= 0 else self._enter(x._data)
+        if slot < 0:
+            self._last = slot = self._last + 1
+            attach(x, self._owner, slot)
+        return slot
 
     def watch_variable(self, variable: Any) -> None:
         """Follow every later read of ``variable``."""
@@ -101,9 +110,8 @@ class Tape(AbstractInterpreter):
 
     def slot_of(self, x: Tensor) -> int:
         """The slot of the value that ``x`` holds."""
-        data = x._data
-        found = self._index.get(id(data))
-        return found[1] if found is not None and found[0]() is data else UNKNOWN
+        slot: int | None = find(x._mark, self._owner)
+        return UNKNOWN if slot is None else slot
 
     def slots_of_reads(self, variable: Any) -> Sequence[int]:
         """The slots of all reads of ``variable``."""
@@ -115,75 +123,122 @@ class Tape(AbstractInterpreter):
         self.recording = False
         self.records = []
         self.links = []
-        self._index = {}
         self._reads = {}
         self._writes = {}
 
-    def _enter(self, data: Any) -> int:
-        self._last = slot = self._last + 1
-        self._index[id(data)] = (ref(data), slot)
-        return slot
+    def follows(self, x: Tensor) -> bool:
+        return self.recording and self.slot_of(x) >= 0
 
-    def _enter_link(self, data: Any) -> int:
-        self._last_link = slot = self._last_link - 1
-        self._index[id(data)] = (ref(data), slot)
-        return slot
+    def begin_rules(self) -> None:
+        if not self._rules:
+            for spans, last in zip(self._rule_slots, (self._last, -self._last_link), strict=True):
+                if not spans or spans[-1][1] != last:
+                    spans.append([last, last])
+        self._rules += 1
+
+    def end_rules(self) -> None:
+        self._rules -= 1
+        if not self._rules:
+            for spans, last in zip(self._rule_slots, (self._last, -self._last_link), strict=True):
+                spans[-1][1] = last
+
+    def from_rule(self, slot: int) -> bool:
+        """Whether the value of ``slot`` was computed by the rule of a derivative."""
+        spans, number = self._rule_slots[slot < 0], abs(slot)
+        i = bisect_left(spans, [number]) - 1
+        return i >= 0 and number <= spans[i][1]
 
     # --- ops ---
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-        result = self.below.bind(op, inputs, attrs)
-        if not self.recording:
-            return self._look_on(op, inputs, attrs, result)
-        index = self._index
-        slots = []
-        known = False
-        for x in inputs:
-            data = x._data
-            found = index.get(id(data))
-            if found is None or found[0]() is not data:
-                slots.append(UNKNOWN)
-            else:
-                slots.append(found[1])
-                known = True
-        if known:
-            self._record(op, inputs, slots, attrs, result)
-        if op.effect != "pure":
-            self._note_effect(op, attrs, result)
+        if self.looks_on and not stack.monitored:
+            result = stack.execute(op, inputs, attrs)
+        else:
+            result = self.below.bind(op, inputs, attrs)
+        self.observe(op, inputs, attrs, result)
         return result
 
+    def observe(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result: Any) -> None:
+        if not self.recording or op.effect != "pure":
+            self._observe_effect(op, inputs, attrs, result)
+            return
+        if len(inputs) != 2:
+            self._observe_any(op, inputs, attrs, result)
+            return
+        owner = self._owner
+        x, y = inputs
+        mark = x._mark
+        first = UNKNOWN if mark is None else mark[1] if mark[0] is owner else self.slot_of(x)
+        mark = y._mark
+        second = UNKNOWN if mark is None else mark[1] if mark[0] is owner else self.slot_of(y)
+        if first < 0 and second < 0:
+            if first != second or first != UNKNOWN:
+                self._record(op, inputs, (first, second), attrs, result)
+            return
+        saved = op.saved
+        if type(result) is not Tensor or op.cuts or not result._lane.dtype.is_inexact:
+            self._record(op, inputs, (first, second), attrs, result)
+        elif saved == "none":
+            code, offset = position(4)
+            self._last = slot = self._last + 1
+            result._mark = (owner, slot, result._mark)
+            self.records.append(
+                (op, slot, None, attrs, code, offset,
+                 first, x._data.shape, x._lane, None, second, y._data.shape, y._lane, None)
+            )  # fmt: skip
+        elif saved == "inputs":
+            code, offset = position(4)
+            self._last = slot = self._last + 1
+            result._mark = (owner, slot, result._mark)
+            self.records.append(
+                (op, slot, None, attrs, code, offset,
+                 first, x._data, x, x._mark, second, y._data, y, y._mark)
+            )  # fmt: skip
+        else:
+            self._observe_any(op, inputs, attrs, result)
+
+    def _observe_any(
+        self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result: Any
+    ) -> None:
+        owner = self._owner
+        slots = []
+        top = low = UNKNOWN
+        for x in inputs:
+            mark = x._mark
+            slot = UNKNOWN if mark is None else mark[1] if mark[0] is owner else self.slot_of(x)
+            slots.append(slot)
+            if slot > top:
+                top = slot
+            elif slot < low:
+                low = slot
+        if top < 0 or type(result) is not Tensor or op.cuts or not result._lane.dtype.is_inexact:
+            if top >= 0 or low < UNKNOWN:
+                self._record(op, inputs, slots, attrs, result)
+            return
+        code, offset = position(5)
+        self._last = slot = self._last + 1
+        result._mark = (owner, slot, result._mark)
+        saved = op.saved
+        whole = saved == "outputs" or saved == "all"
+        outs = (result._data, result, result._mark) if whole else None
+        record = [op, slot, outs, attrs, code, offset]
+        whole = saved == "inputs" or saved == "all"
+        for x in inputs:
+            if whole or (saved == "indices" and not x._lane.dtype.is_inexact):
+                record += (0, x._data, x, x._mark)
+            else:
+                record += (0, x._data.shape, x._lane, None)
+        record[FIRST_INPUT::PER_INPUT] = slots
+        self.records.append(tuple(record))
+
     def _record(
-        self, op: Op, inputs: Sequence[Tensor], slots: list[int], attrs: dict[str, Any],
+        self, op: Op, inputs: Sequence[Tensor], slots: Sequence[int], attrs: dict[str, Any],
         result: Any,
     ) -> None:  # fmt: skip
-        code, offset = position(4)
-        if type(result) is not Tensor or op.cuts or max(slots) < 0:
-            outputs = result if type(result) is tuple else (result,)
-            self._record_any(op, inputs, slots, attrs, outputs, code, offset)
-            return
-        lane, data = result._lane, result._data
-        if not lane.dtype.is_inexact:
-            self._record_any(op, inputs, slots, attrs, (result,), code, offset)
-            return
-        for x in inputs:
-            if x._data is data:
-                distinct((result,), inputs, self.below)
-                data = result._data
-                break
-        self._last = slot = self._last + 1
-        self._index[id(data)] = (ref(data), slot)
-        saved = op.saved
-        outs = ((data if saved == "outputs" or saved == "all" else data.shape, lane),)
-        self.records.append((op, slots, slot, _keep_inputs(inputs, saved), outs, attrs, code, offset))
-
-    def _record_any(
-        self, op: Op, inputs: Sequence[Tensor], slots: list[int], attrs: dict[str, Any],
-        outputs: Sequence[Tensor], code: CodeType | None, offset: int,
-    ) -> None:  # fmt: skip
-        """Record an op of whatever kind: several outputs, outputs or inputs without derivative."""
-        distinct(outputs, inputs, self.below)
+        """Record an op of whatever kind: with outputs or inputs that have no derivative."""
         if op is _stop_gradient:
             return
+        outputs = result if type(result) is tuple else (result,)
         flowing = slots
         if op.cuts:
             rules: Any = op.vjp
@@ -191,16 +246,19 @@ class Tape(AbstractInterpreter):
                 UNKNOWN if slot >= 0 and rule is None else slot
                 for slot, rule in zip(slots, rules, strict=True)
             ]
-        out_slots = self._enter_outputs(op.name, outputs, slots, flowing, (), code, offset)
+        where = position(4)
+        out_slots = self._enter_outputs(op.name, outputs, slots, flowing, (), where)
         if max(out_slots) >= 0:
-            single: Any = out_slots[0] if len(outputs) == 1 else out_slots
-            outs = keep(outputs, op.saved in ("outputs", "all"))
-            ins = _keep_inputs(inputs, op.saved)
-            self.records.append((op, slots, single, ins, outs, attrs, code, offset))
+            one = len(outputs) == 1
+            whole = op.saved == "outputs" or op.saved == "all"
+            # the type of a single output is that of its cotangent
+            outs = keep(outputs, whole) if whole or not one else None
+            ins = _inputs(op, inputs, slots)
+            self.records.append((op, out_slots[0] if one else out_slots, outs, attrs, *where, *ins))
 
     def _enter_outputs(
         self, name: str, outputs: Sequence[Tensor], slots: Sequence[int], flowing: Sequence[int],
-        used: Sequence[int], code: CodeType | None, offset: int,
+        used: Sequence[int], where: tuple[CodeType | None, int],
     ) -> list[int]:  # fmt: skip
         """Slots for the outputs, with a link for each dependence that has no derivative.
 
@@ -210,34 +268,40 @@ class Tape(AbstractInterpreter):
             slots: of its inputs.
             flowing: the same, `UNKNOWN` for inputs that floating outputs do not change with.
             used: slots that the outputs depend on without a derivative.
-            code: the code object of the user's line.
-            offset: the offset there.
+            where: the user's line.
         """
         live = max(flowing, default=UNKNOWN) >= 0
         out_slots = []
         for out in outputs:
             inexact = out._lane.dtype.is_inexact
+            lost = [*used]
             if live and inexact:
-                slot, lost = self._enter(out._data), [*used]
+                self._last = slot = self._last + 1
             else:
-                lost = [s for s in (flowing if inexact else slots) if s != UNKNOWN] + [*used]
-                slot = self._enter_link(out._data) if lost else UNKNOWN
+                lost += [s for s in (flowing if inexact else slots) if s != UNKNOWN]
+                slot = UNKNOWN
+                if lost:
+                    self._last_link = slot = self._last_link - 1
+            if slot != UNKNOWN:
+                out._mark = (self._owner, slot, out._mark)
             if lost:
-                self.links.append(Link(name, lost, slot, code, offset))
+                self.may_break = True
+                self.links.append(Link(name, lost, slot, *where))
             out_slots.append(slot)
         return out_slots
 
-    def _look_on(
+    def _observe_effect(
         self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result: Any
-    ) -> Any:
-        """While nothing is recorded: keep values apart, and note what a composite uses."""
-        known = {self.slot_of(x) for x in inputs} - {UNKNOWN}
-        if known:
-            distinct(result if type(result) is tuple else (result,), inputs, self.below)
-        if self._captured is not None:
-            self._captured |= known
+    ) -> None:
+        """See an op that has an effect, or any op while nothing is recorded."""
+        if self.recording:
+            self._observe_any(op, inputs, attrs, result)
+        elif self._captured is None:
+            return
+        else:
+            self._captured.update(self.slot_of(x) for x in inputs)
+        if op.effect != "pure":
             self._note_effect(op, attrs, result)
-        return result
 
     # --- composites ---
 
@@ -247,7 +311,7 @@ class Tape(AbstractInterpreter):
         slots = [self.slot_of(x) for x in inputs]
         if composite.own_rule and self.below is not BASE and all(s == UNKNOWN for s in slots):
             return self.below.call(composite, inputs)  # whose rule it may be
-        code, offset = position(2)
+        where = position(2)
         self.recording, self._captured = False, set()
         try:
             with use(self):
@@ -256,20 +320,17 @@ class Tape(AbstractInterpreter):
         finally:
             self.recording, self._captured = True, None
         slots += [self.slot_of(x) for x in passed.captured]
-        outputs = tuple(passed.outputs)
-        for x in outputs:  # one that was known before is a new value now
-            if self.slot_of(x) != UNKNOWN:
-                used.add(self.slot_of(x))
-                distinct((x,), (x,), self.below)
-        distinct(outputs, (), self.below)
-        lost = sorted(used.difference(slots))
-        out_slots = self._enter_outputs(
-            composite.name, outputs, slots, slots, lost, code, offset
-        )
+        used |= {self.slot_of(x) for x in passed.outputs}
+        outputs = tuple([handle_of(x) for x in passed.outputs])
+        lost = sorted(used.difference(slots, (UNKNOWN,)))
+        out_slots = self._enter_outputs(composite.name, outputs, slots, slots, lost, where)
         if max(out_slots, default=UNKNOWN) >= 0:
-            ins, outs = keep(passed.residuals, True), keep(outputs, False)
+            self.may_break = True
+            # not the composite itself: it may hold the tensors that it was made for
+            ins = [item for slot in slots for item in (slot, None, None, None)]
+            pull = (passed.pull, keep(passed.residuals, True))
             self.records.append(
-                (composite, slots, out_slots, ins, outs, passed.pull, code, offset)
+                (composite.name, out_slots, keep(outputs, False), pull, *where, *ins)
             )
         return outputs
 
@@ -287,9 +348,9 @@ class Tape(AbstractInterpreter):
             self._writes[key] = capture(2)
         elif op.effect == "reads" and result._lane.dtype.is_inexact:
             self._warn_of_write(key)
-            # every read is a value of its own, though reads may share data
-            distinct((result,), (result,), self.below)
-            watched[1].append(self._enter(result._data))
+            self._last = slot = self._last + 1
+            result._mark = (self._owner, slot, result._mark)
+            watched[1].append(slot)
 
     def _warn_of_write(self, key: int) -> None:
         """Warn of a read after an assignment; of the next one only after another assignment."""
@@ -307,16 +368,24 @@ class Tape(AbstractInterpreter):
         )
 
 
-def keep(values: Sequence[Tensor], whole: bool) -> list[Kept]:
-    """What a record holds of values: their data, or only their shapes."""
-    return [(x._data if whole else x._data.shape, x._lane) for x in values]
+def keep(values: Sequence[Tensor], whole: bool) -> list[Any]:
+    """What a record holds of values, three items for each.
+
+    Of a value that a rule reads: its data, the handle, and the mark, since the handle may get
+    another value. Of others: the shape, the lane, None.
+    """
+    kept: list[Any] = []
+    for x in values:
+        kept += (x._data, x, x._mark) if whole else (x._data.shape, x._lane, None)
+    return kept
 
 
-def _keep_inputs(inputs: Sequence[Tensor], saved: str) -> list[Kept]:
-    if saved == "inputs" or saved == "all":
-        return [(x._data, x._lane) for x in inputs]
-    if saved == "indices":
-        return [
-            (x._data.shape if x._lane.dtype.is_inexact else x._data, x._lane) for x in inputs
-        ]
-    return [(x._data.shape, x._lane) for x in inputs]
+def _inputs(op: Op, inputs: Sequence[Tensor], slots: Sequence[int]) -> list[Any]:
+    saved = op.saved
+    items: list[Any] = []
+    for x, slot in zip(inputs, slots, strict=True):
+        whole = saved in ("inputs", "all")
+        if saved == "indices":
+            whole = not x._lane.dtype.is_inexact
+        items += (slot, *keep((x,), whole))
+    return items

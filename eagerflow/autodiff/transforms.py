@@ -7,14 +7,15 @@ from functools import wraps
 from typing import Any
 
 from eagerflow.autodiff.backward import gradients
-from eagerflow.autodiff.cotangents import add, full_like, owned
+from eagerflow.autodiff.cotangents import add, full_like
 from eagerflow.autodiff.forward import Broken, Forward
+from eagerflow.autodiff.marks import strip
 from eagerflow.autodiff.sources import Arguments, VariableTree
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import installed
-from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import GradientError
 from eagerflow.ops.promotion import cast
 from eagerflow.types import TensorType
@@ -51,7 +52,7 @@ def grad(
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        _, result, aux = _differentiate("grad", f, argnums, wrt, has_aux, args, kwargs)
+        _, result, aux = differentiate("grad", f, argnums, wrt, has_aux, args, kwargs)
         return (result, aux) if has_aux else result
 
     return gradient
@@ -83,19 +84,27 @@ def value_and_grad(
 
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
-        value, result, aux = _differentiate(
-            "value_and_grad", f, argnums, wrt, has_aux, args, kwargs
-        )
+        value, result, aux = differentiate("value_and_grad", f, argnums, wrt, has_aux, args, kwargs)
         return ((value, aux) if has_aux else value), result
 
     return function
 
 
-def _differentiate(
+def differentiate(
     what: str, f: Callable[..., Any], argnums: Any, wrt: Any, has_aux: bool,
     args: Sequence[Any], kwargs: dict[str, Any],
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """The value, the gradient, and what ``f`` gave besides."""
+    """The value, the gradient, and what ``f`` gave besides.
+
+    Args:
+        what: the transform, for messages.
+        f: as for `grad`.
+        argnums: as for `grad`.
+        wrt: as for `grad`.
+        has_aux: as for `grad`.
+        args: its positional arguments.
+        kwargs: its other arguments.
+    """
     sources: Arguments | VariableTree
     sources = Arguments(what, argnums, args) if wrt is None else VariableTree(what, wrt, args)
     tape = Tape(sources.variables)
@@ -105,7 +114,7 @@ def _differentiate(
         value, aux = _pair(what, result) if has_aux else (result, None)
         loss = scalar_result(what, value)
     seeds = {tape.slot_of(loss): full_like(loss, 1)}
-    found = gradients(tape, seeds, wanted, what, consume=True)
+    found = gradients(tape, seeds, wanted, what, sources.name, consume=True)
     return value, sources.gradient(found), aux
 
 
@@ -212,9 +221,9 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         gs = matched("pullback", "cotangents", "the value", cotangents, treedef, types)
         seeds: dict[int, Any] = {}
         for slot, g in zip(slots, gs, strict=True):
-            if g is not None:
+            if g is not None and slot != UNKNOWN:
                 seeds[slot] = add(seeds[slot], g) if slot in seeds else g
-        return sources.gradient(gradients(tape, seeds, wanted, "vjp"))
+        return sources.gradient(gradients(tape, seeds, wanted, "vjp", sources.name))
 
     return (value, pullback, aux) if has_aux else (value, pullback)
 
@@ -256,7 +265,9 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     with installed(forward):
         value = f(*sources.args)
         outputs, treedef = _outputs(value)
-    found = [None if y is None else forward.tangent_of(y) for y in outputs]
+    found: list[Any] = [
+        forward.tangent_of(y) if y is not None and y.dtype.is_inexact else None for y in outputs
+    ]
     broken = next((t for t in found if isinstance(t, Broken)), None)
     if broken is not None and not any(isinstance(t, Tensor) for t in found):
         raise GradientError(
@@ -265,7 +276,11 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
             hint="apply ef.stop_gradient to it, if a tangent of zero is meant",
             source=broken.source,
         )
-    return value, tree.unflatten(treedef, [_tangent(y, t) for y, t in zip(outputs, found, strict=True)])
+    for y in outputs:
+        if y is not None:
+            strip(y, forward.owner)  # or the value would keep its tangent alive
+    found = [_tangent(y, t) for y, t in zip(outputs, found, strict=True)]
+    return value, tree.unflatten(treedef, found)
 
 
 def _outputs(value: Any) -> tuple[list[Tensor | None], tree.TreeDef]:
@@ -277,7 +292,7 @@ def _outputs(value: Any) -> tuple[list[Tensor | None], tree.TreeDef]:
 def _tangent(y: Tensor | None, t: Any) -> Tensor | None:
     if y is None:
         return None
-    return owned(t) if type(t) is Tensor else full_like(y, 0)
+    return handle_of(t) if type(t) is Tensor else full_like(y, 0)
 
 
 def matched(
@@ -317,4 +332,4 @@ def _fitted(what: str, noun: str, leaf: Any, type_: TensorType) -> Tensor:
         raise GradientError(
             f"{what}: one of the {noun} does not fit", given=str(x.type), expected=str(type_)
         )
-    return owned(cast(x, type_.dtype))
+    return handle_of(cast(x, type_.dtype))

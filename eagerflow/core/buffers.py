@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sys import getrefcount
-from typing import Any, Final
+from typing import Any, Final, final
 from weakref import getweakrefcount
 
 import numpy as np
@@ -13,6 +13,7 @@ from eagerflow.core.interpreter import stack
 __all__ = ["may_reuse"]
 
 
+@final
 class _Slot:
     __slots__ = ("data",)
 

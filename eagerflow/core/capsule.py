@@ -8,7 +8,7 @@ its consumer reads and nothing else. Layout: ``dlpack.h`` of DLPack 1.1.
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Final
+from typing import Any, Final, final
 
 from eagerflow.types import DTYPES, DType
 
@@ -31,6 +31,7 @@ _get_pointer.restype = ctypes.c_void_p
 _get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
+@final
 class _DataType(ctypes.Structure):
     _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
 

@@ -20,6 +20,7 @@ TensorLike = Any
 
 _scalars: dict[tuple[Any, ...], Tensor] = {}
 _SCALAR_LIMIT = 4096
+_NUMPY_DTYPES = {d.dtype: d for d in DTYPES.values()}
 _PYTHON_DTYPES = {
     bool: DTYPES["bool"],
     int: DTYPES["int64"],
@@ -34,12 +35,12 @@ def scalar(value: complex, lane: Lane) -> Tensor:
     Raises:
         TensorValueError: an integer that does not fit.
     """
-    key = (value, type(value), lane)
+    # 0.0 == -0.0 and nan != nan, so neither may be a key
+    key = (value, type(value), lane) if value else (repr(value), lane)
     found = _scalars.get(key)
     if found is None:
         found = _make_scalar(value, lane)
-        # 0.0 == -0.0 and nan != nan, so neither may be a key
-        if value == value and value != 0 and len(_scalars) < _SCALAR_LIMIT:
+        if value == value and len(_scalars) < _SCALAR_LIMIT:
             _scalars[key] = found
     return make_tensor(found._data, lane)
 
@@ -136,9 +137,9 @@ def array_tensor(
 
 
 def _own_dtype(array: np.ndarray[Any, Any]) -> DType:
-    for dtype in DTYPES.values():
-        if dtype.dtype == array.dtype:
-            return dtype
+    found = _NUMPY_DTYPES.get(array.dtype)
+    if found is not None:
+        return found
     raise DTypeError(
         f"there is no dtype for NumPy's {array.dtype}",
         expected=", ".join(DTYPES),
@@ -149,7 +150,7 @@ def _own_dtype(array: np.ndarray[Any, Any]) -> DType:
 def _from_array(
     x: AbstractArray, dtype: DType | None, device: Device | None, copy: bool | None
 ) -> Tensor:
-    value: Tensor = x if type(x) is Tensor else x.__tensor__()  # type: ignore[attr-defined]
+    value: Tensor = x.__tensor__()
     before = value._data
     if device is not None and value.device is not device:
         if copy is False:

@@ -11,17 +11,22 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final, final
 
 __all__ = [
     "BASE",
+    "AbstractDifferentiator",
     "AbstractInterpreter",
     "Composite",
     "Passed",
+    "applying_rules",
     "current",
     "installed",
+    "is_followed",
+    "monitored",
+    "set_process_monitors",
     "stack",
     "use",
 ]
@@ -34,21 +39,26 @@ class _Stack:
     Attributes:
         installed: whether any thread has an interpreter installed.
         execute: runs an op on the device of its inputs (filled by `eagerflow.core.execute`).
+        resolve: finds the kernel for inputs on one lane, and remembers it (likewise).
+        monitored: how many monitors there are in all threads together.
         monitor: the top of the process-wide monitors, if any.
     """
 
-    __slots__ = ("execute", "installed", "lock", "monitor", "total")
+    __slots__ = ("execute", "installed", "lock", "monitor", "monitored", "resolve", "total")
 
     def __init__(self) -> None:
         self.installed = False
         self.total = 0
+        self.monitored = 0
         self.lock = threading.Lock()
         self.monitor: AbstractInterpreter | None = None
         self.execute: Callable[[Any, Sequence[Any], dict[str, Any]], Any]
+        self.resolve: Callable[[Any, Sequence[Any], dict[str, Any], Any], Any]
 
-    def count(self, change: int) -> None:
+    def count(self, change: int, monitors: int = 0) -> None:
         with self.lock:
             self.total += change
+            self.monitored += monitors
             self.installed = self.total > 0
 
 
@@ -118,13 +128,21 @@ class AbstractInterpreter(ABC):
 
     Attributes:
         below: the next interpreter in the chain.
+        observes: whether `bind` is to bind the op below and then to call `observe`.
+        looks_on: whether an op may be executed at once and only be shown to `observe`: the
+            interpreter observes, and there is none below.
     """
 
     below: AbstractInterpreter
+    observes = False
+    looks_on = False
 
     @abstractmethod
     def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Apply ``op`` to tensors; give a tensor or a tuple of them."""
+
+    def observe(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any], result: Any) -> None:
+        """See an op that was applied. Nobody may change ``attrs``."""
 
     def call(self, composite: Composite, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Apply a composite; whoever does not differentiate runs its body."""
@@ -136,19 +154,76 @@ class AbstractInterpreter(ABC):
         self.below.rebind(handle, value)
 
 
+class AbstractDifferentiator(AbstractInterpreter):
+    """A tape or forward mode: it is told when ops come from the rules of derivatives.
+
+    A comparison in a rule says where a function has which slope, and is no dependence that a
+    derivative would have to go through.
+    """
+
+    @abstractmethod
+    def begin_rules(self) -> None:
+        """Rules run from here on."""
+
+    @abstractmethod
+    def end_rules(self) -> None:
+        """As many times as `begin_rules`: they are done."""
+
+    @abstractmethod
+    def follows(self, x: Any) -> bool:
+        """Whether a derivative flows through the value of the tensor ``x``."""
+
+
+def is_followed(x: Any) -> bool:
+    """Whether a differentiator of this thread's chain follows the value of the tensor ``x``."""
+    interpreter = current()
+    while interpreter is not BASE:
+        if isinstance(interpreter, AbstractDifferentiator) and interpreter.follows(x):
+            return True
+        interpreter = interpreter.below
+    return False
+
+
+@final
+class applying_rules:  # noqa: N801 - a context manager
+    """Tell all differentiators of this thread's chain that rules run within the block."""
+
+    __slots__ = ("_told",)
+
+    def __enter__(self) -> None:
+        self._told: list[AbstractDifferentiator] = []
+        interpreter = current()
+        while interpreter is not BASE:
+            if isinstance(interpreter, AbstractDifferentiator):
+                interpreter.begin_rules()
+                self._told.append(interpreter)
+            interpreter = interpreter.below
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        for interpreter in self._told:
+            interpreter.end_rules()
+
+
 @final
 class _Base(AbstractInterpreter):
     """The lowest of every chain: the monitors of the thread or the process, then the device."""
 
+    looks_on = True
+
     def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        monitor = _monitor.get() or stack.monitor
-        if monitor is not None:
-            return monitor.bind(op, inputs, attrs)
+        if stack.monitored:
+            monitor = _monitor.get() or stack.monitor
+            if monitor is not None:
+                return monitor.bind(op, inputs, attrs)
         return stack.execute(op, inputs, attrs)
 
     def rebind(self, handle: Any, value: Any) -> None:
         handle._data = value._data
         handle._lane = value._lane
+        handle._mark = value._mark
 
 
 @final
@@ -197,48 +272,68 @@ class use:  # noqa: N801 - a context manager
         _current.reset(self._token)
 
 
+def _unlink(top: ContextVar[Any], interpreter: AbstractInterpreter) -> None:
+    """Take ``interpreter`` out of this thread's chain, also from below others.
+
+    Blocks need not end in the order of nesting: two generators may each hold one open.
+    """
+    above = top.get()
+    if above is interpreter:
+        top.set(None if interpreter.below is _PROCESS else interpreter.below)
+        return
+    while above is not None and above not in (BASE, _PROCESS):
+        if above.below is interpreter:
+            above.below = interpreter.below
+            above.looks_on = above.observes and above.below is BASE
+            return
+        above = above.below
+
+
 @final
 class installed:  # noqa: N801 - a context manager
     """Put a transform on top of this thread's chain for the length of the block."""
 
-    __slots__ = ("_interpreter", "_token")
+    __slots__ = ("_interpreter",)
 
     def __init__(self, interpreter: AbstractInterpreter) -> None:
         self._interpreter = interpreter
 
     def __enter__(self) -> None:
-        self._interpreter.below = current()
-        self._token = _current.set(self._interpreter)
+        interpreter = self._interpreter
+        interpreter.below = below = current()
+        interpreter.looks_on = interpreter.observes and below is BASE
+        _current.set(interpreter)
         stack.count(1)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        _current.reset(self._token)
+        _unlink(_current, self._interpreter)
         stack.count(-1)
+        self._interpreter.below = BASE  # it keeps no other one alive
 
 
 @final
 class monitored:  # noqa: N801 - a context manager
     """Put a monitor below the transforms of this thread for the length of the block."""
 
-    __slots__ = ("_interpreter", "_token")
+    __slots__ = ("_interpreter",)
 
     def __init__(self, interpreter: AbstractInterpreter) -> None:
         self._interpreter = interpreter
 
     def __enter__(self) -> None:
         self._interpreter.below = _monitor.get() or _PROCESS
-        self._token: Token[AbstractInterpreter | None] = _monitor.set(self._interpreter)
-        stack.count(1)
+        _monitor.set(self._interpreter)
+        stack.count(1, 1)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        _monitor.reset(self._token)
-        stack.count(-1)
+        _unlink(_monitor, self._interpreter)
+        stack.count(-1, -1)
 
 
 def set_process_monitors(monitors: Sequence[AbstractInterpreter]) -> None:
@@ -249,4 +344,5 @@ def set_process_monitors(monitors: Sequence[AbstractInterpreter]) -> None:
         monitor.below = below
         below = monitor
     stack.monitor = below if monitors else None
-    stack.count(int(stack.monitor is not None) - int(before is not None))
+    change = int(stack.monitor is not None) - int(before is not None)
+    stack.count(change, change)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eagerflow.core.op import functions
+from eagerflow.errors import TensorValueError
 
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
@@ -19,9 +21,15 @@ __all__ = ["AbstractMethods"]
 Axis = int | tuple[int, ...] | None
 
 
-def _call(name: str, *args: Any, **kwargs: Any) -> Tensor:
-    result: Tensor = functions[name](*args, **kwargs)
-    return result
+#: the public function of a name, which gives a tensor
+_function: Callable[[str], Callable[..., Tensor]] = functions.__getitem__
+
+
+def _refuse(out: None, name: str) -> None:
+    if out is not None:
+        raise TensorValueError(
+            f"{name}: there is no out=", hint="tensors are values: take the result instead"
+        )
 
 
 class AbstractMethods(ABC):
@@ -50,93 +58,143 @@ class AbstractMethods(ABC):
 
     # --- reductions ---
 
-    def sum(self, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    # `out` is there because NumPy's functions pass it (`np.sum(x)` calls `x.sum(out=None)`)
+
+    def sum(
+        self, axis: Axis = None, *, dtype: Any = None, out: None = None, keepdims: bool = False
+    ) -> Tensor:
         """Sum over axes; see `eagerflow.sum`."""
-        return _call("sum", self, axis=axis, dtype=dtype, keepdims=keepdims)
+        _refuse(out, "sum")
+        return _function("sum")(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    def prod(self, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    def prod(
+        self, axis: Axis = None, *, dtype: Any = None, out: None = None, keepdims: bool = False
+    ) -> Tensor:
         """Product over axes; see `eagerflow.prod`."""
-        return _call("prod", self, axis=axis, dtype=dtype, keepdims=keepdims)
+        _refuse(out, "prod")
+        return _function("prod")(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    def mean(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def mean(
+        self, axis: Axis = None, *, dtype: Any = None, out: None = None, keepdims: bool = False
+    ) -> Tensor:
         """Mean over axes; see `eagerflow.mean`."""
-        return _call("mean", self, axis=axis, keepdims=keepdims)
+        _refuse(out, "mean")
+        x = self if dtype is None else self.astype(dtype)
+        return _function("mean")(x, axis=axis, keepdims=keepdims)
 
-    def var(self, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-        """Variance over axes; see `eagerflow.var`."""
-        return _call("var", self, axis=axis, correction=correction, keepdims=keepdims)
+    def var(
+        self,
+        axis: Axis = None,
+        *,
+        correction: float = 0.0,
+        ddof: float | None = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+    ) -> Tensor:
+        """Variance over axes; see `eagerflow.var`. ``ddof`` is NumPy's name of ``correction``."""
+        _refuse(out, "var")
+        x = self if dtype is None else self.astype(dtype)
+        correction = correction if ddof is None else ddof
+        return _function("var")(x, axis=axis, correction=correction, keepdims=keepdims)
 
-    def std(self, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-        """Standard deviation over axes; see `eagerflow.std`."""
-        return _call("std", self, axis=axis, correction=correction, keepdims=keepdims)
+    def std(
+        self,
+        axis: Axis = None,
+        *,
+        correction: float = 0.0,
+        ddof: float | None = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+    ) -> Tensor:
+        """Standard deviation over axes; see `eagerflow.std`, and `var` for ``ddof``."""
+        _refuse(out, "std")
+        x = self if dtype is None else self.astype(dtype)
+        correction = correction if ddof is None else ddof
+        return _function("std")(x, axis=axis, correction=correction, keepdims=keepdims)
 
-    def max(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def max(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Largest element over axes; see `eagerflow.max`."""
-        return _call("max", self, axis=axis, keepdims=keepdims)
+        _refuse(out, "max")
+        return _function("max")(self, axis=axis, keepdims=keepdims)
 
-    def min(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def min(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Smallest element over axes; see `eagerflow.min`."""
-        return _call("min", self, axis=axis, keepdims=keepdims)
+        _refuse(out, "min")
+        return _function("min")(self, axis=axis, keepdims=keepdims)
 
-    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def any(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Whether any element is true; see `eagerflow.any`."""
-        return _call("any", self, axis=axis, keepdims=keepdims)
+        _refuse(out, "any")
+        return _function("any")(self, axis=axis, keepdims=keepdims)
 
-    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def all(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Whether all elements are true; see `eagerflow.all`."""
-        return _call("all", self, axis=axis, keepdims=keepdims)
+        _refuse(out, "all")
+        return _function("all")(self, axis=axis, keepdims=keepdims)
 
-    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    def argmax(
+        self, axis: int | None = None, *, out: None = None, keepdims: bool = False
+    ) -> Tensor:
         """Index of the largest element; see `eagerflow.argmax`."""
-        return _call("argmax", self, axis=axis, keepdims=keepdims)
+        _refuse(out, "argmax")
+        return _function("argmax")(self, axis=axis, keepdims=keepdims)
 
-    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    def argmin(
+        self, axis: int | None = None, *, out: None = None, keepdims: bool = False
+    ) -> Tensor:
         """Index of the smallest element; see `eagerflow.argmin`."""
-        return _call("argmin", self, axis=axis, keepdims=keepdims)
+        _refuse(out, "argmin")
+        return _function("argmin")(self, axis=axis, keepdims=keepdims)
 
-    def cumsum(self, axis: int | None = None) -> Tensor:
+    def cumsum(self, axis: int | None = None, *, dtype: Any = None, out: None = None) -> Tensor:
         """Cumulative sum; see `eagerflow.cumulative_sum`."""
-        return _call("cumulative_sum", self.ravel() if axis is None else self, axis=axis or 0)
+        _refuse(out, "cumsum")
+        x = self.ravel() if axis is None else self
+        return _function("cumulative_sum")(x, axis=axis or 0, dtype=dtype)
 
-    def cumprod(self, axis: int | None = None) -> Tensor:
+    def cumprod(self, axis: int | None = None, *, dtype: Any = None, out: None = None) -> Tensor:
         """Cumulative product; see `eagerflow.cumulative_prod`."""
-        return _call("cumulative_prod", self.ravel() if axis is None else self, axis=axis or 0)
+        _refuse(out, "cumprod")
+        x = self.ravel() if axis is None else self
+        return _function("cumulative_prod")(x, axis=axis or 0, dtype=dtype)
 
     # --- shape ---
 
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in another shape, given as a tuple or as several numbers."""
         sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return _call("reshape", self, sizes)
+        return _function("reshape")(self, sizes)
 
     def ravel(self) -> Tensor:
         """The elements along one axis."""
-        return _call("reshape", self, (-1,))
+        return _function("reshape")(self, (-1,))
 
     def flatten(self) -> Tensor:
         """The elements along one axis."""
-        return _call("reshape", self, (-1,))
+        return _function("reshape")(self, (-1,))
 
     def squeeze(self, axis: Axis = None) -> Tensor:
         """Without axes of size 1: all of them, or those named."""
         if axis is None:
             axis = tuple(i for i, d in enumerate(self.shape) if d == 1)
-        return _call("squeeze", self, axis)
+        return _function("squeeze")(self, axis)
 
     def transpose(self, *axes: Any) -> Tensor:
         """With axes permuted: reversed, or in the order given."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         if not order:
             order = tuple(reversed(range(len(self.shape))))
-        return _call("permute_dims", self, tuple(order))
+        return _function("permute_dims")(self, tuple(order))
 
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """With two axes exchanged."""
-        return _call("swapaxes", self, axis1, axis2)
+        return _function("swapaxes")(self, axis1, axis2)
 
     def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
         """Each element several times; see `eagerflow.repeat`."""
-        return _call("repeat", self, repeats, axis=axis)
+        return _function("repeat")(self, repeats, axis=axis)
 
     @property
     def T(self) -> Tensor:  # noqa: N802 - the standard's name
@@ -146,47 +204,55 @@ class AbstractMethods(ABC):
     @property
     def mT(self) -> Tensor:  # noqa: N802 - the standard's name
         """The last two axes exchanged."""
-        return _call("matrix_transpose", self)
+        return _function("matrix_transpose")(self)
 
     # --- elements ---
 
     @property
     def real(self) -> Tensor:
         """The real part."""
-        return _call("real", self)
+        return _function("real")(self)
 
     @property
     def imag(self) -> Tensor:
         """The imaginary part."""
-        return _call("imag", self)
+        return _function("imag")(self)
 
     def conj(self) -> Tensor:
         """The complex conjugate."""
-        return _call("conj", self)
+        return _function("conj")(self)
 
-    def clip(self, min: Any = None, max: Any = None) -> Tensor:
+    def clip(self, min: Any = None, max: Any = None, *, out: None = None) -> Tensor:
         """Limited to a range; see `eagerflow.clip`."""
-        return _call("clip", self, min, max)
+        _refuse(out, "clip")
+        return _function("clip")(self, min, max)
 
-    def round(self) -> Tensor:
-        """Rounded to the nearest integer, ties to even."""
-        return _call("round", self)
+    def round(self, decimals: int = 0, *, out: None = None) -> Tensor:
+        """Rounded to ``decimals`` digits after the point, ties to even; see `eagerflow.round`."""
+        _refuse(out, "round")
+        return _function("round")(self, decimals)
+
+    def __round__(self, ndigits: int | None = None) -> Tensor:
+        return self.round(ndigits or 0)
+
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return _function("floor_divide")(self, other), _function("remainder")(self, other)
 
     def dot(self, other: Any) -> Tensor:
         """The matrix product; see `eagerflow.matmul`."""
-        return _call("matmul", self, other)
+        return _function("matmul")(self, other)
 
     def take(self, indices: Any, axis: int | None = None) -> Tensor:
         """Elements at indices along an axis; see `eagerflow.take`."""
-        return _call("take", self.ravel() if axis is None else self, indices, axis=axis or 0)
+        return _function("take")(self.ravel() if axis is None else self, indices, axis=axis or 0)
 
     def sort(self, axis: int = -1, *, descending: bool = False) -> Tensor:
         """A sorted copy (unlike NumPy's method, which sorts in place)."""
-        return _call("sort", self, axis=axis, descending=descending)
+        return _function("sort")(self, axis=axis, descending=descending)
 
     def argsort(self, axis: int = -1, *, descending: bool = False) -> Tensor:
         """The indices that sort; see `eagerflow.argsort`."""
-        return _call("argsort", self, axis=axis, descending=descending)
+        return _function("argsort")(self, axis=axis, descending=descending)
 
     def nonzero(self) -> Any:
         """The indices of elements that are not zero, an array per axis."""
@@ -194,18 +260,23 @@ class AbstractMethods(ABC):
 
     def copy(self) -> Tensor:
         """A tensor of the same value in memory of its own."""
-        return _call("asarray", self, copy=True)
+        return _function("asarray")(self, copy=True)
 
     # --- dtype and device ---
 
     def astype(self, dtype: Any, *, copy: bool = True, device: Any = None) -> Tensor:
         """With another dtype; see `eagerflow.astype`."""
-        return _call("astype", self, dtype, copy=copy, device=device)
+        return _function("astype")(self, dtype, copy=copy, device=device)
 
     def to(self, device: Any) -> Tensor:
         """On another device; the same tensor if it is there already."""
-        return _call("to_device", self, device)
+        return _function("to_device")(self, device)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
         """On another device (the name in the array API standard)."""
-        return _call("to_device", self, device)
+        return _function("to_device")(self, device)
+
+
+for _name, _method in vars(AbstractMethods).items():
+    if hasattr(_method, "__qualname__"):  # as messages about arguments call it
+        _method.__qualname__ = f"Tensor.{_name}"

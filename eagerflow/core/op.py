@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Any, Final, Literal, final
-
-from eagerflow_kernels import table
 
 from eagerflow.core import interpreter
 from eagerflow.errors import EagerflowError, OpDefinitionError
 from eagerflow.hardware import forget_kernel
 from eagerflow.types import TensorType
+from eagerflow_kernels import table
 
 __all__ = [
     "Effect",
@@ -103,7 +101,7 @@ class Op:
         """The names of the array arguments, as its kernel calls them, for messages."""
         kernel = table.portable_kernel(self.name)
         if callable(kernel):
-            names = [p for p in inspect.signature(kernel).parameters.values()][1:]
+            names = list(inspect.signature(kernel).parameters.values())[1:]
             return tuple(p.name for p in names if p.kind is not p.KEYWORD_ONLY)
         return ()
 
@@ -138,9 +136,19 @@ def define(
     moves: bool = False,
     replace: bool = False,
 ) -> Op:
-    """Define an op; the arguments are those of `Op`.
+    """Define an op.
 
     Args:
+        name: unique; also the key of its kernels.
+        infer: the type rule; for this and all below see the attributes of `Op`.
+        vjp: the reverse-mode rule.
+        jvp: the forward-mode rule, if it is not to be derived.
+        nondifferentiable: instead of ``vjp``: there is no derivative.
+        saved: what the vjp reads the values of.
+        lower: the loop-IR form.
+        effect: what it does to state.
+        precision: how low-precision dtypes are computed.
+        moves: whether it takes a device to a device.
         replace: overwrite an op of that name (as when a notebook cell runs again).
 
     Raises:
@@ -191,6 +199,8 @@ def load_plugins() -> None:
     """Import what installed packages name under ``eagerflow.ops`` and ``eagerflow.kernels``."""
     global _plugins_loaded
     if not _plugins_loaded:
+        from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms of `import eagerflow`
+
         _plugins_loaded = True
         for group in ("eagerflow.ops", "eagerflow.kernels"):
             for point in entry_points(group=group):

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
 from eagerflow.core import interpreter
-from eagerflow.core.methods import AbstractMethods
+from eagerflow.core.conversions import AbstractConversions
 from eagerflow.core.op import Op, bind, declare, functions
 from eagerflow.errors import (
     DTypeError,
     EagerflowError,
     ShapeError,
-    TensorValueError,
-    UnhashableError,
     strip,
 )
 from eagerflow.hardware import Device, Lane, operator_number
@@ -25,14 +22,23 @@ from eagerflow.types import DType, TensorType
 if TYPE_CHECKING:
     from eagerflow.types import Shape
 
-__all__ = ["AbstractArray", "Tensor", "make_tensor", "type_of"]
+__all__ = ["AbstractArray", "Mark", "Tensor", "handle_of", "make_tensor", "type_of"]
 
-_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
-_PLAIN = frozenset({int, slice, type(None), type(...)})  # the parts of plain index expressions
+#: what an interpreter notes of a value: whose note it is, the note, and what others noted
+Mark = tuple[Any, Any, "Mark | None"]
+
+#: what operators take besides tensors and variables
+_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 _stack = interpreter.stack
+#: the types of the parts of plain index expressions, which arrays take as they are
+PLAIN = frozenset({int, slice, type(None), type(...)})
+_NO_ATTRS: dict[str, Any] = {}
+
+#: the binary operators by name, as made last
+_methods: Final[dict[str, Callable[[Any, Any], Any]]] = {}
 
 
-def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[[Any, Any], Any]:
+def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[[Any, Any], Tensor]:
     """A binary operator. Operands of one lane go straight to its kernel if nobody looks on.
 
     Args:
@@ -47,9 +53,9 @@ def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[
         lane = self._lane
         if type(other) is Tensor:
             if other._lane is not lane:
-                return functions[name](self, other)
+                return _general(name, self, other)
             if _stack.installed:
-                return bind(op, self, other)
+                return _observed(op, number, truth, self, other)
             value = other._data
         elif lane is not None and weak and type(other) in lane.weak and not _stack.installed:
             value = other
@@ -67,18 +73,45 @@ def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[
         out = Tensor()
         out._data = data
         out._lane = lane.truth if truth else lane
+        out._mark = None
         return out
 
     method.__name__ = method.__qualname__ = name
+    _methods[name] = method
     return method
+
+
+def _observed(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
+    """An operator while an interpreter is installed: one that only looks on gets the result."""
+    top = interpreter.current()
+    lane = self._lane
+    kernel = lane.kernels[number]
+    if kernel is None:
+        return _first(op, number, truth, self, other)
+    if not top.looks_on or _stack.monitored:
+        return bind(op, self, other)
+    try:
+        data = kernel(self._data, other._data)
+    except Exception:
+        return _again(op.name, self, other)
+    if type(data) is not lane.array_type:
+        data = op.entries[lane].asarray(data)
+    out = Tensor()
+    out._data = data
+    out._lane = lane.truth if truth else lane
+    out._mark = None
+    top.observe(op, (self, other), _NO_ATTRS, out)
+    return out
 
 
 def _first(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
     """The first call on this lane: the public function resolves the kernel; remember it."""
     out = functions[op.name](self, other)
-    entry = op.entries.get(self._lane)
-    if entry is not None and out._lane is (self._lane.truth if truth else self._lane):
-        self._lane.kernels[number] = entry.kernel
+    lane = self._lane
+    if out._lane is (lane.truth if truth else lane):
+        # the function may have bound a simpler op, such as a square for a power
+        entry = op.entries.get(lane) or _stack.resolve(op, (self, self), {}, lane)
+        lane.kernels[number] = entry.kernel
     return out
 
 
@@ -91,12 +124,19 @@ def _again(name: str, self: Any, other: Any) -> Any:
 
 
 def _general(name: str, self: Any, other: Any) -> Any:
-    if isinstance(other, (AbstractArray, *_NUMBERS)):
+    """Variables give their values first; numbers and arrays go the way of the public function."""
+    if self._lane is None:
+        self = self.__tensor__()
+        if type(other) is Tensor or type(other) in self._lane.weak:
+            return _methods[name](self, other)
+    if type(other) is Tensor or isinstance(other, _NUMBERS):
         return functions[name](self, other)
+    if isinstance(other, AbstractArray):
+        return _methods[name](self, other.__tensor__())
     return NotImplemented
 
 
-def _reflected(name: str) -> Callable[[Any, Any], Any]:
+def _reflected(name: str) -> Callable[[Any, Any], Tensor]:
     forward = _operator(name)
     commutes = name in ("add", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor")
 
@@ -109,7 +149,7 @@ def _reflected(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
-def _in_place(name: str) -> Callable[[Any, Any], Any]:
+def _in_place(name: str) -> Callable[[Any, Any], Tensor]:
     """``x += v``: a new value for the handle, of the same dtype and shape."""
     forward = _operator(name)
 
@@ -124,7 +164,7 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
-def _unary(name: str) -> Callable[[Any], Any]:
+def _unary(name: str) -> Callable[[Any], Tensor]:
     def method(self: Any) -> Any:
         return functions[name](self)
 
@@ -155,7 +195,7 @@ def _update(handle: Tensor, value: Tensor, name: str) -> None:
     interpreter.current().rebind(handle, value)
 
 
-class AbstractArray(AbstractMethods):
+class AbstractArray(AbstractConversions):
     """What tensors and variables share: operators, methods and conversions."""
 
     __slots__ = ()
@@ -170,7 +210,7 @@ class AbstractArray(AbstractMethods):
     __truediv__ = _operator("divide")
     __floordiv__ = _operator("floor_divide")
     __mod__ = _operator("remainder")
-    __pow__ = _operator("pow", weak=False)
+    __pow__ = _operator("pow")
     __matmul__ = _operator("matmul", weak=False)
     __and__ = _operator("bitwise_and")
     __or__ = _operator("bitwise_or")
@@ -182,8 +222,10 @@ class AbstractArray(AbstractMethods):
     __gt__ = _operator("greater", truth=True)
     __ge__ = _operator("greater_equal", truth=True)
     # comparison by elements, as in NumPy, is not what `object` promises
-    __eq__ = _operator("equal", truth=True)
-    __ne__ = _operator("not_equal", truth=True)
+    __eq__ = _operator("equal", truth=True)  # type: ignore[assignment]
+    __ne__ = _operator("not_equal", truth=True)  # type: ignore[assignment]
+
+    __hash__ = AbstractConversions.__hash__  # a class that defines == loses it
 
     __radd__ = _reflected("add")
     __rsub__ = _reflected("subtract")
@@ -208,11 +250,11 @@ class AbstractArray(AbstractMethods):
         # a plain expression goes straight to the array if nobody looks on, as operators do
         lane = self._lane
         kind = type(key)
-        if lane is None or _stack.installed or (kind not in _PLAIN and kind is not tuple):
+        if lane is None or _stack.installed or (kind not in PLAIN and kind is not tuple):
             return _getitem(self, key)
         if kind is tuple:
             for part in key:
-                if type(part) not in _PLAIN:
+                if type(part) not in PLAIN:
                     return _getitem(self, key)
         try:
             data = self._data[key]
@@ -223,135 +265,8 @@ class AbstractArray(AbstractMethods):
         out = Tensor()
         out._data = data
         out._lane = lane
+        out._mark = None
         return out
-
-    def __len__(self) -> int:
-        shape = self.shape
-        if not shape:
-            raise TensorValueError("len() of a tensor with no axes", given=str(self.type))
-        return shape[0]
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if not self.shape:
-            raise DTypeError("a tensor with no axes cannot be iterated", given=str(self.type))
-        return (self[i] for i in range(len(self)))
-
-    def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())
-
-    def __hash__(self) -> int:
-        raise UnhashableError(
-            f"a {type(self).__name__} is not hashable",
-            given=str(self.type),
-            hint="its == compares elements; use id(x), or a position in a list, as the key",
-        )
-
-    def __bool__(self) -> bool:
-        return bool(self._scalar("bool"))
-
-    def __int__(self) -> int:
-        return int(self._scalar("int"))
-
-    def __float__(self) -> float:
-        if self.dtype.is_complex:
-            raise DTypeError("float() of a complex tensor", hint="take .real first")
-        return float(self._scalar("float"))
-
-    def __complex__(self) -> complex:
-        return complex(self._scalar("complex"))
-
-    def __index__(self) -> int:
-        if not self.dtype.is_integer or self.shape:
-            raise DTypeError(
-                "only an integer tensor with no axes can be an index", given=str(self.type)
-            )
-        return operator.index(self._scalar("index"))
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and not self.shape else format(str(self), spec)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        array = self.numpy()
-        if dtype is not None and np.dtype(dtype) != array.dtype:
-            if copy is False:
-                raise TensorValueError("another dtype needs a copy", given=str(self.type))
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return functions["__array_namespace__"](api_version)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[Any, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        return functions["__dlpack__"](self, stream, max_version, dl_device, copy)
-
-    def __dlpack_device__(self) -> tuple[Any, int]:
-        device: tuple[Any, int] = functions["__dlpack_device__"](self)
-        return device
-
-    def _scalar(self, what: str) -> Any:
-        if self.size != 1:
-            raise TensorValueError(
-                f"{what}() of a tensor with {self.size} elements",
-                given=str(self.type),
-                expected="exactly one element",
-                hint="use .any() or .all()" if what == "bool" else None,
-            )
-        return self.item()
-
-    @property
-    def type(self) -> TensorType:
-        """The type, ``f32[8,128]@cpu:0``."""
-        return TensorType(self.dtype, self.shape, self.device)
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        size = 1
-        for dim in self.shape:
-            size *= dim
-        return size
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes that the elements take."""
-        return self.size * self.dtype.itemsize
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return self.dtype.itemsize
-
-    def item(self) -> Any:
-        """The only element, as a Python number.
-
-        >>> ef.tensor([2.5]).item()
-        2.5
-        """
-        if self.size != 1:
-            raise TensorValueError(
-                f"item() of a tensor with {self.size} elements", given=str(self.type)
-            )
-        return self.numpy().item()
-
-    def tolist(self) -> Any:
-        """The elements as nested Python lists.
-
-        >>> ef.tensor([[1, 2], [3, 4]]).tolist()
-        [[1, 2], [3, 4]]
-        """
-        return self.numpy().tolist()
 
 
 @final
@@ -371,12 +286,11 @@ class Tensor(AbstractArray):
             [14., 20.]], f32[2,2]@cpu:0)
     """
 
-    __slots__ = ("__weakref__", "_data", "_lane")
+    __slots__ = ("__weakref__", "_data", "_lane", "_mark")
 
     _data: Any  # an array of the device's backend, or a symbolic value
     _lane: Lane
-
-    __hash__ = AbstractArray.__hash__  # a class that defines == loses it
+    _mark: Mark | None
 
     @property
     def dtype(self) -> DType:
@@ -393,6 +307,9 @@ class Tensor(AbstractArray):
     def device(self) -> Device:
         """Where the elements are."""
         return self._lane.device
+
+    def __tensor__(self) -> Tensor:
+        return self
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The elements as a read-only NumPy array; on CPU a view, not a copy.
@@ -432,10 +349,10 @@ class Tensor(AbstractArray):
         return _format(self, "")
 
     def __copy__(self) -> Tensor:
-        return make_tensor(self._data, self._lane)
+        return handle_of(self)
 
     def __deepcopy__(self, memo: Any) -> Tensor:
-        return make_tensor(self._data, self._lane)  # values are immutable
+        return handle_of(self)  # values are immutable
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restore, (self.numpy().copy(), self.dtype.name, self.device.name))
@@ -446,6 +363,16 @@ def make_tensor(data: Any, lane: Lane) -> Tensor:
     out = Tensor()
     out._data = data
     out._lane = lane
+    out._mark = None
+    return out
+
+
+def handle_of(x: Tensor) -> Tensor:
+    """Another handle of the value that ``x`` holds."""
+    out = Tensor()
+    out._data = x._data
+    out._lane = x._lane
+    out._mark = x._mark
     return out
 
 

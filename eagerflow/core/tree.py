@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, final
 
 import optree
 
@@ -33,12 +33,12 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     return optree.tree_map(function, tree, *rest, namespace=NAMESPACE)
 
 
-def paths(tree: Any) -> list[str]:
+def paths(treedef: TreeDef) -> list[str]:
     """A readable path for each leaf, such as ``[0]['w']``."""
-    accessors = optree.tree_accessors(tree, namespace=NAMESPACE)
-    return [a.codify("") for a in accessors]
+    return [accessor.codify("") for accessor in treedef.accessors()]
 
 
+@final
 class _Star:
     """A leaf as structures print it."""
 

@@ -20,8 +20,10 @@ from tqdm import tqdm
 
 import eagerflow as ef
 
-BATCH = 64
 CLASSES = 10
+BATCH = 64
+RATE = 1e-2
+NOISE = 0.1
 
 
 # --- the data: 1,797 images of 8x8 pixels that come with scikit-learn -------------------------
@@ -134,6 +136,7 @@ def make_step(model: Classifier) -> Step:
     gradients_of = ef.value_and_grad(loss_of, wrt=model.variables)
 
     def step(images: ef.Tensor, labels: ef.Tensor, rate: float) -> ef.Tensor:
+        loss: ef.Tensor
         loss, gradients = gradients_of(images, labels)
         optimiser.update(gradients, rate)
         return loss
@@ -142,12 +145,16 @@ def make_step(model: Classifier) -> Step:
 
 
 def batches(digits: Digits) -> Iterator[tuple[ef.Tensor, ef.Tensor]]:
-    """The training images once over, in a new order and in equal portions."""
+    """The training images once over, in a new order and in equal portions.
+
+    Each comes with fresh noise, so that no image can be learned by heart.
+    """
     count = digits.train_images.shape[0]
     order = ef.random.permutation(count)
     for start in range(0, count - BATCH + 1, BATCH):
         chosen = order[start : start + BATCH]
-        yield digits.train_images[chosen], digits.train_labels[chosen]
+        images = digits.train_images[chosen]
+        yield images + ef.random.normal(images.shape, scale=NOISE), digits.train_labels[chosen]
 
 
 @final
@@ -174,31 +181,30 @@ def train(name: str, model: Classifier, digits: Digits, epochs: int) -> Result:
     step = make_step(model)
     per_epoch = digits.train_images.shape[0] // BATCH
     total = epochs * per_epoch
-    with tqdm(total=total, desc=name, unit="step", leave=False) as bar:
+    with tqdm(total=total, desc=name, unit="step", mininterval=0.25) as bar:
         for epoch in range(epochs):
             for images, labels in batches(digits):
-                rate = 3e-3 * (1 + math.cos(math.pi * len(result.losses) / total)) / 2
+                rate = RATE * (1 + math.cos(math.pi * len(result.losses) / total)) / 2
                 start = time.perf_counter()
                 loss = step(images, labels, rate)
                 result.step_times.append(time.perf_counter() - start)
                 result.losses.append(float(loss))
+            bar.set_postfix(epoch=epoch + 1, loss=f"{loss:.4f}", refresh=False)
             bar.update(per_epoch)
-            bar.set_postfix(epoch=epoch + 1, loss=f"{result.losses[-1]:.4f}")
     result.predicted = model(digits.test_images).argmax(axis=1)
     result.accuracy = float((result.predicted == digits.test_labels).astype(ef.float32).mean())
     return result
 
 
-def models() -> dict[str, Classifier]:
-    """What the demo trains, the simplest first."""
-    return {
-        "softmax regression": Classifier(64, CLASSES),
-        "MLP 64-128-10": Classifier(64, 128, CLASSES),
-    }
+#: the sizes of the layers of what the demo trains, the simplest first
+MODELS = {"softmax regression": (64, CLASSES), "MLP 64-128-10": (64, 128, CLASSES)}
 
 
 def run(seed: int, epochs: int) -> tuple[Digits, list[Result]]:
-    """Train all models on one seed."""
-    ef.random.seed(seed)
+    """Train all models; the seed decides on split, initial values, order and noise."""
     digits = load(seed)
-    return digits, [train(name, model, digits, epochs) for name, model in models().items()]
+    results = []
+    for name, sizes in MODELS.items():
+        ef.random.seed(seed)
+        results.append(train(name, Classifier(*sizes), digits, epochs))
+    return digits, results

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 import eagerflow as ef
 from eagerflow.demo import digits as example
@@ -20,7 +20,7 @@ _COLOURS = ("#8a8f98", "#2563eb")
 _SHOWN = 10  # misclassified digits in the picture
 
 
-def main(seed: int = 0, epochs: int = 40, picture: Path = Path("eagerflow-digits.png")) -> None:
+def main(seed: int = 0, epochs: int = 60, picture: Path = Path("eagerflow-digits.png")) -> None:
     """Train, print a table, draw a picture, and say where to read on."""
     start = time.perf_counter()
     digits, results = example.run(seed, epochs)
@@ -32,7 +32,7 @@ def main(seed: int = 0, epochs: int = 40, picture: Path = Path("eagerflow-digits
     print()
     draw(digits, results, picture)
     print(f"trained in {seconds:.1f} s; the picture is {picture}")
-    print(f"read next: {example.__file__}, the code of this demo, and docs/tutorial.md")
+    print(f"read next: {example.__file__}, the code of this demo; then docs/tutorial.md")
 
 
 def table(results: list[Result]) -> str:
@@ -49,14 +49,13 @@ def table(results: list[Result]) -> str:
 def draw(digits: Digits, results: list[Result], path: Path) -> None:
     """The loss of all runs; the confusion matrix and the mistakes of the last one."""
     best = results[-1]
-    figure = Figure(figsize=(10, 5.6), dpi=110, layout="constrained")
+    figure = Figure(figsize=(10, 5.6), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
-    top, bottom = figure.subfigures(2, 1, height_ratios=(3.1, 1))
+    (top,), (bottom,) = figure.subfigures(2, 1, height_ratios=(3.1, 1), squeeze=False)
     left, right = top.subplots(1, 2, width_ratios=(1.55, 1))
     _draw_losses(left, results)
     _draw_confusion(right, best, digits.test_labels)
-    _draw_mistakes(bottom.subplots(1, _SHOWN), best, digits)
-    bottom.suptitle(f"What the {best.name} got wrong: digit, and what it saw", fontsize=10)
+    _draw_mistakes(bottom, best, digits)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
 
@@ -102,12 +101,13 @@ def confusion(labels: ef.Tensor, predicted: ef.Tensor) -> ef.Tensor:
     return ef.one_hot(labels, CLASSES).T @ ef.one_hot(predicted, CLASSES)
 
 
-def _draw_mistakes(panels: np.ndarray[tuple[int], np.dtype[np.object_]], result: Result,
-                   digits: Digits) -> None:  # fmt: skip
-    wrong = np.flatnonzero((result.predicted != digits.test_labels).numpy())
+def _draw_mistakes(figure: SubFigure, result: Result, digits: Digits) -> None:
+    wrong = np.flatnonzero((result.predicted != digits.test_labels).numpy())[:_SHOWN].tolist()
+    panels = figure.subplots(1, max(1, len(wrong)), squeeze=False)[0]
     for panel in panels:
         panel.set_axis_off()
     for panel, i in zip(panels, wrong, strict=False):
-        panel.imshow(digits.test_images[int(i)].reshape(8, 8).numpy(), cmap="gray_r")
-        seen, true = int(result.predicted[int(i)]), int(digits.test_labels[int(i)])
+        panel.imshow(digits.test_images[i].reshape(8, 8).numpy(), cmap="gray_r")
+        seen, true = int(result.predicted[i]), int(digits.test_labels[i])
         panel.set_title(f"{true}, saw {seen}", fontsize=9)
+    figure.suptitle(f"What the {result.name} got wrong: the digit, and what it saw", fontsize=10)

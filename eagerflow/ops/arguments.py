@@ -18,6 +18,10 @@ from eagerflow.types import Shape
 __all__ = ["as_index", "as_shape", "axes_of", "axis_of", "sequence_of"]
 
 
+#: all axes of arrays of so many axes; NumPy has at most 64
+_ALL = [tuple(range(ndim)) for ndim in range(65)]
+
+
 def as_index(name: str, what: str, value: Any) -> int:
     """``value`` as an int.
 
@@ -38,8 +42,12 @@ def as_index(name: str, what: str, value: Any) -> int:
 
 
 def _sizes(name: str, what: str, value: Any) -> Shape:
-    if type(value) is tuple and all(type(d) is int for d in value):
-        return value
+    if type(value) is tuple:
+        for d in value:  # a loop, for speed: this is on the way of every small op
+            if type(d) is not int:
+                break
+        else:
+            return value
     if hasattr(value, "__index__") and not getattr(value, "shape", ()):
         return (as_index(name, what, value),)
     try:
@@ -66,7 +74,7 @@ def as_shape(name: str, shape: Any, *, unknown: bool = False) -> Shape:
     """
     sizes = _sizes(name, "shape", shape)
     for size in sizes:
-        if size < 0 and not (unknown and size == -1):
+        if size < 0 and (size != -1 or not unknown):
             raise ShapeError(f"{name}: a size cannot be negative", given=f"shape={sizes}")
     return sizes
 
@@ -101,9 +109,13 @@ def axes_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> tuple[int, ..
     Raises:
         AxisError: one is out of range or named twice.
     """
+    ndim = len(x.shape) + extra
+    if axis is None:
+        return _ALL[ndim]
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis % ndim,)
     try:
-        named = None if axis is None else _sizes(name, "axis", axis)
-        return normalize_axes(named, len(x.shape) + extra)
+        return normalize_axes(_sizes(name, "axis", axis), ndim)
     except AxisError as error:
         raise _worded(name, x, axis, error) from None
 

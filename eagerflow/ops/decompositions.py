@@ -11,10 +11,10 @@ from typing import Literal, NamedTuple, final
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind, define, joint
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import GradientError, TensorValueError
-from eagerflow.ops.creation import tril, triu, zeros_like
+from eagerflow.errors import TensorValueError
+from eagerflow.ops.creation import tril, triu
 from eagerflow.ops.diagonals import diag_embed, matrix_diagonal
-from eagerflow.ops.elementwise import add, divide, multiply, subtract
+from eagerflow.ops.elementwise import add, multiply, subtract
 from eagerflow.ops.elementwise_number import real
 from eagerflow.ops.gradients import conjugate
 from eagerflow.ops.joining import concat
@@ -27,6 +27,7 @@ from eagerflow.ops.matrices import (
     gaps,
     hermitian_part,
     identity_like,
+    quotient,
     real_dtype,
     scale_columns,
     scale_rows,
@@ -49,10 +50,10 @@ __all__ = [
 ]
 
 
-def _with_diagonal(x: Tensor, diagonal: Tensor | None) -> Tensor:
-    """``x`` with another diagonal, zeros for None."""
+def _with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
+    """``x`` with another diagonal."""
     off = multiply(x, subtract(1, identity_like(x)))
-    return off if diagonal is None else add(off, diag_embed(cast(diagonal, x.dtype)))
+    return add(off, diag_embed(cast(diagonal, x.dtype)))
 
 
 # --- Cholesky -------------------------------------------------------------------------------
@@ -138,24 +139,13 @@ def _tall_qr_vjp(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor) -> Tensor:
 
 
 def _qr_vjp(
-    gs: tuple[Tensor | None, Tensor | None],
-    outs: tuple[Tensor, Tensor],
-    x: Tensor,
-    *,
-    mode: str,
+    gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor, *, mode: str
 ) -> tuple[Tensor]:
     (gq, gr), (q, r) = gs, outs
     columns = r.shape[-1]
-    gr = zeros_like(r) if gr is None else gr
-    if q.shape[-1] > columns:
-        if gq is not None:
-            raise GradientError(
-                "qr: the columns that mode='complete' adds to Q are arbitrary, so Q has no "
-                "derivative",
-                hint="use mode='reduced'",
-            )
-        q, r, gr = q[..., :columns], r[..., :columns, :], gr[..., :columns, :]
-    gq = zeros_like(q) if gq is None else gq
+    if q.shape[-1] > columns:  # the columns that mode="complete" adds are constants
+        gq, q = gq[..., :columns], q[..., :columns]
+        gr, r = gr[..., :columns, :], r[..., :columns, :]
     inner = q.shape[-1]
     if inner == columns:
         return (_tall_qr_vjp(gq, gr, q, r),)
@@ -177,7 +167,8 @@ def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") ->
     Args:
         x: matrices, floating or complex; integers count as float32.
         mode: ``"reduced"`` gives as many columns as ``x`` has rows or columns, whatever is
-            less; ``"complete"`` as many as rows.
+            less; ``"complete"`` as many as rows. The columns that this adds are arbitrary, and
+            constants to a gradient.
 
     Raises:
         ShapeError: fewer than two axes.
@@ -189,9 +180,7 @@ def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") ->
             [0., 2.]], f32[3,2]@cpu:0)
     """
     if mode not in ("reduced", "complete"):
-        raise TensorValueError(
-            f"qr: {mode!r} is not a mode", expected="'reduced' or 'complete'"
-        )
+        raise TensorValueError(f"qr: {mode!r} is not a mode", expected="'reduced' or 'complete'")
     return QRResult(*bind(_qr, floating(x), mode=mode))
 
 
@@ -220,17 +209,12 @@ def _eigh_type(x: TensorType) -> tuple[TensorType, TensorType]:
     return _eigvalsh_type(x), x
 
 
-def _eigh_vjp(
-    gs: tuple[Tensor | None, Tensor | None], outs: tuple[Tensor, Tensor], x: Tensor
-) -> tuple[Tensor]:
+def _eigh_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor]:
     (g_values, g_vectors), (values, vectors) = gs, outs
-    if g_vectors is None:
-        assert g_values is not None
-        left = scale_columns(vectors, g_values)
-    else:
-        turns = divide(matmul(conj_transpose(vectors), g_vectors), gaps(values))
-        left = matmul(vectors, _with_diagonal(turns, g_values))
-    return (hermitian_part(matmul(left, conj_transpose(vectors))),)
+    adjoint = conj_transpose(vectors)
+    turns = quotient(matmul(adjoint, g_vectors), gaps(values))
+    middle = _with_diagonal(turns, g_values)
+    return (hermitian_part(matmul(matmul(vectors, middle), adjoint)),)
 
 
 _eigh = define(
@@ -314,29 +298,18 @@ def _eig_type(x: TensorType) -> tuple[TensorType, TensorType]:
     return values, x.like(dtype=values.dtype)
 
 
-def _eig_pull(
-    g_values: Tensor | None, g_vectors: Tensor | None, values: Tensor, vectors: Tensor
-) -> Tensor:
+def _eig_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor]:
+    (g_values, g_vectors), (values, vectors) = gs, outs
     adjoint = conj_transpose(vectors)
-    if g_vectors is None:
-        assert g_values is not None
-        return solve(adjoint, scale_rows(adjoint, g_values))
     turns = matmul(adjoint, g_vectors)
     # eigenvectors keep their length
     lengths = matmul(adjoint, scale_columns(vectors, real(matrix_diagonal(turns))))
-    turns = divide(subtract(turns, lengths), conjugate(gaps(values)))
-    return solve(adjoint, matmul(_with_diagonal(turns, g_values), adjoint))
+    turns = quotient(subtract(turns, lengths), conjugate(gaps(values)))
+    middle = _with_diagonal(turns, g_values)
+    return (cast(solve(adjoint, matmul(middle, adjoint)), x.dtype),)
 
 
-def _eig_vjp(
-    gs: tuple[Tensor | None, Tensor | None], outs: tuple[Tensor, Tensor], x: Tensor
-) -> tuple[Tensor]:
-    return (cast(_eig_pull(*gs, *outs), x.dtype),)
-
-
-_eig = define(
-    "eig", infer=_eig_type, vjp=joint(_eig_vjp), saved="outputs", precision="accumulate"
-)
+_eig = define("eig", infer=_eig_type, vjp=joint(_eig_vjp), saved="outputs", precision="accumulate")
 
 
 @public
@@ -358,10 +331,15 @@ def eig(x: TensorLike, /) -> EigResult:
     return EigResult(*bind(_eig, floating(x)))
 
 
+def _eigvals_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    adjoint = conj_transpose(eig(x).eigenvectors)
+    return cast(solve(adjoint, scale_rows(adjoint, g)), x.dtype)
+
+
 _eigvals = define(
     "eigvals",
     infer=_eigvals_type,
-    vjp=(lambda g, out, x: cast(_eig_pull(g, None, *eig(x)), x.dtype),),
+    vjp=(_eigvals_vjp,),
     saved="inputs",
     precision="accumulate",
 )

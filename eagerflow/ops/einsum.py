@@ -279,7 +279,7 @@ class _Planner:
         inner = tuple(k for k in both if k not in needed)
         rows = tuple(k for k in x_labels if k not in both)
         columns = tuple(k for k in y_labels if k not in both)
-        if rows and columns and rank.get(columns[0], last) < rank.get(rows[0], last):
+        if rows and columns and rank.get(columns[0], last) < rank.get(rows[0], 0):
             x, x_labels, rows, y, y_labels, columns = y, y_labels, columns, x, x_labels, rows
         left = self._grouped(x, x_labels, batch, rows, inner)
         right = self._grouped(y, y_labels, batch, inner, columns)

@@ -19,7 +19,7 @@ from eagerflow.ops.elementwise_logic import (
     logical_or,
 )
 from eagerflow.ops.gradients import conjugate, sum_to_like, where
-from eagerflow.ops.promotion import floating, promote, promote_floating
+from eagerflow.ops.promotion import floating, pair, promote, promote_floating
 from eagerflow.ops.rules import ANY, INEXACT, NUMERIC, REAL, elementwise, public
 
 __all__ = [
@@ -62,7 +62,7 @@ def add(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.add(ef.tensor([1.0, 2.0]), 10)
     Tensor([11., 12.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_add, *promote(x1, x2))
+    result: Tensor = bind(_add, *pair(x1, x2))
     return result
 
 
@@ -88,7 +88,7 @@ def subtract(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.subtract(ef.tensor([1.0, 2.0]), 10)
     Tensor([-9., -8.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_subtract, *promote(x1, x2))
+    result: Tensor = bind(_subtract, *pair(x1, x2))
     return result
 
 
@@ -115,7 +115,7 @@ def multiply(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     Tensor([[3., 6.],
             [4., 8.]], f32[2,2]@cpu:0)
     """
-    result: Tensor = bind(_multiply, *promote(x1, x2))
+    result: Tensor = bind(_multiply, *pair(x1, x2))
     return result
 
 
@@ -124,9 +124,7 @@ _divide = define(
     infer=elementwise(INEXACT),
     vjp=(
         lambda g, out, x1, x2: sum_to_like(divide(g, conjugate(x2)), x1),
-        lambda g, out, x1, x2: negative(
-            sum_to_like(multiply(g, conjugate(divide(out, x2))), x2)
-        ),
+        lambda g, out, x1, x2: negative(sum_to_like(multiply(g, conjugate(divide(out, x2))), x2)),
     ),
 )
 
@@ -148,9 +146,7 @@ def divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 true_divide = divide
 
-_floor_divide = define(
-    "floor_divide", infer=elementwise(REAL), vjp=(None, None), saved="none"
-)
+_floor_divide = define("floor_divide", infer=elementwise(REAL), vjp=(None, None), saved="none")
 
 
 @public
@@ -164,7 +160,7 @@ def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.floor_divide(ef.tensor([7, -7]), 2)
     Tensor([ 3, -4], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_floor_divide, *promote(x1, x2))
+    result: Tensor = bind(_floor_divide, *pair(x1, x2))
     return result
 
 
@@ -190,7 +186,7 @@ def remainder(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.remainder(ef.tensor([7, -7]), 4)
     Tensor([3, 1], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_remainder, *promote(x1, x2))
+    result: Tensor = bind(_remainder, *pair(x1, x2))
     return result
 
 
@@ -220,7 +216,7 @@ def fmod(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.fmod(ef.tensor([7, -7]), 4)
     Tensor([ 3, -3], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_fmod, *promote(x1, x2))
+    result: Tensor = bind(_fmod, *pair(x1, x2))
     return result
 
 
@@ -321,7 +317,7 @@ def maximum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.maximum(ef.tensor([1.0, -2.0]), 0)
     Tensor([1., 0.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_maximum, *promote(x1, x2))
+    result: Tensor = bind(_maximum, *pair(x1, x2))
     return result
 
 
@@ -347,7 +343,7 @@ def minimum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.minimum(ef.tensor([1.0, -2.0]), 0)
     Tensor([ 0., -2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_minimum, *promote(x1, x2))
+    result: Tensor = bind(_minimum, *pair(x1, x2))
     return result
 
 
@@ -404,9 +400,9 @@ def clip(x: TensorLike, /, min: TensorLike = None, max: TensorLike = None) -> Te
     """
     result: Tensor
     if max is None:
-        result = positive(x) if min is None else bind(_clip_min, *promote(x, min))
+        result = positive(x) if min is None else bind(_clip_min, *pair(x, min))
     elif min is None:
-        result = bind(_clip_max, *promote(x, max))
+        result = bind(_clip_max, *pair(x, max))
     else:
         result = bind(_clip, *promote(x, min, max))
     return result

@@ -6,7 +6,7 @@ from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
-from eagerflow.ops.promotion import cast, promote
+from eagerflow.ops.promotion import cast, pair, promote
 from eagerflow.ops.rules import (
     ANY,
     BOOL,
@@ -54,7 +54,7 @@ _INT8 = DTYPES["int8"]
 def _comparands(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, ...]:
     """The operands in one dtype; a Python int that the dtype cannot hold still compares right."""
     try:
-        return promote(x1, x2)
+        return pair(x1, x2)
     except TensorValueError:
         if type(x2) is int and isinstance(x1, Tensor):
             return promote(functions["zeros_like"](x1, dtype=_INT8), 1 if x2 > 0 else -1)
@@ -178,9 +178,10 @@ def greater_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 # --- logic ----------------------------------------------------------------------------------
 
 
-def _truths(*args: TensorLike) -> tuple[Tensor, ...]:
+def _truths(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, Tensor]:
     """The operands as bools: what is not zero is true."""
-    return tuple(cast(x, _BOOL) for x in promote(*args))
+    a, b = pair(x1, x2)
+    return cast(a, _BOOL), cast(b, _BOOL)
 
 
 _logical_and = define("logical_and", infer=elementwise(BOOL), vjp=(None, None), saved="none")
@@ -272,7 +273,7 @@ def bitwise_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_and(ef.tensor([3, 4]), 6)
     Tensor([2, 4], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_and, *promote(x1, x2))
+    result: Tensor = bind(_bitwise_and, *pair(x1, x2))
     return result
 
 
@@ -292,7 +293,7 @@ def bitwise_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_or(ef.tensor([3, 4]), 6)
     Tensor([7, 6], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_or, *promote(x1, x2))
+    result: Tensor = bind(_bitwise_or, *pair(x1, x2))
     return result
 
 
@@ -312,7 +313,7 @@ def bitwise_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_xor(ef.tensor([3, 4]), 6)
     Tensor([5, 2], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_xor, *promote(x1, x2))
+    result: Tensor = bind(_bitwise_xor, *pair(x1, x2))
     return result
 
 
@@ -351,7 +352,7 @@ def bitwise_left_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_left_shift(ef.tensor([1, 3]), 2)
     Tensor([ 4, 12], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_left_shift, *promote(x1, x2))
+    result: Tensor = bind(_bitwise_left_shift, *pair(x1, x2))
     return result
 
 
@@ -371,7 +372,7 @@ def bitwise_right_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_right_shift(ef.tensor([4, 13]), 2)
     Tensor([1, 3], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_right_shift, *promote(x1, x2))
+    result: Tensor = bind(_bitwise_right_shift, *pair(x1, x2))
     return result
 
 

@@ -12,7 +12,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise import add, divide, multiply, positive, subtract
 from eagerflow.ops.elementwise_logic import equal
 from eagerflow.ops.gradients import conjugate, sum_to_like, where
-from eagerflow.ops.promotion import floating, promote, promote_floating
+from eagerflow.ops.promotion import floating, pair, promote_floating
 from eagerflow.ops.rules import FLOATING, INEXACT, NUMERIC, elementwise, public
 
 __all__ = [
@@ -21,9 +21,9 @@ __all__ = [
     "exp2",
     "expm1",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "logaddexp",
     "pow",
     "power",
@@ -115,7 +115,7 @@ def cbrt(x: TensorLike, /) -> Tensor:
     Args:
         x: floating; integers count as float32.
 
-    >>> ef.cbrt(ef.tensor([8.0, -27.0]))
+    >>> ef.round(ef.cbrt(ef.tensor([8.0, -27.0])), 3)
     Tensor([ 2., -3.], f32[2]@cpu:0)
     """
     result: Tensor = bind(_cbrt, floating(x))
@@ -160,7 +160,7 @@ def pow(x1: TensorLike, x2: TensorLike, /) -> Tensor:
             simpler = _SIMPLER.get(x2)
             if simpler is not None:
                 return simpler(x1)
-    result: Tensor = bind(_pow, *promote(x1, x2))
+    result: Tensor = bind(_pow, *pair(x1, x2))
     return result
 
 
@@ -181,13 +181,13 @@ _exp = define(
 
 @public
 def exp(x: TensorLike, /) -> Tensor:
-    """e to the power of each element.
+    """The exponential of each element, e to its power.
 
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.exp(ef.tensor([0.0, 1.0]))
-    Tensor([1.       , 2.7182817], f32[2]@cpu:0)
+    >>> ef.round(ef.exp(ef.tensor([0.0, 1.0])), 3)
+    Tensor([1.   , 2.718], f32[2]@cpu:0)
     """
     result: Tensor = bind(_exp, floating(x))
     return result
@@ -225,7 +225,7 @@ _expm1 = define(
 
 @public
 def expm1(x: TensorLike, /) -> Tensor:
-    """e to the power of each element, minus 1; precise near 0.
+    """The exponential of each element, minus 1; precise near 0.
 
     Args:
         x: floating or complex; integers count as float32.
@@ -254,8 +254,8 @@ def log(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.log(ef.tensor([1.0, 10.0]))
-    Tensor([0.       , 2.3025851], f32[2]@cpu:0)
+    >>> ef.round(ef.log(ef.tensor([1.0, 10.0])), 3)
+    Tensor([0.   , 2.303], f32[2]@cpu:0)
     """
     result: Tensor = bind(_log, floating(x))
     return result
@@ -320,7 +320,7 @@ def log10(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.log10(ef.tensor([100.0, 0.1]))
+    >>> ef.round(ef.log10(ef.tensor([100.0, 0.1])), 3)
     Tensor([ 2., -1.], f32[2]@cpu:0)
     """
     result: Tensor = bind(_log10, floating(x))
@@ -329,7 +329,8 @@ def log10(x: TensorLike, /) -> Tensor:
 
 def _weight(out: Tensor, x: Tensor) -> Tensor:
     """exp(x - out), 1 where they are equal, infinities too."""
-    return exp(where(equal(x, out), 0.0, subtract(x, out)))
+    same = equal(x, out)
+    return exp(subtract(where(same, 0.0, x), where(same, 0.0, out)))
 
 
 _logaddexp = define(
@@ -350,8 +351,8 @@ def logaddexp(x1: TensorLike, x2: TensorLike, /) -> Tensor:
         x1: floating, integers count as float32; broadcasts against ``x2``.
         x2: likewise; both promote to one dtype.
 
-    >>> ef.logaddexp(ef.tensor([0.0, 1000.0]), 0)
-    Tensor([6.931472e-01, 1.000000e+03], f32[2]@cpu:0)
+    >>> ef.round(ef.logaddexp(ef.tensor([0.0, 100.0]), 0), 3)
+    Tensor([  0.693, 100.   ], f32[2]@cpu:0)
     """
     result: Tensor = bind(_logaddexp, *promote_floating(x1, x2))
     return result

@@ -9,7 +9,7 @@ from eagerflow.ops.elementwise import add, divide, multiply, positive, subtract
 from eagerflow.ops.elementwise_logic import equal, isfinite
 from eagerflow.ops.gradients import conjugate as _conjugate
 from eagerflow.ops.gradients import sum_to_like, where
-from eagerflow.ops.promotion import cast, promote, promote_floating
+from eagerflow.ops.promotion import cast, pair, promote_floating
 from eagerflow.ops.rules import (
     COMPLEX,
     FLOATING,
@@ -136,7 +136,7 @@ def copysign(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 def _part(x: Tensor, hypotenuse: Tensor) -> Tensor:
-    """x / hypotenuse, 0 where both are 0."""
+    """The quotient x / hypotenuse, 0 where both are 0."""
     return divide(x, where(equal(hypotenuse, 0), 1.0, hypotenuse))
 
 
@@ -204,7 +204,7 @@ def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.nextafter(ef.tensor(1.0), 2.0) - 1.0
     Tensor(1.1920929e-07, f32[]@cpu:0)
     """
-    result: Tensor = bind(_nextafter, *promote(x1, x2))
+    result: Tensor = bind(_nextafter, *pair(x1, x2))
     return result
 
 
@@ -317,9 +317,7 @@ def _part_type(x: TensorType) -> TensorType:
     return x.like(dtype=_real_dtype(x.dtype))
 
 
-_real = define(
-    "real", infer=_part_type, vjp=(lambda g, out, x: cast(g, x.dtype),), saved="none"
-)
+_real = define("real", infer=_part_type, vjp=(lambda g, out, x: cast(g, x.dtype),), saved="none")
 
 
 @public
@@ -433,7 +431,7 @@ def gcd(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.gcd(ef.tensor([12, 7]), 18)
     Tensor([6, 1], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_gcd, *promote(x1, x2))
+    result: Tensor = bind(_gcd, *pair(x1, x2))
     return result
 
 
@@ -451,5 +449,5 @@ def lcm(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.lcm(ef.tensor([4, 7]), 6)
     Tensor([12, 42], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_lcm, *promote(x1, x2))
+    result: Tensor = bind(_lcm, *pair(x1, x2))
     return result

@@ -60,8 +60,8 @@ def sin(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.sin(ef.tensor([0.0, 1.0]))
-    Tensor([0.       , 0.841471], f32[2]@cpu:0)
+    >>> ef.round(ef.sin(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 0.841], f32[2]@cpu:0)
     """
     result: Tensor = bind(_sin, floating(x))
     return result
@@ -82,8 +82,8 @@ def cos(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.cos(ef.tensor([0.0, 1.0]))
-    Tensor([1.        , 0.54030228], f32[2]@cpu:0)
+    >>> ef.round(ef.cos(ef.tensor([0.0, 1.0])), 3)
+    Tensor([1.  , 0.54], f32[2]@cpu:0)
     """
     result: Tensor = bind(_cos, floating(x))
     return result
@@ -104,8 +104,8 @@ def tan(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.tan(ef.tensor([0.0, 1.0]))
-    Tensor([0.       , 1.5574077], f32[2]@cpu:0)
+    >>> ef.round(ef.tan(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 1.557], f32[2]@cpu:0)
     """
     result: Tensor = bind(_tan, floating(x))
     return result
@@ -131,8 +131,8 @@ def asin(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.asin(ef.tensor([0.0, 1.0]))
-    Tensor([0.       , 1.5707964], f32[2]@cpu:0)
+    >>> ef.round(ef.asin(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 1.571], f32[2]@cpu:0)
     """
     result: Tensor = bind(_asin, floating(x))
     return result
@@ -153,8 +153,8 @@ def acos(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.acos(ef.tensor([0.0, 1.0]))
-    Tensor([1.5707964, 0.       ], f32[2]@cpu:0)
+    >>> ef.round(ef.acos(ef.tensor([0.0, 1.0])), 3)
+    Tensor([1.571, 0.   ], f32[2]@cpu:0)
     """
     result: Tensor = bind(_acos, floating(x))
     return result
@@ -175,15 +175,15 @@ def atan(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.atan(ef.tensor([0.0, 1.0]))
-    Tensor([0.       , 0.7853982], f32[2]@cpu:0)
+    >>> ef.round(ef.atan(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 0.785], f32[2]@cpu:0)
     """
     result: Tensor = bind(_atan, floating(x))
     return result
 
 
 def _over_square(x: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
-    """x / (x1**2 + x2**2), 0 at the origin."""
+    """The quotient x / (x1**2 + x2**2), 0 at the origin."""
     size = add(square(x1), square(x2))
     return divide(x, where(equal(size, 0), 1.0, size))
 
@@ -193,9 +193,7 @@ _atan2 = define(
     infer=elementwise(FLOATING),
     vjp=(
         lambda g, out, x1, x2: sum_to_like(multiply(g, _over_square(x2, x1, x2)), x1),
-        lambda g, out, x1, x2: negative(
-            sum_to_like(multiply(g, _over_square(x1, x1, x2)), x2)
-        ),
+        lambda g, out, x1, x2: negative(sum_to_like(multiply(g, _over_square(x1, x1, x2)), x2)),
     ),
     saved="inputs",
 )
@@ -209,8 +207,8 @@ def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
         x1: floating, integers count as float32; broadcasts against ``x2``.
         x2: likewise; both promote to one dtype.
 
-    >>> ef.atan2(ef.tensor([1.0, 1.0]), ef.tensor([1.0, -1.0]))
-    Tensor([0.7853982, 2.3561945], f32[2]@cpu:0)
+    >>> ef.round(ef.atan2(ef.tensor([1.0, 1.0]), ef.tensor([1.0, -1.0])), 3)
+    Tensor([0.785, 2.356], f32[2]@cpu:0)
     """
     result: Tensor = bind(_atan2, *promote_floating(x1, x2))
     return result
@@ -233,8 +231,8 @@ def sinh(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.sinh(ef.tensor([0.0, 1.0]))
-    Tensor([0.       , 1.1752012], f32[2]@cpu:0)
+    >>> ef.round(ef.sinh(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 1.175], f32[2]@cpu:0)
     """
     result: Tensor = bind(_sinh, floating(x))
     return result
@@ -255,8 +253,8 @@ def cosh(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.cosh(ef.tensor([0.0, 1.0]))
-    Tensor([1.       , 1.5430806], f32[2]@cpu:0)
+    >>> ef.round(ef.cosh(ef.tensor([0.0, 1.0])), 3)
+    Tensor([1.   , 1.543], f32[2]@cpu:0)
     """
     result: Tensor = bind(_cosh, floating(x))
     return result
@@ -277,8 +275,8 @@ def tanh(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.tanh(ef.tensor([0.0, 1.0]))
-    Tensor([0.       , 0.7615942], f32[2]@cpu:0)
+    >>> ef.round(ef.tanh(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 0.762], f32[2]@cpu:0)
     """
     result: Tensor = bind(_tanh, floating(x))
     return result
@@ -299,8 +297,8 @@ def asinh(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.asinh(ef.tensor([0.0, 1.0]))
-    Tensor([0.       , 0.8813736], f32[2]@cpu:0)
+    >>> ef.round(ef.asinh(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 0.881], f32[2]@cpu:0)
     """
     result: Tensor = bind(_asinh, floating(x))
     return result
@@ -310,11 +308,7 @@ _acosh = define(
     "acosh",
     infer=elementwise(INEXACT),
     # two roots: one of the product would be on the wrong branch for complex numbers
-    vjp=(
-        lambda g, out, x: divide(
-            g, conjugate(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))))
-        ),
-    ),
+    vjp=(lambda g, out, x: divide(g, conjugate(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))))),),
     saved="inputs",
 )
 
@@ -326,8 +320,8 @@ def acosh(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.acosh(ef.tensor([1.0, 2.0]))
-    Tensor([0.       , 1.3169578], f32[2]@cpu:0)
+    >>> ef.round(ef.acosh(ef.tensor([1.0, 2.0])), 3)
+    Tensor([0.   , 1.317], f32[2]@cpu:0)
     """
     result: Tensor = bind(_acosh, floating(x))
     return result
@@ -348,8 +342,8 @@ def atanh(x: TensorLike, /) -> Tensor:
     Args:
         x: floating or complex; integers count as float32.
 
-    >>> ef.atanh(ef.tensor([0.0, 0.5]))
-    Tensor([0.        , 0.54930615], f32[2]@cpu:0)
+    >>> ef.round(ef.atanh(ef.tensor([0.0, 0.5])), 3)
+    Tensor([0.   , 0.549], f32[2]@cpu:0)
     """
     result: Tensor = bind(_atanh, floating(x))
     return result
@@ -369,8 +363,8 @@ def angle(x: TensorLike, /) -> Tensor:
     Args:
         x: numeric; of a real ``x``, 0 or pi.
 
-    >>> ef.angle(ef.tensor([1j, -1.0]))
-    Tensor([1.5707964, 3.1415927], f32[2]@cpu:0)
+    >>> ef.round(ef.angle(ef.tensor([1j, -1.0])), 3)
+    Tensor([1.571, 3.142], f32[2]@cpu:0)
     """
     tensor = floating(x)
     return atan2(imag(tensor), real(tensor))
@@ -383,8 +377,8 @@ def deg2rad(x: TensorLike, /) -> Tensor:
     Args:
         x: floating; integers count as float32.
 
-    >>> ef.deg2rad(ef.tensor([180.0, 90.0]))
-    Tensor([3.1415927, 1.5707964], f32[2]@cpu:0)
+    >>> ef.round(ef.deg2rad(ef.tensor([180.0, 90.0])), 3)
+    Tensor([3.142, 1.571], f32[2]@cpu:0)
     """
     return multiply(floating(x), math.pi / 180)
 

@@ -1,5 +1,33 @@
-"""To be written: fft."""
+"""Discrete Fourier transforms: `eagerflow.fft`."""
 
-from __future__ import annotations
+from eagerflow.ops.fourier import fft as fft
+from eagerflow.ops.fourier import fftn as fftn
+from eagerflow.ops.fourier import hfft as hfft
+from eagerflow.ops.fourier import ifft as ifft
+from eagerflow.ops.fourier import ifftn as ifftn
+from eagerflow.ops.fourier import ihfft as ihfft
+from eagerflow.ops.fourier import irfft as irfft
+from eagerflow.ops.fourier import irfftn as irfftn
+from eagerflow.ops.fourier import rfft as rfft
+from eagerflow.ops.fourier import rfftn as rfftn
+from eagerflow.ops.frequencies import fftfreq as fftfreq
+from eagerflow.ops.frequencies import fftshift as fftshift
+from eagerflow.ops.frequencies import ifftshift as ifftshift
+from eagerflow.ops.frequencies import rfftfreq as rfftfreq
 
-__all__: list[str] = []
+__all__ = [
+    "fft",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfftn",
+    "rfft",
+    "rfftfreq",
+    "rfftn",
+]

@@ -1,41 +1,31 @@
-"""Discrete Fourier transforms and what goes with them."""
+"""Discrete Fourier transforms: arguments brought to what the ops take."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError
-from eagerflow.hardware import Device
 from eagerflow.ops.arguments import as_index, axes_of, axis_of
-from eagerflow.ops.elementwise import divide
 from eagerflow.ops.gradients import conjugate
-from eagerflow.ops.joining import concat
 from eagerflow.ops.matrices import complex_dtype
-from eagerflow.ops.movement import roll
 from eagerflow.ops.padding import pad
 from eagerflow.ops.promotion import cast, floating
-from eagerflow.ops.ranges import arange
 from eagerflow.ops.rules import public
 from eagerflow.ops.spectra import SWAPPED, transform, transform_hermitian, transform_real
-from eagerflow.types import DType, as_dtype, default_dtype
 
 __all__ = [
     "fft",
-    "fftfreq",
     "fftn",
-    "fftshift",
     "hfft",
     "ifft",
     "ifftn",
-    "ifftshift",
     "ihfft",
     "irfft",
     "irfftn",
     "rfft",
-    "rfftfreq",
     "rfftn",
 ]
 
@@ -52,16 +42,18 @@ def _check_norm(name: str, norm: object) -> None:
         )
 
 
-def _resized(name: str, x: Tensor, axes: Sequence[int], sizes: Sequence[int]) -> Tensor:
+def _resized(name: str, x: Tensor, axes: Sequence[int], sizes: Sequence[int | None]) -> Tensor:
     """``x`` cut, or padded with zeros at the end, to the sizes wanted along some axes."""
-    wanted = dict(zip(axes, sizes, strict=True))
-    if min(wanted.values(), default=1) < 1:
-        raise ShapeError(
-            f"{name}: cannot transform {min(wanted.values())} points",
-            given=f"x={type_of(x)}",
-            expected="at least one along each axis",
-        )
-    goal = [wanted.get(i, d) for i, d in enumerate(x.shape)]
+    goal = list(x.shape)
+    for axis, size in zip(axes, sizes, strict=True):
+        if size is not None:
+            goal[axis] = size
+        if goal[axis] < 1:
+            raise ShapeError(
+                f"{name}: cannot transform {goal[axis]} points",
+                given=f"x={type_of(x)}, axis={axis}",
+                expected="at least one",
+            )
     if any(d > k for d, k in zip(x.shape, goal, strict=True)):
         x = x[tuple(slice(k) for k in goal)]
     if any(d < k for d, k in zip(x.shape, goal, strict=True)):
@@ -69,20 +61,13 @@ def _resized(name: str, x: Tensor, axes: Sequence[int], sizes: Sequence[int]) ->
     return x
 
 
-def _one(name: str, x: Tensor, n: int | None, axis: int) -> tuple[int, int]:
-    """The axis counted from the front, and the number of points wanted along it."""
-    place = axis_of(name, x, axis)
-    return place, x.shape[place] if n is None else as_index(name, "n", n)
-
-
 def _several(
     name: str, x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None
 ) -> tuple[tuple[int, ...], list[int | None]]:
     """The axes counted from the front, and the number of points wanted along each, if given."""
     if axes is None and s is not None:
-        places = axes_of(name, x, tuple(range(-len(s), 0)))
-    else:
-        places = axes_of(name, x, axes)
+        axes = tuple(range(-len(s), 0))
+    places = axes_of(name, x, axes)
     if s is None:
         return places, [None] * len(places)
     if len(s) != len(places):
@@ -93,51 +78,66 @@ def _several(
     return places, [None if k == -1 else k for k in sizes]
 
 
-def _real(name: str, x: TensorLike) -> Tensor:
+def _at_least_one(
+    name: str, x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None
+) -> tuple[tuple[int, ...], list[int | None]]:
+    places, sizes = _several(name, x, s, axes)
+    if not places:
+        raise AxisError(f"{name}: there is no axis to transform", given=f"x={type_of(x)}")
+    return places, sizes
+
+
+def _points(name: str, n: int | None) -> int | None:
+    return None if n is None else as_index(name, "n", n)
+
+
+def _complex_transform(
+    name: str,
+    x: Tensor,
+    axes: tuple[int, ...],
+    sizes: Sequence[int | None],
+    norm: str,
+    inverse: bool,
+) -> Tensor:
+    x = _resized(name, x, axes, sizes)
+    return transform(x, axes=axes, norm=norm, inverse=inverse)
+
+
+def _real_transform(name: str, x: TensorLike, axis: int, size: int | None, norm: str) -> Tensor:
     tensor = floating(x)
     if tensor.dtype.is_complex:
         raise DTypeError(
             f"{name}: x is complex", given=f"x={type_of(tensor)}", expected="a real dtype"
         )
-    return tensor
+    place = axis_of(name, tensor, axis)
+    return transform_real(_resized(name, tensor, (place,), (size,)), axis=place, norm=norm)
 
 
-def _complex(x: TensorLike) -> Tensor:
-    tensor = floating(x)
-    return cast(tensor, complex_dtype(tensor.dtype))
-
-
-def _transform(
-    name: str, x: TensorLike, n: int | None, axis: int, norm: str, inverse: bool
+def _hermitian_transform(
+    name: str, x: TensorLike, axis: int, size: int | None, norm: str
 ) -> Tensor:
-    _check_norm(name, norm)
     tensor = floating(x)
-    place, size = _one(name, tensor, n, axis)
-    tensor = _resized(name, tensor, (place,), (size,))
-    return transform(tensor, axes=(place,), norm=norm, inverse=inverse)
-
-
-def _transform_n(
-    name: str,
-    x: TensorLike,
-    s: Sequence[int] | None,
-    axes: Sequence[int] | None,
-    norm: str,
-    inverse: bool,
-) -> Tensor:
-    _check_norm(name, norm)
-    tensor = floating(x)
-    places, given = _several(name, tensor, s, axes)
-    sizes = [tensor.shape[a] if k is None else k for a, k in zip(places, given, strict=True)]
-    tensor = _resized(name, tensor, places, sizes)
-    return transform(tensor, axes=places, norm=norm, inverse=inverse)
+    tensor = cast(tensor, complex_dtype(tensor.dtype))
+    place = axis_of(name, tensor, axis)
+    count = 2 * (tensor.shape[place] - 1) if size is None else size
+    if count < 1:
+        raise ShapeError(
+            f"{name}: cannot transform to {count} points",
+            given=f"x={type_of(tensor)}, n={size}",
+            expected="at least one",
+            hint="half a spectrum has n // 2 + 1 points; by default n is taken to be even",
+        )
+    tensor = _resized(name, tensor, (place,), (count // 2 + 1,))
+    return transform_hermitian(tensor, axis=place, n=count, norm=norm)
 
 
 # --- complex data ---------------------------------------------------------------------------
 
 
 @public
-def fft(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+def fft(
+    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
     """The discrete Fourier transform along one axis.
 
     Args:
@@ -153,7 +153,10 @@ def fft(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = 
     >>> ef.fft.fft(ef.tensor([1.0, 2.0, 3.0, 4.0]))
     Tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], c64[4]@cpu:0)
     """
-    return _transform("fft", x, n, axis, norm, inverse=False)
+    _check_norm("fft", norm)
+    tensor = floating(x)
+    axes = (axis_of("fft", tensor, axis),)
+    return _complex_transform("fft", tensor, axes, [_points("fft", n)], norm, inverse=False)
 
 
 @public
@@ -174,7 +177,10 @@ def ifft(
     >>> ef.fft.ifft(ef.tensor([4.0, 0.0, 0.0, 0.0]))
     Tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], c64[4]@cpu:0)
     """
-    return _transform("ifft", x, n, axis, norm, inverse=True)
+    _check_norm("ifft", norm)
+    tensor = floating(x)
+    axes = (axis_of("ifft", tensor, axis),)
+    return _complex_transform("ifft", tensor, axes, [_points("ifft", n)], norm, inverse=True)
 
 
 @public
@@ -201,7 +207,10 @@ def fftn(
     Tensor([[10.+0.j, -2.+0.j],
             [-4.+0.j,  0.+0.j]], c64[2,2]@cpu:0)
     """
-    return _transform_n("fftn", x, s, axes, norm, inverse=False)
+    _check_norm("fftn", norm)
+    tensor = floating(x)
+    places, sizes = _several("fftn", tensor, s, axes)
+    return _complex_transform("fftn", tensor, places, sizes, norm, inverse=False)
 
 
 @public
@@ -228,36 +237,13 @@ def ifftn(
     Tensor([[1.+0.j, 1.+0.j],
             [1.+0.j, 1.+0.j]], c64[2,2]@cpu:0)
     """
-    return _transform_n("ifftn", x, s, axes, norm, inverse=True)
+    _check_norm("ifftn", norm)
+    tensor = floating(x)
+    places, sizes = _several("ifftn", tensor, s, axes)
+    return _complex_transform("ifftn", tensor, places, sizes, norm, inverse=True)
 
 
 # --- real data ------------------------------------------------------------------------------
-
-
-def _rfft(name: str, x: TensorLike, n: int | None, axis: int, norm: str) -> Tensor:
-    tensor = _real(name, x)
-    place, size = _one(name, tensor, n, axis)
-    return transform_real(_resized(name, tensor, (place,), (size,)), axis=place, norm=norm)
-
-
-def _half(name: str, x: Tensor, axis: int, n: int | None) -> int:
-    """The number of real points that half a spectrum along ``axis`` is transformed to."""
-    n = 2 * (x.shape[axis] - 1) if n is None else n
-    if n < 1:
-        raise ShapeError(
-            f"{name}: cannot transform to {n} points",
-            given=f"x={type_of(x)}",
-            expected="at least two points of a spectrum, or n=1",
-        )
-    return n
-
-
-def _irfft(name: str, x: TensorLike, n: int | None, axis: int, norm: str) -> Tensor:
-    tensor = _complex(x)
-    place = axis_of(name, tensor, axis)
-    count = _half(name, tensor, place, None if n is None else as_index(name, "n", n))
-    tensor = _resized(name, tensor, (place,), (count // 2 + 1,))
-    return transform_hermitian(tensor, axis=place, n=count, norm=norm)
 
 
 @public
@@ -280,7 +266,7 @@ def rfft(
     Tensor([10.+0.j, -2.+2.j, -2.+0.j], c64[3]@cpu:0)
     """
     _check_norm("rfft", norm)
-    return _rfft("rfft", x, n, axis, norm)
+    return _real_transform("rfft", x, axis, _points("rfft", n), norm)
 
 
 @public
@@ -302,7 +288,7 @@ def irfft(
     Tensor([1., 2., 3., 4.], f32[4]@cpu:0)
     """
     _check_norm("irfft", norm)
-    return _irfft("irfft", x, n, axis, norm)
+    return _hermitian_transform("irfft", x, axis, _points("irfft", n), norm)
 
 
 @public
@@ -331,7 +317,85 @@ def rfftn(
             [-4.+0.j,  0.+0.j]], c64[2,2]@cpu:0)
     """
     _check_norm("rfftn", norm)
-    tensor = _real("rfftn", x)
-    *places, last, sizes = _some("rfftn", tensor, s, axes)
-    tensor = _rfft("rfftn", tensor, sizes[-1], last, norm)
-    return _transform_n("rfftn", tensor, sizes[:-1], places, norm, inverse=False)
+    tensor = tensor_of(x)
+    places, sizes = _at_least_one("rfftn", tensor, s, axes)
+    tensor = _real_transform("rfftn", tensor, places[-1], sizes[-1], norm)
+    return _complex_transform("rfftn", tensor, places[:-1], sizes[:-1], norm, inverse=False)
+
+
+@public
+def irfftn(
+    x: TensorLike,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Tensor:
+    """The inverse of `rfftn`: real data from a spectrum of which the last axis is halved.
+
+    Args:
+        x: complex.
+        s: how many points the result has along each axis, -1 for all there are; along the last
+            one by default the even number that fits ``x``.
+        axes: the axes; by default all, or with ``s`` the last ones.
+        norm: as for `fft`.
+
+    Raises:
+        ShapeError: no point to transform, or sizes and axes that differ in number.
+
+    >>> ef.fft.irfftn(ef.tensor([[10.0, -2.0], [-4.0, 0.0]]))
+    Tensor([[1., 2.],
+            [3., 4.]], f32[2,2]@cpu:0)
+    """
+    _check_norm("irfftn", norm)
+    tensor = floating(x)
+    places, sizes = _at_least_one("irfftn", tensor, s, axes)
+    tensor = _complex_transform("irfftn", tensor, places[:-1], sizes[:-1], norm, inverse=True)
+    return _hermitian_transform("irfftn", tensor, places[-1], sizes[-1], norm)
+
+
+@public
+def hfft(
+    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
+    """The Fourier transform, which is real, of data of which half is given, the rest mirrored.
+
+    Args:
+        x: complex; cut or padded with zeros to ``n // 2 + 1`` points.
+        n: how many points the result has; by default the even number that fits ``x``.
+        axis: the axis.
+        norm: as for `fft`.
+
+    Raises:
+        ShapeError: no point to transform.
+
+    >>> ef.fft.hfft(ef.tensor([1.0, 1j, 1.0]))
+    Tensor([ 2.,  2.,  2., -2.], f32[4]@cpu:0)
+    """
+    _check_norm("hfft", norm)
+    conjugated = conjugate(floating(x))
+    return _hermitian_transform("hfft", conjugated, axis, _points("hfft", n), SWAPPED[norm])
+
+
+@public
+def ihfft(
+    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
+    """The inverse of `hfft`: the first ``n // 2 + 1`` points of it.
+
+    Args:
+        x: floating; integers count as float32. The result is complex.
+        n: how many points to transform: ``x`` is cut or padded with zeros to it.
+        axis: the axis.
+        norm: as for `fft`.
+
+    Raises:
+        DTypeError: complex data.
+        ShapeError: no point to transform.
+
+    >>> ef.fft.hfft(ef.fft.ihfft(ef.tensor([1.0, 2.0, 3.0, 4.0])))
+    Tensor([1., 2., 3., 4.], f32[4]@cpu:0)
+    """
+    _check_norm("ihfft", norm)
+    return conjugate(_real_transform("ihfft", x, axis, _points("ihfft", n), SWAPPED[norm]))

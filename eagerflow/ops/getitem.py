@@ -11,23 +11,23 @@ from typing import Any, Final
 from eagerflow.core import interpreter
 from eagerflow.core.buffers import may_reuse
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
-from eagerflow.core.op import bind, define, functions
-from eagerflow.core.tensor import Tensor, make_tensor, type_of
-from eagerflow.errors import DTypeError, EagerflowError, ShapeError, strip
+from eagerflow.core.op import Op, bind, define, functions
+from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndexError, strip
 from eagerflow.hardware import Device
 from eagerflow.ops.arguments import as_shape
 from eagerflow.ops.gradients import sum_to_like, where
-from eagerflow.ops.keys import Key, index_shape, parse
-from eagerflow.ops.promotion import cast
-from eagerflow.ops.rules import NUMERIC, check_kind, public
-from eagerflow.types import Shape, TensorType, broadcast_shapes
+from eagerflow.ops.keys import Index, Key, index_shape, parse
+from eagerflow.ops.promotion import cast, fits_kind, promoted_dtype, weak_fits
+from eagerflow.ops.rules import public
+from eagerflow.types import DType, Shape, TensorType, broadcast_shapes
 
 __all__ = ["index_add", "index_scatter", "index_update"]
 
 _stack = interpreter.stack
-_PLAIN: Final = frozenset({int, slice, type(None), type(...)})
 _NUMBERS: Final = frozenset({bool, int, float, complex})
 _OTHER: Final = object()
+_INDEXING: Final = frozenset({"take", "getitem", "index_update", "index_add"})  # ops of x[key]
 
 # --- ops ------------------------------------------------------------------------------------
 
@@ -58,10 +58,15 @@ def pick(x: Tensor, indices: Any, key: Key) -> Tensor:
     return result
 
 
-def _check_value(shape: Shape, value: TensorType) -> None:
-    if broadcast_shapes(shape, value.shape) != shape:
+def _check_value(shape: Shape, value: TensorType, given: str | None = None) -> None:
+    try:
+        fits = broadcast_shapes(shape, value.shape) == shape
+    except ShapeError:
+        fits = False
+    if not fits:
         raise ShapeError(
             f"a value of shape {value.shape} does not fit where {shape} is selected",
+            given=given,
             expected="a shape that broadcasts to the selected one",
         )
 
@@ -134,7 +139,6 @@ _update = define(
 
 
 def _add_type(x: TensorType, value: TensorType, *indices: TensorType, key: Key) -> TensorType:
-    check_kind(x, NUMERIC)
     return _update_type(x, value, *indices, key=key)
 
 
@@ -164,7 +168,7 @@ def getitem(x: TensorLike, key: Any, /) -> Tensor:
         TensorIndexError: an index out of range, too many of them, or something that is none.
 
     >>> x = ef.tensor([[1, 2, 3], [4, 5, 6]])
-    >>> ef.getitem(x, (slice(None), [2, 0]))
+    >>> x[:, [2, 0]]
     Tensor([[3, 1],
             [6, 4]], i64[2,2]@cpu:0)
     >>> x[x > 2]
@@ -189,7 +193,7 @@ def _read(x: Tensor, key: Any) -> Any:
     data = x._data
     if type(key) is Tensor and key._lane.device is device and key._data.shape:
         found = key._data
-        if key._lane.dtype.is_integer:
+        if key._lane.dtype.is_integer and key._lane.dtype.name != "uint64":
             return data.take(found, 0)  # several times as fast as data[found], masks likewise
         if key._lane.dtype.kind == "bool" and found.shape == data.shape:
             return data.reshape(-1).take(found.reshape(-1).nonzero()[0])
@@ -200,10 +204,11 @@ def _read(x: Tensor, key: Any) -> Any:
 def _plain(key: Any, device: Device) -> Any:
     """The expression as arrays of ``device`` take it, or `_OTHER` if it must be parsed."""
     kind = type(key)
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return key
     if kind is Tensor:
-        return key._data if key._lane.device is device else _OTHER
+        lane = key._lane  # NumPy would wrap an index of uint64 that is too large
+        return key._data if lane.device is device and lane.dtype.name != "uint64" else _OTHER
     if kind is not tuple:
         return _OTHER
     parts = [_OTHER if type(part) is tuple else _plain(part, device) for part in key]
@@ -220,44 +225,69 @@ def _general(x: Tensor, key: Any) -> Tensor:
             return result
         return pick(x, index.arrays, index.key)
     except EagerflowError as error:
-        raise strip(error) from None
+        raise strip(_of_index(error, x)) from None
+
+
+def _of_index(error: EagerflowError, x: Tensor) -> EagerflowError:
+    """The error of an index out of range in the words of ``x[key]``, without the op's."""
+    op, colon, words = error.wrong.partition(": ")
+    if colon and isinstance(error, TensorIndexError) and op in _INDEXING:
+        return TensorIndexError(words, given=f"x={type_of(x)}")
+    return error
 
 
 # --- assigning ------------------------------------------------------------------------------
 
 
 def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
-    """``value`` in the dtype of ``x``, without leading axes that ``shape`` does not have."""
-    if isinstance(value, complex) and not x.dtype.is_complex:
-        raise DTypeError(f"{value} is complex, {x.dtype.name} is not")
-    if type(value) in _NUMBERS:
-        return scalar(value, x._lane)
-    if isinstance(value, (list, tuple)):
+    """``value`` in the dtype of ``x``, so that it broadcasts to ``shape`` if it can."""
+    if type(value) in _NUMBERS or isinstance(value, (list, tuple)):
+        if not weak_fits(value, x.dtype):
+            raise _other_kind(promoted_dtype((value,)), x, f"value={value!r}")
+        if type(value) in _NUMBERS:
+            return scalar(value, x._lane)
         tensor = as_tensor(value, x.dtype, x.device)
     else:
-        tensor = value if type(value) is Tensor else as_tensor(value)
-    if tensor.dtype.is_complex and not x.dtype.is_complex:
-        raise DTypeError(
-            f"values of {tensor.dtype.short} do not fit into {x.dtype.short}",
-            given=str(type_of(tensor)),
-            hint="take .real first",
-        )
-    extra = len(tensor.shape) - len(shape)
-    if extra > 0 and tensor.shape[:extra] == (1,) * extra:
-        tensor = functions["reshape"](tensor, tensor.shape[extra:])
+        on = None if isinstance(value, AbstractArray) else x.device
+        tensor = value if type(value) is Tensor else as_tensor(value, None, on)
+        if not fits_kind(tensor.dtype, x.dtype):
+            raise _other_kind(tensor.dtype, x, f"value={type_of(tensor)}")
+    tensor = _stripped(tensor, shape)
+    _check_value(shape, type_of(tensor), f"x={type_of(x)}, value={type_of(tensor)}")
     return cast(tensor, x.dtype)
 
 
-def _put(op: Any, x: Tensor, key: Any, value: TensorLike, **attrs: Any) -> Tensor:
+def _other_kind(dtype: DType, x: Tensor, given: str) -> DTypeError:
+    what = "take .real first" if dtype.is_complex else f"convert it with .astype('{x.dtype.name}')"
+    return DTypeError(
+        f"values of {dtype.short} do not fit into {x.dtype.short}",
+        given=f"x={type_of(x)}, {given}",
+        expected="values of the same kind of dtype, or a lesser one",
+        hint=what,
+    )
+
+
+def _stripped(value: Tensor, shape: Shape) -> Tensor:
+    """``value`` without leading axes of size 1 that ``shape`` does not have."""
+    extra = len(value.shape) - len(shape)
+    if extra > 0 and value.shape[:extra] == (1,) * extra:
+        value = functions["reshape"](value, value.shape[extra:])
+    return value
+
+
+def _selected(index: Index) -> Shape:
+    """The shape of what an index expression selects."""
+    return index_shape(index.shape, index.key, [type_of(t) for t in index.arrays])
+
+
+def _put(op: Op, x: Tensor, key: Any, value: TensorLike) -> Tensor:
     """Bind an op that puts ``value`` at ``key`` of ``x``."""
     index = parse(type_of(x), key)
     shape = x.shape
-    types = [type_of(t) for t in index.arrays]
-    value = _value_for(x, value, index_shape(index.shape, index.key, types))
+    value = _value_for(x, value, _selected(index))
     if index.shape != shape:
         x = functions["reshape"](x, index.shape)
-    if "unique" in attrs:
-        attrs["unique"] = index.unique
+    attrs: dict[str, Any] = {"unique": index.unique} if op is _update else {}
     result: Tensor = bind(op, x, value, *index.arrays, key=index.key, **attrs)
     return result if index.shape == shape else functions["reshape"](result, shape)
 
@@ -270,16 +300,19 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
         x: any dtype.
         key: an index expression, as in ``x[key]``. If it names an element twice, the last value
             wins.
-        value: broadcasts to the shape of ``x[key]``, and is converted to the dtype of ``x``.
+        value: broadcasts to the shape of ``x[key]``. It is converted to the dtype of ``x`` within
+            its kind, or from a lesser one (bool, unsigned and signed integers, floats, complex
+            numbers), as by ``x += value``; a Python integer must fit, tensors of integers wrap.
 
     Raises:
         TensorIndexError: the key does not fit ``x``.
         ShapeError: the value does not fit the key.
+        DTypeError: the value is of a greater kind, such as a float for integers.
 
     >>> ef.index_update(ef.tensor([1.0, 2.0, 3.0]), slice(1, None), 0)
     Tensor([1., 0., 0.], f32[3]@cpu:0)
     """
-    return _put(_update, tensor_of(x), key, value, unique=True)
+    return _put(_update, tensor_of(x), key, value)
 
 
 @public
@@ -287,9 +320,9 @@ def index_add(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     """A new tensor like ``x`` with ``value`` added at ``key``; values for one element add up.
 
     Args:
-        x: numeric.
+        x: any dtype; of bools, adding is "or".
         key: an index expression, as in ``x[key]``.
-        value: broadcasts to the shape of ``x[key]``, and is converted to the dtype of ``x``.
+        value: broadcasts to the shape of ``x[key]``; its dtype as for `index_update`.
 
     Raises:
         TensorIndexError: the key does not fit ``x``.
@@ -306,7 +339,8 @@ def index_scatter(value: TensorLike, key: Any, shape: Shape, /) -> Tensor:
     """Zeros of a shape with ``value`` added at ``key``: the transpose of ``x[key]``.
 
     Args:
-        value: numeric; broadcasts to the shape of ``x[key]``. Values for one element add up.
+        value: any dtype; broadcasts to the shape of ``x[key]``. Values for one element add up
+            (of bools, adding is "or").
         key: an index expression for a tensor ``x`` of that shape.
         shape: of the result.
 
@@ -320,18 +354,27 @@ def index_scatter(value: TensorLike, key: Any, shape: Shape, /) -> Tensor:
     tensor = tensor_of(value)
     whole = as_shape("index_scatter", shape)
     index = parse(TensorType(tensor.dtype, whole, tensor.device), key)
-    result = scatter(tensor, index.arrays, index.key, index.shape)
+    result = scatter(_stripped(tensor, _selected(index)), index.arrays, index.key, index.shape)
     return result if index.shape == whole else functions["reshape"](result, whole)
 
 
 @public
 def setitem(x: Tensor, key: Any, value: TensorLike, /) -> None:
-    """Put a new value into the handle ``x``, with ``value`` at ``key``: ``x[key] = value``."""
+    """Put a new value into the handle ``x``, with ``value`` at ``key``: ``x[key] = value``.
+
+    The value is converted as by `index_update`, so a float does not go into integers.
+    """
     if _stack.installed or not _assign(x, key, value):
         try:
             interpreter.current().rebind(x, index_update(x, key, value))
         except EagerflowError as error:
-            raise strip(error) from None
+            raise strip(_of_index(error, x)) from None
+
+
+def _in_order(parts: tuple[Any, ...], value: Any) -> bool:
+    """Whether NumPy writes the values in their order, which shows if they go to one element."""
+    arrays = [part for part in parts if type(part) not in PLAIN and part.ndim > 1]
+    return not arrays or all(a.flags.c_contiguous for a in (value, *arrays))
 
 
 def _masks_rows(key: Tensor, x: Tensor) -> bool:
@@ -341,15 +384,19 @@ def _masks_rows(key: Tensor, x: Tensor) -> bool:
 def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
     """Assign without an op, in place if nobody could tell; False if that cannot be done."""
     lane = x._lane
-    plain = _plain(key, lane.device)
+    plain = key if type(key) in PLAIN else _plain(key, lane.device)
     if plain is _OTHER or lane.device.backend.xp is None:
         return False
     if type(value) is Tensor:
         other = value._lane
-        if other.device is not lane.device or other.dtype.is_complex > lane.dtype.is_complex:
+        if other is not lane and (
+            other.device is not lane.device or not fits_kind(other.dtype, lane.dtype)
+        ):
             return False
         value = value._data
-    elif type(value) not in _NUMBERS:
+        if not _in_order(plain if type(plain) is tuple else (plain,), value):
+            return False
+    elif type(value) not in lane.weak:
         return False
     if type(key) is Tensor and _masks_rows(key, x):
         plain = plain.nonzero()[0]  # several times as fast as the mask
@@ -362,4 +409,5 @@ def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
             x._data = data
     except Exception:
         return False
+    x._mark = None
     return True

@@ -9,12 +9,12 @@ from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.errors import AxisError, DTypeError, ShapeError
+from eagerflow.errors import AxisError, DataDependentError, DTypeError, ShapeError
 from eagerflow.ops.arguments import as_index, axis_of
 from eagerflow.ops.getitem import index_add, index_update, scatter
 from eagerflow.ops.gradients import sum_to_like
 from eagerflow.ops.keys import ARRAY, FULL, along, signed
-from eagerflow.ops.promotion import cast, promote, promoted_dtype
+from eagerflow.ops.promotion import cast, operands, promote, promoted_dtype
 from eagerflow.ops.rules import public
 from eagerflow.types import DTYPES, Shape, TensorType, as_dtype, broadcast_shapes
 
@@ -83,14 +83,24 @@ def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.where(x > 0, x, 0)
     Tensor([1., 0., 3.], f32[3]@cpu:0)
     """
-    chosen = _truth(condition)
-    if isinstance(x1, AbstractArray) or isinstance(x2, AbstractArray):
-        a, b = promote(x1, x2)
-    else:
-        dtype = promoted_dtype((x1, x2))
-        a, b = (as_tensor(x, dtype, chosen.device) for x in (x1, x2))
+    like = x1 if isinstance(x1, AbstractArray) else x2
+    chosen = _truth(condition if type(condition) is Tensor else _beside(condition, like))
+    a, b = _choices(chosen, x1, x2)
     result: Tensor = bind(_where, chosen, a, b)
     return result
+
+
+def _beside(x: TensorLike, like: TensorLike) -> Tensor:
+    """``x`` as a tensor; one of host data is on the device of ``like``, if that is a tensor."""
+    return operands(x, like)[0] if isinstance(like, AbstractArray) else tensor_of(x)
+
+
+def _choices(condition: Tensor, *choices: TensorLike) -> tuple[Tensor, ...]:
+    """The choices as tensors of one dtype, beside the condition if none of them is one yet."""
+    if any(isinstance(x, AbstractArray) for x in choices):
+        return promote(*choices)
+    dtype = promoted_dtype(choices)
+    return tuple([as_tensor(x, dtype, condition.device) for x in choices])
 
 
 @public
@@ -116,14 +126,17 @@ def select(
             f"select: {len(condlist)} conditions for {len(choicelist)} choices",
             expected="as many of one as of the other",
         )
-    *choices, result = promote(*choicelist, default)
-    for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
+    if not condlist:
+        return tensor_of(default)
+    conditions = operands(*condlist, *choicelist, default)[: len(condlist)]
+    *choices, result = _choices(conditions[0], *choicelist, default)
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         result = where(condition, choice, result)
     return result
 
 
 def _depends_on_data(x: TensorType) -> TensorType:
-    raise ShapeError(
+    raise DataDependentError(
         "how many elements are not zero depends on the data", hint="x is not known here"
     )
 
@@ -211,10 +224,10 @@ def compress(condition: TensorLike, x: TensorLike, /, axis: int | None = None) -
     >>> ef.compress(ef.tensor([False, True]), ef.tensor([[1, 2], [3, 4]]), axis=0)
     Tensor([[3, 4]], i64[1,2]@cpu:0)
     """
-    tensor = tensor_of(x)
+    chosen, tensor = operands(condition, x)
     if axis is None:
         tensor, axis = _flat(tensor), 0
-    return take(tensor, flatnonzero(condition), axis=axis)
+    return take(tensor, flatnonzero(chosen), axis=axis)
 
 
 @public
@@ -269,7 +282,12 @@ def _integers(name: str, indices: TensorLike, like: Tensor | None = None) -> Ten
         raise DTypeError(
             f"{name}: the indices must be integers", given=f"indices={type_of(tensor)}"
         )
-    return signed(tensor)
+    return tensor
+
+
+def _places(name: str, indices: TensorLike, like: Tensor) -> Tensor:
+    """``indices`` as kernels take them."""
+    return signed(_integers(name, indices, like))
 
 
 def _take_type(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
@@ -293,7 +311,14 @@ def _rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
     return IndexedSlices(values, cast(flat, _INT64), shape)
 
 
-_take = define("take", infer=_take_type, vjp=(_take_vjp, None), saved="indices", precision="exact")
+_take = define(
+    "take",
+    infer=_take_type,
+    vjp=(_take_vjp, None),
+    jvp=lambda t, out, x, indices, *, axis: take(t[0], indices, axis=axis),
+    saved="indices",
+    precision="exact",
+)
 
 
 @public
@@ -321,7 +346,7 @@ def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> T
             )  # fmt: skip
         axis = 0
     place = axis_of("take", tensor, axis)
-    result: Tensor = bind(_take, tensor, _integers("take", indices, tensor), axis=place)
+    result: Tensor = bind(_take, tensor, _places("take", indices, tensor), axis=place)
     return result
 
 
@@ -344,6 +369,7 @@ _take_along = define(
     "take_along_axis",
     infer=_take_along_type,
     vjp=(_take_along_vjp, None),
+    jvp=lambda t, out, x, indices, *, axis: take_along_axis(t[0], indices, axis=axis),
     saved="indices",
     precision="exact",
 )
@@ -369,7 +395,7 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
     """
     tensor = tensor_of(x)
     place = axis_of("take_along_axis", tensor, axis)
-    found = _integers("take_along_axis", indices, tensor)
+    found = _places("take_along_axis", indices, tensor)
     result: Tensor = bind(_take_along, tensor, found, axis=place)
     return result
 
@@ -386,7 +412,8 @@ def put_along_axis(
     Args:
         x: any dtype.
         indices: integers, with as many axes as ``x``; the other axes broadcast.
-        values: broadcast to the shape of the indices; converted to the dtype of ``x``.
+        values: broadcast to the shape of the indices; converted to the dtype of ``x``, which must
+            be of the same kind.
         axis: the axis.
 
     >>> ef.put_along_axis(ef.zeros((2, 3)), ef.tensor([[2], [0]]), 1, axis=1)
@@ -395,7 +422,7 @@ def put_along_axis(
     """
     tensor = tensor_of(x)
     place = axis_of("put_along_axis", tensor, axis)
-    found = _integers("put_along_axis", indices, tensor)
+    found = _places("put_along_axis", indices, tensor)
     if len(found.shape) != len(tensor.shape):
         raise ShapeError(
             "put_along_axis: x and the indices have different numbers of axes",
@@ -412,7 +439,8 @@ def scatter_update(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -
         x: any dtype, with at least one axis.
         indices: integers, along the first axis of ``x``. For a row named twice the last update
             wins.
-        updates: broadcast to the shape of ``x[indices]``; converted to the dtype of ``x``.
+        updates: broadcast to the shape of ``x[indices]``; converted to the dtype of ``x``, which must
+            be of the same kind.
 
     >>> ef.scatter_update(ef.zeros((3, 2)), ef.tensor([2]), ef.tensor([[1.0, 2.0]]))
     Tensor([[0., 0.],
@@ -420,7 +448,7 @@ def scatter_update(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -
             [1., 2.]], f32[3,2]@cpu:0)
     """
     tensor = tensor_of(x)
-    return index_update(tensor, _integers("scatter_update", indices, tensor), updates)
+    return index_update(tensor, _places("scatter_update", indices, tensor), updates)
 
 
 @public
@@ -428,12 +456,13 @@ def scatter_add(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -> T
     """A new tensor like ``x`` with ``updates`` added to the rows at ``indices``.
 
     Args:
-        x: numeric, with at least one axis.
+        x: any dtype, with at least one axis.
         indices: integers, along the first axis of ``x``. Updates of the same row add up.
-        updates: broadcast to the shape of ``x[indices]``; converted to the dtype of ``x``.
+        updates: broadcast to the shape of ``x[indices]``; converted to the dtype of ``x``, which must
+            be of the same kind.
 
     >>> ef.scatter_add(ef.ones(3), ef.tensor([2, 2]), ef.tensor([1.0, 2.0]))
     Tensor([1., 1., 4.], f32[3]@cpu:0)
     """
     tensor = tensor_of(x)
-    return index_add(tensor, _integers("scatter_add", indices, tensor), updates)
+    return index_add(tensor, _places("scatter_add", indices, tensor), updates)

@@ -162,14 +162,26 @@ def from_dlpack(
             hint="ef.asarray takes numbers, sequences and arrays of any library",
         )
     found = _take(x, target, copy)
-    return found if target is None or found.device is target else to_device(found, target)
+    if target is None or found.device is target:
+        return found
+    if copy is False:
+        raise _needs_copy(target)
+    return to_device(found, target)
+
+
+def _needs_copy(target: Device) -> TensorValueError:
+    return TensorValueError(
+        "from_dlpack: another device needs a copy", given=f"device={target}, copy=False"
+    )
 
 
 def _take(x: Any, target: Device | None, copy: bool | None) -> Tensor:
     """A tensor of ``x`` on the device nearest to ``target`` that can read its memory."""
-    where, options = _place(x, target, copy)
-    if copy is not None and where.kind == "cpu":
-        options["copy"] = copy
+    where, options = _place(x, target)
+    if copy is False:
+        if options:
+            raise _needs_copy(where)
+        options["copy"] = False
     producer = _Producer(x)
     try:
         array = where.backend.xp.from_dlpack(producer, **options)
@@ -180,10 +192,10 @@ def _take(x: Any, target: Device | None, copy: bool | None) -> Tensor:
         ) from None
     if producer.dtype is not None:
         array = array.view(producer.dtype.dtype)
-    return make_tensor(array.copy() if copy and not options else array, where.lanes[array.dtype])
+    return make_tensor(array.copy() if copy else array, where.lanes[array.dtype])
 
 
-def _place(x: Any, target: Device | None, copy: bool | None) -> tuple[Device, dict[str, Any]]:
+def _place(x: Any, target: Device | None) -> tuple[Device, dict[str, Any]]:
     """The device that reads the memory of ``x``, and what to ask of the producer."""
     number, index = x.__dlpack_device__()
     kind = _KINDS.get(int(number))
@@ -196,8 +208,6 @@ def _place(x: Any, target: Device | None, copy: bool | None) -> tuple[Device, di
         here = current_device()
         cpu = next((d for d in (target, here) if d is not None and d.kind == "cpu"), None)
         return cpu or as_device("cpu:0"), {}
-    if target is not None and target is not as_device(f"{kind}:{index}") and copy is False:
-        raise TensorValueError("from_dlpack: another device needs a copy", given="copy=False")
     if target is not None and target.kind == "cpu":
         return target, {"device": "cpu"}
     return as_device(f"{kind}:{index}"), {}

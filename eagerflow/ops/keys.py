@@ -19,7 +19,7 @@ from eagerflow.core.convert import as_tensor
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.errors import EagerflowError, ShapeError, TensorIndexError, TensorValueError
-from eagerflow.ops.promotion import cast
+from eagerflow.ops.promotion import cast, host_check
 from eagerflow.types import DTYPES, Shape, TensorType, broadcast_shapes
 
 __all__ = ["ARRAY", "Index", "Key", "along", "index_shape", "parse", "signed"]
@@ -114,8 +114,17 @@ def _item(part: Any, x: TensorType) -> Any:
 
 
 def signed(indices: Tensor) -> Tensor:
-    """Index arrays as kernels take them: uint64 as int64."""
-    return cast(indices, _INT64) if indices._lane.dtype.name == "uint64" else indices
+    """Index arrays as kernels take them: uint64 as int64.
+
+    Raises:
+        TensorIndexError: an index that int64 does not hold, where the host can see it.
+    """
+    if indices._lane.dtype.name != "uint64":
+        return indices
+    if not host_check(lambda found: found < 2**63, indices):
+        largest = int(functions["max"](indices))
+        raise TensorIndexError(f"index {largest} is out of range", given=str(type_of(indices)))
+    return cast(indices, _INT64)
 
 
 def _slice(part: slice) -> Item:
@@ -225,7 +234,7 @@ def _check_static(item: Item, size: int, axis: int) -> None:
 
 
 def _slice_size(item: Item, size: int) -> int:
-    return size if item == FULL else len(range(*slice(*item).indices(size)))  # type: ignore[misc]
+    return size if item == FULL else len(range(*slice(*item).indices(size)))  # type: ignore[misc]  # a slice
 
 
 def _broadcast(shapes: Sequence[Shape]) -> Shape:

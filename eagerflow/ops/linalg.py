@@ -27,6 +27,7 @@ from eagerflow.ops.singular import svd as svd
 from eagerflow.ops.singular import svdvals as svdvals
 from eagerflow.ops.solvers import adjugate as adjugate
 from eagerflow.ops.solvers import det as det
+from eagerflow.ops.solvers import expm as expm
 from eagerflow.ops.solvers import inv as inv
 from eagerflow.ops.solvers import matrix_power as matrix_power
 from eagerflow.ops.solvers import slogdet as slogdet
@@ -44,6 +45,7 @@ __all__ = [
     "eigh",
     "eigvals",
     "eigvalsh",
+    "expm",
     "inv",
     "lstsq",
     "matmul",

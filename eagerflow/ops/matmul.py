@@ -47,7 +47,7 @@ def _matmul_type(x1: TensorType, x2: TensorType) -> TensorType:
     if inner != other:
         raise ShapeError(
             f"inner dimensions differ ({inner} and {other})",
-            expected="the last size of x1 equal to the last but one of x2 (its only one of a vector)",
+            expected="as many columns of x1 as rows of x2",
         )
     return x1.like(shape=broadcast_shapes(x1.shape[:-2], x2.shape[:-2]) + rows + columns)
 
@@ -126,9 +126,9 @@ def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 def _vecdot_type(x1: TensorType, x2: TensorType) -> TensorType:
-    out = elementwise(NUMERIC)(x1, x2)
-    if x1.shape[-1] != x2.shape[-1]:
-        raise ShapeError(f"the vectors differ in size ({x1.shape[-1]} and {x2.shape[-1]})")
+    if x1.shape[-1:] != x2.shape[-1:]:
+        raise ShapeError("the vectors differ in size", expected="the last sizes equal")
+    out = elementwise(ANY)(x1, x2)
     return out.like(shape=out.shape[:-1])
 
 
@@ -175,7 +175,7 @@ def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     """The dot products of vectors: the sum of ``conj(x1) * x2`` over one axis.
 
     Args:
-        x1: numeric; broadcasts against ``x2`` but for the axis itself.
+        x1: any dtype; broadcasts against ``x2`` but for the axis itself.
         x2: likewise; both promote to one dtype.
         axis: where the vectors are.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, ShapeError
-from eagerflow.ops.elementwise import add, multiply, subtract
-from eagerflow.ops.gradients import conjugate
+from eagerflow.ops.elementwise import add, divide, multiply, subtract
+from eagerflow.ops.elementwise_logic import equal, logical_and
+from eagerflow.ops.gradients import conjugate, where
 from eagerflow.ops.ranges import eye
 from eagerflow.ops.rules import INEXACT, check_kind
 from eagerflow.ops.shape import expand_dims, matrix_transpose
@@ -20,6 +21,7 @@ __all__ = [
     "gaps",
     "hermitian_part",
     "identity_like",
+    "quotient",
     "real_dtype",
     "scale_columns",
     "scale_rows",
@@ -83,6 +85,12 @@ def gaps(values: Tensor) -> Tensor:
     """``values[j] - values[i]`` at row i and column j, but 1 on the diagonal."""
     differences = subtract(expand_dims(values, -2), expand_dims(values, -1))
     return add(differences, identity_like(values))
+
+
+def quotient(x: Tensor, y: Tensor) -> Tensor:
+    """``x / y``, with 0 for 0 / 0."""
+    nothing = logical_and(equal(x, 0), equal(y, 0))
+    return divide(x, where(nothing, 1, y))
 
 
 def scale_columns(x: Tensor, scale: Tensor) -> Tensor:

@@ -10,8 +10,9 @@ from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.arguments import as_index, as_shape, axes_of, axis_of
+from eagerflow.ops.ranges import arange
 from eagerflow.ops.rules import public
-from eagerflow.ops.shape import broadcast_to, ravel, reshape, swapaxes
+from eagerflow.ops.shape import broadcast_to, moveaxis, ravel, reshape, swapaxes
 from eagerflow.types import Shape, TensorType
 
 __all__ = ["flip", "repeat", "roll", "rot90", "tile"]
@@ -153,8 +154,10 @@ def _repeat_each_type(x: TensorType, repeats: TensorType, *, axis: int, total: i
 def _repeat_each_vjp(
     g: Tensor, out: Tensor, x: Tensor, repeats: Tensor, *, axis: int, total: int
 ) -> Tensor:
-    result: Tensor = bind(_sum_repeats, g, repeats, axis=axis)
-    return result
+    size = x.shape[axis]
+    sources = bind(_repeat_each, arange(size, device=g.device), repeats, axis=0, total=total)
+    sums: Tensor = functions["segment_sum"](moveaxis(g, axis, 0), sources, size)
+    return moveaxis(sums, 0, axis)
 
 
 _repeat_each = define(
@@ -163,24 +166,6 @@ _repeat_each = define(
     vjp=(_repeat_each_vjp, None),
     saved="inputs",
     precision="exact",
-)
-
-
-def _sum_repeats_type(x: TensorType, repeats: TensorType, *, axis: int) -> TensorType:
-    return x.like(shape=_at(x.shape, axis, repeats.shape[0]))
-
-
-_sum_repeats = define(
-    "sum_repeats",
-    infer=_sum_repeats_type,
-    vjp=(
-        lambda g, out, x, repeats, *, axis: bind(
-            _repeat_each, g, repeats, axis=axis, total=x.shape[axis]
-        ),
-        None,
-    ),
-    saved="inputs",
-    precision="accumulate",
 )
 
 

@@ -150,11 +150,14 @@ def _symmetric(x: Tensor, axis: int, before: int, after: int) -> Tensor:
 def _mirror(x: Tensor, axis: int, before: int, after: int, skip: int) -> Tensor:
     """Mirror at both ends, again and again until there is enough; ``skip`` the end itself or not.
 
-    Mirroring what was mirrored gives the same as the periodic continuation.
+    The continuation is symmetric about each multiple of ``unit``, so an end that has to be
+    mirrored again must lie on one.
     """
+    unit = x.shape[axis] - skip
     while before or after:
         size = x.shape[axis]
-        left, right = min(before, size - skip), min(after, size - skip)
+        most = (size - skip) // unit * unit
+        left, right = min(before, most), min(after, most)
         first = flip(_part(x, axis, skip, skip + left), axis=axis)
         last = flip(_part(x, axis, size - skip - right, size - skip), axis=axis)
         x = concat([first, x, last], axis=axis)

@@ -7,18 +7,31 @@ float32).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.op import bind, define
-from eagerflow.core.tensor import Tensor
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.hardware import Device
 from eagerflow.types import DTYPES, DType, TensorType, default_dtype, promote_dtypes
 
-__all__ = ["cast", "floating", "promote", "promote_floating", "promoted_dtype"]
+__all__ = [
+    "cast",
+    "fits_kind",
+    "floating",
+    "host_check",
+    "operands",
+    "pair",
+    "promote",
+    "promote_floating",
+    "promoted_dtype",
+    "weak_fits",
+]
 
 _KINDS = ("bool", "signed integer", "unsigned integer", "real floating", "complex floating")
-_RANK = {kind: rank for kind, rank in zip(_KINDS, (0, 1, 1, 2, 3), strict=True)}
+_RANK = dict(zip(_KINDS, (0, 1, 1, 2, 3), strict=True))
+_KIND_ORDER = dict(zip(_KINDS, (0, 2, 1, 3, 4), strict=True))
 _WEAK_RANK: dict[type, int] = {bool: 0, int: 1, float: 2, complex: 3}
 
 
@@ -46,6 +59,50 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
         return x
     result: Tensor = bind(_cast, x, dtype=dtype)
     return result
+
+
+def fits_kind(dtype: DType, into: DType) -> bool:
+    """Whether values of ``dtype`` may go into an array of ``into``: NumPy's "same kind".
+
+    Kinds ascend from bool over unsigned and signed integers and floats to complex numbers; within
+    one, integers wrap and floats are rounded.
+    """
+    return _KIND_ORDER[dtype.kind] <= _KIND_ORDER[into.kind]
+
+
+def weak_fits(value: TensorLike, into: DType) -> bool:
+    """`fits_kind` for numbers and sequences, whose integers are of both kinds of integers."""
+    return _RANK[promoted_dtype((value,)).kind] <= _RANK[into.kind]
+
+
+def host_check(holds: Callable[..., Any], *values: Any) -> bool:
+    """Whether parameters hold what they must, as far as that can be seen without waiting.
+
+    Numbers and tensors in the memory of the host are looked at; of others nothing is known, and
+    the answer is yes: reading them would wait for their device.
+
+    Args:
+        holds: gives a number or an array of the truth from the numbers or arrays.
+        values: numbers and tensors.
+    """
+    found = []
+    for x in values:
+        if type(x) is Tensor:
+            lane = x._lane
+            if lane.device.backend.kind != "cpu" or type(x._data) is not lane.array_type:
+                return True
+            x = x._data
+        found.append(x)
+    truth = holds(*found)
+    return bool(truth.all()) if hasattr(truth, "all") else bool(truth)
+
+
+def operands(*args: TensorLike) -> tuple[Tensor, ...]:
+    """The operands as tensors; what is none yet goes to the device of the first that is one."""
+    device = next((x.device for x in args if isinstance(x, AbstractArray)), None)
+    return tuple(
+        tensor_of(x) if isinstance(x, AbstractArray) else as_tensor(x, device=device) for x in args
+    )
 
 
 def promoted_dtype(args: Iterable[TensorLike]) -> DType:
@@ -77,29 +134,43 @@ def promote(*args: TensorLike, dtype: DType | None = None) -> tuple[Tensor, ...]
     Raises:
         DTypeError: there is no common dtype.
     """
+    device = next((x.device for x in args if isinstance(x, AbstractArray)), None)
+    args = tuple(_strong(x, device) for x in args)
     if dtype is None:
-        lane: Any = None
-        for x in args:
-            if type(x) is not Tensor or (lane is not None and x._lane is not lane):
-                break
-            lane = x._lane
-        else:
-            return args
-        args = tuple(x if type(x) in _WEAK_RANK else tensor_of(x) for x in args)
         dtype = promoted_dtype(args)
-    device = next((x.device for x in args if isinstance(x, Tensor)), None)
     return tuple(_to(x, dtype, device) for x in args)
 
 
-def _to(x: TensorLike, dtype: DType, device: Any) -> Tensor:
-    if type(x) in _WEAK_RANK and device is not None:
-        return scalar(x, device.lanes[dtype])
-    return cast(tensor_of(x), dtype) if isinstance(x, Tensor) else as_tensor(x, dtype, device)
+def _strong(x: TensorLike, device: Device | None) -> TensorLike:
+    """A weak number as it is, all else as a tensor; what is no tensor yet goes to ``device``."""
+    if type(x) in _WEAK_RANK:
+        return x
+    return tensor_of(x) if isinstance(x, AbstractArray) else as_tensor(x, device=device)
+
+
+def _to(x: TensorLike, dtype: DType, device: Device | None) -> Tensor:
+    if type(x) is Tensor:
+        return cast(x, dtype)
+    return as_tensor(x, dtype) if device is None else scalar(x, device.lanes[dtype])
+
+
+def pair(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, ...]:
+    """`promote` for two operands, which returns at once if they need no change of dtype."""
+    if type(x1) is Tensor:
+        lane = x1._lane
+        if type(x2) is Tensor:
+            if x2._lane is lane:
+                return x1, x2
+        elif type(x2) in lane.weak:
+            return x1, scalar(x2, lane)
+    elif type(x2) is Tensor and type(x1) in x2._lane.weak:
+        return scalar(x1, x2._lane), x2
+    return promote(x1, x2)
 
 
 def floating(x: TensorLike) -> Tensor:
     """``x`` as a tensor of a real floating dtype if it is bool or an integer; else as it is."""
-    tensor = tensor_of(x)
+    tensor = x if type(x) is Tensor else as_tensor(x)
     if tensor._lane.dtype.is_inexact:
         return tensor
     return cast(tensor, default_dtype("real floating"))
@@ -111,7 +182,7 @@ def promote_floating(*args: TensorLike) -> tuple[Tensor, ...]:
     Raises:
         DTypeError: there is no common dtype.
     """
-    tensors = promote(*args)
+    tensors = pair(*args) if len(args) == 2 else promote(*args)
     if tensors[0]._lane.dtype.is_inexact:
         return tensors
     return promote(*args, dtype=default_dtype("real floating"))

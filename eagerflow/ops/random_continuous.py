@@ -51,7 +51,7 @@ def uniform(
         device: where to make it; by default that of the bounds, else the current one.
 
     >>> ef.random.uniform((2,), generator=ef.random.Generator(1))
-    Tensor([0.97584283, 0.7309505 ], f32[2]@cpu:0)
+    Tensor([0.80898637, 0.7949013 ], f32[2]@cpu:0)
     """
     shape, dtype, where, (low, high) = parameters("uniform", shape, dtype, device, low, high)
     values = uniform_draw(shape, dtype, where, generator)
@@ -79,7 +79,7 @@ def normal(
         device: where to make it; by default that of ``loc`` and ``scale``, else the current one.
 
     >>> ef.random.normal((2,), generator=ef.random.Generator(1))
-    Tensor([-0.02621586, -0.21956955], f32[2]@cpu:0)
+    Tensor([ 0.18126683, -0.6253709 ], f32[2]@cpu:0)
     """
     shape, dtype, where, (loc, scale) = parameters("normal", shape, dtype, device, loc, scale)
     check_scale("normal", scale)

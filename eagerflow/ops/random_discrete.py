@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
-from eagerflow.core.op import bind, functions
-from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.op import bind
+from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.arguments import as_index, as_shape, axis_of
@@ -22,7 +22,12 @@ from eagerflow.ops.draws import (
     uniform_draw,
 )
 from eagerflow.ops.elementwise import add, subtract
+from eagerflow.ops.elementwise_logic import less
+from eagerflow.ops.indexing import take
 from eagerflow.ops.promotion import cast
+from eagerflow.ops.reduction import argmax
+from eagerflow.ops.shape import moveaxis
+from eagerflow.ops.sort import argsort
 from eagerflow.types import DTYPES, DType, as_dtype, broadcast_shapes
 
 if TYPE_CHECKING:
@@ -50,7 +55,7 @@ def bits(
         device: where to make it; the current one by default.
 
     >>> ef.random.bits(generator=ef.random.Generator(1), dtype="uint64")
-    Tensor(13483414033047018130, u64[]@cpu:0)
+    Tensor(14663341350739098444, u64[]@cpu:0)
     """
     found, where = as_dtype(dtype), device_of(device, [])
     if found.name not in ("uint32", "uint64"):
@@ -89,7 +94,9 @@ def randint(
     found = as_dtype(dtype)
     if not found.is_integer:
         raise DTypeError(f"randint: {found.name} is no integer dtype")
-    tensors = [tensor_of(b) for b in (low, high) if isinstance(b, Tensor) or not _is_index(b)]
+    tensors = [
+        tensor_of(b) for b in (low, high) if isinstance(b, AbstractArray) or not _is_index(b)
+    ]
     where = device_of(device, tensors)
     known = not tensors
     if known:
@@ -108,7 +115,7 @@ def _is_index(x: TensorLike) -> bool:
 
 
 def _bound(x: TensorLike, dtype: DType, device: Device, *, less: int = 0) -> Tensor:
-    if _is_index(x) and not isinstance(x, Tensor):
+    if _is_index(x) and not isinstance(x, AbstractArray):
         return scalar(as_index("randint", "bound", x) - less, device.lanes[dtype])
     tensor = tensor_of(x)
     if not tensor.dtype.is_integer:
@@ -141,8 +148,7 @@ def bernoulli(
     if dtype.itemsize < 4:
         dtype = _FLOAT32
     values = uniform_draw(shape, dtype, where, generator)
-    result: Tensor = functions["less"](values, p)
-    return result
+    return less(values, p)
 
 
 def categorical(
@@ -170,14 +176,13 @@ def categorical(
     """
     tensor = tensor_of(logits)
     axis = axis_of("categorical", tensor, axis)
-    tensor = functions["moveaxis"](tensor, axis, -1)
+    tensor = moveaxis(tensor, axis, -1)
     _, dtype, where, (tensor,) = parameters("categorical", (), None, device, tensor)
     if dtype.itemsize < 4:
         dtype, tensor = _FLOAT32, cast(tensor, _FLOAT32)
     sizes = broadcast_shapes(as_shape("categorical", shape), tensor.shape[:-1])
     noise = draw(GUMBEL, (*sizes, tensor.shape[-1]), dtype, where, generator)
-    result: Tensor = functions["argmax"](add(noise, tensor), axis=-1)
-    return result
+    return argmax(add(noise, tensor), axis=-1)
 
 
 def permutation(
@@ -197,19 +202,17 @@ def permutation(
     Tensor([0, 1, 2, 3], i64[4]@cpu:0)
     """
     if _is_index(x):
-        where = device_of(device, [x] if isinstance(x, Tensor) else [])
+        where = device_of(device, [tensor_of(x)] if isinstance(x, AbstractArray) else [])
         return _order((as_index("permutation", "x", x),), where, generator)
     tensor = tensor_of(x)
     if not tensor.shape:
         raise DTypeError("permutation: x has no axes", given=str(type_of(tensor)))
     tensor = as_tensor(tensor, None, device_of(device, [tensor]))
     order = _order(tensor.shape[:1], tensor.device, generator)
-    result: Tensor = functions["take"](tensor, order, axis=0)
-    return result
+    return take(tensor, order, axis=0)
 
 
 def _order(shape: Any, device: Device, generator: Generator | None) -> Tensor:
-    result: Tensor = functions["argsort"](
+    return argsort(
         bits(as_shape("permutation", shape), dtype="uint64", generator=generator, device=device)
     )
-    return result

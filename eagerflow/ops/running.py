@@ -220,17 +220,16 @@ def linear_recurrence(a: TensorLike, b: TensorLike, /, axis: int = -1) -> Tensor
 
     Args:
         a: floating or complex, integers count as float32; ``a[0]`` is not used.
-        b: likewise, of the same shape; both promote to one dtype.
+        b: likewise; both promote to one dtype and broadcast.
         axis: the axis along which ``i`` counts.
 
     Raises:
         AxisError: the axis is out of range.
-        ShapeError: the shapes differ.
 
     >>> ef.linear_recurrence(ef.tensor([0.0, 2.0, 2.0]), ef.tensor([1.0, 1.0, 1.0]))
     Tensor([1., 3., 7.], f32[3]@cpu:0)
     """
-    factors, terms = promote_floating(a, b)
+    factors, terms = functions["broadcast_arrays"](*promote_floating(a, b))
     one = axis_of("linear_recurrence", terms, axis)
     result: Tensor = bind(_linear_recurrence, factors, terms, axis=one)
     return result
@@ -244,12 +243,8 @@ def _position_type(x: TensorType, *, axis: int) -> TensorType:
     return x.like(dtype=DTYPES["int64"])
 
 
-_running_argmax = define(
-    "running_argmax", infer=_position_type, vjp=(None,), saved="none"
-)
-_running_argmin = define(
-    "running_argmin", infer=_position_type, vjp=(None,), saved="none"
-)
+_running_argmax = define("running_argmax", infer=_position_type, vjp=(None,), saved="none")
+_running_argmin = define("running_argmin", infer=_position_type, vjp=(None,), saved="none")
 
 
 @public

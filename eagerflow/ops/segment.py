@@ -40,6 +40,7 @@ _sum = define(
     "segment_sum",
     infer=_rule(NUMERIC),
     vjp=(lambda g, out, values, ids, *, num_segments: take(g, ids, axis=0), None),
+    jvp=lambda t, out, values, ids, *, num_segments: segment_sum(t[0], ids, num_segments),
     saved="indices",
     precision="accumulate",
 )
@@ -81,6 +82,8 @@ def _segment(
     name: str, op: Op, values: TensorLike, segment_ids: TensorLike, num_segments: Any
 ) -> Tensor:
     tensor = tensor_of(values)
+    if tensor._lane.dtype.kind == "bool" and op is _sum:
+        tensor = cast(tensor, _INT64)
     ids = _ids(name, segment_ids, tensor)
     lead = len(ids.shape)
     if tensor.shape[:lead] != ids.shape:
@@ -105,7 +108,7 @@ def segment_sum(
     """The sum of each segment; 0 for one without elements.
 
     Args:
-        values: numeric, ``[k, *rest]``.
+        values: any dtype, ``[k, *rest]``; bools are counted in int64.
         segment_ids: integers in [0, num_segments), ``[k]``: the segment of each element along the
             first axis, in any order. With more axes they stand for as many axes of ``values``.
         num_segments: how many there are; by default one more than the largest id, which depends
@@ -175,8 +178,8 @@ def segment_mean(
     tensor = floating(values)
     total = _segment("segment_mean", _sum, tensor, segment_ids, num_segments)
     ids = _ids("segment_mean", segment_ids, tensor)
-    ones = functions["ones"](ids.shape, dtype=tensor.dtype, device=ids.device)
-    sizes = functions["maximum"](functions["real"](segment_sum(ones, ids, total.shape[0])), 1)
+    ones = functions["ones"](ids.shape, dtype=_INT64, device=ids.device)
+    sizes = functions["maximum"](segment_sum(ones, ids, total.shape[0]), 1)
     sizes = functions["reshape"](sizes, (-1,) + (1,) * (len(total.shape) - 1))
     result: Tensor = functions["divide"](total, sizes)
     return result

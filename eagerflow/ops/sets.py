@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import ShapeError
+from eagerflow.errors import DataDependentError
 from eagerflow.ops.getitem import scatter
 from eagerflow.ops.indexing import take
 from eagerflow.ops.keys import ARRAY
@@ -36,6 +36,9 @@ class UniqueAll(NamedTuple):
         indices: where each occurs first in the array laid out along one axis.
         inverse_indices: which value each element is; ``values[inverse_indices]`` is the array.
         counts: how often each value occurs.
+
+    >>> ef.unique_all(ef.tensor([3, 1, 3])).inverse_indices
+    Tensor([1, 0, 1], i64[3]@cpu:0)
     """
 
     values: Tensor
@@ -50,6 +53,9 @@ class UniqueCounts(NamedTuple):
     Attributes:
         values: the distinct values, sorted.
         counts: how often each value occurs.
+
+    >>> ef.unique_counts(ef.tensor([3, 1, 3])).counts
+    Tensor([1, 2], i64[2]@cpu:0)
     """
 
     values: Tensor
@@ -62,6 +68,9 @@ class UniqueInverse(NamedTuple):
     Attributes:
         values: the distinct values, sorted.
         inverse_indices: which value each element is.
+
+    >>> ef.unique_inverse(ef.tensor([3, 1, 3])).inverse_indices
+    Tensor([1, 0, 1], i64[3]@cpu:0)
     """
 
     values: Tensor
@@ -69,7 +78,7 @@ class UniqueInverse(NamedTuple):
 
 
 def _depends_on_data(x: TensorType) -> NoReturn:
-    raise ShapeError(
+    raise DataDependentError(
         "how many distinct values there are depends on the data", hint="x is not known here"
     )
 
@@ -87,7 +96,7 @@ def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:
 
 
 _unique_all, _unique_counts, _unique_values = (
-    define(name, infer=_depends_on_data, vjp=(_values_vjp,), saved="inputs")
+    define(name, infer=_depends_on_data, vjp=(_values_vjp,), saved="inputs", precision="exact")
     for name in ("unique_all", "unique_counts", "unique_values")
 )
 

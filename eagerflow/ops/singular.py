@@ -7,11 +7,11 @@ from typing import NamedTuple, final
 from eagerflow.core.convert import TensorLike, scalar
 from eagerflow.core.op import bind, define, joint
 from eagerflow.core.tensor import Tensor, type_of
-from eagerflow.errors import DTypeError, GradientError, ShapeError
+from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.ops import reduction
 from eagerflow.ops.diagonals import diag_embed, matrix_diagonal
 from eagerflow.ops.dtypes import finfo
-from eagerflow.ops.elementwise import add, divide, multiply, negative, subtract
+from eagerflow.ops.elementwise import add, multiply, negative, subtract
 from eagerflow.ops.elementwise_logic import greater
 from eagerflow.ops.elementwise_number import abs
 from eagerflow.ops.gradients import sum_to_like
@@ -20,6 +20,7 @@ from eagerflow.ops.matrices import (
     check_matrix,
     conj_transpose,
     gaps,
+    quotient,
     real_dtype,
     scale_columns,
     scale_rows,
@@ -65,57 +66,37 @@ def _skew(x: Tensor) -> Tensor:
     return subtract(x, conj_transpose(x))
 
 
-def _turns(gu: Tensor | None, gvh: Tensor | None, u: Tensor, s: Tensor, vh: Tensor) -> Tensor:
-    """What turns of the singular vectors add between U and Vh."""
-    left = None if gu is None else _skew(matmul(conj_transpose(u), gu))
-    right = None if gvh is None else _skew(matmul(vh, conj_transpose(gvh)))
-    terms = None if left is None else scale_columns(left, s)
-    if right is not None:
-        term = scale_rows(right, s)
-        terms = term if terms is None else add(terms, term)
-    assert terms is not None
-    result = divide(terms, gaps(multiply(s, s)))
-    if left is not None and right is not None and left.dtype.is_complex:
-        result = add(result, diag_embed(divide(matrix_diagonal(left), multiply(s, 2))))
-    return result
-
-
 def _svd_vjp(
-    gs: tuple[Tensor | None, Tensor | None, Tensor | None],
+    gs: tuple[Tensor, Tensor, Tensor],
     outs: tuple[Tensor, Tensor, Tensor],
     x: Tensor,
     *,
     full_matrices: bool,
 ) -> tuple[Tensor]:
-    (gu, gs_, gvh), (u, s, vh) = gs, outs
-    k = s.shape[-1]
-    if (gu is not None and u.shape[-1] > k) or (gvh is not None and vh.shape[-2] > k):
-        raise GradientError(
-            "svd: the vectors that full_matrices=True adds are arbitrary and have no derivative",
-            hint="use full_matrices=False",
-        )
-    u, vh = u[..., :k], vh[..., :k, :]
-    if gu is None and gvh is None:
-        assert gs_ is not None
-        return (matmul(scale_columns(u, gs_), vh),)
-    middle = _turns(gu, gvh, u, s, vh)
-    if gs_ is not None:
-        middle = add(middle, diag_embed(cast(gs_, x.dtype)))
+    u, s, vh = outs
+    k = s.shape[-1]  # the vectors that full_matrices adds are constants
+    u, gu = u[..., :k], gs[0][..., :k]
+    vh, gvh = vh[..., :k, :], gs[2][..., :k, :]
+    u_turn = _skew(matmul(conj_transpose(u), gu))
+    v_turn = _skew(matmul(vh, conj_transpose(gvh)))
+    turns = add(scale_columns(u_turn, s), scale_rows(v_turn, s))
+    middle = add(quotient(turns, gaps(multiply(s, s))), diag_embed(cast(gs[1], x.dtype)))
+    if x.dtype.is_complex:
+        phase = quotient(matrix_diagonal(u_turn), multiply(s, 2))
+        middle = add(middle, diag_embed(phase))
     result = matmul(matmul(u, middle), vh)
-    if gu is not None and u.shape[-2] > k:
-        away = divide(gu, expand_dims(s, -2))
+    if u.shape[-2] > k:
+        away = quotient(gu, expand_dims(s, -2))
         away = subtract(away, matmul(u, matmul(conj_transpose(u), away)))
         result = add(result, matmul(away, vh))
-    if gvh is not None and vh.shape[-1] > k:
-        away = divide(gvh, expand_dims(s, -1))
+    if vh.shape[-1] > k:
+        away = quotient(gvh, expand_dims(s, -1))
         away = subtract(away, matmul(matmul(away, conj_transpose(vh)), vh))
         result = add(result, matmul(u, away))
     return (result,)
 
 
-_svd = define(
-    "svd", infer=_svd_type, vjp=joint(_svd_vjp), saved="outputs", precision="accumulate"
-)
+_svd = define("svd", infer=_svd_type, vjp=joint(_svd_vjp), saved="outputs", precision="accumulate")
 
 
 @public
@@ -127,7 +108,7 @@ def svd(x: TensorLike, /, *, full_matrices: bool = True) -> SVDResult:
     Args:
         x: matrices, floating or complex; integers count as float32.
         full_matrices: whether U and Vh are square, or have only the vectors that go with a
-            singular value.
+            singular value. The others are arbitrary, and constants to a gradient.
 
     Raises:
         ShapeError: fewer than two axes.
@@ -187,15 +168,11 @@ def _pinv_vjp(g: Tensor, out: Tensor, x: Tensor, rtol: Tensor) -> Tensor:
     # d(out) = -out dx out + (1 - out x) dx^H adjoint out + out adjoint dx^H (1 - x out)
     inner = negative(matmul(matmul(adjoint, g), adjoint))
     rows = matmul(matmul(adjoint, out), subtract(g_adjoint, matmul(matmul(g_adjoint, out), x)))
-    columns = matmul(
-        matmul(subtract(g_adjoint, matmul(x, matmul(out, g_adjoint))), out), adjoint
-    )
+    columns = matmul(matmul(subtract(g_adjoint, matmul(x, matmul(out, g_adjoint))), out), adjoint)
     return sum_to_like(add(inner, add(rows, columns)), x)
 
 
-_pinv = define(
-    "pinv", infer=_pinv_type, vjp=(_pinv_vjp, None), saved="all", precision="accumulate"
-)
+_pinv = define("pinv", infer=_pinv_type, vjp=(_pinv_vjp, None), saved="all", precision="accumulate")
 
 
 def _tolerance(name: str, x: Tensor, rtol: TensorLike | None) -> Tensor:

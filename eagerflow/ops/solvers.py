@@ -10,10 +10,11 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import ShapeError
 from eagerflow.ops import reduction
 from eagerflow.ops.arguments import as_index
-from eagerflow.ops.creation import tril, triu
+from eagerflow.ops.creation import tril, triu, zeros_like
 from eagerflow.ops.elementwise import add, multiply, negative, subtract
 from eagerflow.ops.elementwise_number import imag
 from eagerflow.ops.gradients import conjugate, sum_to_like
+from eagerflow.ops.joining import concat
 from eagerflow.ops.matmul import matmul
 from eagerflow.ops.matrices import check_same_dtype, check_square, conj_transpose, real_dtype
 from eagerflow.ops.promotion import cast, floating, promote_floating
@@ -26,6 +27,7 @@ __all__ = [
     "SlogdetResult",
     "adjugate",
     "det",
+    "expm",
     "inv",
     "matrix_power",
     "slogdet",
@@ -52,9 +54,7 @@ def _inv_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return negative(matmul(matmul(factor, g), factor))
 
 
-_inv = define(
-    "inv", infer=_square_type, vjp=(_inv_vjp,), saved="outputs", precision="accumulate"
-)
+_inv = define("inv", infer=_square_type, vjp=(_inv_vjp,), saved="outputs", precision="accumulate")
 
 
 @public
@@ -111,6 +111,35 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
             assert result is not None
             return reshape(result, shape) if n == 1 else result
         base = matmul(base, base)
+
+
+def _expm_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    # the exponential of [[a, g], [0, a]] holds its derivative at a along g
+    a = conj_transpose(x)
+    rows = [concat([a, g], axis=-1), concat([zeros_like(a), a], axis=-1)]
+    n = x.shape[-1]
+    return expm(concat(rows, axis=-2))[..., :n, n:]
+
+
+_expm = define("expm", infer=_square_type, vjp=(_expm_vjp,), saved="inputs", precision="accumulate")
+
+
+@public
+def expm(x: TensorLike, /) -> Tensor:
+    """The exponential function of each matrix: ``1 + x + x @ x / 2 + …``.
+
+    Args:
+        x: square matrices, floating or complex; integers count as float32.
+
+    Raises:
+        ShapeError: not square.
+
+    >>> ef.linalg.expm(ef.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    Tensor([[1., 1.],
+            [0., 1.]], f32[2,2]@cpu:0)
+    """
+    result: Tensor = bind(_expm, floating(x))
+    return result
 
 
 # --- systems of equations -------------------------------------------------------------------
@@ -315,14 +344,14 @@ def _slogdet_type(x: TensorType) -> tuple[TensorType, TensorType]:
 
 
 def _slogdet_vjp(
-    gs: tuple[Tensor | None, Tensor | None], outs: tuple[Tensor, Tensor], x: Tensor
-) -> tuple[Tensor | None]:
+    gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor
+) -> tuple[Tensor]:
     turn, growth = gs
-    weight = None if growth is None else cast(growth, x.dtype)
-    if turn is not None and x.dtype.is_complex:
-        angle = multiply(1j, cast(imag(multiply(turn, conjugate(outs[0]))), x.dtype))
-        weight = angle if weight is None else add(weight, angle)
-    return (None if weight is None else multiply(each(weight), conj_transpose(inv(x))),)
+    weight = cast(growth, x.dtype)
+    if x.dtype.is_complex:
+        angle = cast(imag(multiply(turn, conjugate(outs[0]))), x.dtype)
+        weight = add(weight, multiply(1j, angle))
+    return (multiply(each(weight), conj_transpose(inv(x))),)
 
 
 _slogdet = define(

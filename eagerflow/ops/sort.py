@@ -90,6 +90,9 @@ class TopK(NamedTuple):
     Attributes:
         values: the elements, in order.
         indices: their indices along the axis.
+
+    >>> ef.topk(ef.tensor([3.0, 1.0, 2.0]), 2).indices
+    Tensor([0, 2], i64[2]@cpu:0)
     """
 
     values: Tensor

@@ -53,8 +53,8 @@ def erf(x: TensorLike, /) -> Tensor:
     Args:
         x: floating; integers count as float32.
 
-    >>> ef.erf(ef.tensor([0.0, 0.5]))
-    Tensor([0.       , 0.5204999], f32[2]@cpu:0)
+    >>> ef.round(ef.erf(ef.tensor([0.0, 0.5])), 3)
+    Tensor([0.  , 0.52], f32[2]@cpu:0)
     """
     result: Tensor = bind(_erf, floating(x))
     return result
@@ -75,8 +75,8 @@ def erfc(x: TensorLike, /) -> Tensor:
     Args:
         x: floating; integers count as float32.
 
-    >>> ef.erfc(ef.tensor([0.0, 5.0]))
-    Tensor([1.0000000e+00, 1.5374598e-12], f32[2]@cpu:0)
+    >>> ef.erfc(ef.tensor([0.0, float("-inf")]))
+    Tensor([1., 2.], f32[2]@cpu:0)
     """
     result: Tensor = bind(_erfc, floating(x))
     return result
@@ -97,8 +97,8 @@ def erfinv(x: TensorLike, /) -> Tensor:
     Args:
         x: floating; integers count as float32.
 
-    >>> ef.erfinv(ef.tensor([0.0, 0.5]))
-    Tensor([0.        , 0.47693628], f32[2]@cpu:0)
+    >>> ef.round(ef.erfinv(ef.tensor([0.0, 0.5])), 3)
+    Tensor([0.   , 0.477], f32[2]@cpu:0)
     """
     result: Tensor = bind(_erfinv, floating(x))
     return result
@@ -121,8 +121,8 @@ def lgamma(x: TensorLike, /) -> Tensor:
     Args:
         x: floating; integers count as float32.
 
-    >>> ef.lgamma(ef.tensor([5.0, 0.5]))
-    Tensor([3.1780539, 0.5723649], f32[2]@cpu:0)
+    >>> ef.round(ef.lgamma(ef.tensor([5.0, 0.5])), 3)
+    Tensor([3.178, 0.572], f32[2]@cpu:0)
     """
     result: Tensor = bind(_lgamma, floating(x))
     return result
@@ -152,8 +152,8 @@ def polygamma(n: int, x: TensorLike, /) -> Tensor:
     Raises:
         TensorValueError: ``n`` is negative.
 
-    >>> ef.polygamma(1, ef.tensor([1.0]))
-    Tensor([1.644934], f32[1]@cpu:0)
+    >>> ef.round(ef.polygamma(1, ef.tensor([1.0])), 3)
+    Tensor([1.645], f32[1]@cpu:0)
     """
     if n < 0:
         raise TensorValueError("polygamma: the order is negative", given=f"n={n}")
@@ -168,8 +168,8 @@ def digamma(x: TensorLike, /) -> Tensor:
     Args:
         x: floating; integers count as float32.
 
-    >>> ef.digamma(ef.tensor([1.0, 2.0]))
-    Tensor([-0.5772157,  0.4227843], f32[2]@cpu:0)
+    >>> ef.round(ef.digamma(ef.tensor([1.0, 2.0])), 3)
+    Tensor([-0.577,  0.423], f32[2]@cpu:0)
     """
     return polygamma(0, x)
 
@@ -191,8 +191,8 @@ def sigmoid(x: TensorLike, /) -> Tensor:
     Args:
         x: floating; integers count as float32.
 
-    >>> ef.sigmoid(ef.tensor([0.0, 2.0]))
-    Tensor([0.5      , 0.8807971], f32[2]@cpu:0)
+    >>> ef.round(ef.sigmoid(ef.tensor([0.0, 2.0])), 3)
+    Tensor([0.5  , 0.881], f32[2]@cpu:0)
     """
     result: Tensor = bind(_sigmoid, floating(x))
     return result
@@ -205,8 +205,8 @@ def logit(x: TensorLike, /) -> Tensor:
     Args:
         x: floating; integers count as float32.
 
-    >>> ef.logit(ef.tensor([0.5, 0.75]))
-    Tensor([0.       , 1.0986123], f32[2]@cpu:0)
+    >>> ef.round(ef.logit(ef.tensor([0.5, 0.75])), 3)
+    Tensor([0.   , 1.099], f32[2]@cpu:0)
     """
     tensor = floating(x)
     return subtract(log(tensor), log1p(negative(tensor)))
@@ -256,8 +256,8 @@ def sinc(x: TensorLike, /) -> Tensor:
     Args:
         x: floating; integers count as float32.
 
-    >>> ef.sinc(ef.tensor([0.0, 0.5]))
-    Tensor([1.       , 0.63661975], f32[2]@cpu:0)
+    >>> ef.round(ef.sinc(ef.tensor([0.0, 0.5])), 3)
+    Tensor([1.   , 0.637], f32[2]@cpu:0)
     """
     result: Tensor = bind(_sinc, floating(x))
     return result

@@ -94,9 +94,7 @@ def _irfft_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int, n: int, norm: st
     return _weighted(transform_real(g, axis=axis, norm=SWAPPED[norm]), 2.0, n, axis)
 
 
-_irfft = define(
-    "irfft", infer=_irfft_type, vjp=(_irfft_vjp,), saved="none", precision="accumulate"
-)
+_irfft = define("irfft", infer=_irfft_type, vjp=(_irfft_vjp,), saved="none", precision="accumulate")
 
 
 def transform(x: Tensor, *, axes: tuple[int, ...], norm: str, inverse: bool) -> Tensor:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from eagerflow.core.convert import TensorLike, as_tensor
+from eagerflow.core.interpreter import stack
 from eagerflow.core.op import Op, bind, define, infer
 from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.errors import DeviceError, DTypeError, ShapeError, VariableError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.elementwise import negative
@@ -168,12 +169,16 @@ class Variable(AbstractArray):
             None if device is None else as_device(device),
             copy=True,
         )
-        self.resource = VariableState(tensor._data, tensor.dtype, tensor.device, trainable, name)
+        self.resource = VariableState(tensor._data, tensor._lane, trainable, name)
 
     def __tensor__(self) -> Tensor:
         state = self.resource
-        value: Tensor = bind(_read, resource=state, device=state.device)
-        return value
+        entry = _read.entries.get(state.device)
+        if entry is None or stack.installed:
+            value: Tensor = bind(_read, resource=state, device=state.device)
+            return value
+        # nobody looks on: straight to the kernel, as operators do
+        return make_tensor(entry.kernel(resource=state), state.lane)
 
     @property
     def value(self) -> Tensor:
@@ -294,7 +299,7 @@ class Variable(AbstractArray):
 
     def _bind(self, op: Op, *inputs: Tensor) -> Tensor:
         state, value = self.resource, inputs[-1]
-        same = value._lane is state.device.lanes[state.dtype] and value.shape == state.shape
+        same = value._lane is state.lane and value.shape == state.shape
         if not same or len(inputs) > 1:
             # before, not after: a kernel that fails could have written already
             infer(op, tuple(map(type_of, inputs)), {"resource": state})
@@ -303,18 +308,19 @@ class Variable(AbstractArray):
 
     def _operand(self, value: TensorLike) -> Tensor:
         """What is assigned: a tensor as it is; what has no dtype of its own takes this one."""
+        if type(value) is Tensor:
+            return value
         state = self.resource
         if type(value) not in _WEAK:
             # an array of another library could be written into later
             return as_tensor(value, copy=None if isinstance(value, AbstractArray) else True)
-        made = as_tensor(value, state.dtype, state.device)
         natural = promoted_dtype((value,))
         if promote_dtypes(natural, state.dtype).kind != state.dtype.kind:
             raise DTypeError(
                 f"a variable of {state.dtype.short} cannot hold {natural.short}",
                 given=repr(value),
             )
-        return made
+        return as_tensor(value, state.dtype, state.device)
 
     def _indices(self, indices: TensorLike) -> Tensor:
         device = None if isinstance(indices, AbstractArray) else self.resource.device
@@ -331,11 +337,15 @@ class Variable(AbstractArray):
 
     # --- operators that look like assignments ---
 
-    def __iadd__(self, value: TensorLike | IndexedSlices) -> Variable:
+    def __iadd__(  # type: ignore[override]  # unlike v + x, it stays a variable
+        self, value: TensorLike | IndexedSlices
+    ) -> Variable:
         self.assign_add(value)
         return self
 
-    def __isub__(self, value: TensorLike | IndexedSlices) -> Variable:
+    def __isub__(  # type: ignore[override]  # unlike v - x, it stays a variable
+        self, value: TensorLike | IndexedSlices
+    ) -> Variable:
         self.assign_sub(value)
         return self
 

@@ -11,9 +11,9 @@ from eagerflow.errors import TensorValueError
 from eagerflow.ops.arguments import axes_of
 from eagerflow.ops.elementwise import add, divide, multiply, subtract
 from eagerflow.ops.elementwise_logic import equal, isnan, logical_not
-from eagerflow.ops.elementwise_number import floor
+from eagerflow.ops.elementwise_number import ceil, floor
 from eagerflow.ops.gradients import count_of, spread, where
-from eagerflow.ops.promotion import cast, floating, promote_floating
+from eagerflow.ops.promotion import cast, floating, promote, promote_floating
 from eagerflow.ops.reduction import Axis, all, max, mean, min, sum
 from eagerflow.ops.rules import INEXACT, check_kind, public, reduced_shape
 from eagerflow.types import DTYPES, TensorType
@@ -83,9 +83,7 @@ def var(
     """
     tensor = floating(x)
     axes = axes_of("var", tensor, axis)
-    result: Tensor = bind(
-        _var, tensor, axis=axes, keepdims=keepdims, correction=float(correction)
-    )
+    result: Tensor = bind(_var, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
     return result
 
 
@@ -117,14 +115,12 @@ def std(
     Raises:
         AxisError: an axis is out of range or named twice.
 
-    >>> ef.std(ef.tensor([1.0, 2.0, 3.0, 4.0]), correction=1)
-    Tensor(1.2909944, f32[]@cpu:0)
+    >>> ef.round(ef.std(ef.tensor([1.0, 2.0, 3.0, 4.0]), correction=1), 3)
+    Tensor(1.291, f32[]@cpu:0)
     """
     tensor = floating(x)
     axes = axes_of("std", tensor, axis)
-    result: Tensor = bind(
-        _std, tensor, axis=axes, keepdims=keepdims, correction=float(correction)
-    )
+    result: Tensor = bind(_std, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
     return result
 
 
@@ -204,7 +200,7 @@ def quantile(
 
     Raises:
         AxisError: an axis is out of range or named twice.
-        TensorValueError: there are no elements.
+        TensorValueError: there are no elements, or ``q`` is a number out of range.
 
     >>> ef.quantile(ef.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
     Tensor(2.5, f32[]@cpu:0)
@@ -215,14 +211,17 @@ def quantile(
     count = ranked.shape[-1]
     if count == 0:
         raise TensorValueError("quantile: there are no elements", given=f"x={tensor.type}")
-    fraction = cast(tensor_of(q), tensor.dtype)
+    if isinstance(q, (int, float)) and not 0 <= q <= 1:
+        raise TensorValueError("quantile: q is out of range", given=f"q={q}", expected="0 to 1")
+    (fraction,) = promote(q, dtype=DTYPES["float64"])
     place = multiply(functions["reshape"](fraction, (-1,)), count - 1)
-    low = floor(place)
-    first = cast(low, DTYPES["int64"])
-    second = functions["clip"](add(first, 1), 0, count - 1)
-    a = functions["take"](ranked, functions["clip"](first, 0, count - 1), axis=-1)
-    b = functions["take"](ranked, second, axis=-1)
-    between = add(a, where(equal(a, b), 0.0, multiply(subtract(b, a), subtract(place, low))))
+    below, above = (
+        functions["take"](ranked, cast(end, DTYPES["int64"]), axis=-1)
+        for end in (floor(place), ceil(place))
+    )
+    same = equal(below, above)  # as infinities may be, whose difference is NaN
+    step = subtract(where(same, 0.0, above), where(same, 0.0, below))
+    between = add(below, multiply(step, cast(subtract(place, floor(place)), tensor.dtype)))
     found = where(isnan(ranked[..., -1:]), math.nan, between)  # NaNs are sorted to the end
     found = functions["moveaxis"](found, -1, 0)
     rest = reduced_shape(tensor.shape, axes, keepdims)

@@ -6,8 +6,8 @@ import threading
 from sys import getrefcount
 from typing import Any, Final, final
 
-from eagerflow.hardware import Device
-from eagerflow.types import DType, Shape, TensorType
+from eagerflow.hardware import Lane
+from eagerflow.types import Shape, TensorType
 
 __all__ = ["VariableState"]
 
@@ -22,8 +22,7 @@ class VariableState:
 
     Args:
         data: the first value.
-        dtype: its dtype.
-        device: where it is.
+        lane: its dtype and device.
         trainable: whether tapes watch the reads.
         name: for people.
 
@@ -32,16 +31,16 @@ class VariableState:
             before hold it from one to the other.
     """
 
-    __slots__ = ("__weakref__", "_data", "device", "dtype", "lock", "name", "shape", "trainable")
+    __slots__ = ("__weakref__", "_data", "device", "dtype", "lane", "lock", "name", "shape",
+                 "trainable")  # fmt: skip
 
-    def __init__(
-        self, data: Any, dtype: DType, device: Device, trainable: bool, name: str | None
-    ) -> None:
+    def __init__(self, data: Any, lane: Lane, trainable: bool, name: str | None) -> None:
         # a finaliser that the collector runs in the middle of an assignment may read: no deadlock
         self.lock = threading.RLock()
-        self.dtype = dtype
+        self.lane = lane
+        self.dtype = lane.dtype
+        self.device = lane.device
         self.shape: Shape = data.shape
-        self.device = device
         self.trainable = trainable
         self.name = name
         self._data = data
@@ -67,15 +66,17 @@ class VariableState:
     def writable(self) -> Any | None:
         """The array itself if nobody else can see its memory, else None.
 
-        The caller holds the lock. The memory of an array that is a view belongs to another.
+        The caller holds the lock. A view of an array that owns its memory has a reference to it;
+        of arrays that do not work so, nothing is known.
         """
-        alone = getrefcount(self._data) <= _ALONE and getattr(self._data, "base", self) is None
-        return self._data if alone else None
+        if getrefcount(self._data) <= _ALONE and _view(self._data).base is self._data:
+            return self._data
+        return None
 
 
 def _view(data: Any) -> Any:
-    """Another array object for the same memory, which refers to the array that owns it."""
-    return data[...] if hasattr(data, "base") else data
+    """Another array object for the same memory."""
+    return data[...]
 
 
 def _count(state: VariableState) -> int:

@@ -69,7 +69,9 @@ def _store(rows: dict[Any, Any], key: Any, kernel: Kernel | str, name: str) -> N
         hook(name)
 
 
-def remove(name: str, device_kind: str | None = None, dtypes: tuple[str, ...] | None = None) -> None:
+def remove(
+    name: str, device_kind: str | None = None, dtypes: tuple[str, ...] | None = None
+) -> None:
     """Take a row out again: the portable kernel, or a special one if a device kind is given."""
     with _lock:
         if device_kind is None:

@@ -50,6 +50,23 @@ def test_the_chain_is_restored_after_an_error() -> None:
     assert interpreter.current() is interpreter.BASE
 
 
+@pytest.mark.parametrize("block", [installed, monitored])
+def test_blocks_may_end_out_of_order(block: Any) -> None:
+    """Two generators that each hold one open are closed oldest first."""
+    first, second = Log(), Log()
+    one, two = block(first), block(second)
+    one.__enter__()
+    two.__enter__()
+    one.__exit__(None, None, None)
+    ef.exp(ef.ones(2))
+    two.__exit__(None, None, None)
+    ef.exp(ef.ones(2))
+    assert "exp" not in first.ops
+    assert second.ops.count("exp") == 1
+    assert interpreter.current() is interpreter.BASE
+    assert interpreter.stack.total == 0
+
+
 def test_an_op_of_one_thread_never_reaches_another_threads_interpreter() -> None:
     log, started, go = Log(), threading.Event(), threading.Event()
 

@@ -231,3 +231,41 @@ def test_methods_are_numpys(name: str) -> None:
     for g, w in zip(got, want, strict=True):
         np.testing.assert_allclose(g.numpy(), w, rtol=1e-6)
         assert g.shape == np.shape(w)
+
+
+def test_lists_and_tuples_are_operands() -> None:
+    x = ef.tensor([1.0, 2.0])
+    for result in (x * [3, 4], [3, 4] * x, x * (3.0, 4.0), (3.0, 4.0) * x):
+        assert result.tolist() == [3.0, 8.0]
+        assert result.dtype is ef.float32
+    assert (x == [1.0, 5.0]).tolist() == [True, False]
+    assert (x < [[2.0], [0.0]]).tolist() == [[True, False], [False, False]]
+
+
+NUMPY_REDUCTIONS = ("sum", "mean", "max", "min", "std", "var", "prod", "any", "all", "argmax",
+                    "argmin", "cumsum", "cumprod", "round")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMPY_REDUCTIONS)
+def test_numpys_reductions_take_tensors_and_variables(name: str) -> None:
+    array = np.array([[0.5, -1.0], [3.0, 0.0]], dtype=np.float32)
+    want = getattr(np, name)(array)
+    for x in (ef.tensor(array), ef.Variable(array)):
+        got = getattr(np, name)(x)
+        assert isinstance(got, ef.Tensor)
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
+    if name != "round":
+        with pytest.raises(errors.TensorValueError, match="there is no out="):
+            getattr(np, name)(ef.tensor(array), out=np.zeros(()))
+
+
+def test_numpys_arguments_of_methods() -> None:
+    array = np.array([[0.5, -1.0], [3.0, 0.26]], dtype=np.float32)
+    x = ef.tensor(array)
+    np.testing.assert_allclose(x.std(ddof=1).item(), array.std(ddof=1), rtol=1e-6)
+    assert x.mean(dtype=ef.float64).dtype is ef.float64
+    assert x.round(1).tolist() == ef.round(x, 1).tolist()
+    assert round(x[1, 1], 1).item() == pytest.approx(0.3)
+    assert [part.tolist() for part in divmod(ef.tensor([7, -7]), 3)] == [[2, -3], [1, 2]]
+    with pytest.raises(TypeError, match=r"Tensor\.sum\(\)"):
+        x.sum(dim=0)

@@ -98,7 +98,7 @@ class Sample:
             values = values + 1j * self.rng.uniform(low, high, made)
         values = np.asarray(values).astype(kind)
         if self.strided:
-            values = values[tuple(slice(None, None, -2) for _ in shape)]
+            values = values[(..., *(slice(None, None, -2) for _ in shape))]
         return values
 
     def ints(self, low: int, high: int, shape: tuple[int, ...], dtype: str = "int64") -> Any:

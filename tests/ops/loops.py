@@ -30,13 +30,13 @@ def loop(function: Callable[..., Any], *, complex_: Callable[..., Any] | None = 
 
 def _dtype(out: list[Any], kind: str) -> Any:
     if not out:
-        return {"c": complex, "b": bool, "i": np.int64, "u": np.uint64}.get(kind, float)
-    first = out[0]
-    if isinstance(first, bool):
+        return {"b": bool, "i": np.int64, "u": np.uint64}.get(kind, float)
+    types = {type(v) for v in out}
+    if types == {bool}:
         return bool
-    if isinstance(first, int):
+    if types == {int}:
         return np.int64 if min(out) < 0 else np.uint64
-    return complex if any(isinstance(v, complex) for v in out) else float
+    return complex if complex in types else float
 
 
 def total(function: Callable[[float], float]) -> Callable[[float], float]:
@@ -60,3 +60,41 @@ def divided(a: Any, b: Any) -> Any:
     if a == 0 or a != a:
         return math.nan
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def reducing(function: Callable[[list[Any]], Any], *, empty: Any = None) -> Any:
+    """A reference that calls ``function`` with the lists of elements that are reduced to one.
+
+    Args:
+        function: of a list of Python numbers.
+        empty: the result for no elements, if ``function`` has none.
+    """
+
+    def reference(x: Any, axis: Any = None, *, keepdims: bool = False, **kwargs: Any) -> Any:
+        named = range(x.ndim) if axis is None else (axis if isinstance(axis, tuple) else (axis,))
+        axes = [a % x.ndim for a in named]
+        kept = [i for i in range(x.ndim) if i not in axes]
+        moved = np.transpose(x, kept + axes)
+        shape = moved.shape[: len(kept)]
+        rows = moved.reshape((math.prod(shape), math.prod(moved.shape[len(kept) :]))).tolist()
+        out = [function(row, **kwargs) if row or empty is None else empty for row in rows]
+        result = np.array(out, dtype=_dtype(out, "f")).reshape(shape)
+        return np.expand_dims(result, tuple(axes)) if keepdims else result
+
+    return reference
+
+
+def along(function: Callable[[list[Any]], list[Any]]) -> Any:
+    """A reference that calls ``function`` with the elements along an axis, for as many results."""
+
+    def reference(*arrays: Any, axis: int = -1, **kwargs: Any) -> Any:
+        moved = [np.moveaxis(a, axis, -1) for a in arrays]
+        shape = moved[0].shape[:-1]
+        if 0 in shape:
+            return np.zeros(arrays[0].shape)
+        rows = [m.reshape(math.prod(shape), -1).tolist() for m in moved]
+        out = [function(*row, **kwargs) for row in zip(*rows, strict=True)]
+        flat = np.array(out, dtype=_dtype([v for row in out for v in row], "f"))
+        return np.moveaxis(flat.reshape((*shape, -1)), -1, axis)
+
+    return reference

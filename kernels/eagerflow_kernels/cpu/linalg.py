@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from eagerflow_kernels.portable.linalg import SINGULAR
+from eagerflow_kernels.portable import linalg as portable
 from eagerflow_kernels.table import special
 
 __all__: list[str] = []
@@ -18,17 +18,27 @@ _matmul = np.matmul
 @special("matmul", "cpu")
 def matmul(x1: Array, x2: Array) -> Array:
     """NumPy's, with a batch times one matrix done as one product instead of one per batch."""
+    product: Array
     if x1.ndim > 2 and 0 < x2.ndim < 3 and x1.flags.c_contiguous and x1.size:
         product = _matmul(x1.reshape((-1, x1.shape[-1])), x2)
         return product.reshape(x1.shape[:-1] + x2.shape[1:])
-    return _matmul(x1, x2)  # type: ignore[no-any-return]
+    product = _matmul(x1, x2)
+    return product
+
+
+special("vecdot", "cpu")(np.vecdot)
 
 
 @special("triangular_solve", "cpu")
 def triangular_solve(
     a: Array, b: Array, *, lower: bool, adjoint: bool, unit_diagonal: bool
 ) -> Array:
-    """LAPACK's trtrs, matrix by matrix."""
+    """LAPACK's trtrs, matrix by matrix; of small matrices a batch is faster with LU factors."""
+    if (a.ndim > 2 or b.ndim > 2) and a.shape[-1] < 16:
+        solution: Array = portable.triangular_solve(
+            np, a, b, lower=lower, adjoint=adjoint, unit_diagonal=unit_diagonal
+        )
+        return solution
     from scipy.linalg.lapack import get_lapack_funcs  # noqa: PLC0415 - 0.2 s, few need it
 
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -49,6 +59,6 @@ def triangular_solve(
     for i in np.ndindex(batch):
         x, info = trtrs(a[i], b[i], lower=lower != flip, trans=trans, unitdiag=unit_diagonal)
         if info:
-            raise ValueError(SINGULAR)
+            raise ValueError(portable.SINGULAR)
         out[i] = x
     return out

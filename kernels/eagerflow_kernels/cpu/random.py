@@ -108,7 +108,7 @@ def random_integers(key: Array, low: Array, last: Array, *, shape: Shape, wide: 
     extra = random_bits(key, shape=(count,), dtype=_UINT64, stream=1) if wide else None
     following = _start(key, 0)
     low, last = (
-        x if x.size == 1 else np.broadcast_to(x, shape).reshape(-1) for x in (low, last)
+        x.reshape(-1) if x.size == 1 else np.broadcast_to(x, shape).reshape(-1) for x in (low, last)
     )
     out = np.empty(count, dtype=low.dtype)
     for start in range(0, count, _CHUNK):

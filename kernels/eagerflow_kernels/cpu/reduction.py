@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from eagerflow_kernels.portable.reduction import running_position
+from eagerflow_kernels.portable.reduction import running_position, variance
 from eagerflow_kernels.table import special
 
 __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
+Axes = tuple[int, ...]
 
 for _op, _ufunc in {
-    "sum": np.add,
     "prod": np.multiply,
     "max": np.maximum,
     "min": np.minimum,
@@ -24,14 +24,62 @@ for _op, _ufunc in {
     special(_op, "cpu")(_ufunc.reduce)
 
 
+# --- sums -----------------------------------------------------------------------------------
+
+_add: Any = np.add.reduce
+_BLOCK = 512  # elements that are added one after the other; their rounding errors add up
+
+
+@special("sum", "cpu")
+def total(x: Array, *, axis: Axes, keepdims: bool) -> Any:
+    """NumPy adds pairwise along the fastest axis only; along others, long sums go by blocks."""
+    if x.size < 4 * _BLOCK or x.dtype.char not in "fF" or _has_fastest(x, axis):
+        return _add(x, axis, None, None, keepdims)
+    out = x
+    for a in axis:
+        out = _by_blocks(out, a)
+    return out if keepdims else out.reshape([d for i, d in enumerate(x.shape) if i not in axis])
+
+
+def _has_fastest(x: Array, axis: Axes) -> bool:
+    """Whether the axis along which elements are next to each other in memory is among ``axis``."""
+    strides = [abs(s) if d > 1 else x.nbytes for s, d in zip(x.strides, x.shape, strict=True)]
+    return strides.index(min(strides)) in axis
+
+
+def _by_blocks(x: Array, axis: int) -> Any:
+    """Sums over one axis, which is kept: those of blocks, then of their sums likewise."""
+    count = x.shape[axis] // _BLOCK
+    if count < 2:
+        return _add(x, axis=axis, keepdims=True)
+    before, after = (slice(None),) * axis, x.shape[axis + 1 :]
+    blocks = x[(*before, slice(count * _BLOCK))].reshape((*x.shape[:axis], count, _BLOCK, *after))
+    rest = _add(x[(*before, slice(count * _BLOCK, None))], axis=axis, keepdims=True)
+    return _by_blocks(_add(blocks, axis=axis + 1), axis) + rest
+
+
 @special("mean", "cpu")
-def mean(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def mean(x: Array, *, axis: Axes, keepdims: bool) -> Any:
     """The sum over the number of elements."""
     count = 1
     for a in axis:
         count *= x.shape[a]
-    return np.divide(np.add.reduce(x, axis=axis, keepdims=keepdims), count)
+    return np.divide(total(x, axis=axis, keepdims=keepdims), count)
 
+
+@special("var", "cpu")
+def var(x: Array, *, axis: Axes, keepdims: bool, correction: float) -> Any:
+    """As the portable kernel, with these sums."""
+    return variance(np, total, x, axis, keepdims, correction)
+
+
+@special("std", "cpu")
+def std(x: Array, *, axis: Axes, keepdims: bool, correction: float) -> Any:
+    """The square root of the variance."""
+    return np.sqrt(variance(np, total, x, axis, keepdims, correction))
+
+
+# --- along an axis --------------------------------------------------------------------------
 
 for _op, _extreme in {"running_argmax": np.maximum, "running_argmin": np.minimum}.items():
 

@@ -1,6 +1,7 @@
 """Portable kernels: what each op means, written once against the array namespace ``xp``."""
 
 from eagerflow_kernels.portable import (
+    autodiff,
     creation,
     elementwise,
     fft,
@@ -16,6 +17,7 @@ from eagerflow_kernels.portable import (
 )
 
 __all__ = [
+    "autodiff",
     "creation",
     "elementwise",
     "fft",

@@ -1,5 +1,35 @@
-"""Kernels of the fft ops."""
+"""Kernels of the Fourier transforms."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from eagerflow_kernels.table import portable
+
 __all__: list[str] = []
+
+Array = Any  # of whatever namespace xp is
+
+
+@portable("fft")
+def fft(xp: Any, x: Array, *, axes: tuple[int, ...], norm: str, inverse: bool) -> Array:
+    """The transform along some axes; the inverse has the opposite sign in the exponent."""
+    if len(axes) == 1:
+        function = xp.fft.ifft if inverse else xp.fft.fft
+        return function(x, axis=axes[0], norm=norm)
+    if not axes:
+        return x.astype(xp.result_type(x.dtype, xp.complex64))
+    function = xp.fft.ifftn if inverse else xp.fft.fftn
+    return function(x, axes=axes, norm=norm)
+
+
+@portable("rfft")
+def rfft(xp: Any, x: Array, *, axis: int, norm: str) -> Array:
+    """Half of the spectrum of real data."""
+    return xp.fft.rfft(x, axis=axis, norm=norm)
+
+
+@portable("irfft")
+def irfft(xp: Any, x: Array, *, axis: int, n: int, norm: str) -> Array:
+    """The real data of half a spectrum."""
+    return xp.fft.irfft(x, n=n, axis=axis, norm=norm)

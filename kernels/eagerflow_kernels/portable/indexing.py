@@ -15,6 +15,7 @@ portable("where", "where")
 portable("nonzero", "nonzero")
 portable("take_along_axis", "take_along_axis")
 
+_MANY = 5000
 _WORDS = {":": slice(None), "...": Ellipsis}
 
 
@@ -47,15 +48,22 @@ def index_update(
     xp: Any, x: Array, value: Array, *indices: Array, key: tuple[Any, ...], unique: bool
 ) -> Array:
     """A copy of ``x`` with ``value`` at ``key``; of values for the same element the last wins."""
+    if not unique:  # the order of writing follows strides
+        value = _in_order(xp, value)
+        indices = tuple(_in_order(xp, array) for array in indices)
     out = x.copy()
     out[expression(key, indices)] = value
     return out
 
 
+def _in_order(xp: Any, array: Array) -> Array:
+    return xp.ascontiguousarray(array) if array.ndim > 1 else array
+
+
 @portable("index_add")
 def index_add(xp: Any, x: Array, value: Array, *indices: Array, key: tuple[Any, ...]) -> Array:
     """A copy of ``x`` with ``value`` added at ``key``; values for the same element add up."""
-    out = x.copy()
+    out = x.copy(order="C")
     _add(xp, out, value, expression(key, indices))
     return out
 
@@ -74,7 +82,12 @@ def index_scatter(
 
 
 def _add(xp: Any, out: Array, value: Array, where: tuple[Any, ...]) -> None:
-    if any(hasattr(item, "shape") for item in where):
-        xp.add.at(out, where, value)
-    else:
+    """Add to ``out``, which is contiguous, with all that is added to one element."""
+    if not any(hasattr(item, "shape") for item in where):
         out[where] += value
+    elif value.size < _MANY or 8 * value.size < out.size:
+        xp.add.at(out, where, value)
+    else:  # one axis is the fast case of add.at, worth finding the places for
+        places = xp.arange(out.size).reshape(out.shape)[where]
+        values = xp.broadcast_to(value, places.shape)
+        xp.add.at(out.reshape(-1), places.reshape(-1), values.reshape(-1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil, log2
 from typing import Any
 
 from eagerflow_kernels.table import portable
@@ -12,7 +13,6 @@ __all__: list[str] = []
 Array = Any  # of whatever namespace xp is
 
 portable("matmul", "matmul")
-portable("vecdot", "vecdot")
 portable("det", "linalg.det")
 
 SINGULAR = "the matrix is singular"
@@ -20,12 +20,14 @@ SINGULAR = "the matrix is singular"
 
 def adjoint(xp: Any, x: Array) -> Array:
     """The conjugate transpose of each matrix."""
-    return xp.conj(xp.swapaxes(x, -1, -2))
+    return xp.swapaxes(x, -1, -2).conj()
 
 
 def hermitian_part(xp: Any, x: Array) -> Array:
     """The mean of ``x`` and its adjoint: ``x`` itself where it is Hermitian."""
-    return x * 0.5 + adjoint(xp, x) * 0.5
+    total = x + adjoint(xp, x)
+    total *= 0.5
+    return total
 
 
 def _try(xp: Any, refusal: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -55,6 +57,12 @@ def diag_embed(xp: Any, x: Array, *, offset: int, rows: int, columns: int) -> Ar
 
 
 # --- products -------------------------------------------------------------------------------
+
+
+@portable("vecdot")
+def vecdot(xp: Any, x1: Array, x2: Array) -> Array:
+    """The dot products of the vectors on the last axis, those of ``x1`` conjugated."""
+    return xp.matmul(x1.conj()[..., None, :], x2[..., :, None])[..., 0, 0]
 
 
 @portable("cross")
@@ -93,7 +101,7 @@ def triangular_solve(
     if unit_diagonal:
         t = xp.where(xp.eye(a.shape[-1], dtype=bool), a.dtype.type(1), t)
     if adjoint:
-        t = xp.conj(xp.swapaxes(t, -1, -2))
+        t = xp.swapaxes(t, -1, -2).conj()
     return _try(xp, SINGULAR, xp.linalg.solve, t, b)
 
 
@@ -104,20 +112,48 @@ def slogdet(xp: Any, x: Array) -> tuple[Array, Array]:
     return sign, logarithm
 
 
-@portable("cofactor")
-def cofactor(xp: Any, x: Array) -> Array:
-    """The cofactors of each matrix: the derivative of its determinant, singular or not."""
+@portable("adjugate")
+def adjugate(xp: Any, x: Array) -> Array:
+    """The transposed cofactors of each matrix, singular or not."""
     try:
         # both come from the same LU factors, so a tiny last pivot cancels
-        det = xp.linalg.det(x)[..., None, None]
-        return det * xp.swapaxes(xp.linalg.inv(x), -1, -2)
+        return xp.linalg.det(x)[..., None, None] * xp.linalg.inv(x)
     except xp.linalg.LinAlgError:
         u, s, vh = xp.linalg.svd(x)
-        n = x.shape[-1]
-        others = xp.where(xp.eye(n, dtype=bool), xp.ones_like(s)[..., None], s[..., None, :])
+        diagonal = xp.eye(x.shape[-1], dtype=bool)
+        others = xp.where(diagonal, xp.ones_like(s)[..., None], s[..., None, :])
         phase = xp.linalg.det(u) * xp.linalg.det(vh)
-        scale = (phase[..., None] * xp.prod(others, axis=-1))[..., None, :]
-        return xp.matmul(xp.conj(u) * scale, xp.conj(vh))
+        scale = phase[..., None] * xp.prod(others, axis=-1)
+        return xp.matmul(adjoint(xp, vh) * scale[..., None, :], adjoint(xp, u))
+
+
+#: numerator coefficients of the Padé approximant of order 13 of the exponential function, and
+#: the norm up to which it is exact to the last bit of float64 (Higham 2005)
+_PADE = (
+    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
+    129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0,
+    40840800.0, 960960.0, 16380.0, 182.0, 1.0,
+)  # fmt: skip
+_PADE_NORM = 5.37
+
+
+@portable("expm")
+def expm(xp: Any, x: Array) -> Array:
+    """The exponential of each matrix, by scaling and squaring."""
+    largest = float(xp.max(xp.sum(xp.abs(x), axis=-2))) if x.size else 0.0
+    squarings = max(0, ceil(log2(largest / _PADE_NORM))) if 0 < largest < float("inf") else 0
+    x = x / 2**squarings
+    square = xp.matmul(x, x)
+    power = xp.broadcast_to(xp.eye(x.shape[-1], dtype=x.dtype), x.shape)
+    even, odd = _PADE[0] * power, _PADE[1] * power
+    for i in range(2, len(_PADE), 2):
+        power = xp.matmul(power, square)
+        even, odd = even + _PADE[i] * power, odd + _PADE[i + 1] * power
+    odd = xp.matmul(x, odd)
+    result = xp.linalg.solve(even - odd, even + odd)
+    for _ in range(squarings):
+        result = xp.matmul(result, result)
+    return result
 
 
 @portable("pinv")
@@ -206,7 +242,7 @@ def _euclidean(xp: Any, x: Array, axis: tuple[int, ...], keepdims: bool) -> Arra
     if len(axis) == x.ndim and x.flags.forc:
         flat = x.ravel(order="K")
         norm = xp.sqrt(xp.vdot(flat, flat).real)
-        return norm.reshape((1,) * x.ndim if keepdims else ())
+        return norm.reshape((1,) * x.ndim) if keepdims else norm
     return xp.sqrt(xp.sum(_magnitude_squared(xp, x), axis=axis, keepdims=keepdims))
 
 
@@ -221,9 +257,7 @@ def _power_norm(xp: Any, a: Array, ord: float, axis: tuple[int, ...], keepdims: 
 
 
 @portable("vector_norm")
-def vector_norm(
-    xp: Any, x: Array, *, axis: tuple[int, ...], ord: float, keepdims: bool
-) -> Array:
+def vector_norm(xp: Any, x: Array, *, axis: tuple[int, ...], ord: float, keepdims: bool) -> Array:
     """The norm over some axes; of no elements at all 0, or infinity for a negative order."""
     if ord == 2:
         return _euclidean(xp, x, axis, keepdims)

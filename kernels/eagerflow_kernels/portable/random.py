@@ -24,7 +24,6 @@ Shape = tuple[int, ...]
 _MULTIPLIERS: Final = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL: Final = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 _ROUNDS: Final = 10
-_MASK: Final = 2**64 - 1
 _HALF: Final = 2**32 - 1
 _FLOAT: Final = {4: "float32", 8: "float64"}
 
@@ -37,12 +36,12 @@ def _multiply(a: Array, b: Array | int) -> tuple[Array, Array]:
     return a1 * b1 + (middle >> 32) + (carry >> 32), a * b
 
 
-def philox(counter: tuple[Array, ...], key: tuple[int, int]) -> tuple[Array, ...]:
+def philox(counter: tuple[Array, ...], key: tuple[Array, Array]) -> tuple[Array, ...]:
     """One block for each counter.
 
     Args:
         counter: the four words of the counters, uint64 arrays that broadcast.
-        key: the two words of the key.
+        key: the two words of the keys, likewise. (Not scalars: NumPy warns where they overflow.)
 
     Returns:
         The four words of the blocks.
@@ -53,7 +52,7 @@ def philox(counter: tuple[Array, ...], key: tuple[int, int]) -> tuple[Array, ...
         high0, low0 = _multiply(c0, _MULTIPLIERS[0])
         high1, low1 = _multiply(c2, _MULTIPLIERS[1])
         c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
-        k0, k1 = (k0 + _WEYL[0]) & _MASK, (k1 + _WEYL[1]) & _MASK
+        k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
     return c0, c1, c2, c3
 
 
@@ -67,12 +66,13 @@ def next_key(xp: Any, *, resource: Any) -> Array:
 def random_bits(xp: Any, key: Array, *, shape: Shape, dtype: Any, stream: int = 0) -> Array:
     """The words of a draw; ``stream`` tells several draws of one key apart."""
     count = math.prod(shape)
-    seed, ticket = (int(word) for word in key)
     narrow = dtype.itemsize == 4
     size = (count + 1) // 2 if narrow else count
     block = xp.arange((size + 3) // 4, dtype="uint64")
-    rest = [xp.full_like(block, word) for word in (stream, ticket, 0)]
-    words = xp.stack(philox((block, *rest), (seed, 0)), axis=-1).reshape(-1)
+    seed, ticket = key[:1], key[1:]  # read where they are: a copy to the host would wait
+    zero = xp.zeros_like(seed)
+    four = philox((block, zero + stream, ticket, zero), (seed, zero))
+    words = xp.stack(four, axis=-1).reshape(-1)
     if narrow:
         words = xp.stack((words & _HALF, words >> 32), axis=-1).reshape(-1).astype("uint32")
     return words[:count].reshape(shape)

@@ -39,7 +39,9 @@ def logsumexp(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
         total = xp.sum(xp.exp(shifted, out=shifted), axis=axis, keepdims=True)
         zero = total == 0
         out = xp.where(zero, -math.inf, xp.log(xp.where(zero, 1, total))).astype(x.dtype) + largest
-    return out if keepdims else out.reshape(tuple(d for i, d in enumerate(x.shape) if i not in axis))
+    return (
+        out if keepdims else out.reshape(tuple(d for i, d in enumerate(x.shape) if i not in axis))
+    )
 
 
 @portable("argmax")
@@ -65,23 +67,28 @@ def count_nonzero(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
 # --- spread ---------------------------------------------------------------------------------
 
 
-@portable("var")
-def var(xp: Any, x: Array, *, axis: Axes, keepdims: bool, correction: float) -> Array:
-    """In two passes: the mean, then the mean square of what is left."""
+def variance(xp: Any, total: Any, x: Array, axis: Axes, keepdims: bool, correction: float) -> Array:
+    """In two passes: the mean, then the mean square of what is left. ``total`` is the sum."""
     count = _count(x, axis)
-    centre = xp.divide(xp.sum(x, axis=axis, keepdims=True), count)
+    centre = xp.divide(total(x, axis=axis, keepdims=True), count)
     rest = xp.asarray(x - centre)
     if x.dtype.kind == "c":
         square = rest.real**2 + rest.imag**2
     else:
         square = xp.multiply(rest, rest, out=rest)
-    return xp.divide(xp.sum(square, axis=axis, keepdims=keepdims), max(count - correction, 0))
+    return xp.divide(total(square, axis=axis, keepdims=keepdims), max(count - correction, 0))
+
+
+@portable("var")
+def var(xp: Any, x: Array, *, axis: Axes, keepdims: bool, correction: float) -> Array:
+    """The mean square of the distance from the mean."""
+    return variance(xp, xp.sum, x, axis, keepdims, correction)
 
 
 @portable("std")
 def std(xp: Any, x: Array, *, axis: Axes, keepdims: bool, correction: float) -> Array:
     """The square root of the variance."""
-    return xp.sqrt(var(xp, x, axis=axis, keepdims=keepdims, correction=correction))
+    return xp.sqrt(variance(xp, xp.sum, x, axis, keepdims, correction))
 
 
 # --- along an axis --------------------------------------------------------------------------

@@ -99,16 +99,6 @@ def repeat_each(xp: Any, x: Array, repeats: Array, *, axis: int, total: int) -> 
     return xp.repeat(x, repeats.tolist(), axis=axis)  # CuPy takes no array here
 
 
-@portable("sum_repeats")
-def sum_repeats(xp: Any, x: Array, repeats: Array, *, axis: int) -> Array:
-    """The sums over the elements that `repeat_each` made of one."""
-    first = xp.moveaxis(x, axis, 0)
-    out = xp.zeros((repeats.shape[0], *first.shape[1:]), dtype=x.dtype)
-    sources = xp.repeat(xp.arange(repeats.shape[0]), repeats.tolist())
-    xp.add.at(out, sources, first)
-    return xp.moveaxis(out, 0, axis)
-
-
 @portable("pad")
 def pad(xp: Any, x: Array, *, widths: tuple[tuple[int, int], ...], value: complex) -> Array:
     """The array inside a larger one that is filled with one value."""

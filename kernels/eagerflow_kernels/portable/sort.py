@@ -32,7 +32,10 @@ def _has_negative_zero(xp: Any, x: Array) -> bool:
     """Whether elements that compare equal can be told apart."""
     if x.dtype.kind == "c":
         return _has_negative_zero(xp, x.real) or _has_negative_zero(xp, x.imag)
-    return x.dtype.kind == "f" and bool(((x == 0) & xp.signbit(x)).any())
+    if x.dtype.kind != "f":
+        return False
+    bits = x.view(f"i{x.dtype.itemsize}")  # -0.0 is the sign bit alone
+    return bool((bits == xp.iinfo(bits.dtype).min).any())
 
 
 @portable("argsort")
@@ -78,23 +81,29 @@ def _partial(xp: Any, rows: Array, k: int, largest: bool) -> Array:
     return xp.take_along_axis(found, order, axis=-1)
 
 
+def _line(xp: Any, x: Array) -> Array:
+    """The elements along one axis, in a dtype that NumPy itself has."""
+    line = x.reshape(-1)
+    return line.astype(xp.float32) if x.dtype.kind == "V" else line
+
+
 @portable("unique_all")
 def unique_all(xp: Any, x: Array) -> tuple[Array, Array, Array, Array]:
     """The distinct values with their first indices, where each element went, and their counts."""
     values, indices, inverse, counts = xp.unique(
-        x.reshape(-1), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+        _line(xp, x), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
-    return values, indices, inverse.reshape(x.shape), counts
+    return values.astype(x.dtype, copy=False), indices, inverse.reshape(x.shape), counts
 
 
 @portable("unique_counts")
 def unique_counts(xp: Any, x: Array) -> tuple[Array, Array]:
     """The distinct values with their counts."""
-    values, counts = xp.unique(x.reshape(-1), return_counts=True, equal_nan=False)
-    return values, counts
+    values, counts = xp.unique(_line(xp, x), return_counts=True, equal_nan=False)
+    return values.astype(x.dtype, copy=False), counts
 
 
 @portable("unique_values")
 def unique_values(xp: Any, x: Array) -> Array:
     """The distinct values, sorted."""
-    return xp.unique(x.reshape(-1), equal_nan=False)
+    return xp.unique(_line(xp, x), equal_nan=False).astype(x.dtype, copy=False)

@@ -32,8 +32,11 @@ def assign(xp: Any, value: Array, *, resource: Any) -> Array:
 def _combine(xp: Any, function: Any, value: Array, resource: Any) -> Array:
     with resource.lock:
         out = resource.writable()
-        before = resource.read() if out is None else out
-        return resource.store(xp.asarray(function(before, value, out=out)))
+        if out is None:
+            out = xp.asarray(function(resource.read(), value))
+        else:
+            function(out, value, out=out)
+        return resource.store(out)
 
 
 @portable("assign_add")

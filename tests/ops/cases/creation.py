@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import ml_dtypes
 import numpy as np
 
 import eagerflow as ef
@@ -223,5 +222,3 @@ _COPIES = [
 ]  # fmt: skip
 
 CASES = _FILLED + _MATRICES + _RANGES + _COPIES
-
-_ = ml_dtypes

@@ -1,0 +1,80 @@
+"""The public names, for type checkers: those of `__init__.py`, without its `__getattr__`."""
+
+from eagerflow import errors as errors
+from eagerflow import events as events
+from eagerflow import hardware as hardware
+from eagerflow import types as types
+from eagerflow.autodiff.check import check_grads as check_grads
+from eagerflow.autodiff.custom import custom_vjp as custom_vjp
+from eagerflow.autodiff.custom import stop_gradient as stop_gradient
+from eagerflow.autodiff.gradient_tape import GradientTape as GradientTape
+from eagerflow.autodiff.jacobians import hessian as hessian
+from eagerflow.autodiff.jacobians import jacobian as jacobian
+from eagerflow.autodiff.remat import remat as remat
+from eagerflow.autodiff.transforms import grad as grad
+from eagerflow.autodiff.transforms import jvp as jvp
+from eagerflow.autodiff.transforms import value_and_grad as value_and_grad
+from eagerflow.autodiff.transforms import vjp as vjp
+from eagerflow.core.slices import IndexedSlices as IndexedSlices
+from eagerflow.core.tensor import Tensor as Tensor
+from eagerflow.errors import traceback as traceback
+from eagerflow.hardware import device as device
+from eagerflow.hardware import devices as devices
+from eagerflow.hardware import memory as memory
+from eagerflow.hardware import release as release
+from eagerflow.ops import fft as fft
+from eagerflow.ops import linalg as linalg
+from eagerflow.ops import random as random
+from eagerflow.ops.binning import *
+from eagerflow.ops.closeness import *
+from eagerflow.ops.creation import *
+from eagerflow.ops.diagonals import *
+from eagerflow.ops.dtypes import *
+from eagerflow.ops.einsum import *
+from eagerflow.ops.elementwise import *
+from eagerflow.ops.elementwise_logic import *
+from eagerflow.ops.elementwise_math import *
+from eagerflow.ops.elementwise_number import *
+from eagerflow.ops.elementwise_trig import *
+from eagerflow.ops.getitem import *
+from eagerflow.ops.indexing import *
+from eagerflow.ops.interchange import *
+from eagerflow.ops.joining import *
+from eagerflow.ops.matmul import *
+from eagerflow.ops.movement import *
+from eagerflow.ops.namespace import *
+from eagerflow.ops.padding import *
+from eagerflow.ops.partition import *
+from eagerflow.ops.ranges import *
+from eagerflow.ops.reduction import *
+from eagerflow.ops.running import *
+from eagerflow.ops.segment import *
+from eagerflow.ops.sets import *
+from eagerflow.ops.shape import *
+from eagerflow.ops.sort import *
+from eagerflow.ops.special import *
+from eagerflow.ops.state import *
+from eagerflow.ops.statistics import *
+from eagerflow.profiling import profile as profile
+from eagerflow.settings import config as config
+from eagerflow.types import DType as _DType
+
+__version__: str
+
+bool: _DType
+int8: _DType
+int16: _DType
+int32: _DType
+int64: _DType
+uint8: _DType
+uint16: _DType
+uint32: _DType
+uint64: _DType
+float16: _DType
+float32: _DType
+float64: _DType
+bfloat16: _DType
+float8_e4m3fn: _DType
+float8_e5m2: _DType
+complex64: _DType
+complex128: _DType

@@ -1,0 +1,195 @@
+"""Derivatives that the user writes: `custom_vjp` and `stop_gradient`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any, Final, final
+
+from eagerflow.autodiff.cotangents import Cotangent
+from eagerflow.autodiff.packing import Packing, pack
+from eagerflow.core import interpreter, tree
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.interpreter import Composite, Passed
+from eagerflow.core.op import bind, define
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.errors import GradientError
+from eagerflow.ops.promotion import cast
+from eagerflow.ops.rules import ANY, elementwise
+from eagerflow.types import TensorType
+
+__all__ = ["custom_vjp", "stop_gradient"]
+
+_stop_gradient: Final = define(
+    "stop_gradient", infer=elementwise(ANY), vjp=(None,), saved="none", precision="exact"
+)
+
+
+def stop_gradient(x: Any, /) -> Any:
+    """``x`` as a constant: no derivative flows through it, and none is missed.
+
+    Args:
+        x: a tensor, a variable, or a tree of them; what is no array is left as it is.
+
+    >>> x = ef.tensor(3.0)
+    >>> ef.grad(lambda x: x * ef.stop_gradient(x))(x)
+    Tensor(3., f32[]@cpu:0)
+    """
+    leaves, treedef = tree.flatten(x)
+    return tree.unflatten(
+        treedef,
+        [bind(_stop_gradient, tensor_of(y)) if isinstance(y, AbstractArray) else y for y in leaves],
+    )
+
+
+@final
+class custom_vjp:  # noqa: N801 - a decorator
+    """A function with a reverse-mode rule of its own; give it with `defvjp`.
+
+    Its arguments may be trees; leaves that are no tensors are constants. The rule holds for
+    derivatives by the arguments: to depend on a watched value in another way has none. Forward
+    mode derives what it needs from the rule, if that is made of ops.
+
+    Args:
+        f: the function, used where nothing is differentiated.
+
+    >>> @ef.custom_vjp
+    ... def clipped(x):
+    ...     return x * 1.0
+    >>> clipped.defvjp(
+    ...     lambda x: (clipped(x), None), lambda residuals, g: (ef.clip(g, -1.0, 1.0),)
+    ... )
+    >>> ef.grad(lambda x: (clipped(x) * 5.0).sum())(ef.tensor([1.0, 2.0]))
+    Tensor([1., 1.], f32[2]@cpu:0)
+    """
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        self._f = f
+        self._forward: Callable[..., Any] | None = None
+        self._backward: Callable[..., Any] | None = None
+        update_wrapper(self, f)
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        """Set the rule.
+
+        Args:
+            fwd: ``fwd(*args, **kwargs)`` gives ``(result, residuals)``, a tree of whatever
+                ``bwd`` needs.
+            bwd: ``bwd(residuals, g)`` gives a tuple with a cotangent, a tree like it, for each
+                positional argument; None for zero. ``g`` is a tree like the result, with None in
+                the place of what is no floating tensor.
+        """
+        self._forward, self._backward = fwd, bwd
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        forward, backward = self._forward, self._backward
+        if forward is None or backward is None:
+            raise GradientError(
+                f"custom_vjp: {self.name} has no rule",
+                hint=f"give it one with {self.name}.defvjp(fwd, bwd)",
+            )
+        inputs, packing = pack(args)
+        packed: list[Packing] = []  # of the result, once there is one
+
+        def outputs(result: Any) -> tuple[Tensor, ...]:
+            tensors, rest = pack(result)
+            packed.append(rest)
+            return tuple(tensors)
+
+        def body(*xs: Tensor) -> tuple[Tensor, ...]:
+            return outputs(self._f(*packing.unpack(xs), **kwargs))
+
+        def passed(*xs: Tensor) -> Passed:
+            given = forward(*packing.unpack(xs), **kwargs)
+            if not isinstance(given, tuple) or len(given) != 2:
+                raise GradientError(
+                    f"custom_vjp: fwd of {self.name} must return (result, residuals)",
+                    given=type(given).__name__,
+                )
+            ys = outputs(given[0])
+            residuals, rest = pack(given[1])
+            rule = _Rule(self.name, backward, rest, packed[0], packing, [x.type for x in xs])
+            return Passed(ys, residuals, rule)
+
+        if not interpreter.stack.installed:
+            return packed_result(body(*inputs), packed)
+        composite = Composite(self.name, body, passed, own_rule=True)
+        return packed_result(interpreter.current().call(composite, inputs), packed)
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return getattr(self._f, "__name__", "the function")
+
+
+def packed_result(outputs: Sequence[Tensor], packed: Sequence[Packing]) -> Any:
+    """The result of a composite as its function gave it."""
+    return packed[0].unpack(outputs)
+
+
+@final
+class _Rule:
+    """The pull of a composite: calls the user's ``bwd`` and checks what it gives.
+
+    It holds structures and types, no tensors.
+    """
+
+    __slots__ = ("_backward", "_inputs", "_name", "_residuals", "_result", "_types")
+
+    def __init__(
+        self, name: str, backward: Callable[..., Any], residuals: Packing, result: Packing,
+        inputs: Packing, types: Sequence[TensorType],
+    ) -> None:  # fmt: skip
+        self._name = name
+        self._backward = backward
+        self._residuals = residuals
+        self._result = result._replace(constants=[None] * len(result.constants))
+        self._inputs = inputs
+        self._types = types
+
+    def __call__(
+        self, residuals: Sequence[Tensor], gs: Sequence[Tensor | None], wanted: Sequence[bool]
+    ) -> list[Cotangent | None]:
+        given = self._backward(self._residuals.unpack(residuals), self._result.unpack(gs))
+        treedef = self._inputs.treedef
+        count = len(treedef.children())
+        if not isinstance(given, tuple) or len(given) != count:
+            raise GradientError(
+                f"custom_vjp: bwd of {self._name} must return a tuple with a cotangent for each "
+                "positional argument",
+                given=f"a tuple of {len(given)}" if isinstance(given, tuple)
+                else type(given).__name__,
+                expected=f"a tuple of {count}",
+            )  # fmt: skip
+        leaves: list[Any] = []
+        for i, (one, child) in enumerate(zip(given, treedef.children(), strict=True)):
+            leaves += [None] * child.num_leaves if one is None else self._leaves(i, one, child)
+        return [
+            self._checked(leaves[place], type_)
+            for place, type_ in zip(self._inputs.places, self._types, strict=True)
+        ]
+
+    def _leaves(self, i: int, given: Any, treedef: tree.TreeDef) -> list[Any]:
+        try:
+            return treedef.flatten_up_to(given)
+        except ValueError:
+            raise GradientError(
+                f"custom_vjp: bwd of {self._name} gives argument {i} a cotangent of another "
+                "structure",
+                given=tree.show(tree.flatten(given)[1]),
+                expected=tree.show(treedef),
+            ) from None
+
+    def _checked(self, g: Any, type_: TensorType) -> Cotangent | None:
+        if g is None or not type_.dtype.is_inexact:
+            return None
+        if not isinstance(g, IndexedSlices):
+            g = tensor_of(g)
+        if g.shape != type_.shape or (g.dtype.is_complex and not type_.dtype.is_complex):
+            raise GradientError(
+                f"custom_vjp: bwd of {self._name} gives a cotangent that does not fit",
+                given=str(g.type),
+                expected=str(type_),
+            )
+        return g if isinstance(g, IndexedSlices) else cast(g, type_.dtype)

@@ -1,0 +1,43 @@
+"""Trees as flat lists of tensors and back: what a `Composite` makes of arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from eagerflow.core import tree
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+
+__all__ = ["Packing", "pack"]
+
+
+class Packing(NamedTuple):
+    """A tree without its tensors.
+
+    Attributes:
+        treedef: its structure.
+        constants: its leaves, None in the place of a tensor.
+        places: where the tensors were.
+    """
+
+    treedef: tree.TreeDef
+    constants: Sequence[Any]
+    places: Sequence[int]
+
+    def unpack(self, tensors: Sequence[Any]) -> Any:
+        """The tree with these tensors, in handles of its own, or whatever stands for them."""
+        leaves = list(self.constants)
+        for i, x in zip(self.places, tensors, strict=True):
+            leaves[i] = handle_of(x) if type(x) is Tensor else x
+        return tree.unflatten(self.treedef, leaves)
+
+
+def pack(value: Any) -> tuple[list[Tensor], Packing]:
+    """The tensors of a tree (of a variable, its value), and the rest."""
+    leaves, treedef = tree.flatten(value)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, AbstractArray)]
+    tensors = [tensor_of(leaves[i]) for i in places]
+    for i in places:
+        leaves[i] = None
+    return tensors, Packing(treedef, leaves, places)

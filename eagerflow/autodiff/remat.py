@@ -1,0 +1,84 @@
+"""`remat`: recompute in the backward pass instead of keeping intermediate values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any
+
+from eagerflow.autodiff.backward import search
+from eagerflow.autodiff.cotangents import add
+from eagerflow.autodiff.packing import Packing, pack
+from eagerflow.autodiff.script import Script, ScriptWriter
+from eagerflow.autodiff.tape import Tape
+from eagerflow.core import interpreter
+from eagerflow.core.interpreter import Composite, Passed, installed
+from eagerflow.core.tensor import Tensor
+
+__all__ = ["remat"]
+
+
+def remat(f: Callable[..., Any]) -> Callable[..., Any]:
+    """``f``, but a tape keeps only its inputs, and computes the rest again for the gradient.
+
+    It trades time for memory: a deep network of ``remat`` blocks needs the values between the
+    blocks and those of one block at a time. The gradient is the same. What the ops of ``f`` had
+    for effects is not repeated: values read from variables and keys of random draws are kept, so
+    a dropout mask is the same in both passes. Python code does not run again either.
+
+    Args:
+        f: a function of trees of tensors. Its arguments are values: to update one in place does
+            not reach the caller's. It may use tensors and variables from outside.
+
+    Returns:
+        A function like ``f``.
+
+    >>> block = ef.remat(lambda x: ef.exp(ef.sin(x)))
+    >>> ef.grad(lambda x: block(x).sum())(ef.tensor([0.0, 1.0]))
+    Tensor([1.       , 1.2533808], f32[2]@cpu:0)
+    """
+    name = getattr(f, "__name__", "remat")
+
+    @wraps(f)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        inputs, packing = pack((args, kwargs))
+        packed: list[Packing] = []  # of the result, once there is one
+
+        def body(*xs: Tensor) -> tuple[Tensor, ...]:
+            some, named = packing.unpack(xs)
+            outputs, rest = pack(f(*some, **named))
+            packed.append(rest)
+            return tuple(outputs)
+
+        def forward(*xs: Tensor) -> Passed:
+            writer = ScriptWriter(xs)
+            with installed(writer):
+                outputs = body(*xs)
+            script = writer.script(outputs)
+            return Passed(outputs, [*xs, *writer.held], partial(_pull, script), writer.held)
+
+        if not interpreter.stack.installed:
+            outputs = body(*inputs)
+        else:
+            composite = Composite(name, body, forward, own_rule=False)
+            outputs = interpreter.current().call(composite, inputs)
+        return packed[0].unpack(outputs)
+
+    return function
+
+
+def _pull(
+    script: Script, residuals: Sequence[Tensor], gs: Sequence[Tensor | None],
+    wanted: Sequence[bool],
+) -> Sequence[Any]:  # fmt: skip
+    """Run the script again under a tape, and go back over it."""
+    tape = Tape()
+    sources = [(tape.watch(x),) if w else () for x, w in zip(residuals, wanted, strict=True)]
+    with installed(tape):
+        outputs = script.run(residuals)
+    seeds: dict[int, Any] = {}
+    for y, g in zip(outputs, gs, strict=True):
+        if g is not None:
+            slot = tape.slot_of(y)
+            seeds[slot] = add(seeds[slot], g) if slot in seeds else g
+    return search(tape, seeds, sources, consume=True)

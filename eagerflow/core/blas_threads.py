@@ -1,0 +1,29 @@
+"""The setting ``threads``: how many threads the linear algebra libraries use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eagerflow import settings
+from eagerflow.settings import Settings
+
+__all__: list[str] = []
+
+_limiter: Any = None  # of threadpoolctl, while there is a limit
+
+
+def _limit(old: Settings, new: Settings) -> None:
+    global _limiter
+    if new.threads == old.threads:
+        return
+    # few need it, and it looks through all libraries of the process; it has no types
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    if _limiter is not None:
+        _limiter.restore_original_limits()
+        _limiter = None
+    if new.threads is not None:
+        _limiter = threadpool_limits(limits=new.threads, user_api="blas")
+
+
+settings.on_change(_limit)

@@ -1,0 +1,171 @@
+"""How an array turns into what Python and other libraries know: numbers, lists, NumPy, DLPack."""
+
+from __future__ import annotations
+
+import operator
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eagerflow.core.interpreter import is_followed
+from eagerflow.core.methods import AbstractMethods
+from eagerflow.core.op import functions
+from eagerflow.errors import DTypeError, GradientError, TensorValueError, UnhashableError
+from eagerflow.types import TensorType
+
+if TYPE_CHECKING:
+    from eagerflow.core.tensor import Tensor
+
+__all__ = ["AbstractConversions"]
+
+
+class AbstractConversions(AbstractMethods):
+    """The conversions; they go by `numpy` and by indexing."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __tensor__(self) -> Tensor:
+        """The value, as a tensor."""
+
+    @abstractmethod
+    def __getitem__(self, key: Any) -> Tensor:
+        """The elements at ``key``."""
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise TensorValueError("len() of a tensor with no axes", given=str(self.type))
+        return shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.shape:
+            raise DTypeError("a tensor with no axes cannot be iterated", given=str(self.type))
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __hash__(self) -> int:
+        raise UnhashableError(
+            f"a {type(self).__name__} is not hashable",
+            given=str(self.type),
+            hint="its == compares elements; use id(x), or a position in a list, as the key",
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("bool"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __float__(self) -> float:
+        if self.dtype.is_complex:
+            raise DTypeError("float() of a complex tensor", hint="take .real first")
+        return float(self._scalar("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        if not self.dtype.is_integer or self.shape:
+            raise DTypeError(
+                "only an integer tensor with no axes can be an index", given=str(self.type)
+            )
+        return operator.index(self._scalar("index"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and not self.shape else format(str(self), spec)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        value = self.__tensor__()
+        if value._mark is not None and is_followed(value):
+            raise GradientError(
+                "another library would take this tensor out of the gradient",
+                given=str(self.type),
+                hint="use eagerflow's function of that name, or ef.stop_gradient(x) or x.numpy()"
+                " if nothing is to be differentiated here",
+            )
+        array = value.numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise TensorValueError("another dtype needs a copy", given=str(self.type))
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return functions["__array_namespace__"](api_version)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return functions["__dlpack__"](self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        device: tuple[Any, int] = functions["__dlpack_device__"](self)
+        return device
+
+    def _scalar(self, what: str) -> Any:
+        if self.size != 1:
+            raise TensorValueError(
+                f"{what}() of a tensor with {self.size} elements",
+                given=str(self.type),
+                expected="exactly one element",
+                hint="use .any() or .all()" if what == "bool" else None,
+            )
+        return self.item()
+
+    @property
+    def type(self) -> TensorType:
+        """The type, ``f32[8,128]@cpu:0``."""
+        return TensorType(self.dtype, self.shape, self.device)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        size = 1
+        for dim in self.shape:
+            size *= dim
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the elements take."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    def item(self) -> Any:
+        """The only element, as a Python number.
+
+        >>> ef.tensor([2.5]).item()
+        2.5
+        """
+        if self.size != 1:
+            raise TensorValueError(
+                f"item() of a tensor with {self.size} elements", given=str(self.type)
+            )
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        """The elements as nested Python lists.
+
+        >>> ef.tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
+        return self.numpy().tolist()

@@ -1,0 +1,149 @@
+"""Monitors: interpreters that look at each op where it is executed, below tapes and traces.
+
+Those that settings ask for are installed for the whole process as soon as any thread wants them,
+and act in the threads whose settings say so.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import perf_counter
+from typing import Any, Final, final
+
+from eagerflow import events, settings
+from eagerflow.core.interpreter import AbstractInterpreter, monitored, set_process_monitors
+from eagerflow.core.op import Op, describe, infer
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.errors import DataDependentError, KernelError, NonFiniteError
+from eagerflow.settings import Settings
+from eagerflow.source import capture
+from eagerflow.types import TensorType
+
+__all__ = ["CheckNan", "Timing", "Verify", "timed"]
+
+
+def _tensors(result: Any) -> Sequence[Tensor]:
+    return result if type(result) is tuple else (result,)
+
+
+def _describe(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> str:
+    return describe(op, tuple(type_of(x) for x in inputs), attrs)
+
+
+@final
+class CheckNan(AbstractInterpreter):
+    """Raises at the op that first makes a NaN or an infinity: from inputs that have none."""
+
+    def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        result = self.below.bind(op, inputs, attrs)
+        if inputs and settings.current().check_nan:  # what is made of nothing was asked for
+            bad = [x for x in _tensors(result) if not _is_finite(x)]
+            if bad and all(map(_is_finite, inputs)) and all(map(_is_finite_number, attrs.values())):
+                raise NonFiniteError(
+                    f"{op.name}: made {_kinds(bad)} from finite inputs",
+                    given=_describe(op, inputs, attrs),
+                    hint="ef.config(check_nan=False) lets it pass",
+                )
+        return result
+
+
+def _is_finite(x: Tensor) -> bool:
+    xp = x.device.backend.xp
+    return xp is None or not x.dtype.is_inexact or bool(xp.isfinite(x._data).all())
+
+
+def _is_finite_number(value: Any) -> bool:
+    return not isinstance(value, float | complex) or math.isfinite(abs(value))
+
+
+def _kinds(bad: Sequence[Tensor]) -> str:
+    nan = any(bool(x.device.backend.xp.isnan(x._data).any()) for x in bad)
+    return "a NaN" if nan else "an infinity"
+
+
+@final
+class Verify(AbstractInterpreter):
+    """Raises where the result of a kernel is not of the type that the op's rule gives."""
+
+    def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        result = self.below.bind(op, inputs, attrs)
+        if settings.current().verify:
+            try:
+                rule = infer(op, tuple(type_of(x) for x in inputs), attrs)
+            except DataDependentError:
+                return result
+            expected = rule if isinstance(rule, tuple) else (rule,)
+            given = tuple(type_of(x) for x in _tensors(result))
+            if len(given) != len(expected) or not all(map(_agree, given, expected)):
+                raise KernelError(
+                    f"{op.name}: the result is not of the type that the rule gives",
+                    given=f"{_show(given)} of {_describe(op, inputs, attrs)}",
+                    expected=_show(expected),
+                )
+        return result
+
+
+def _agree(given: TensorType, rule: TensorType) -> bool:
+    if given.dtype is not rule.dtype or given.shape != rule.shape:
+        return False
+    return rule.device is None or rule.device == given.device
+
+
+def _show(types: Sequence[TensorType]) -> str:
+    return ", ".join(map(str, types))
+
+
+def _install(old: Settings, new: Settings) -> None:
+    if (old.check_nan, old.verify) != (new.check_nan, new.verify):
+        wanted: list[AbstractInterpreter] = [CheckNan()] if new.check_nan else []
+        set_process_monitors([*wanted, Verify()] if new.verify else wanted)
+
+
+settings.on_change(_install)
+
+
+@final
+class Timing(AbstractInterpreter):
+    """Emits an event of kind ``"op"`` for each op."""
+
+    def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        start = perf_counter()
+        result = self.below.bind(op, inputs, attrs)
+        stop = perf_counter()
+        if events.listening():
+            outputs = _tensors(result)
+            events.emit(
+                events.Event(
+                    kind="op",
+                    name=op.name,
+                    device=outputs[0].device.name,
+                    start=start,
+                    stop=stop,
+                    thread=threading.get_ident(),
+                    nbytes=sum(x.nbytes for x in outputs),
+                    detail=_show([type_of(x) for x in outputs]),
+                    source=capture(2),
+                )
+            )
+        return result
+
+
+_timed: Final[ContextVar[bool]] = ContextVar("timed", default=False)
+
+
+@contextmanager
+def timed() -> Iterator[None]:
+    """Emit an event for each op of this thread within the block; one block is enough."""
+    if _timed.get():
+        yield
+        return
+    token = _timed.set(True)
+    try:
+        with monitored(Timing()):
+            yield
+    finally:
+        _timed.reset(token)

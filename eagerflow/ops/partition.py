@@ -1,0 +1,99 @@
+"""Distribution of rows over parts and back: what lookups in sharded tables are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.op import functions
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.ops.arguments import as_index
+from eagerflow.ops.getitem import index_update
+from eagerflow.ops.indexing import flatnonzero, take
+from eagerflow.ops.rules import public
+
+__all__ = ["dynamic_partition", "dynamic_stitch"]
+
+
+def _rows(x: Tensor, indices: Tensor) -> Tensor:
+    """``x`` with one axis for those that it has in common with ``indices``."""
+    lead = len(indices.shape)
+    if lead == 1:
+        return x
+    result: Tensor = functions["reshape"](x, (indices.size, *x.shape[lead:]))
+    return result
+
+
+def _check(name: str, x: Tensor, indices: Tensor) -> None:
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"{name}: expected integers", given=str(type_of(indices)))
+    if x.shape[: len(indices.shape)] != indices.shape:
+        raise ShapeError(
+            f"{name}: there must be one integer for each row",
+            given=f"{type_of(x)} with {type_of(indices)}",
+            expected="a shape that the rows' begins with",
+        )
+
+
+@public
+def dynamic_partition(
+    x: TensorLike, partitions: TensorLike, num_partitions: int, /
+) -> list[Tensor]:
+    """The rows of each part, in their order.
+
+    Args:
+        x: any dtype, ``[k, *rest]``.
+        partitions: integers, ``[k]``: the part of each row; rows of no part are left out. With
+            more axes they stand for as many axes of ``x``.
+        num_partitions: how many parts there are.
+
+    Returns:
+        A tensor ``[n, *rest]`` per part, where each n depends on the data.
+
+    >>> ef.dynamic_partition(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 1, 0]), 2)
+    [Tensor([1., 3.], f32[2]@cpu:0), Tensor([2.], f32[1]@cpu:0)]
+    """
+    tensor, parts = tensor_of(x), tensor_of(partitions)
+    _check("dynamic_partition", tensor, parts)
+    rows = _rows(tensor, parts)
+    count = as_index("dynamic_partition", "num_partitions", num_partitions)
+    return [take(rows, flatnonzero(functions["equal"](parts, i)), axis=0) for i in range(count)]
+
+
+@public
+def dynamic_stitch(
+    indices: Sequence[TensorLike], data: Sequence[TensorLike], /, *, size: int | None = None
+) -> Tensor:
+    """One tensor of the rows of several, each put at its index; undoes `dynamic_partition`.
+
+    Args:
+        indices: integers, ``[k]`` or with more axes, a tensor per part. Of rows with the same
+            index the last wins; rows that no index names are zero.
+        data: as many tensors of one dtype, each in the shape of its indices and then ``rest``.
+        size: how many rows the result has; by default one more than the largest index, which
+            depends on the data.
+
+    Raises:
+        TensorIndexError: an index out of range.
+
+    >>> parts = [ef.tensor([0, 2]), ef.tensor([1])]
+    >>> ef.dynamic_stitch(parts, [ef.tensor([1.0, 3.0]), ef.tensor([2.0])])
+    Tensor([1., 2., 3.], f32[3]@cpu:0)
+    """
+    if len(indices) != len(data) or not data:
+        raise ShapeError(
+            f"dynamic_stitch: {len(indices)} indices for {len(data)} tensors",
+            expected="as many of one as of the other, and at least one",
+        )
+    places, rows = [], []
+    for index, part in zip(map(tensor_of, indices), map(tensor_of, data), strict=True):
+        _check("dynamic_stitch", part, index)
+        rows.append(functions["reshape"](_rows(part, index), (-1, *part.shape[len(index.shape) :])))
+        places.append(functions["reshape"](index, (-1,)))
+    where = functions["concat"](places)
+    whole = functions["concat"](rows)
+    if size is None:
+        size = int(functions["max"](where)) + 1 if where.size else 0
+    out = functions["zeros"]((size, *whole.shape[1:]), dtype=whole.dtype, device=whole.device)
+    return index_update(out, where, whole)

@@ -1,0 +1,211 @@
+"""`profile`: the ops of a block, with their times."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from html import escape
+from statistics import median
+from time import perf_counter
+from types import TracebackType
+from typing import Final, final
+
+from eagerflow import events
+from eagerflow.core.monitors import timed
+from eagerflow.events import Event
+
+__all__ = ["OpStatistics", "Profile", "profile"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class OpStatistics:
+    """All calls of one op on one device.
+
+    Attributes:
+        name: of the op.
+        device: where it ran.
+        calls: how often.
+        total: seconds of all calls.
+        mean: seconds of one call.
+        median: seconds of the call in the middle.
+        share: of the time of all ops, from 0 to 1.
+        nbytes: bytes of all results.
+    """
+
+    name: str
+    device: str
+    calls: int
+    total: float
+    mean: float
+    median: float
+    share: float
+    nbytes: int
+
+
+_HEADINGS: Final = ("op", "device", "calls", "total", "mean", "median", "share", "bytes")
+
+
+@final
+class Profile:
+    """What happened within a block; made by `profile`.
+
+    It prints as a table, in a notebook too.
+
+    Attributes:
+        events: all events, in the order of their ends.
+        seconds: how long the block took, until now if it still runs.
+    """
+
+    __slots__ = ("__weakref__", "_before", "_depth", "_events", "_exits", "_start", "_thread")
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._thread = 0
+        self._depth = 0
+        self._start = 0.0
+        self._before = 0.0  # seconds of the blocks that ended
+        self._exits = ExitStack()
+
+    def __enter__(self) -> Profile:
+        self._depth += 1
+        if self._depth == 1:
+            self._thread = threading.get_ident()
+            events.add_instrument(self)
+            self._exits.callback(events.remove_instrument, self)
+            self._exits.enter_context(timed())
+            self._start = perf_counter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._before += perf_counter() - self._start
+            self._exits.close()
+
+    def event(self, event: Event, /) -> None:
+        """Take one event; ops of other threads are left out."""
+        if event.kind != "op" or event.thread == self._thread:
+            self._events.append(event)
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """All events, in the order of their ends."""
+        return tuple(self._events)
+
+    @property
+    def seconds(self) -> float:
+        """How long the block took, until now if it still runs; of several, all together."""
+        return self._before + (perf_counter() - self._start if self._depth else 0.0)
+
+    def table(self) -> list[OpStatistics]:
+        """The ops, those that took longest first.
+
+        >>> with ef.profile() as p:
+        ...     x = ef.ones((3, 3)) @ ef.ones((3, 3))
+        >>> [(row.calls, row.nbytes) for row in p.table() if row.name == "matmul"]
+        [(1, 36)]
+        """
+        groups: defaultdict[tuple[str, str], list[Event]] = defaultdict(list)
+        for event in tuple(self._events):
+            if event.kind == "op":
+                groups[event.name, event.device].append(event)
+        whole = sum(e.seconds for group in groups.values() for e in group)
+        rows = [_statistics(group, whole) for group in groups.values()]
+        return sorted(rows, key=lambda row: row.total, reverse=True)
+
+    def __str__(self) -> str:
+        rows = [_HEADINGS, *map(_cells, self.table())]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [self._summary()]
+        for row in rows:
+            texts = (
+                cell.ljust(width) if i < 2 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            lines.append("  ".join(texts).rstrip())
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in _HEADINGS)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(row)) + "</tr>"
+            for row in self.table()
+        )
+        return (
+            f"<table><caption>{escape(self._summary())}</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+    def _summary(self) -> str:
+        ops = [e for e in self._events if e.kind == "op"]
+        inside = sum(e.seconds for e in ops)
+        return f"{len(ops)} ops in {_time(inside)}, of {_time(self.seconds)}"
+
+
+def _statistics(group: Sequence[Event], whole: float) -> OpStatistics:
+    times = [e.seconds for e in group]
+    total = sum(times)
+    return OpStatistics(
+        name=group[0].name,
+        device=group[0].device,
+        calls=len(group),
+        total=total,
+        mean=total / len(group),
+        median=median(times),
+        share=total / whole if whole > 0.0 else 0.0,
+        nbytes=sum(e.nbytes for e in group),
+    )
+
+
+def _cells(row: OpStatistics) -> tuple[str, ...]:
+    return (
+        row.name,
+        row.device,
+        str(row.calls),
+        _time(row.total),
+        _time(row.mean),
+        _time(row.median),
+        f"{row.share:.1%}",
+        _bytes(row.nbytes),
+    )
+
+
+def _digits(value: float) -> str:
+    """Three digits, without an exponent."""
+    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"
+
+
+def _time(seconds: float) -> str:
+    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
+        if seconds * factor >= 1.0:
+            return f"{_digits(seconds * factor)} {unit}"
+    return f"{_digits(seconds * 1e9)} ns"
+
+
+def _bytes(count: int) -> str:
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= size:
+            return f"{_digits(count / size)} {unit}"
+    return f"{count} B"
+
+
+def profile() -> Profile:
+    """Record the ops that this thread runs within a ``with`` block, with their times.
+
+    >>> with ef.profile() as p:
+    ...     x = ef.exp(ef.zeros(3))
+    >>> [row.name for row in p.table() if row.calls == 1 and row.name == "exp"]
+    ['exp']
+    """
+    return Profile()

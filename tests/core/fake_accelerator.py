@@ -1,0 +1,128 @@
+"""A device kind of a third party: arrays of a class of its own, that wrap NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from eagerflow.hardware import AbstractBackend, Device, MemoryStats
+
+
+def unwrap(value: Any) -> Any:
+    """NumPy arrays in the place of fake ones, also in lists and tuples."""
+    if isinstance(value, FakeArray):
+        return value.inner
+    if type(value) in (list, tuple):
+        return type(value)(map(unwrap, value))
+    return value
+
+
+def wrap(value: Any) -> Any:
+    """The other way round."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return FakeArray(np.asarray(value))
+    if isinstance(value, (list, tuple)):
+        return tuple(map(wrap, value))
+    return value
+
+
+def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The function of NumPy, for fake arrays."""
+    kwargs = {k: unwrap(v) for k, v in kwargs.items()}
+    return wrap(function(*map(unwrap, args), **kwargs))
+
+
+class FakeArray:
+    """An array of the fake accelerator. NumPy does not take it for one of its own."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, inner: np.ndarray[Any, Any]) -> None:
+        self.inner = inner
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.inner.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.inner.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.inner.ndim
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("an array of the fake accelerator does not become NumPy's by itself")
+
+    def __bool__(self) -> bool:
+        return bool(self.inner)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self.inner, name)
+        if callable(found):
+            return lambda *args, **kwargs: call(found, *args, **kwargs)
+        return wrap(found)
+
+
+def _operator(name: str) -> Any:
+    return lambda *args: call(getattr(np.ndarray, name), *args)
+
+
+_OPERATORS = """
+    add radd sub rsub mul rmul truediv rtruediv neg abs matmul pow lt le gt ge eq ne and or xor
+    rshift lshift getitem setitem len int iadd isub imul irshift invert
+"""
+for _name in _OPERATORS.split():
+    setattr(FakeArray, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+class FakeNamespace:
+    """What portable kernels get: NumPy's functions on fake arrays."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+        if isinstance(found, type) or not callable(found):
+            return found
+        function = partial(call, found)
+        if isinstance(found, np.ufunc):
+            function.at = partial(call, found.at)  # type: ignore[attr-defined]
+        return function
+
+
+class FakeBackend(AbstractBackend):
+    """Two devices that count what is copied to and from them."""
+
+    kind = "fake"
+    xp = FakeNamespace()
+    array_type = FakeArray
+
+    def __init__(self) -> None:
+        self.copied_in = self.copied_out = 0
+        self.released: list[str] = []
+
+    def count(self) -> int:
+        return 2
+
+    def from_host(self, array: np.ndarray[Any, Any], device: Device) -> FakeArray:
+        self.copied_in += array.nbytes
+        return FakeArray(array.copy())
+
+    def to_host(self, data: FakeArray, device: Device) -> np.ndarray[Any, Any]:
+        self.copied_out += data.inner.nbytes
+        return data.inner.copy()
+
+    def memory(self, device: Device) -> MemoryStats:
+        return MemoryStats(7, 8, None, 16)
+
+    def release(self, device: Device) -> None:
+        self.released.append(device.name)

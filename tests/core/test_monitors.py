@@ -1,0 +1,252 @@
+"""Monitors: NaN check, verification, timing; per process, per block, per thread, chained."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import eagerflow as ef
+from eagerflow import errors, events
+from eagerflow.core import interpreter
+from eagerflow.core import op as op_module
+from eagerflow.core.monitors import timed
+from eagerflow.core.op import Op, bind, define
+from eagerflow_kernels import table
+
+# what is looked for here makes NumPy warn first
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@pytest.fixture
+def _for_all() -> Iterator[None]:
+    """For tests that call ``ef.config``: take it back."""
+    yield
+    ef.config(check_nan=False, verify=False)
+
+
+@pytest.fixture
+def mistaken() -> Iterator[Op]:
+    """An op whose kernel gives another shape than its rule says."""
+    table.portable("mistaken")(lambda xp, x: x[None])
+    yield define("mistaken", infer=lambda x: x, nondifferentiable=True)
+    table.remove("mistaken")
+    del op_module._ops["mistaken"]
+
+
+# --- check_nan --------------------------------------------------------------------------------
+
+
+def test_the_first_op_that_makes_a_nan_is_named() -> None:
+    x = ef.tensor([1.0, -1.0])
+    with ef.config(check_nan=True), pytest.raises(errors.NonFiniteError) as caught:
+        ef.exp(ef.sqrt(x)) + 1.0
+    message = str(caught.value)
+    assert "sqrt: made a NaN from finite inputs" in message
+    assert "x=f32[2]@cpu:0" in message
+    assert "test_monitors.py" in message
+    assert "ef.exp(ef.sqrt(x))" in message
+    assert isinstance(caught.value, FloatingPointError)
+
+
+def test_an_infinity_is_named() -> None:
+    with ef.config(check_nan=True), pytest.raises(errors.NonFiniteError, match="an infinity"):
+        ef.tensor(1.0) / 0.0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "complex64", "float8_e5m2"])
+def test_all_inexact_dtypes_are_checked(dtype) -> None:
+    x = ef.ones(3, dtype=dtype)
+    with ef.config(check_nan=True):
+        assert (x + x).dtype == dtype
+        with pytest.raises(errors.NonFiniteError):
+            ef.divide(x, ef.zeros(3, dtype=dtype))
+
+
+def test_what_is_not_made_from_finite_inputs_passes() -> None:
+    bad = ef.tensor([float("nan"), float("inf")])
+    with ef.config(check_nan=True):
+        bad + 1.0
+        ef.exp(bad)
+        ef.full(2, float("inf"))
+        ef.Variable(bad) * 1.0
+        ef.where(ef.tensor([True, False]), ef.ones(2), float("-inf"))
+        ef.pad(ef.ones(2), 1, constant_values=float("nan"))
+        ef.tensor([1, 2]) // ef.tensor([1, 2])
+        ef.ones(2, device="null:0") / 0.0
+
+
+def test_the_backward_pass_is_checked() -> None:
+    with ef.config(check_nan=True), pytest.raises(errors.NonFiniteError):
+        ef.grad(lambda x: ef.sqrt(x).sum())(ef.zeros(2))
+
+
+def test_operators_in_place_are_checked() -> None:
+    x = ef.ones(2)
+    with ef.config(check_nan=True), pytest.raises(errors.NonFiniteError):
+        x /= 0.0
+    assert x.tolist() == [1.0, 1.0]
+
+
+# --- verify -----------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_disagrees_with_its_rule_is_named(mistaken) -> None:
+    x = ef.ones(2)
+    assert bind(mistaken, x).shape == (1, 2)
+    with ef.config(verify=True), pytest.raises(errors.KernelError) as caught:
+        bind(mistaken, x)
+    message = str(caught.value)
+    assert "mistaken: the result is not of the type that the rule gives" in message
+    assert "f32[1,2]@cpu:0 of x=f32[2]@cpu:0" in message
+    assert "expected: f32[2]@cpu:0" in message
+
+
+def test_right_kernels_pass() -> None:
+    x = ef.tensor([[3.0, 0.0], [1.0, 2.0]])
+    with ef.config(verify=True, cpu_devices=2):
+        ef.nonzero(x)
+        ef.unique_values(x)
+        x[x > 1]
+        ef.linalg.qr(x)
+        ef.random.normal((3,), device="cpu:1")
+        ef.zeros(3, device="cpu:1") + 1
+        v = ef.Variable(x)
+        v.assign_add(1.0)
+        x.to("cpu:1").to("null:3") @ x.to("null:3")
+        ef.astype(x, "bfloat16").sum()
+
+
+# --- who is watched ---------------------------------------------------------------------------
+
+
+def makes_nan() -> bool:
+    try:
+        ef.log(ef.tensor(-1.0))
+    except errors.NonFiniteError:
+        return False
+    return True
+
+
+def in_other_thread(function) -> object:
+    result = []
+    thread = threading.Thread(target=lambda: result.append(function()))
+    thread.start()
+    thread.join()
+    return result[0]
+
+
+@pytest.mark.usefixtures("_for_all")
+def test_a_call_is_for_all_threads() -> None:
+    assert makes_nan()
+    ef.config(check_nan=True)
+    assert not makes_nan()
+    assert not in_other_thread(makes_nan)
+    with ef.config(check_nan=False):
+        assert makes_nan()
+        assert not in_other_thread(makes_nan)
+    assert not makes_nan()
+    ef.config(check_nan=False)
+    assert makes_nan()
+    assert not interpreter.stack.installed
+
+
+def test_a_block_is_for_its_thread() -> None:
+    with ef.config(check_nan=True):
+        assert not makes_nan()
+        assert in_other_thread(makes_nan)
+    assert makes_nan()
+    assert not interpreter.stack.installed
+
+
+def test_a_block_of_another_thread_may_end_later() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> bool:
+        with ef.config(check_nan=True):
+            inside.set()
+            leave.wait(10)
+            return makes_nan()
+
+    results = []
+    thread = threading.Thread(target=lambda: results.append(other()))
+    with ef.config(check_nan=True):
+        thread.start()
+        inside.wait(10)
+    assert makes_nan()
+    leave.set()
+    thread.join()
+    assert results == [False]
+
+
+@pytest.mark.usefixtures("_for_all")
+@pytest.mark.parametrize("block", [False, True])
+def test_both_chain(mistaken, block) -> None:
+    def check() -> None:
+        assert not makes_nan()
+        with pytest.raises(errors.KernelError):
+            bind(mistaken, ef.ones(2))
+
+    if block:
+        with ef.config(check_nan=True, verify=True):
+            check()
+        with ef.config(check_nan=True), ef.config(verify=True):
+            check()
+    else:
+        ef.config(check_nan=True, verify=True)
+        check()
+
+
+@pytest.mark.usefixtures("_for_all")
+def test_a_setting_made_within_a_profile_holds() -> None:
+    with ef.profile() as p:
+        ef.config(check_nan=True)
+        assert not makes_nan()
+        ef.config(check_nan=False)
+        assert makes_nan()
+    assert [e.name for e in p.events].count("log") == 1  # the other raised
+
+
+# --- timing -----------------------------------------------------------------------------------
+
+
+class Log:
+    """An instrument that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.events: list[events.Event] = []
+
+    def event(self, event: events.Event) -> None:
+        self.events.append(event)
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    """An instrument on the bus."""
+    made = Log()
+    events.add_instrument(made)
+    yield made
+    events.remove_instrument(made)
+
+
+def test_timing_emits_an_event_per_op(log) -> None:
+    x = ef.ones((2, 3))
+    with timed():
+        x + x
+        ef.linalg.qr(x)
+    add, qr = log.events
+    assert (add.kind, add.name, add.device, add.nbytes) == ("op", "add", "cpu:0", 24)
+    assert add.detail == "f32[2,3]@cpu:0"
+    assert qr.detail == "f32[2,2]@cpu:0, f32[2,3]@cpu:0"
+    assert add.thread == threading.get_ident()
+    assert add.start <= add.stop <= qr.start
+    assert add.seconds == add.stop - add.start
+    assert add.source is not None
+    assert add.source.text == "x + x"
+
+
+def test_timing_within_timing_counts_once(log) -> None:
+    with timed(), timed():
+        ef.ones(2)
+    assert [e.name for e in log.events] == ["full"]

@@ -1,0 +1,275 @@
+"""Ops, kernels and device kinds of others: from a notebook cell, and from an installed package."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow import errors, hardware
+from eagerflow.core import op as ops
+from eagerflow.core.op import bind, define, get_op
+from eagerflow_kernels import table
+from tests.source_tree import ROOT
+
+# --- from a cell ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _restored() -> Iterator[None]:
+    """Start with portable kernels only, and put everything back as it was."""
+    portable, special, known = dict(table._portable), dict(table._special), set(ops._ops)
+    for key in special:
+        table.remove(*key)
+    yield
+    for key in list(table._special):
+        table.remove(*key)
+    for key, kernel in special.items():
+        table.special(*key)(kernel)
+    for name, kernel in list(table._portable.items()):
+        if name not in portable:
+            table.remove(name)
+        elif portable[name] is not kernel:
+            table.portable(name)(portable[name])
+    for name in set(ops._ops) - known:
+        del ops._ops[name]
+
+
+def answer(*arrays: Any) -> Any:
+    return np.full(arrays[0].shape, 42, arrays[0].dtype)
+
+
+@pytest.mark.usefixtures("_restored")
+def test_the_very_next_call_uses_a_new_kernel() -> None:
+    x, number = ef.tensor([1.0, 2.0]), 1.0
+    calls = [
+        lambda: x + x,
+        lambda: x + number,
+        lambda: number + x,
+        lambda: ef.add(x, x),
+        lambda: ef.Variable(x) + x,
+    ]
+    before = [call().tolist() for call in calls]  # fills every cache there is
+    table.special("add", "cpu")(answer)
+    for call in calls:
+        assert call().tolist() == [42.0, 42.0]
+    table.special("add", "cpu")(lambda a, b: answer(a) + 1)
+    for call in calls:
+        assert call().tolist() == [43.0, 43.0]
+    table.remove("add", "cpu")
+    assert [call().tolist() for call in calls] == before
+
+
+@pytest.mark.usefixtures("_restored")
+def test_a_kernel_for_one_dtype_leaves_the_others() -> None:
+    wide, narrow = ef.ones(2, dtype="float64"), ef.ones(2)
+    assert (-wide).tolist() == (-narrow).tolist() == [-1.0, -1.0]
+    table.special("negative", "cpu", ("float64",))(answer)
+    assert (-wide).tolist() == [42.0, 42.0]
+    assert (-narrow).tolist() == [-1.0, -1.0]
+    table.special("negative", "cpu")(lambda a: answer(a) + 1)
+    assert (-wide).tolist() == [42.0, 42.0]  # the row that says more wins
+    assert (-narrow).tolist() == [43.0, 43.0]
+
+
+@pytest.mark.usefixtures("_restored")
+def test_a_portable_kernel_may_be_replaced() -> None:
+    x = ef.ones(3)
+    assert ef.exp(x).dtype == "float32"
+    table.portable("exp")(lambda xp, x: xp.zeros_like(x))
+    assert ef.exp(x).tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.usefixtures("_restored")
+def test_an_op_may_be_defined_and_its_cell_run_again() -> None:
+    def cell(factor: float, replace: bool) -> Any:
+        @table.portable("scaled")
+        def kernel(xp: Any, x: Any) -> Any:
+            return x * xp.asarray(factor, dtype=x.dtype)
+
+        return define(
+            "scaled", infer=lambda x: x, vjp=(lambda g, out, x: g * factor,), replace=replace
+        )
+
+    first = cell(2.0, False)
+    x = ef.tensor([1.0, 2.0])
+    assert bind(first, x).tolist() == [2.0, 4.0]
+    assert ef.grad(lambda v: bind(first, v).sum())(x).tolist() == [2.0, 2.0]
+    with pytest.raises(errors.OpDefinitionError, match="exists"):
+        cell(3.0, False)
+    again = cell(3.0, True)
+    assert again is first is get_op("scaled")
+    assert bind(first, x).tolist() == [3.0, 6.0]
+    assert ef.grad(lambda v: bind(first, v).sum())(x).tolist() == [3.0, 3.0]
+
+
+class BrokenPoint:
+    """An entry point whose module does not import."""
+
+    name, value = "broken", "no_such_module:Backend"
+
+    def load(self) -> Any:
+        raise ModuleNotFoundError("No module named 'no_such_module'")
+
+
+def test_a_broken_plug_in_is_named(monkeypatch) -> None:
+    monkeypatch.setattr(hardware, "_plugins_loaded", False)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [BrokenPoint()])
+    with pytest.raises(errors.DeviceError, match="plug-in broken") as caught:
+        ef.device("abacus:0")
+    assert "no_such_module:Backend" in str(caught.value)
+    with pytest.raises(errors.DeviceError, match="no device of kind"):  # it failed once
+        ef.device("abacus:0")
+
+
+# --- from a package ---------------------------------------------------------------------------
+
+PACKAGE = {
+    "abacus/__init__.py": "",
+    "abacus/ops.py": '''
+        """An op."""
+
+        from eagerflow.core.op import bind, define
+        from eagerflow_kernels.table import portable
+
+        @portable("cube")
+        def kernel(xp, x):
+            return x * x * x
+
+        cube = define("cube", infer=lambda x: x, vjp=(lambda g, out, x: g * 3 * x * x,))
+    ''',
+    "abacus/kernels.py": '''
+        """A kernel for one dtype."""
+
+        from eagerflow_kernels.table import special
+
+        def register():
+            special("negative", "cpu", ("float64",))(lambda x: x * 0 + 42)
+    ''',
+    "abacus/device.py": '''
+        """A kind of device."""
+
+        import numpy as np
+
+        from eagerflow.hardware import AbstractBackend, MemoryStats
+
+        class Beads(np.ndarray):
+            pass
+
+        class Backend(AbstractBackend):
+            kind = "abacus"
+            xp = np
+            array_type = Beads
+
+            def count(self):
+                return 1
+
+            def from_host(self, array, device):
+                return array.copy().view(Beads)
+
+            def to_host(self, data, device):
+                return np.asarray(data)
+
+            def memory(self, device):
+                return MemoryStats(0, 0, None, None)
+
+            def release(self, device):
+                pass
+    ''',
+    "abacus-1.0.dist-info/METADATA": """
+        Metadata-Version: 2.1
+        Name: abacus
+        Version: 1.0
+    """,
+    "abacus-1.0.dist-info/WHEEL": """
+        Wheel-Version: 1.0
+        Generator: by hand
+        Root-Is-Purelib: true
+        Tag: py3-none-any
+    """,
+    "abacus-1.0.dist-info/entry_points.txt": """
+        [eagerflow.ops]
+        abacus = abacus.ops
+
+        [eagerflow.kernels]
+        abacus = abacus.kernels:register
+
+        [eagerflow.devices]
+        abacus = abacus.device:Backend
+    """,
+}
+
+PROGRAM = """
+    import json, sys
+    import eagerflow as ef
+    from eagerflow.core.op import bind, get_op
+
+    x = ef.tensor([1.0, 2.0])
+    early = "abacus" in sys.modules
+    cube = get_op("cube")
+    there = ef.tensor([1.0, 2.0], device="abacus:0")
+    print(json.dumps({
+        "early": early,
+        "cube": bind(cube, x).tolist(),
+        "gradient": ef.grad(lambda v: bind(cube, v).sum())(x).tolist(),
+        "negative": [(-x).tolist(), (-x.astype("float64")).tolist()],
+        "devices": [str(d) for d in ef.devices()],
+        "there": [str((there + there).type), type(there._data).__name__, there.sum().item()],
+    }))
+"""
+
+
+def run(*command: object, cwd: Path) -> str:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL"))}
+    done = subprocess.run(
+        [str(c) for c in command], cwd=cwd, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    """Python of a fresh environment that sees this source tree and the packages installed here."""
+    run(sys.executable, "-m", "venv", "--without-pip", "env", cwd=tmp_path)
+    (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
+    seen = [ROOT, ROOT / "kernels", ROOT / "widgets", sysconfig.get_path("purelib")]
+    (site / "parent.pth").write_text("".join(f"{path}\n" for path in seen))
+    return tmp_path / "env" / "bin" / "python"
+
+
+@pytest.mark.slow
+def test_an_installed_package_adds_an_op_a_kernel_and_a_device(
+    python: Path, tmp_path: Path
+) -> None:
+    wheel = tmp_path / "abacus-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in PACKAGE.items():
+            archive.writestr(name, dedent(text).lstrip())
+        archive.writestr(
+            "abacus-1.0.dist-info/RECORD",
+            "".join(f"{name},,\n" for name in (*PACKAGE, "abacus-1.0.dist-info/RECORD")),
+        )
+    run(
+        sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps",
+        "--no-index", "--disable-pip-version-check", wheel, cwd=tmp_path,
+    )  # fmt: skip
+    assert json.loads(run(python, "-c", dedent(PROGRAM), cwd=tmp_path)) == {
+        "early": False,  # `import eagerflow` loads no plug-in
+        "cube": [1.0, 8.0],
+        "gradient": [3.0, 12.0],
+        "negative": [[-1.0, -2.0], [42.0, 42.0]],
+        "devices": ["cpu:0", "abacus:0"],
+        "there": ["f32[2]@abacus:0", "Beads", 3.0],
+    }

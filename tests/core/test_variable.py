@@ -1,0 +1,401 @@
+"""Variables: values that stay, assignments that are atomic, memory that is reused only alone."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import threading
+import tracemalloc
+import weakref
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow import errors
+from eagerflow.core.op import get_op
+
+
+def address(v) -> int:
+    return v.numpy().ctypes.data
+
+
+# --- a variable is a tensor -------------------------------------------------------------------
+
+
+def test_it_is_usable_wherever_a_tensor_is() -> None:
+    v = ef.Variable([1.0, 4.0])
+    assert (v + v).tolist() == [2.0, 8.0]
+    assert (1 + v).tolist() == [2.0, 5.0]
+    assert (ef.tensor([1.0, 1.0]) - v).tolist() == [0.0, -3.0]
+    assert (v > 2).tolist() == [False, True]
+    assert ef.sqrt(v).tolist() == [1.0, 2.0]
+    assert v[1].item() == 4.0
+    assert [x.item() for x in v] == [1.0, 4.0]
+    assert v.sum().item() == 5.0
+    assert float(v[0]) == 1.0
+    assert np.asarray(v).tolist() == [1.0, 4.0]
+    assert ef.stack([v, v]).shape == (2, 2)
+    assert (-v @ v).item() == -17.0
+    assert isinstance(v.value, ef.Tensor)
+
+
+def test_it_has_the_type_of_its_value() -> None:
+    v = ef.Variable(ef.ones((2, 3)), dtype="float64", trainable=False, name="w")
+    assert (v.dtype, v.shape, v.ndim, v.size) == (ef.float64, (2, 3), 2, 6)
+    assert (v.device, v.trainable, v.name) == ("cpu:0", False, "w")
+    assert str(v.type) == "f64[2,3]@cpu:0"
+    assert ef.Variable(1).dtype == "int64"
+    assert ef.Variable(np.float32(1)).dtype == "float32"
+
+
+def test_it_prints() -> None:
+    assert repr(ef.Variable([1.0])) == "Variable([1.], f32[1]@cpu:0)"
+    assert repr(ef.Variable([[1, 2], [3, 4]], name="w")) == (
+        "Variable([[1, 2],\n          [3, 4]], i64[2,2]@cpu:0, name='w')"
+    )
+    assert str(ef.Variable([1.0, 2.0])) == "[1. 2.]"
+    assert f"{ef.Variable(1.5):.2f}" == "1.50"
+
+
+def test_it_is_not_hashable() -> None:
+    with pytest.raises(errors.UnhashableError):
+        hash(ef.Variable(1.0))
+
+
+# --- values stay ------------------------------------------------------------------------------
+
+READS = [
+    lambda v: v.value,
+    lambda v: v.numpy(),
+    lambda v: v.value[1:],
+    lambda v: v.value.T,
+    lambda v: ef.asarray(v),
+    lambda v: memoryview(v.numpy()),
+    lambda v: np.from_dlpack(v.value),
+    lambda v: v.assign_add(0.0),
+]
+ASSIGNMENTS = [
+    lambda v: v.assign([9.0, 9.0, 9.0]),
+    lambda v: v.assign_add(1.0),
+    lambda v: v.assign_sub([1.0, 2.0, 3.0]),
+    lambda v: v.scatter_update([0, 1, 2], 9.0),
+    lambda v: v.scatter_add([0, 1, 2], 9.0),
+    lambda v: v.scatter_add([1, 1, 2], 9.0),
+]
+
+
+@pytest.mark.parametrize("assign", ASSIGNMENTS)
+@pytest.mark.parametrize("read", READS)
+def test_a_value_read_earlier_never_changes(read, assign) -> None:
+    v = ef.Variable([1.0, 2.0, 3.0])
+    v.assign_add(0.0)  # from here on the buffer is the variable's own
+    seen = read(v)
+    before = np.array(seen)
+    for _ in range(3):
+        assign(v)
+        np.testing.assert_array_equal(np.array(seen), before)
+    assert v.tolist() != [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("assign", ASSIGNMENTS[1:])
+def test_the_buffer_is_reused_when_nobody_holds_it(assign) -> None:
+    v = ef.Variable([1.0, 2.0, 3.0])
+    assign(v)
+    where = address(v)
+    for _ in range(5):
+        assign(v)
+        assert address(v) == where
+    held = v.value
+    assign(v)
+    assert address(v) != where
+    del held
+
+
+def test_what_it_was_made_of_is_not_written_into() -> None:
+    array, tensor = np.ones(3, np.float32), ef.ones(3)
+    for source in (array, tensor, ef.asarray(array)):
+        v = ef.Variable(source)
+        v.assign_add(1.0)
+        v.assign_add(1.0)
+        assert v.tolist() == [3.0] * 3
+        v.assign(source)
+        v.assign_add(1.0)
+    assert array.tolist() == tensor.tolist() == [1.0] * 3
+    v = ef.Variable(array)
+    array[:] = 7.0
+    assert v.tolist() == [1.0] * 3
+    v.assign(array)
+    array[:] = 8.0
+    assert v.tolist() == [7.0] * 3
+
+
+def test_number_constants_are_not_written_into() -> None:
+    v = ef.Variable(0.0)
+    v.assign(2.0)
+    v.assign_add(1.0)
+    v.assign_add(1.0)
+    assert (ef.tensor(1.0) * 2.0).item() == 2.0
+    assert ef.Variable(2.0).item() == 2.0
+
+
+def test_two_variables_that_were_assigned_each_other_are_apart() -> None:
+    a, b = ef.Variable([1.0, 2.0]), ef.Variable([0.0, 0.0])
+    b.assign(a)
+    a += 1
+    b += 10
+    a += 1
+    assert (a.tolist(), b.tolist()) == ([3.0, 4.0], [11.0, 12.0])
+
+
+# --- assignments ------------------------------------------------------------------------------
+
+
+def test_assignments_return_the_new_value() -> None:
+    v = ef.Variable([1.0, 2.0])
+    results = [
+        v.assign([3.0, 4.0]),
+        v.assign_add(1.0),
+        v.assign_sub([1.0, 0.0]),
+        v.scatter_update([0], [0.0]),
+        v.scatter_add([-1, -1], [1.0, 1.0]),
+    ]
+    assert all(isinstance(r, ef.Tensor) for r in results)
+    assert [r.tolist() for r in results] == [
+        [3.0, 4.0], [4.0, 5.0], [3.0, 5.0], [0.0, 5.0], [0.0, 7.0],
+    ]  # fmt: skip
+
+
+def test_in_place_operators_keep_the_variable() -> None:
+    v = w = ef.Variable([1.0, 2.0])
+    v += 1
+    assert v is w
+    v -= ef.tensor([2.0, 2.0])
+    assert v is w
+    assert w.tolist() == [0.0, 1.0]
+
+
+def test_values_without_a_dtype_take_the_variables() -> None:
+    v = ef.Variable([0.0], dtype="float64")
+    v.assign([0.1])
+    assert v.item() == 0.1
+    v.assign_add(1)
+    assert v.item() == 1.1
+    flags = ef.Variable([True, False])
+    flags.assign((False, True))
+    assert flags.tolist() == [False, True]
+
+
+def test_assign_add_broadcasts() -> None:
+    v = ef.Variable(ef.zeros((2, 3)))
+    v.assign_add(ef.tensor([1.0, 2.0, 3.0]))
+    v.assign_sub(ef.tensor([[1.0], [2.0]]))
+    assert v.tolist() == [[0.0, 1.0, 2.0], [-1.0, 0.0, 1.0]]
+
+
+def test_slices_add_to_rows() -> None:
+    v = ef.Variable(ef.zeros((4, 2)))
+    slices = ef.IndexedSlices(ef.ones((3, 2)), ef.tensor([1, 3, 1]), (4, 2))
+    v.assign_add(slices)
+    assert v.tolist() == [[0.0, 0.0], [2.0, 2.0], [0.0, 0.0], [1.0, 1.0]]
+    v -= slices
+    assert not v.numpy().any()
+    v.assign(slices)
+    assert v[1].tolist() == [2.0, 2.0]
+
+
+def test_indices_may_have_any_shape() -> None:
+    v = ef.Variable(ef.zeros((5, 2)))
+    v.scatter_add([[0, 1], [1, 4]], ef.ones((2, 2, 2)))
+    assert v.numpy()[:, 0].tolist() == [1.0, 2.0, 0.0, 0.0, 1.0]
+    v.scatter_update(2, [7.0, 8.0])
+    assert v[2].tolist() == [7.0, 8.0]
+    before = v.numpy().copy()
+    v.scatter_add(ef.zeros((0,), dtype="int64"), ef.ones((0, 2)))
+    np.testing.assert_array_equal(v.numpy(), before)
+
+
+WRONG = [
+    (lambda v: v.assign([1.0]), errors.ShapeError, r"assign: a variable keeps its shape"),
+    (lambda v: v.assign(1.0), errors.ShapeError, r"expected: \(2,\)"),
+    (lambda v: v.assign_add(ef.ones((3, 2))), errors.ShapeError, "keeps its shape"),
+    (lambda v: v.assign_sub(ef.ones(3)), errors.ShapeError, "broadcast"),
+    (lambda v: v.assign(ef.tensor([1, 2])), errors.DTypeError, "keeps its dtype"),
+    (lambda v: v.assign(np.ones(2)), errors.DTypeError, r"value=f64\[2\]@cpu:0"),
+    (lambda v: v.assign_add(ef.tensor(1)), errors.DTypeError, "astype"),
+    (lambda v: v.assign([1j, 2.0]), errors.DTypeError, "cannot hold c64"),
+    (lambda v: v.assign("ab"), errors.DTypeError, "not an array"),
+    (lambda v: ef.Variable(1).assign(2.5), errors.DTypeError, "cannot hold f32"),
+    (lambda v: ef.Variable(True).assign(1), errors.DTypeError, "cannot hold i64"),
+    (lambda v: ef.Variable(True).assign_sub(True), errors.DTypeError, "no rule for bool"),
+    (lambda v: ef.Variable(1, dtype="int8").assign(300), errors.TensorValueError, "fit"),
+    (lambda v: v.scatter_add([2], [1.0]), errors.TensorIndexError, "out of range"),
+    (lambda v: v.scatter_update([-3], [1.0]), errors.TensorIndexError, "size 2"),
+    (lambda v: v.scatter_add([0.5], [1.0]), errors.DTypeError, "integers"),
+    (lambda v: v.scatter_add([True, False], [1.0, 1.0]), errors.DTypeError, "integers"),
+    (lambda v: v.scatter_add([0], ef.ones((1, 2))), errors.ShapeError, "do not fit the rows"),
+    (lambda v: ef.Variable(1.0).scatter_add([0], [1.0]), errors.ShapeError, "no axes"),
+    (
+        lambda v: v.assign_add(ef.IndexedSlices(ef.ones(1), ef.tensor([0]), (3,))),
+        errors.ShapeError,
+        "another shape",
+    ),
+    (lambda v: v.assign(ef.ones(2, device="null:0")), errors.DeviceError, "on cpu:0"),
+    (lambda v: v.__imul__(2), errors.VariableError, r"v.assign\(v \* x\)"),
+    (lambda v: v.__itruediv__(2), errors.VariableError, "/="),
+    (lambda v: v.__setitem__(0, 1.0), errors.VariableError, "scatter_update"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "words"), WRONG)
+def test_wrong_assignments_are_named_and_change_nothing(call, kind, words) -> None:
+    v = ef.Variable([1.0, 2.0])
+    v.assign_add(0.0)  # so that a kernel could write in place
+    with pytest.raises(kind, match=words):
+        call(v)
+    assert v.tolist() == [1.0, 2.0]
+
+
+def test_a_variable_lives_on_its_device() -> None:
+    with ef.config(cpu_devices=2):
+        v = ef.Variable([1.0, 2.0], device="cpu:1")
+        assert v.device == "cpu:1"
+        assert (v * 2).device == "cpu:1"
+        v.assign([3.0, 4.0])
+        v.assign_add(1)
+        assert v.value.device == "cpu:1"
+        with pytest.raises(errors.DeviceError, match=r"\.to\('cpu:1'\)"):
+            v.assign(ef.ones(2))
+        with pytest.raises(errors.DeviceError, match="different devices"):
+            v + ef.ones(2)
+        v.assign(ef.ones(2).to("cpu:1"))
+        assert ef.Variable(v.value).device == "cpu:1"
+
+
+def test_a_variable_of_a_null_device_has_a_type_only() -> None:
+    v = ef.Variable(ef.ones((2, 3), device="null:0"))
+    assert str((v @ v.T).type) == "f32[2,2]@null:0"
+    v.assign_add(ef.ones((2, 3), device="null:0"))
+    assert repr(v) == "Variable(f32[2,3]@null:0)"
+    with pytest.raises(errors.DeviceError, match="no values"):
+        v.numpy()
+
+
+def test_effects_are_declared() -> None:
+    assert get_op("read").effect == "reads"
+    for name in (
+        "assign", "assign_add", "assign_sub", "variable_scatter_update", "variable_scatter_add",
+    ):  # fmt: skip
+        assert get_op(name).effect == "writes"
+
+
+# --- copies -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_a_copy_is_another_variable(copied) -> None:
+    v = ef.Variable([1.0, 2.0], dtype="bfloat16", trainable=False, name="w")
+    w = copied(v)
+    v += 1
+    assert w.tolist() == [1.0, 2.0]
+    assert (w.dtype, w.trainable, w.name) == (v.dtype, False, "w")
+
+
+# --- gradients --------------------------------------------------------------------------------
+
+
+def test_a_tape_watches_trainable_variables() -> None:
+    v, frozen = ef.Variable([1.0, 2.0]), ef.Variable([3.0, 4.0], trainable=False)
+    with ef.GradientTape() as tape:
+        loss = (v * v * frozen).sum()
+    got, none = tape.gradient(loss, [v, frozen])
+    assert got.tolist() == [6.0, 16.0]
+    assert none is None
+
+
+def test_a_value_on_the_tape_outlives_an_assignment() -> None:
+    v = ef.Variable([1.0, 2.0])
+    v.assign_add(0.0)
+    with ef.GradientTape() as tape:
+        loss = (v * v).sum()
+    v.assign_add(100.0)
+    assert tape.gradient(loss, v).tolist() == [2.0, 4.0]
+
+
+# --- threads and memory -----------------------------------------------------------------------
+
+
+def run_threads(*functions) -> None:
+    threads = [threading.Thread(target=f) for f in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_assign_add_from_many_threads_loses_nothing() -> None:
+    v, rows = ef.Variable(ef.zeros(1000)), ef.Variable(ef.zeros((10, 3)))
+
+    def work() -> None:
+        for _ in range(100):
+            v.assign_add(1.0)
+            v.assign_sub(ef.full(1000, 0.5))
+            rows.scatter_add([1, 1, 2], ef.ones((3, 3)))
+
+    run_threads(*[work] * 8)
+    assert (v.numpy() == 400.0).all()
+    assert rows[1].tolist() == [1600.0] * 3
+    assert rows[2].tolist() == [800.0] * 3
+
+
+def test_readers_never_see_half_an_assignment() -> None:
+    size = 200_000  # large enough for NumPy to let other threads run
+    v, torn = ef.Variable(ef.zeros(size)), []
+    done = threading.Event()
+
+    def write() -> None:
+        for _ in range(400):
+            v.assign_add(1.0)
+        done.set()
+
+    def read() -> None:
+        while not done.is_set():
+            seen = v.numpy()
+            if seen[0] != seen[-1] or seen.min() != seen.max():
+                torn.append(seen)
+
+    run_threads(write, read, read)
+    assert not torn
+    assert (v.numpy() == 400.0).all()
+
+
+def test_deleted_variables_free_everything() -> None:
+    def make() -> list[ef.Variable]:
+        made = [ef.Variable(np.ones(100, np.float32), name=str(i)) for i in range(10_000)]
+        for v in made:
+            v.assign_add(1.0)
+        return made
+
+    make()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        made = make()
+        states = [weakref.ref(v.resource) for v in made]
+        full = tracemalloc.get_traced_memory()[0]
+        del made
+        assert all(state() is None for state in states)  # without the collector
+        rest = tracemalloc.get_traced_memory()[0] - sum(map(sys_size, states))
+    finally:
+        tracemalloc.stop()
+    assert full > 4_000_000
+    assert rest < 1_000_000
+
+
+def sys_size(reference: weakref.ref) -> int:
+    return reference.__sizeof__() + 8

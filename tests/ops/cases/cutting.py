@@ -1,0 +1,16 @@
+"""Case of the op that cuts gradients off; that it does is tested in tests/autodiff."""
+
+from __future__ import annotations
+
+from tests.ops.case import ALL, OpCase
+
+CASES = [
+    OpCase(
+        "stop_gradient",
+        lambda s: (s.array(),),
+        lambda x: x,
+        dtypes=ALL,
+        exact=True,
+        no_grad="nothing flows through it",
+    )
+]

@@ -1,0 +1,140 @@
+"""`ef.profile`: what is recorded, the table, how it prints."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import eagerflow as ef
+from eagerflow import errors, events
+from eagerflow.core import interpreter
+from eagerflow.profiling import OpStatistics, Profile
+
+
+def made_of(*rows: tuple[str, float, int]) -> Profile:
+    """A profile of events with these names, seconds and bytes."""
+    profile = Profile()
+    with profile:
+        for name, seconds, nbytes in rows:
+            profile.event(
+                events.Event("op", name, "cpu:0", 1.0, 1.0 + seconds, profile._thread, nbytes)
+            )
+    return profile
+
+
+def test_the_ops_of_the_block_are_recorded() -> None:
+    x = ef.ones((8, 8))
+    with ef.profile() as p:
+        for _ in range(3):
+            y = x @ x
+        y.sum()
+    x @ x
+    assert [e.name for e in p.events] == ["matmul"] * 3 + ["sum"]
+    assert [(row.name, row.calls, row.nbytes) for row in sorted(p.table(), key=str)] == [
+        ("matmul", 3, 3 * 256),
+        ("sum", 1, 4),
+    ]
+    assert all(e.source is not None and "test_profile.py" in str(e.source) for e in p.events)
+    assert not interpreter.stack.installed
+    assert not events.listening()
+
+
+def test_the_backward_pass_is_recorded() -> None:
+    with ef.profile() as p:
+        ef.grad(lambda x: ef.exp(x).sum())(ef.ones(3))
+    assert {"exp", "sum", "multiply"} <= {e.name for e in p.events}
+
+
+def test_it_ends_after_an_error() -> None:
+    with pytest.raises(errors.ShapeError), ef.profile() as p:
+        ef.ones(2) + ef.ones(3)
+    assert [e.name for e in p.events] == ["full", "full"]
+    assert not interpreter.stack.installed
+    assert not events.listening()
+
+
+def test_the_numbers() -> None:
+    p = made_of(("a", 0.25, 10), ("b", 3.0, 0), ("a", 0.5, 20), ("a", 0.25, 30))
+    assert p.table() == [
+        OpStatistics("b", "cpu:0", 1, 3.0, 3.0, 3.0, 0.75, 0),
+        OpStatistics("a", "cpu:0", 3, 1.0, pytest.approx(1 / 3), 0.25, 0.25, 60),
+    ]
+    assert made_of().table() == []
+    assert made_of(("a", 0.0, 0)).table()[0].share == 0.0
+
+
+def test_devices_have_rows_of_their_own() -> None:
+    with ef.config(cpu_devices=2), ef.profile() as p:
+        ef.ones(2, device="cpu:1") + ef.ones(2, device="cpu:1")
+        ef.ones(2) + ef.ones(2)
+    assert {row.device for row in p.table() if row.name == "add"} == {"cpu:0", "cpu:1"}
+
+
+def test_it_prints_a_table() -> None:
+    p = made_of(("matmul", 1.5, 2_500_000), ("add", 0.0000025, 999))
+    lines = str(p).splitlines()
+    assert lines[0].startswith("2 ops in 1.50 s, of ")
+    assert " ".join(lines[1].split()) == "op device calls total mean median share bytes"
+    assert " ".join(lines[2].split()) == ("matmul cpu:0 1 1.50 s 1.50 s 1.50 s 100.0% 2.50 MB")
+    assert " ".join(lines[3].split()) == "add cpu:0 1 2.50 us 2.50 us 2.50 us 0.0% 999 B"
+    assert [lines[1].index("device")] * 2 == [line.index("cpu") for line in lines[2:]]
+    assert repr(p) == str(p)
+
+
+def test_it_prints_html() -> None:
+    p = made_of(("<b>", 0.0012, 3_000_000_000))
+    html = p._repr_html_()
+    assert "<caption>1 ops in 1.20 ms, of " in html
+    assert "<td>&lt;b&gt;</td><td>cpu:0</td><td>1</td><td>1.20 ms</td>" in html
+    assert "<td>3.00 GB</td>" in html
+    assert html.count("<tr>") == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(5e-9, "5.00 ns"), (9.996e-4, "1000 us"), (0.0123, "12.3 ms"), (123.4, "123 s")],
+)
+def test_times_have_a_unit(seconds, text) -> None:
+    assert str(made_of(("a", seconds, 0))).startswith(f"1 ops in {text}, of")
+
+
+def test_profiles_nest() -> None:
+    with ef.profile() as outer:
+        ef.ones(2)
+        with ef.profile() as inner:
+            ef.ones(2) + 1.0
+        ef.ones(2)
+    assert [e.name for e in inner.events] == ["full", "add"]
+    assert [e.name for e in outer.events] == ["full", "full", "add", "full"]
+    assert inner.seconds <= outer.seconds
+
+
+def test_a_profile_may_be_of_several_blocks() -> None:
+    p = ef.profile()
+    assert p.seconds == 0.0
+    with p, p:
+        ef.ones(2)
+        running = p.seconds
+    between = p.seconds
+    assert 0.0 < running <= between == p.seconds
+    with p:
+        ef.ones(2)
+    assert len(p.events) == 2
+    assert p.seconds > between
+
+
+def test_ops_of_other_threads_are_left_out_and_other_events_are_not() -> None:
+    def other() -> None:
+        with ef.profile() as theirs:
+            ef.ones(2) + 1.0
+        assert [e.name for e in theirs.events] == ["full", "add"]
+        events.emit(events.Event("queue", "q", "cpu:0", 0.0, 0.0, threading.get_ident()))
+
+    with ef.profile() as p:
+        ef.ones(2)
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert [(e.kind, e.name) for e in p.events] == [("op", "full"), ("queue", "q")]
+    assert [row.name for row in p.table()] == ["full"]
