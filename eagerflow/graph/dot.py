@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from eagerflow.graph.groups import Group
 from eagerflow.graph.ir import Graph, methods
-from eagerflow.graph.outline import Box, Edge, Outline, outline, visible
+from eagerflow.graph.outline import Box, Edge, Outline, clip, outline, visible
 
 __all__ = ["DEVICE_COLORS", "graphviz_svg", "to_dot", "write_dot"]
 
@@ -109,7 +109,12 @@ def _box_attributes(box: Box, colors: dict[str, str]) -> dict[str, str]:
 
 
 def _group_attributes(group: Group, colors: dict[str, str]) -> dict[str, str]:
-    found = {"label": _label(group.name), "class": group.kind, "style": "rounded", "labeljust": "l"}
+    found = {
+        "label": _label(clip(group.name, 60)),
+        "class": group.kind,
+        "style": "rounded",
+        "labeljust": "l",
+    }
     color = colors.get(group.name) if group.kind == "device" else None
     return found | {"color": color or _INK, "penwidth": "1" if color is None else "2"}
 

@@ -90,8 +90,8 @@ class Outline:
 
 
 def clip(text: str, length: int = _LINE) -> str:
-    """``text`` in one line of at most ``length`` characters."""
-    text = " ".join(text.split())
+    """``text`` in one line of at most ``length`` characters, and of at least one."""
+    text = " ".join(text.split()) or " "  # Graphviz 14 dies of empty lines
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
