@@ -33,8 +33,8 @@ test: lint types layers unit doctest nbtest ## everything that CI checks
 
 lint: $(VENV)/.dev ## ruff: rules and format
 	$(call heading,ruff)
-	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . \
-	  || { $(BIN)/ruff format --check . | tail -n 1; echo 'try: make format'; exit 1; }
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check . >/dev/null \
+	  || { echo 'not as ruff wants it: try make format'; exit 1; }
 	@echo "no finding"
 
 types: $(VENV)/.dev ## mypy, strict

@@ -43,6 +43,7 @@ from eagerflow.ops.joining import *
 from eagerflow.ops.matmul import *
 from eagerflow.ops.movement import *
 from eagerflow.ops.namespace import *
+from eagerflow.ops.numpy_names import *
 from eagerflow.ops.padding import *
 from eagerflow.ops.partition import *
 from eagerflow.ops.ranges import *

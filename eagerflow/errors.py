@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import sys
 import traceback as _traceback
-from collections.abc import Iterable
-from types import TracebackType
-from typing import Literal, TypeVar
+from collections.abc import Mapping
+from types import ModuleType, TracebackType
+from typing import Final, Literal, TypeVar
 
-from eagerflow.source import Source, capture, is_framework_file
+from eagerflow.source import Source, capture, is_framework_frame
 
 __all__ = [
     "AuthenticationError",
@@ -340,11 +340,39 @@ def traceback(mode: Literal["full", "short"]) -> None:
     _full_traceback = mode == "full"
 
 
-def unknown_name(owner: str, name: str, known: Iterable[str]) -> UnknownNameError:
+#: names of NumPy and PyTorch whose counterpart here is spelled in another way
+_COUNTERPARTS: Final = {
+    "arctanh": "atanh",
+    "backward": "grad",
+    "cat": "concat",
+    "det": "linalg.det",
+    "from_numpy": "asarray",
+    "inv": "linalg.inv",
+    "lstsq": "linalg.lstsq",
+    "no_grad": "stop_gradient",
+    "norm": "linalg.norm",
+    "qr": "linalg.qr",
+    "rand": "random.uniform",
+    "randn": "random.normal",
+    "solve": "linalg.solve",
+    "svd": "linalg.svd",
+    "trace": "linalg.trace",
+    "trapz": "trapezoid",
+    "transpose": "permute_dims",
+    "unique": "unique_values",
+    "unsqueeze": "expand_dims",
+}
+
+
+def unknown_name(owner: str, name: str, known: Mapping[str, object]) -> UnknownNameError:
     """The error for a name that ``owner`` does not have; names the nearest one of ``known``."""
     from difflib import get_close_matches  # noqa: PLC0415 - 5 ms that only an error should cost
 
-    close = get_close_matches(name, [n for n in known if not n.startswith("_")], 1)
+    public = [
+        n for n, v in known.items() if not n.startswith("_") and not isinstance(v, ModuleType)
+    ]
+    close = [_COUNTERPARTS[name]] if name in _COUNTERPARTS else []
+    close = close or get_close_matches(name, public, 1, cutoff=0.65)
     return UnknownNameError(
         f"{owner} has no {name!r}", hint=f"did you mean {close[0]!r}?" if close else None
     )
@@ -369,8 +397,8 @@ def _walk(trace: TracebackType | None) -> list[TracebackType]:
 
 
 def _hidden(trace: TracebackType) -> bool:
-    code = trace.tb_frame.f_code
-    if is_framework_file(code.co_filename):
+    if is_framework_frame(trace.tb_frame):
         return True
     # IPython's own frames above the cell
-    return "IPython" in sys.modules and "/IPython/" in code.co_filename.replace("\\", "/")
+    file = trace.tb_frame.f_code.co_filename.replace("\\", "/")
+    return "IPython" in sys.modules and "/IPython/" in file

@@ -262,7 +262,7 @@ _backends: dict[str, AbstractBackend] = {}
 _devices: dict[str, Device] = {}
 _plugins_loaded = False
 _SHORT: Final = re.compile(
-    r"(?:(?P<job>[A-Za-z_]\w*):(?P<task>\d+|\*)/)?(?P<kind>[a-z]\w*)(?::(?P<index>\d+|\*))?"
+    r"(?:(?P<job>[A-Za-z_]\w*):(?P<task>\d+|\*)/)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d+|\*))?"
 )
 _LONG: Final = re.compile(
     r"(?:/job:(?P<job>[A-Za-z_]\w*))?(?:/replica:\d+)?(?:/task:(?P<task>\d+|\*))?"
@@ -295,7 +295,7 @@ def register_backend(backend: AbstractBackend) -> None:
 
     >>> ef.hardware.register_backend(ef.hardware.CpuBackend())
     """
-    if not isinstance(backend, AbstractBackend) or not _SHORT.fullmatch(backend.kind):
+    if not isinstance(backend, AbstractBackend) or not re.fullmatch("[a-z][a-z0-9_]*", backend.kind):
         raise DeviceError(
             "this is not a backend",
             given=repr(backend),
@@ -327,11 +327,11 @@ def _backend(kind: str) -> AbstractBackend | None:
     return found
 
 
-def as_device(name: Device | str | None) -> Device:
+def as_device(name: Device | device | str | None) -> Device:
     """The device of that name; a kind alone means its first one, None the current device.
 
     Args:
-        name: ``"cpu:0"``, ``"cpu"``, ``"/device:CPU:0"``, a `Device`, or None.
+        name: ``"cpu:0"``, ``"cpu"``, ``"/device:CPU:0"``, a `Device` or `device`, or None.
 
     Raises:
         DeviceError: no such device.
@@ -341,8 +341,8 @@ def as_device(name: Device | str | None) -> Device:
     """
     if name is None:
         return current_device()
-    if isinstance(name, Device):
-        return name
+    if isinstance(name, (Device, device)):
+        return name if isinstance(name, Device) else name.device
     found = _devices.get(name) if isinstance(name, str) else None
     if found is None:
         found = _find(_parse(name))
@@ -453,11 +453,11 @@ class device:  # noqa: N801 - used like a function
     Device('cpu:0')
     """
 
-    def __init__(self, name: Device | str) -> None:
+    def __init__(self, name: Device | device | str) -> None:
         self._tokens: list[Token[Device | None]] = []
-        if not isinstance(name, Device):
+        if not isinstance(name, (Device, device)):
             name = _existing(_find(_parse(name).within(_name_of(current_device()))))
-        self.device = name
+        self.device = as_device(name)
 
     def __enter__(self) -> Device:
         self._tokens.append(_current.set(self.device))

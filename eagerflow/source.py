@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Final, final
 
-__all__ = ["Source", "capture", "is_framework_file", "position"]
+__all__ = ["Source", "capture", "is_framework_frame", "position"]
 
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of its own
@@ -90,9 +90,10 @@ def position(depth: int = 1) -> tuple[CodeType | None, int]:
     return None, 0
 
 
-def is_framework_file(name: str) -> bool:
-    """Whether the file ``name`` was seen to belong to eagerflow."""
-    return _by_file.get(name, False)
+def is_framework_frame(frame: FrameType) -> bool:
+    """Whether ``frame`` runs code of eagerflow."""
+    known = _by_file.get(frame.f_code.co_filename)
+    return _classify(frame) if known is None else known
 
 
 def _classify(frame: FrameType) -> bool:

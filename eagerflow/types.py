@@ -127,6 +127,10 @@ _aliases: Final[dict[Any, DType]] = {
     int: DTYPES["int64"],
     float: DTYPES["float32"],
     complex: DTYPES["complex64"],
+    # by name as by type; NumPy's own reading would differ
+    "int": DTYPES["int64"],
+    "float": DTYPES["float32"],
+    "complex": DTYPES["complex64"],
 }
 
 _AMBIGUOUS: Final = {"i8": "'int8' or 'int64'", "u8": "'uint8' or 'uint64'"}

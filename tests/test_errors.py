@@ -239,13 +239,13 @@ shell = InteractiveShell.instance(colors="nocolor")
 shell.run_cell("import eagerflow as ef")
 shell.run_cell("def f(x):\\n    return x @ x  # the bad line")
 shell.run_cell({setup!r})
-shell.run_cell("y = f(ef.ones((2, 3)))")
+shell.run_cell({cell!r})
 """
 
 
-def _ipython(setup: str = "pass") -> str:
+def _ipython(setup: str = "pass", cell: str = "y = f(ef.ones((2, 3)))") -> str:
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(IPYTHON.format(setup=setup))],
+        [sys.executable, "-c", textwrap.dedent(IPYTHON.format(setup=setup, cell=cell))],
         capture_output=True,
         text=True,
         check=True,
@@ -259,6 +259,20 @@ def test_a_notebook_shows_the_users_frames_only() -> None:
     assert "matmul: inner dimensions differ" in shown
     assert "eagerflow/core" not in shown
     assert len(shown.splitlines()) <= 25
+
+
+def test_a_notebook_shows_the_users_frames_only_within_a_gradient() -> None:
+    shown = _ipython("loss = lambda x: f(x).sum()", cell="ef.grad(loss)(ef.ones((2, 3)))")
+    assert "loss = lambda x" in shown
+    assert "matmul: inner dimensions differ" in shown
+    assert "eagerflow/" not in shown
+
+
+def test_an_error_of_the_users_own_shows_no_frame_of_eagerflow() -> None:
+    setup = "def g(x):\n    raise KeyError('mine')"
+    shown = _ipython(setup, cell="ef.grad(g)(ef.ones(3))")
+    assert "raise KeyError('mine')" in shown
+    assert "eagerflow/" not in shown
 
 
 def test_full_tracebacks_show_all_frames() -> None:

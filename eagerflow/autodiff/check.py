@@ -45,6 +45,12 @@ def check_grads(
     ...
     """
     check_function("check_grads", f)
+    if not isinstance(args, (tuple, list)):
+        raise GradientError(
+            "check_grads: args must be a tuple, one entry for each argument",
+            given=str(args.type) if isinstance(args, AbstractArray) else repr(args),
+            hint="of one argument it is (x,)",
+        )
     leaves, treedef = tree.flatten(tuple(args))
     wide = [_widened(x) if isinstance(x, (AbstractArray, float, complex)) else x for x in leaves]
     places = [i for i, x in enumerate(wide) if isinstance(x, Tensor) and x.dtype.is_inexact]

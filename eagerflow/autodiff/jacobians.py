@@ -114,9 +114,17 @@ def _real(what: str, y: Any) -> Tensor:
         raise GradientError(
             f"{what}: the result is not a real tensor",
             given=str(y.type) if isinstance(y, AbstractArray) else type(y).__name__,
-            hint="of a complex result, differentiate .real and .imag",
+            hint=_not_real_hint(y),
         )
     return tensor_of(y)
+
+
+def _not_real_hint(y: Any) -> str:
+    if not isinstance(y, AbstractArray):
+        return "return a tensor that is computed from the arguments with ops of eagerflow"
+    if y.dtype.is_complex:
+        return "of a complex result, differentiate .real and .imag"
+    return "only floating results have derivatives"
 
 
 Pull = Callable[[Sequence[Tensor | None]], list[Tensor | None]]

@@ -52,6 +52,7 @@ def grad(
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # notebooks show the user's own frames
         _, result, aux = differentiate("grad", f, argnums, wrt, has_aux, args, kwargs)
         return (result, aux) if has_aux else result
 
@@ -84,6 +85,7 @@ def value_and_grad(
 
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # notebooks show the user's own frames
         value, result, aux = differentiate("value_and_grad", f, argnums, wrt, has_aux, args, kwargs)
         return ((value, aux) if has_aux else value), result
 
@@ -105,6 +107,7 @@ def differentiate(
         args: its positional arguments.
         kwargs: its other arguments.
     """
+    __tracebackhide__ = True  # notebooks show the user's own frames
     sources: Arguments | VariableTree
     sources = Arguments(what, argnums, args) if wrt is None else VariableTree(what, wrt, args)
     tape = Tape(sources.variables)
@@ -206,6 +209,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> pullback(ef.tensor([1.0, 10.0]))
     (Tensor([ 2., 40.], f32[2]@cpu:0),)
     """
+    __tracebackhide__ = True  # notebooks show the user's own frames
     check_function("vjp", f)
     sources = Arguments("vjp", range(len(primals)), primals)
     tape = Tape()
@@ -246,6 +250,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     >>> ef.jvp(lambda x: x * x, (ef.tensor(3.0),), (ef.tensor(1.0),))
     (Tensor(9., f32[]@cpu:0), Tensor(6., f32[]@cpu:0))
     """
+    __tracebackhide__ = True  # notebooks show the user's own frames
     check_function("jvp", f)
     for name, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, (tuple, list)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
-from eagerflow.errors import DTypeError, InterchangeError, TensorValueError
+from eagerflow.errors import DTypeError, EagerflowError, InterchangeError, TensorValueError
 from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.types import DTYPES, DType, default_dtype
 
@@ -20,6 +21,7 @@ TensorLike = Any
 
 _scalars: dict[tuple[Any, ...], Tensor] = {}
 _SCALAR_LIMIT = 4096
+_LONG = 100  # bits of an integer from which messages do not show its digits
 _NUMPY_DTYPES = {d.dtype: d for d in DTYPES.values()}
 _PYTHON_DTYPES = {
     bool: DTYPES["bool"],
@@ -50,16 +52,23 @@ def _make_scalar(value: complex, lane: Lane) -> Tensor:
     if dtype.is_integer and isinstance(value, int):
         info = np.iinfo(dtype.dtype)
         if not info.min <= value <= info.max:
-            raise TensorValueError(
-                f"{value} does not fit into {dtype.name}",
-                expected=f"{info.min} to {info.max}",
-            )
+            raise _unfit(value, dtype)
     with np.errstate(over="ignore"):
         try:
             array = np.asarray(value, dtype=dtype.dtype)
         except (OverflowError, ValueError):  # ValueError: NaN to an integer
-            raise TensorValueError(f"{value} does not fit into {dtype.name}") from None
+            raise _unfit(value, dtype) from None
     return make_tensor(lane.device.backend.from_host(array, lane.device), lane)
+
+
+def _unfit(value: complex, dtype: DType) -> TensorValueError:
+    expected = None
+    if dtype.is_integer:
+        info = np.iinfo(dtype.dtype)
+        expected = f"{info.min} to {info.max}"
+    bits = value.bit_length() if isinstance(value, int) else 0
+    shown = f"an integer of {bits} bits" if bits > _LONG else str(value)
+    return TensorValueError(f"{shown} does not fit into {dtype.name}", expected=expected)
 
 
 def tensor_of(x: Any) -> Tensor:
@@ -197,7 +206,13 @@ def _from_sequence(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     target = dtype.dtype if dtype is not None and dtype.is_native else None
     try:
         array = np.asarray(value) if target is None else np.asarray(value, dtype=target)
+        if target is None and array.dtype.char in "dLQO" and array.size:
+            array = _of_large(value, array, dtype)
+    except EagerflowError:
+        raise
     except (ValueError, OverflowError, TypeError) as error:
+        if isinstance(error, OverflowError):
+            _check_fit(_leaves(value), dtype or default_dtype("real floating"))
         raise TensorValueError(
             f"these sequences do not make an array: {error}",
             expected="numbers, nested to equal lengths",
@@ -207,6 +222,40 @@ def _from_sequence(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
         if kind is not None or array.size == 0:
             array = array.astype(default_dtype(kind or "real floating").dtype)
     return array
+
+
+def _of_large(
+    value: Any, array: np.ndarray[Any, Any], dtype: DType | None
+) -> np.ndarray[Any, Any]:
+    """``array`` as made of ``value``, but right where it made other dtypes of large integers."""
+    if array.dtype.kind == "f" and not (np.abs(array) >= 2.0**63).any():
+        return array
+    leaves = list(_leaves(value))
+    kinds = {type(v) for v in leaves}
+    if int not in kinds or not kinds <= _PYTHON_DTYPES.keys():
+        return array
+    if kinds <= {int, bool}:
+        if dtype is not None and not dtype.is_integer:
+            return np.asarray(value, dtype="float64")
+        _check_fit(leaves, dtype or _PYTHON_DTYPES[int])
+        return array
+    return np.asarray(value, dtype="complex128" if complex in kinds else "float64")
+
+
+def _check_fit(leaves: Iterable[Any], dtype: DType) -> None:
+    """Refuse the first integer that does not fit."""
+    lane = as_device("cpu:0").lanes[dtype]
+    for leaf in leaves:
+        if type(leaf) is int:
+            _make_scalar(leaf, lane)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _leaves(part)
+    else:
+        yield value
 
 
 def _first_leaf_is_array(value: Any) -> bool:

@@ -28,6 +28,8 @@ __all__ = ["Entry", "execute", "resolve"]
 
 _LOW = frozenset(d for d in DTYPES.values() if not d.is_native)
 _FLOAT16 = DTYPES["float16"]
+#: how NumPy's ValueErrors begin about sizes that no memory could hold
+_TOO_LARGE = ("array is too big", "Maximum allowed dimension", "Maximum allowed size")
 
 
 @final
@@ -261,7 +263,7 @@ def _explain(
     except EagerflowError as worded:
         return strip(worded)
     given = describe(op, types, attrs)
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or any(words in str(error) for words in _TOO_LARGE):
         return OutOfMemoryError(f"{op.name}: out of memory ({error})", given=given)
     if isinstance(error, IndexError):
         words = str(error).replace("out of bounds", "out of range")  # NumPy's, made ours

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.op import functions
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.arguments import as_index
 from eagerflow.ops.indexing import take, where
-from eagerflow.ops.promotion import floating, promote
+from eagerflow.ops.promotion import floating, operands, promote
 from eagerflow.ops.rules import public
 from eagerflow.ops.segment import segment_sum
 from eagerflow.ops.sort import searchsorted
@@ -34,6 +34,15 @@ class Histogram(NamedTuple):
     bin_edges: Tensor
 
 
+_width = define(
+    "histogram_width",
+    infer=lambda x: x,
+    vjp=(lambda g, out, x: g,),
+    saved="none",
+    precision="exact",
+)
+
+
 def _edges(x: Tensor, bins: int, limits: tuple[Any, Any] | None) -> Tensor:
     """The edges of ``bins`` bins of one width, over all of ``x`` if there are no limits."""
     if bins < 1:
@@ -42,10 +51,12 @@ def _edges(x: Tensor, bins: int, limits: tuple[Any, Any] | None) -> Tensor:
     low, high = limits if limits is not None else (0.0, 1.0)
     if limits is None and x.size:
         low, high = functions["min"](x), functions["max"](x)
-    spread = functions["equal"](tensor_of(high), tensor_of(low))
+    low, high = promote(x, low, high, dtype=x.dtype)[1:]
+    spread = functions["equal"](high, low)
     low = where(spread, functions["subtract"](low, 0.5), low)
     high = where(spread, functions["add"](high, 0.5), high)
-    edges = functions["add"](low, functions["multiply"](steps, functions["subtract"](high, low)))
+    width = bind(_width, functions["subtract"](high, low))
+    edges = functions["add"](low, functions["multiply"](steps, width))
     return where(functions["equal"](steps, 1), high, edges)
 
 
@@ -71,12 +82,18 @@ def histogram(
     Returns:
         ``(hist, bin_edges)``; the counts are int64.
 
+    Raises:
+        TensorValueError: the range is not finite, as that of values among which there is NaN, or
+            it is negative.
+
     >>> hist, edges = ef.histogram(ef.tensor([1.0, 2.0, 2.0, 5.0]), bins=2)
     >>> hist, edges
     (Tensor([3, 1], i64[2]@cpu:0), Tensor([1., 3., 5.], f32[3]@cpu:0))
     """
-    values = functions["reshape"](floating(x), (-1,))
     given = bins if hasattr(bins, "__len__") else None
+    x, *others = operands(x, *(t for t in (given, weights) if t is not None))
+    given = others.pop(0) if given is not None else None
+    values = functions["reshape"](floating(x), (-1,))
     if given is None:
         edges = _edges(values, as_index("histogram", "bins", bins), range)
     else:
@@ -88,7 +105,7 @@ def histogram(
     if weights is None:
         amounts = functions["ones"](values.shape, dtype=DTYPES["int64"], device=values.device)
     else:
-        amounts = functions["reshape"](tensor_of(weights), values.shape)
+        amounts = functions["reshape"](others[0], values.shape)
     place = searchsorted(edges, values, side="right") - 1
     place = where(functions["equal"](values, edges[-1]), count - 1, place)
     inside = functions["logical_and"](place >= 0, place < count)
@@ -120,6 +137,7 @@ def interp(
     >>> ef.interp(ef.tensor([0.5, 1.5, 9.0]), [0.0, 1.0, 2.0], [0.0, 10.0, 30.0])
     Tensor([ 5., 20., 30.], f32[3]@cpu:0)
     """
+    x, xp, fp = operands(x, xp, fp)
     at, points = promote(floating(x), floating(xp))
     values = floating(fp)
     if len(points.shape) != 1 or values.shape != points.shape or not points.size:

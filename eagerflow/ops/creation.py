@@ -240,6 +240,8 @@ def full(
         spread: Tensor = functions["broadcast_to"](_convert(fill_value, dtype, device, None), sizes)
         return spread
     found = weak if dtype is None else as_dtype(dtype)
+    if weak is _WEAK[int]:
+        _convert(fill_value, found, "cpu:0", None)  # raises for one that does not fit
     if weak.is_complex and not (found.is_complex or found.kind == "bool"):
         raise DTypeError(f"full: {fill_value} is complex, {found.name} is not")
     result: Tensor = bind(

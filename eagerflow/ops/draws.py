@@ -14,7 +14,7 @@ from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.ops.arguments import as_shape
 from eagerflow.ops.elementwise import add, multiply
-from eagerflow.ops.promotion import cast
+from eagerflow.ops.promotion import cast, host_check
 from eagerflow.resources.generator import GeneratorState
 from eagerflow.types import (
     DTYPES,
@@ -160,6 +160,6 @@ def affine(values: Tensor, loc: Any, scale: Any) -> Tensor:
 
 
 def check_scale(name: str, scale: Any) -> None:
-    """Refuse a negative number for a scale."""
-    if is_number(scale) and not scale >= 0:
-        raise TensorValueError(f"{name}: scale is negative", given=f"scale={scale}")
+    """Refuse a scale that is negative or NaN."""
+    if not (scale >= 0 if is_number(scale) else host_check(lambda x: x >= 0, scale)):
+        raise TensorValueError(f"{name}: scale is negative or NaN", given=f"scale={scale}")

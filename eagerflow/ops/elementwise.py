@@ -6,7 +6,7 @@ Each op is a record (type rule, gradient) and a public function; what it compute
 
 from __future__ import annotations
 
-from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.convert import TensorLike, scalar, tensor_of
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise_logic import (
@@ -404,5 +404,14 @@ def clip(x: TensorLike, /, min: TensorLike = None, max: TensorLike = None) -> Te
     elif min is None:
         result = bind(_clip_max, *pair(x, max))
     else:
-        result = bind(_clip, *promote(x, min, max))
+        result = bind(_clip, *_three(x, min, max))
     return result
+
+
+def _three(x: TensorLike, low: TensorLike, high: TensorLike) -> tuple[Tensor, ...]:
+    """`promote`, which returns at once if the limits need no change of dtype."""
+    if type(x) is Tensor:
+        weak = x._lane.weak
+        if type(low) in weak and type(high) in weak:
+            return x, scalar(low, x._lane), scalar(high, x._lane)
+    return promote(x, low, high)

@@ -1,5 +1,6 @@
 """Discrete Fourier transforms: `eagerflow.fft`."""
 
+from eagerflow.errors import unknown_name
 from eagerflow.ops.fourier import fft as fft
 from eagerflow.ops.fourier import fftn as fftn
 from eagerflow.ops.fourier import hfft as hfft
@@ -31,3 +32,14 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Word the error for a name that is not here, with the nearest one that is."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise unknown_name("eagerflow.fft", name, {n: globals()[n] for n in __all__})
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -258,12 +258,12 @@ def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
 
 
 def _other_kind(dtype: DType, x: Tensor, given: str) -> DTypeError:
-    what = "take .real first" if dtype.is_complex else f"convert it with .astype('{x.dtype.name}')"
+    hint = f"convert the value first, as with ef.astype(value, '{x.dtype.name}')"
     return DTypeError(
         f"values of {dtype.short} do not fit into {x.dtype.short}",
         given=f"x={type_of(x)}, {given}",
         expected="values of the same kind of dtype, or a lesser one",
-        hint=what,
+        hint="take .real first" if dtype.is_complex else hint,
     )
 
 
@@ -396,7 +396,9 @@ def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
         value = value._data
         if not _in_order(plain if type(plain) is tuple else (plain,), value):
             return False
-    elif type(value) not in lane.weak:
+    elif type(value) not in lane.weak and not (
+        type(value) in _NUMBERS and weak_fits(value, lane.dtype)
+    ):
         return False
     if type(key) is Tensor and _masks_rows(key, x):
         plain = plain.nonzero()[0]  # several times as fast as the mask

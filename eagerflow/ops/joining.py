@@ -27,6 +27,21 @@ __all__ = [
     "vstack",
 ]
 
+
+def _together(name: str, arrays: Any) -> tuple[Tensor, ...]:
+    """The arrays as tensors of one dtype; at once if they are."""
+    found = sequence_of(name, arrays)
+    first = found[0]
+    if type(first) is Tensor:
+        lane = first._lane
+        for x in found:
+            if type(x) is not Tensor or x._lane is not lane:
+                break
+        else:
+            return tuple(found)
+    return promote(*found)
+
+
 # --- concat and split -----------------------------------------------------------------------
 
 
@@ -80,7 +95,7 @@ def concat(arrays: Sequence[TensorLike], /, *, axis: int | None = 0) -> Tensor:
     >>> ef.concat([ef.tensor([1, 2]), ef.tensor([3])])
     Tensor([1, 2, 3], i64[3]@cpu:0)
     """
-    tensors = promote(*sequence_of("concat", arrays))
+    tensors = _together("concat", arrays)
     if axis is None:
         tensors = tuple(reshape(x, (-1,)) for x in tensors)
         axis = 0
@@ -209,7 +224,7 @@ def stack(arrays: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
     Tensor([[1, 3],
             [2, 4]], i64[2,2]@cpu:0)
     """
-    tensors = promote(*sequence_of("stack", arrays))
+    tensors = _together("stack", arrays)
     result: Tensor = bind(_stack, *tensors, axis=axis_of("stack", tensors[0], axis, extra=1))
     return result
 

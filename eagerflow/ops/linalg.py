@@ -3,6 +3,7 @@
 Matrices are the last two axes of an array; the axes before them are a batch.
 """
 
+from eagerflow.errors import unknown_name
 from eagerflow.ops.decompositions import cholesky as cholesky
 from eagerflow.ops.decompositions import eig as eig
 from eagerflow.ops.decompositions import eigh as eigh
@@ -68,3 +69,14 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Word the error for a name that is not here, with the nearest one that is."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise unknown_name("eagerflow.linalg", name, {n: globals()[n] for n in __all__})
+
+
+def __dir__() -> list[str]:
+    return __all__

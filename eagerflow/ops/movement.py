@@ -10,6 +10,7 @@ from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.arguments import as_index, as_shape, axes_of, axis_of
+from eagerflow.ops.promotion import operands
 from eagerflow.ops.ranges import arange
 from eagerflow.ops.rules import public
 from eagerflow.ops.shape import broadcast_to, moveaxis, ravel, reshape, swapaxes
@@ -188,7 +189,7 @@ def repeat(x: TensorLike, repeats: TensorLike, /, *, axis: int | None = None) ->
     >>> ef.repeat(ef.tensor([1, 2]), ef.tensor([1, 3]))
     Tensor([1, 2, 2, 2], i64[4]@cpu:0)
     """
-    tensor = tensor_of(x)
+    tensor = tensor_of(x) if type(repeats) is int else operands(x, repeats)[0]
     if axis is None:
         tensor, axis = ravel(tensor), 0
     place = axis_of("repeat", tensor, axis)
@@ -198,7 +199,7 @@ def repeat(x: TensorLike, repeats: TensorLike, /, *, axis: int | None = None) ->
             raise TensorValueError("repeat: a negative number", given=f"repeats={repeats}")
         result = bind(_repeat, tensor, repeats=repeats, axis=place)
         return result
-    numbers = tensor_of(repeats)
+    tensor, numbers = operands(tensor, repeats)
     if not numbers.dtype.is_integer:
         raise DTypeError("repeat: the numbers must be integers", given=str(numbers.type))
     if numbers.ndim == 0 or numbers.shape == (1,):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.ops.arguments import as_index
 from eagerflow.ops.getitem import index_update
 from eagerflow.ops.indexing import flatnonzero, take
+from eagerflow.ops.promotion import operands
 from eagerflow.ops.rules import public
 
 __all__ = ["dynamic_partition", "dynamic_stitch"]
@@ -54,7 +55,7 @@ def dynamic_partition(
     >>> ef.dynamic_partition(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 1, 0]), 2)
     [Tensor([1., 3.], f32[2]@cpu:0), Tensor([2.], f32[1]@cpu:0)]
     """
-    tensor, parts = tensor_of(x), tensor_of(partitions)
+    tensor, parts = operands(x, partitions)
     _check("dynamic_partition", tensor, parts)
     rows = _rows(tensor, parts)
     count = as_index("dynamic_partition", "num_partitions", num_partitions)
@@ -87,7 +88,8 @@ def dynamic_stitch(
             expected="as many of one as of the other, and at least one",
         )
     places, rows = [], []
-    for index, part in zip(map(tensor_of, indices), map(tensor_of, data), strict=True):
+    tensors = operands(*indices, *data)
+    for index, part in zip(tensors[: len(data)], tensors[len(data) :], strict=True):
         _check("dynamic_stitch", part, index)
         rows.append(functions["reshape"](_rows(part, index), (-1, *part.shape[len(index.shape) :])))
         places.append(functions["reshape"](index, (-1,)))

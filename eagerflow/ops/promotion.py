@@ -13,6 +13,7 @@ from typing import Any
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.errors import TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.types import DTYPES, DType, TensorType, default_dtype, promote_dtypes
 
@@ -72,7 +73,11 @@ def fits_kind(dtype: DType, into: DType) -> bool:
 
 def weak_fits(value: TensorLike, into: DType) -> bool:
     """`fits_kind` for numbers and sequences, whose integers are of both kinds of integers."""
-    return _RANK[promoted_dtype((value,)).kind] <= _RANK[into.kind]
+    try:
+        rank = _RANK[promoted_dtype((value,)).kind]
+    except TensorValueError:  # a sequence with an integer that only uint64 holds, or none does
+        rank = 1
+    return rank <= _RANK[into.kind]
 
 
 def host_check(holds: Callable[..., Any], *values: Any) -> bool:
@@ -91,7 +96,7 @@ def host_check(holds: Callable[..., Any], *values: Any) -> bool:
             lane = x._lane
             if lane.device.backend.kind != "cpu" or type(x._data) is not lane.array_type:
                 return True
-            x = x._data
+            x = x._data if lane.dtype.is_native else x._data.astype("float32")
         found.append(x)
     truth = holds(*found)
     return bool(truth.all()) if hasattr(truth, "all") else bool(truth)

@@ -9,6 +9,10 @@ float32 and the narrower dtypes are made of 32 random bits per element (float16 
 float32 draws, cut to their digits by `uniform`, rounded by the others), float64 of 64 bits: for
 the same seed these are different numbers. `normal` and the rest are reparameterised: gradients
 flow to ``loc``, ``scale``, ``low`` and ``high``.
+
+Parameters out of range (a negative scale, a probability of 2, ``low > high``, logits of NaN) are
+errors, also in tensors in the memory of the host. Tensors on accelerators are not looked at, since
+a draw would have to wait for them; only `randint` does.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, final
 
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import TensorValueError
+from eagerflow.errors import TensorValueError, unknown_name
 from eagerflow.ops.draws import default_state
 from eagerflow.ops.random_continuous import (
     exponential,
@@ -153,3 +157,14 @@ def seed(value: int) -> None:
     True
     """
     _default._state.set(value)
+
+
+def __getattr__(name: str) -> object:
+    """Word the error for a name that is not here, with the nearest one that is."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise unknown_name("eagerflow.random", name, {n: globals()[n] for n in __all__})
+
+
+def __dir__() -> list[str]:
+    return __all__

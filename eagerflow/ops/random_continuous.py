@@ -21,6 +21,7 @@ from eagerflow.ops.draws import (
     uniform_draw,
 )
 from eagerflow.ops.elementwise import subtract
+from eagerflow.ops.promotion import host_check
 from eagerflow_kernels.portable.random import normal_probability
 
 if TYPE_CHECKING:
@@ -50,10 +51,17 @@ def uniform(
         generator: where to take the draw from; the process's own by default.
         device: where to make it; by default that of the bounds, else the current one.
 
+    Raises:
+        TensorValueError: ``low`` is greater than ``high``.
+
     >>> ef.random.uniform((2,), generator=ef.random.Generator(1))
     Tensor([0.80898637, 0.7949013 ], f32[2]@cpu:0)
     """
     shape, dtype, where, (low, high) = parameters("uniform", shape, dtype, device, low, high)
+    if not host_check(lambda a, b: a <= b, low, high):
+        raise TensorValueError(
+            "uniform: low is greater than high, or NaN", given=f"low={low}, high={high}"
+        )
     values = uniform_draw(shape, dtype, where, generator)
     both = is_number(low) and is_number(high)
     return affine(values, low, high - low if both else subtract(high, low))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
@@ -24,7 +25,7 @@ from eagerflow.ops.draws import (
 from eagerflow.ops.elementwise import add, subtract
 from eagerflow.ops.elementwise_logic import less
 from eagerflow.ops.indexing import take
-from eagerflow.ops.promotion import cast
+from eagerflow.ops.promotion import cast, host_check
 from eagerflow.ops.reduction import argmax
 from eagerflow.ops.shape import moveaxis
 from eagerflow.ops.sort import argsort
@@ -139,16 +140,23 @@ def bernoulli(
         generator: where to take the draw from; the process's own by default.
         device: where to make it; by default that of ``p``, else the current one.
 
+    Raises:
+        TensorValueError: ``p`` is no probability.
+
     >>> ef.random.bernoulli((3,), 1.0)
     Tensor([ True,  True,  True], bool[3]@cpu:0)
     """
-    if is_number(p) and not 0 <= p <= 1:
-        raise TensorValueError("bernoulli: p is no probability", given=f"p={p}")
     shape, dtype, where, (p,) = parameters("bernoulli", shape, None, device, p)
+    if not (0 <= p <= 1 if is_number(p) else host_check(_is_probability, p)):
+        raise TensorValueError("bernoulli: p is no probability", given=f"p={p}", expected="0 to 1")
     if dtype.itemsize < 4:
         dtype = _FLOAT32
     values = uniform_draw(shape, dtype, where, generator)
     return less(values, p)
+
+
+def _is_probability(x: Any) -> Any:
+    return (x >= 0) & (x <= 1)
 
 
 def categorical(
@@ -171,6 +179,9 @@ def categorical(
     Returns:
         int64 indices.
 
+    Raises:
+        TensorValueError: logits are NaN, or all of those for one draw are -inf.
+
     >>> ef.random.categorical((3,), ef.tensor([0.0, -float("inf")]))
     Tensor([0, 0, 0], i64[3]@cpu:0)
     """
@@ -180,6 +191,10 @@ def categorical(
     _, dtype, where, (tensor,) = parameters("categorical", (), None, device, tensor)
     if dtype.itemsize < 4:
         dtype, tensor = _FLOAT32, cast(tensor, _FLOAT32)
+    if tensor.size and not host_check(lambda x: x.max(-1) > -math.inf, tensor):
+        raise TensorValueError(
+            "categorical: logits are NaN, or all of a draw are -inf", given=str(type_of(tensor))
+        )
     sizes = broadcast_shapes(as_shape("categorical", shape), tensor.shape[:-1])
     noise = draw(GUMBEL, (*sizes, tensor.shape[-1]), dtype, where, generator)
     return argmax(add(noise, tensor), axis=-1)

@@ -76,20 +76,20 @@ def arange(
     """
     if stop is None:
         start, stop = 0, start
-    bounds = [
-        _number("arange", w, v) for w, v in (("start", start), ("stop", stop), ("step", step))
-    ]
-    integral = all(isinstance(v, int) for v in bounds)
+    integral = type(start) is int and type(stop) is int and type(step) is int
+    if not integral:
+        start, stop = _number("arange", "start", start), _number("arange", "stop", stop)
+        step = _number("arange", "step", step)
+        integral = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int)
     found = (_INT if integral else _FLOAT) if dtype is None else as_dtype(dtype)
     if found.kind not in REAL:
         raise DTypeError(f"arange: no rule for {found.short}", expected="a real dtype")
-    first, end, by = bounds
     result: Tensor = bind(
         _arange,
-        start=first,
-        stop=end,
-        step=by,
-        size=_length(first, end, by),
+        start=start,
+        stop=stop,
+        step=step,
+        size=_length(start, stop, step),
         dtype=found,
         device=as_device(device),
     )
@@ -97,6 +97,8 @@ def arange(
 
 
 def _length(start: complex, stop: complex, step: complex) -> int:
+    if type(start) is int and type(stop) is int and type(step) is int and step:
+        return max(0, -((start - stop) // step))
     given = f"start={start}, stop={stop}, step={step}"
     if isinstance(start, complex) or isinstance(stop, complex) or isinstance(step, complex):
         raise DTypeError("arange: the arguments must be real", given=given)

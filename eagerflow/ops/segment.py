@@ -12,7 +12,7 @@ from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.arguments import as_index
 from eagerflow.ops.gradients import where
 from eagerflow.ops.indexing import take
-from eagerflow.ops.promotion import cast, floating
+from eagerflow.ops.promotion import cast, floating, operands
 from eagerflow.ops.rules import NUMERIC, REAL, check_kind, public
 from eagerflow.types import DTYPES, TensorType
 
@@ -63,7 +63,14 @@ _max, _min = (
 # --- public functions -----------------------------------------------------------------------
 
 
-def _ids(name: str, segment_ids: TensorLike, like: Tensor | None) -> Tensor:
+def _together(values: TensorLike, ids: TensorLike) -> tuple[Tensor, TensorLike]:
+    """The values on the device of the ids if these alone are a tensor; the ids as they are."""
+    if isinstance(ids, AbstractArray):
+        return operands(values, ids)[0], ids
+    return tensor_of(values), ids
+
+
+def _ids(name: str, segment_ids: TensorLike, like: AbstractArray | None) -> Tensor:
     on = None if like is None or isinstance(segment_ids, AbstractArray) else like.device
     ids = as_tensor(segment_ids, None, on)
     if not ids.size and isinstance(segment_ids, (list, tuple)):
@@ -81,7 +88,7 @@ def _next(ids: Tensor) -> int:
 def _segment(
     name: str, op: Op, values: TensorLike, segment_ids: TensorLike, num_segments: Any
 ) -> Tensor:
-    tensor = tensor_of(values)
+    tensor, segment_ids = _together(values, segment_ids)
     if tensor._lane.dtype.kind == "bool" and op is _sum:
         tensor = cast(tensor, _INT64)
     ids = _ids(name, segment_ids, tensor)
@@ -175,7 +182,8 @@ def segment_mean(
     >>> ef.segment_mean(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 1, 0]))
     Tensor([2., 2.], f32[2]@cpu:0)
     """
-    tensor = floating(values)
+    tensor, segment_ids = _together(values, segment_ids)
+    tensor = floating(tensor)
     total = _segment("segment_mean", _sum, tensor, segment_ids, num_segments)
     ids = _ids("segment_mean", segment_ids, tensor)
     ones = functions["ones"](ids.shape, dtype=_INT64, device=ids.device)
@@ -201,7 +209,7 @@ def bincount(x: TensorLike, /, weights: TensorLike | None = None, minlength: int
     >>> ef.bincount(ef.tensor([1, 3, 1]))
     Tensor([0, 2, 0, 1], i64[4]@cpu:0)
     """
-    ids = _ids("bincount", x, None)
+    ids = _ids("bincount", x, weights if isinstance(weights, AbstractArray) else None)
     if len(ids.shape) != 1:
         raise ShapeError("bincount: x must have one axis", given=f"x={type_of(ids)}")
     if ids.size and int(functions["min"](ids)) < 0:

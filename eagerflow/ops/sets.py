@@ -79,7 +79,9 @@ class UniqueInverse(NamedTuple):
 
 def _depends_on_data(x: TensorType) -> NoReturn:
     raise DataDependentError(
-        "how many distinct values there are depends on the data", hint="x is not known here"
+        "how many distinct values there are depends on the data",
+        hint="the values of x are not known here: call it in eager mode on a device that holds "
+        "data, outside of traced functions",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.arguments import as_index, axis_of
@@ -56,6 +56,29 @@ def sort(
         _sort, tensor, axis=place, descending=bool(descending), stable=bool(stable)
     )
     return result
+
+
+def _places_type(x: TensorType, *, places: tuple[int, ...]) -> TensorType:
+    return x.like(shape=(*x.shape[:-1], len(places)))
+
+
+def _places_vjp(g: Tensor, out: Tensor, x: Tensor, *, places: tuple[int, ...]) -> Tensor:
+    order = argsort(x)[..., list(places)]
+    return scatter(g, along(x, order, len(x.shape) - 1), (ARRAY,) * len(x.shape), x.shape)
+
+
+_order_statistics = define(
+    "order_statistics", infer=_places_type, vjp=(_places_vjp,), saved="inputs"
+)
+
+
+def _ordered(x: Tensor, places: tuple[int, ...]) -> Tensor:
+    """The elements at ``places`` of the order along the last axis; sorts no more than it needs."""
+    result: Tensor = bind(_order_statistics, x, places=places)
+    return result
+
+
+functions["_order_statistics"] = _ordered  # for medians, a layer below
 
 
 @public

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
-from eagerflow.core.convert import TensorLike, as_tensor
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import Op, bind, define, infer
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
-from eagerflow.errors import DeviceError, DTypeError, ShapeError, VariableError
+from eagerflow.errors import (
+    DeviceError,
+    DTypeError,
+    EagerflowError,
+    ShapeError,
+    TensorIndexError,
+    VariableError,
+)
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.elementwise import negative
-from eagerflow.ops.promotion import promoted_dtype
+from eagerflow.ops.promotion import promoted_dtype, weak_fits
 from eagerflow.ops.rules import NUMERIC, check_kind
 from eagerflow.resources.variable import VariableState
 from eagerflow.types import (
@@ -21,7 +28,6 @@ from eagerflow.types import (
     TensorType,
     as_dtype,
     broadcast_shapes,
-    promote_dtypes,
 )
 
 if TYPE_CHECKING:
@@ -106,6 +112,19 @@ _scatter_add = define(
 # --- Variable ---------------------------------------------------------------------------------
 
 _WEAK = (bool, int, float, complex, list, tuple)  # what has no dtype of its own
+
+
+def _worded(error: EagerflowError, op: Op, state: VariableState, inputs: Any) -> EagerflowError:
+    """The error of an op in the words of the method: which variable, and what it was given."""
+    method = op.name.removeprefix("variable_")
+    names = ("value",) if len(inputs) == 1 else ("indices", "values")
+    given = ", ".join(f"{n}={type_of(x)}" for n, x in zip(names, inputs, strict=True))
+    return type(error)(
+        f"{method}: {error.wrong.removeprefix(f'{op.name}: ')}",
+        given=f"{state!r}, {given}",
+        expected=error.expected,
+        hint=error.hint,
+    )
 
 
 def _refuse(what: str, hint: str) -> Any:
@@ -224,8 +243,9 @@ class Variable(AbstractArray):
         """Replace the value.
 
         Args:
-            value: of the variable's dtype and shape; numbers and sequences take the dtype. A
-                tensor is not copied: the variable shares its memory, as tensors do.
+            value: of the variable's dtype and shape; numbers and sequences take the dtype. The
+                variable owns its value: memory that may be written from elsewhere, such as that
+                of a NumPy array or a view, is copied, the fresh result of an op is not.
 
         Returns:
             The new value.
@@ -300,10 +320,13 @@ class Variable(AbstractArray):
     def _bind(self, op: Op, *inputs: Tensor) -> Tensor:
         state, value = self.resource, inputs[-1]
         same = value._lane is state.lane and value.shape == state.shape
-        if not same or len(inputs) > 1:
-            # before, not after: a kernel that fails could have written already
-            infer(op, tuple(map(type_of, inputs)), {"resource": state})
-        result: Tensor = bind(op, *inputs, resource=state)
+        try:
+            if not same or len(inputs) > 1:
+                # before, not after: a kernel that fails could have written already
+                infer(op, tuple(map(type_of, inputs)), {"resource": state})
+            result: Tensor = bind(op, *inputs, resource=state)
+        except (DTypeError, DeviceError, ShapeError, TensorIndexError) as error:
+            raise _worded(error, op, state, inputs) from None
         return result
 
     def _operand(self, value: TensorLike) -> Tensor:
@@ -311,14 +334,16 @@ class Variable(AbstractArray):
         if type(value) is Tensor:
             return value
         state = self.resource
+        if isinstance(value, AbstractArray):
+            return tensor_of(value)
         if type(value) not in _WEAK:
             # an array of another library could be written into later
-            return as_tensor(value, copy=None if isinstance(value, AbstractArray) else True)
-        natural = promoted_dtype((value,))
-        if promote_dtypes(natural, state.dtype).kind != state.dtype.kind:
+            return as_tensor(value, None, state.device, copy=True)
+        if not weak_fits(value, state.dtype):
             raise DTypeError(
-                f"a variable of {state.dtype.short} cannot hold {natural.short}",
-                given=repr(value),
+                f"a variable of {state.dtype.short} cannot hold {promoted_dtype((value,)).short}",
+                given=f"{state!r}, value={value!r}",
+                hint="convert the value first",
             )
         return as_tensor(value, state.dtype, state.device)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.convert import TensorLike, scalar, tensor_of
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
@@ -13,7 +13,7 @@ from eagerflow.ops.elementwise import add, divide, multiply, subtract
 from eagerflow.ops.elementwise_logic import equal, isnan, logical_not
 from eagerflow.ops.elementwise_number import ceil, floor
 from eagerflow.ops.gradients import count_of, spread, where
-from eagerflow.ops.promotion import cast, floating, promote, promote_floating
+from eagerflow.ops.promotion import cast, floating, host_check, operands, promote_floating
 from eagerflow.ops.reduction import Axis, all, max, mean, min, sum
 from eagerflow.ops.rules import INEXACT, check_kind, public, reduced_shape
 from eagerflow.types import DTYPES, TensorType
@@ -177,13 +177,29 @@ def average(
 # --- order ----------------------------------------------------------------------------------
 
 
-def _ranked(x: Tensor, axis: tuple[int, ...]) -> Tensor:
-    """``x`` with ``axis`` flattened into a last one, along which it is sorted."""
+def _lines(x: Tensor, axis: tuple[int, ...]) -> Tensor:
+    """``x`` with ``axis`` flattened into a last one."""
     kept = tuple(i for i in range(len(x.shape)) if i not in axis)
     moved = functions["permute_dims"](x, kept + axis)
-    flat = functions["reshape"](moved, (*moved.shape[: len(kept)], count_of(x, axis)))
-    result: Tensor = functions["sort"](flat, axis=-1)
+    result: Tensor = functions["reshape"](moved, (*moved.shape[: len(kept)], count_of(x, axis)))
     return result
+
+
+def _around(lines: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The elements below and above places of the order along the last axis, and its last."""
+    ranked = functions["sort"](lines, axis=-1)
+    below, above = (
+        functions["take"](ranked, cast(end, DTYPES["int64"]), axis=-1)
+        for end in (floor(place), ceil(place))
+    )
+    return below, above, ranked[..., -1:]
+
+
+def _around_one(lines: Tensor, place: float) -> tuple[Tensor, ...]:
+    """`_around` for one place that is known, which needs no sorting."""
+    places = (math.floor(place), math.ceil(place), lines.shape[-1] - 1)
+    found = functions["_order_statistics"](lines, places)
+    return tuple(found[..., i : i + 1] for i in range(3))
 
 
 @public
@@ -200,29 +216,37 @@ def quantile(
 
     Raises:
         AxisError: an axis is out of range or named twice.
-        TensorValueError: there are no elements, or ``q`` is a number out of range.
+        TensorValueError: there are no elements, or ``q`` is out of range (which is not looked
+            at if it is a tensor on an accelerator).
 
     >>> ef.quantile(ef.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
     Tensor(2.5, f32[]@cpu:0)
     """
+    return _quantile("quantile", x, q, axis, keepdims)
+
+
+def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: bool) -> Tensor:
+    number = float(q) if type(q) in (int, float) else None
+    x, q = operands(x, q)
     tensor = floating(x)
-    axes = axes_of("quantile", tensor, axis)
-    ranked = _ranked(tensor, axes)
-    count = ranked.shape[-1]
+    axes = axes_of(name, tensor, axis)
+    lines = _lines(tensor, axes)
+    count = lines.shape[-1]
     if count == 0:
-        raise TensorValueError("quantile: there are no elements", given=f"x={tensor.type}")
-    if isinstance(q, (int, float)) and not 0 <= q <= 1:
-        raise TensorValueError("quantile: q is out of range", given=f"q={q}", expected="0 to 1")
-    (fraction,) = promote(q, dtype=DTYPES["float64"])
+        raise TensorValueError(f"{name}: there are no elements", given=f"x={tensor.type}")
+    if not host_check(lambda part: (part >= 0) & (part <= 1), q):
+        raise TensorValueError(f"{name}: q is out of range", given=f"q={q}", expected="0 to 1")
+    wide = tensor.device.lanes[DTYPES["float64"]]
+    fraction = cast(q, DTYPES["float64"]) if number is None else scalar(number, wide)
     place = multiply(functions["reshape"](fraction, (-1,)), count - 1)
-    below, above = (
-        functions["take"](ranked, cast(end, DTYPES["int64"]), axis=-1)
-        for end in (floor(place), ceil(place))
-    )
+    if number is None:
+        below, above, last = _around(lines, place)
+    else:
+        below, above, last = _around_one(lines, number * (count - 1))
     same = equal(below, above)  # as infinities may be, whose difference is NaN
     step = subtract(where(same, 0.0, above), where(same, 0.0, below))
     between = add(below, multiply(step, cast(subtract(place, floor(place)), tensor.dtype)))
-    found = where(isnan(ranked[..., -1:]), math.nan, between)  # NaNs are sorted to the end
+    found = where(isnan(last), math.nan, between)  # NaNs are sorted to the end
     found = functions["moveaxis"](found, -1, 0)
     rest = reduced_shape(tensor.shape, axes, keepdims)
     result: Tensor = functions["reshape"](found, (*fraction.shape, *rest))
@@ -245,7 +269,7 @@ def median(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     >>> ef.median(ef.tensor([3.0, 1.0, 2.0]))
     Tensor(2., f32[]@cpu:0)
     """
-    return quantile(x, 0.5, axis, keepdims=keepdims)
+    return _quantile("median", x, 0.5, axis, keepdims)
 
 
 # --- without NaN ----------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class VariableState:
 
     def __repr__(self) -> str:
         kind = TensorType(self.dtype, self.shape, self.device)
-        return str(kind) if self.name is None else f"{self.name}: {kind}"
+        return f"variable {kind}" if self.name is None else f"variable {self.name!r} {kind}"
 
     def read(self) -> Any:
         """A view of the value."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import copy
 import pickle
 import threading
@@ -376,6 +377,46 @@ WRONG = [
     ),
     (lambda: ef.random.bernoulli((2,), 1.5), errors.TensorValueError, "no probability"),
     (lambda: ef.random.categorical((2,), 1.0), errors.AxisError, "axis"),
+    (
+        lambda: ef.random.bernoulli((2,), ef.tensor([2.0, -1.0])),
+        errors.TensorValueError,
+        "no probability",
+    ),
+    (
+        lambda: ef.random.bernoulli((2,), ef.tensor(float("nan"), dtype="bfloat16")),
+        errors.TensorValueError,
+        "no probability",
+    ),
+    (
+        lambda: ef.random.categorical((2,), ef.tensor([float("nan"), 1.0])),
+        errors.TensorValueError,
+        "logits are NaN",
+    ),
+    (
+        lambda: ef.random.categorical((2,), ef.tensor([[0.0, -math.inf], [-math.inf, -math.inf]])),
+        errors.TensorValueError,
+        "-inf",
+    ),
+    (lambda: ef.random.uniform(low=1, high=0), errors.TensorValueError, "greater than high"),
+    (lambda: ef.random.uniform(low=ef.ones(2) * 2), errors.TensorValueError, "greater than high"),
+    (
+        lambda: ef.random.uniform(low=ef.ones(2), high=ef.tensor([2.0, 0.5])),
+        errors.TensorValueError,
+        "greater than high",
+    ),
+    *[
+        (
+            lambda draw=draw: draw((2,), scale=ef.tensor([1.0, -1.0])),
+            errors.TensorValueError,
+            "scale is negative",
+        )
+        for draw in (
+            ef.random.normal,
+            ef.random.truncated_normal,
+            ef.random.exponential,
+            ef.random.gumbel,
+        )
+    ],
     (lambda: ef.random.permutation(2.5), errors.DTypeError, "no axes"),
     (lambda: ef.random.permutation(-1), errors.ShapeError, "negative"),
     (
@@ -450,3 +491,12 @@ def test_generators_of_different_threads_do_not_disturb_each_other() -> None:
     for i, got in enumerate(in_threads(4, draw)):
         for a, b in zip(got, draw(i), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_parameters_at_the_edge_are_taken() -> None:
+    assert ef.random.uniform((2,), low=1.0, high=ef.ones(2)).tolist() == [1.0, 1.0]
+    assert ef.random.normal((2,), scale=ef.zeros(2)).tolist() == [0.0, 0.0]
+    assert ef.random.bernoulli((2,), ef.tensor([0.0, 1.0])).tolist() == [False, True]
+    assert ef.random.categorical((), ef.tensor([0.0, math.inf])).item() == 1
+    assert ef.random.categorical((), ef.zeros((0, 3))).shape == (0,)
+    assert ef.random.normal((2,), scale=ef.ones(2, device="null:0")).shape == (2,)

@@ -230,6 +230,21 @@ WRONG = [
     (lambda v: ef.Variable(True).assign(1), errors.DTypeError, "cannot hold i64"),
     (lambda v: ef.Variable(True).assign_sub(True), errors.DTypeError, "no rule for bool"),
     (lambda v: ef.Variable(1, dtype="int8").assign(300), errors.TensorValueError, "fit"),
+    (lambda v: ef.Variable(1, dtype="uint8").assign(300), errors.TensorValueError, "300"),
+    (lambda v: ef.Variable([1], dtype="uint8").assign([-1]), errors.TensorValueError, "-1"),
+    (lambda v: ef.Variable(1, dtype="uint8").assign(1.0), errors.DTypeError, "cannot hold f32"),
+    (
+        lambda v: ef.Variable([1.0], name="w").assign([1.0, 2.0]),
+        errors.ShapeError,
+        r"got: variable 'w' f32\[1\]@cpu:0, value=f32\[2\]@cpu:0",
+    ),
+    (
+        lambda v: v.scatter_update([1, 7], [1.0, 1.0]),
+        errors.TensorIndexError,
+        r"scatter_update: index 7 is out of range for axis 0 with size 2\n"
+        r"  got: variable f32\[2\]@cpu:0, indices=i64\[2\]@cpu:0, values=f32\[2\]@cpu:0",
+    ),
+    (lambda v: v.scatter_add([-9], [1.0]), errors.TensorIndexError, "scatter_add: index -9 is"),
     (lambda v: v.scatter_add([2], [1.0]), errors.TensorIndexError, "out of range"),
     (lambda v: v.scatter_update([-3], [1.0]), errors.TensorIndexError, "size 2"),
     (lambda v: v.scatter_add([0.5], [1.0]), errors.DTypeError, "integers"),
@@ -399,3 +414,63 @@ def test_deleted_variables_free_everything() -> None:
 
 def sys_size(reference: weakref.ref) -> int:
     return reference.__sizeof__() + 8
+
+
+# --- weak values, devices, memory -------------------------------------------------------------
+
+
+def test_python_numbers_are_weak() -> None:
+    v = ef.Variable(1.0, dtype="uint8")
+    assert v.assign(3).item() == 3
+    assert v.assign_add(True).item() == 4
+    w = ef.Variable(ef.tensor([1], dtype="uint64"))
+    assert w.assign_add(1).tolist() == [2]
+    assert w.assign([2**64 - 1]).tolist() == [2**64 - 1]
+    assert ef.Variable([1.0], dtype="bfloat16").assign_add([2]).tolist() == [3.0]
+    assert ef.Variable(1j).assign_sub(1).item() == -1 + 1j
+    assert v.dtype == "uint8"
+    assert w.dtype == "uint64"
+
+
+def test_host_values_go_to_the_device_of_the_variable() -> None:
+    with ef.config(cpu_devices=2):
+        v = ef.Variable(ef.ones(4, device="cpu:1"))
+        for value in (np.full(4, 2, "f4"), [2.0] * 4, 2.0):
+            assert v.assign(value if np.ndim(value) else [value] * 4).device == "cpu:1"
+        v.assign_add(np.float32(1))
+        v.scatter_update(np.array([0]), np.float32(7))
+        assert v.tolist() == [7.0, 3.0, 3.0, 3.0]
+
+
+def _with_array(value):
+    array = np.array(value, np.float32)
+    return array, ef.asarray(array)
+
+
+@pytest.mark.parametrize(
+    "seen", [lambda t: t, lambda t: t[:], lambda t: t.reshape((3,)), lambda t: ef.from_dlpack(t)]
+)
+def test_a_variable_owns_its_value(seen) -> None:
+    array, tensor = _with_array([1.0, 2.0, 3.0])
+    v = ef.Variable([0.0, 0.0, 0.0])
+    result = v.assign(seen(tensor))
+    array[0] = 50.0
+    assert v.tolist() == [1.0, 2.0, 3.0]
+    assert result.tolist() == [1.0, 2.0, 3.0]
+    other = ef.Variable(seen(tensor))
+    array[1] = 60.0
+    assert other.tolist() == [50.0, 2.0, 3.0]
+
+
+def test_what_an_op_made_is_not_copied() -> None:
+    v = ef.Variable([0.0, 0.0, 0.0])
+    made = ef.ones(3) + 1.0
+    v.assign(made)
+    assert address(v) == made.numpy().ctypes.data
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint64"])
+def test_rows_may_be_of_any_integer_dtype(dtype) -> None:
+    v = ef.Variable(ef.zeros(300))
+    v.scatter_update(ef.tensor([1, 100], dtype=dtype), [1.0, 2.0])
+    assert (v[1].item(), v[100].item(), v.sum().item()) == (1.0, 2.0, 3.0)

@@ -14,16 +14,38 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.core.interpreter import AbstractInterpreter, monitored
 from eagerflow.core.op import infer
-from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from tests.numeric import numeric_vjp_check
 from tests.ops.case import LAYOUTS, TOLERANCE, OpCase, Sample, np_dtype
 
 Run = Callable[[Callable[..., Any], Sequence[Any], dict[str, Any]], Any]
 
+
+def _elsewhere(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """On a device that is not the current one, where the results must be as well."""
+    with ef.config(cpu_devices=2):
+        moved = [map_type(AbstractArray, _to_other_device, a) for a in args]
+        result = function(*moved, **kwargs)
+        if any(a is not b for a, b in zip(moved, args, strict=True)):
+            map_type(Tensor, _check_other_device, result)
+    return result
+
+
+def _to_other_device(x: Any) -> Any:
+    return ef.Variable(x, device="cpu:1") if isinstance(x, ef.Variable) else x.to("cpu:1")
+
+
+def _check_other_device(x: Tensor) -> None:
+    assert x.device == "cpu:1", f"the result is on {x.device}"
+
+
 #: how an op can be run: name of the column -> run(function, args, kwargs)
 COLUMNS: dict[str, Run] = {
     "eager": lambda function, args, kwargs: function(*args, **kwargs),
+    "cpu:1": _elsewhere,
 }
+#: columns that need no more than the values of one dtype per kind
+NARROW = frozenset({"cpu:1"})
 
 
 class RuleChecker(AbstractInterpreter):
@@ -89,10 +111,18 @@ def made(case: OpCase, sample: Sample) -> list[Any]:
 
 def map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
     """``value`` with ``function`` applied to the NumPy arrays in it, also in lists and tuples."""
-    if isinstance(value, np.ndarray):
+    return map_type(np.ndarray, function, value)
+
+
+def map_type(kind: type, function: Callable[[Any], Any], value: Any) -> Any:
+    """``value`` with ``function`` applied to all of a type in it, also in lists and tuples."""
+    if isinstance(value, kind):
         return function(value)
-    if type(value) in (list, tuple):
-        return type(value)(map_arrays(function, v) for v in value)
+    if isinstance(value, (list, tuple)):
+        mapped = [map_type(kind, function, v) for v in value]
+        if all(a is b for a, b in zip(mapped, value, strict=True)):
+            return value
+        return mapped if isinstance(value, list) else tuple(mapped)
     return value
 
 

@@ -336,11 +336,15 @@ def test_wrong_indices_are_explained(key, error, words, through_ops) -> None:
     ("dtype", "value", "error", "words"),
     [
         ("float32", np.zeros(3), errors.ShapeError, "does not fit where (4,) is selected"),
-        ("float32", 1j, errors.DTypeError, "complex"),
+        ("float32", 1j, errors.DTypeError, "c64 do not fit into f32"),
         ("float32", np.array([1j] * 4), errors.DTypeError, "c128 do not fit into f32"),
         ("int8", 300, errors.TensorValueError, "300 does not fit into int8"),
-        ("int64", float("nan"), errors.TensorValueError, "nan does not fit into int64"),
-        ("int64", float("inf"), errors.TensorValueError, "inf does not fit into int64"),
+        ("int8", [1, 2, 3, 300], errors.TensorValueError, "300"),
+        ("int64", 1.5, errors.DTypeError, "f32 do not fit into i64"),
+        ("int64", [1.5] * 4, errors.DTypeError, "hint: convert the value first"),
+        ("int8", np.ones(4), errors.DTypeError, "f64 do not fit into i8"),
+        ("uint8", np.ones(4, "int8"), errors.DTypeError, "i8 do not fit into u8"),
+        ("bool", 1, errors.DTypeError, "i64 do not fit into bool"),
         ("float32", "a", errors.DTypeError, "NumPy's <U1"),
     ],
 )
@@ -359,12 +363,16 @@ def test_wrong_values_are_explained(dtype, value, error, words, through_ops) -> 
 @pytest.mark.parametrize(
     ("dtype", "value", "want"),
     [
-        ("int64", 2.7, 2),
-        ("bool", 3, True),
+        ("int64", True, 1),
+        ("bool", True, True),
+        ("uint8", 255, 255),
+        ("uint8", [3, 4], [3, 4]),
         ("float32", True, 1.0),
         ("complex64", 2, 2 + 0j),
         ("float32", [1, 2], [1.0, 2.0]),
-        ("int8", ef.tensor([2.5, -1.5]), [2, -1]),
+        ("int8", ef.tensor([257, -1]), [1, -1]),
+        ("float32", ef.tensor([2.5, -1.5], dtype="float64"), [2.5, -1.5]),
+        ("int64", ef.tensor([2, 3], dtype="uint8"), [2, 3]),
         ("float64", np.array([1, 2], "uint8"), [1.0, 2.0]),
         ("bfloat16", 1.5, 1.5),
     ],
@@ -440,3 +448,60 @@ def test_assigning_is_differentiated() -> None:
 
     gx, gv = ef.grad(f, argnums=(0, 1))(ef.tensor([3.0, 5.0, 7.0]), ef.tensor(4.0))
     assert (gx.tolist(), gv.item()) == ([8.0, 0.0, 2.0], 7.0)
+
+
+# --- messages and devices -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("through_ops", [False, True], ids=["plain", "ops"])
+def test_messages_speak_of_the_index(through_ops) -> None:
+    x = ef.zeros((3, 4))
+    with _path(through_ops), pytest.raises(errors.TensorIndexError) as caught:
+        x[[5]]
+    assert str(caught.value).startswith("index 5 is out of range for axis 0 with size 3\n  got: x=")
+    assert "take" not in str(caught.value).partition("at:")[0]
+    with _path(through_ops), pytest.raises(errors.TensorIndexError) as caught:
+        x[[0, 7]] = 1.0
+    assert str(caught.value).startswith("index 7 is out of range for axis 0 with size 3")
+    with _path(through_ops), pytest.raises(errors.ShapeError) as caught:
+        x[0] = ef.ones((2, 4))
+    words = str(caught.value).partition("at:")[0]
+    assert "got: x=f32[3,4]@cpu:0, value=f32[2,4]@cpu:0" in words
+    assert "index_update" not in words
+    assert "unique" not in words
+
+
+@pytest.mark.parametrize("index", [2**63, 2**64 - 1])
+@pytest.mark.parametrize("wrap", [lambda i: i, lambda i: (i,), lambda i: (slice(None), i)])
+def test_indices_of_uint64_do_not_wrap(index, wrap) -> None:
+    x = ef.zeros((3, 3))
+    key = wrap(ef.tensor([index], dtype="uint64"))
+    for act in (lambda: x[key], lambda: x.__setitem__(key, 1.0), lambda: ef.index_add(x, key, 1.0)):
+        with pytest.raises(errors.TensorIndexError, match=f"index {index} is out of range"):
+            act()
+    np.testing.assert_array_equal(x.numpy(), 0)
+    x[ef.tensor([2], dtype="uint64")] = 1.0
+    assert x[ef.tensor([2, 1], dtype="uint64")].tolist() == [[1.0] * 3, [0.0] * 3]
+
+
+def test_a_greater_kind_does_not_go_into_a_tensor_by_any_way() -> None:
+    x = ef.zeros((3, 2), dtype="int64")
+    for act in (
+        lambda: ef.index_update(x, 0, 1.5),
+        lambda: ef.index_add(x, 0, 1.5),
+        lambda: ef.scatter_update(x, [0], 1.5),
+        lambda: ef.scatter_add(x, [0], [[1.5, 1.5]]),
+        lambda: ef.put_along_axis(x, [[0]], np.float32(1.5), axis=0),
+    ):
+        with pytest.raises(errors.DTypeError, match="do not fit into i64"):
+            act()
+
+
+def test_host_values_go_to_the_device_of_the_tensor() -> None:
+    with ef.config(cpu_devices=2):
+        x = ef.zeros((3, 2), device="cpu:1")
+        x[0] = np.ones(())
+        x[1] = np.float32(2)
+        x[[2]] = np.array([3.0, 4.0])
+        assert x.device == "cpu:1"
+        assert x.tolist() == [[1.0, 1.0], [2.0, 2.0], [3.0, 4.0]]

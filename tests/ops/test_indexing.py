@@ -91,3 +91,63 @@ def test_where_keeps_nan_out_of_the_gradient() -> None:
         return ef.where(x > 0, ef.sqrt(ef.where(x > 0, x, 1.0)), 0.0).sum()
 
     assert ef.grad(f)(ef.tensor([4.0, -1.0])).tolist() == [0.25, 0.0]
+
+
+def test_host_data_goes_to_the_device_of_the_tensor() -> None:
+    with ef.config(cpu_devices=2):
+        x = ef.arange(4, device="cpu:1")
+        mask = [True, False, True, True]
+        calls = [
+            lambda: ef.where(True, x, 0.0),
+            lambda: ef.where(mask, x, 0.0),
+            lambda: ef.where(np.array(mask), 0, x),
+            lambda: ef.where(x > 1, np.zeros(4), 1.0),
+            lambda: ef.where(x > 1, 1, 0),
+            lambda: ef.select([mask], [x]),
+            lambda: ef.select([x > 1], [[1, 2, 3, 4]], 0),
+            lambda: ef.compress(mask, x),
+            lambda: ef.compress(x > 1, mask),
+            lambda: ef.extract(mask, x),
+            lambda: ef.repeat(x, [1, 0, 2, 1]),
+            lambda: ef.repeat([5, 6, 7, 8], x),
+            lambda: ef.quantile(x, 0.5),
+            lambda: ef.quantile(x, [0.0, 1.0]),
+            lambda: ef.quantile([1.0, 2.0], ef.ones((), device="cpu:1")),
+            lambda: ef.median(x),
+            lambda: ef.dynamic_partition(x, [0, 1, 0, 1], 2)[1],
+            lambda: ef.dynamic_stitch([[0, 1, 2, 3]], [x]),
+            lambda: ef.segment_sum(x, [0, 1, 0, 1]),
+            lambda: ef.segment_sum(mask, x),
+            lambda: ef.segment_mean([1.0, 2.0, 3.0, 4.0], x),
+            lambda: ef.bincount([0, 1, 0, 1], x),
+            lambda: ef.bincount(x, [1.0] * 4),
+            lambda: ef.histogram(x, [0.0, 2.0, 4.0]).hist,
+            lambda: ef.histogram(x, 2, (0.0, 4.0)).bin_edges,
+            lambda: ef.histogram([1.0] * 4, 2, weights=x).hist,
+            lambda: ef.interp(x, [0.0, 1.0], [1.0, 2.0]),
+            lambda: ef.interp([0.0, 1.0], [0.0, 1.0, 2.0, 3.0], x),
+            lambda: ef.take(x, [0, 1]),
+            lambda: ef.scatter_add(x, [0], np.array([1])),
+        ]
+        for i, call in enumerate(calls):
+            assert call().device == "cpu:1", i
+        assert ef.where(mask, x, 9).tolist() == [0, 9, 2, 3]
+        assert ef.repeat(x, [1, 0, 2, 1]).tolist() == [0, 2, 2, 3]
+
+
+def test_a_tensor_is_never_moved() -> None:
+    with ef.config(cpu_devices=2):
+        here, there = ef.ones(4), ef.ones(4, device="cpu:1")
+        for call in (
+            lambda: ef.where(here > 0, there, 0.0),
+            lambda: ef.where(True, there, here),
+            lambda: ef.segment_sum(here, ef.arange(4, device="cpu:1")),
+            lambda: ef.quantile(here, there),
+        ):
+            with pytest.raises(ef.errors.DeviceError):
+                call()
+
+
+def test_one_hot_of_a_large_uint64_is_zero() -> None:
+    hot = ef.one_hot(ef.tensor([2**64 - 1, 1], dtype="uint64"), 3)
+    assert hot.tolist() == [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]

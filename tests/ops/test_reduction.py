@@ -130,7 +130,7 @@ def test_extremes_of_nothing_are_refused(name: str) -> None:
 
 
 def test_quantiles_of_nothing_are_refused() -> None:
-    with pytest.raises(ef.errors.TensorValueError, match="quantile: there are no elements"):
+    with pytest.raises(ef.errors.TensorValueError, match="median: there are no elements"):
         ef.median(ef.zeros(0))
 
 
@@ -308,3 +308,10 @@ def test_extremes_of_complex_numbers_are_refused() -> None:
     for function in (ef.max, ef.argmin, ef.cummax):
         with pytest.raises(ef.errors.DTypeError, match="no rule for c64"):
             function(ef.ones(3, dtype=ef.complex64))
+
+
+@pytest.mark.parametrize("q", [1.5, -0.1, float("nan"), [0.5, 2.0]])
+def test_quantiles_out_of_range_are_refused(q) -> None:
+    for given in (q, ef.tensor(q)):
+        with pytest.raises(ef.errors.TensorValueError, match="quantile: q is out of range"):
+            ef.quantile(ef.ones(3), given)

@@ -1,5 +1,14 @@
 """Kernels for the CPU that NumPy's functions do not give as fast."""
 
-from eagerflow_kernels.cpu import elementwise, linalg, random, reduction, segment, sort, special
+from eagerflow_kernels.cpu import (
+    elementwise,
+    linalg,
+    random,
+    reduction,
+    segment,
+    shape,
+    sort,
+    special,
+)
 
-__all__ = ["elementwise", "linalg", "random", "reduction", "segment", "sort", "special"]
+__all__ = ["elementwise", "linalg", "random", "reduction", "segment", "shape", "sort", "special"]

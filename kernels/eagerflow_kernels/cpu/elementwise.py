@@ -56,3 +56,13 @@ def clip(x: Array, low: Array, high: Array) -> Any:
     if x.size <= _SMALL:
         return np.minimum(np.maximum(x, low), high)
     return np.clip(x, low, high)
+
+
+@special("sigmoid", "cpu")
+def sigmoid(x: Array) -> Any:
+    """1 / (1 + exp(-x)); where the exponential overflows, the result is 0."""
+    out = np.asarray(np.negative(x))
+    with np.errstate(over="ignore"):
+        np.exp(out, out=out)
+    np.add(out, 1, out=out)
+    return np.divide(1, out, out=out)

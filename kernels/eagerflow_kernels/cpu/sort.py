@@ -32,6 +32,55 @@ def _packed(keys: Array) -> Array:
     return pairs
 
 
+@special("order_statistics", "cpu")
+def order_statistics(x: Array, *, places: tuple[int, ...]) -> Array:
+    """The portable one; what a median needs takes one partition, the rest are extremes."""
+    size = x.shape[-1]
+    first, second, last = places if len(places) == 3 else (0, 0, 0)
+    if second - first not in (0, 1) or last != size - 1 or second == last or x.dtype.kind != "f":
+        out: Array = portable.order_statistics(np, x, places=places)
+        return out
+    parts = np.partition(x, first, axis=-1)
+    out = np.empty((*x.shape[:-1], 3), x.dtype)
+    rest = parts[..., first + 1 :]
+    out[..., 0] = parts[..., first]
+    out[..., 1] = out[..., 0] if second == first else np.fmin.reduce(rest, axis=-1)
+    out[..., 2] = np.maximum.reduce(rest, axis=-1)
+    return out
+
+
+_BLOCKS = 1024  # parts of a line whose largest elements tell which elements are worth a look
+
+
+@special("topk_indices", "cpu")
+def topk_indices(x: Array, *, k: int, axis: int, largest: bool) -> Array:
+    """The portable one; a few elements of one long line are found in one pass over it."""
+    if x.ndim == 1 and 0 < k <= _BLOCKS // 8 and x.size >= 64 * _BLOCKS and x.dtype.kind == "f":
+        found = _candidates(x, k, largest)
+        if found is not None:
+            order = portable.argsort(np, x[found], axis=0, descending=largest, stable=True)
+            best: Array = found[order[:k]]
+            return best
+    out: Array = portable.topk_indices(np, x, k=k, axis=axis, largest=largest)
+    return out
+
+
+def _candidates(x: Array, k: int, largest: bool) -> Array | None:
+    """The indices of all elements at least as far out as the k-th; None if NaN or ties are many.
+
+    The k-th of the blocks' extremes is a bound: k elements lie behind it or on it.
+    """
+    size = x.size - x.size % _BLOCKS
+    blocks = x[:size].reshape(_BLOCKS, -1)
+    extremes = blocks.max(axis=1) if largest else blocks.min(axis=1)
+    if np.isnan(extremes).any() or np.isnan(x[size:]).any():
+        return None
+    place = _BLOCKS - k if largest else k - 1
+    bound = np.partition(extremes, place)[place]
+    inside = x >= bound if largest else x <= bound
+    return None if np.count_nonzero(inside) > x.size // 8 else np.flatnonzero(inside)
+
+
 @special("argsort", "cpu")
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     """The portable one; a stable order of floats is found as that of integers, which is faster."""

@@ -17,7 +17,8 @@ portable("full", "full")
 @portable("arange")
 def arange(xp: Any, *, start: Any, stop: Any, step: Any, size: int, dtype: Any) -> Array:
     """Values from ``start`` in steps; integers are exact, others rounded once from float64."""
-    if all(isinstance(v, int) for v in (start, stop, step)) and dtype.is_integer:
+    integral = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int)
+    if integral and dtype.is_integer:
         return xp.arange(start, stop, step, dtype=dtype)
     return (xp.arange(size, dtype="float64") * step + start).astype(dtype)
 

@@ -41,7 +41,10 @@ def squeeze(xp: Any, x: Array, *, axis: tuple[int, ...]) -> Array:
 @portable("expand_dims")
 def expand_dims(xp: Any, x: Array, *, axis: tuple[int, ...]) -> Array:
     """A view with axes of size 1 added."""
-    return xp.expand_dims(x, axis)
+    shape = list(x.shape)
+    for place in sorted(axis):
+        shape.insert(place, 1)
+    return x.reshape(shape)  # a view whatever the strides
 
 
 @portable("concat")
@@ -53,7 +56,8 @@ def concat(xp: Any, *arrays: Array, axis: int) -> Array:
 @portable("stack")
 def stack(xp: Any, *arrays: Array, axis: int) -> Array:
     """Along a new axis."""
-    return xp.stack(arrays, axis=axis)
+    place = (*(slice(None),) * axis, None)
+    return xp.concatenate([x[place] for x in arrays], axis=axis)
 
 
 @portable("split")

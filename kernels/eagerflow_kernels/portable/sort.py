@@ -38,6 +38,12 @@ def _has_negative_zero(xp: Any, x: Array) -> bool:
     return bool((bits == xp.iinfo(bits.dtype).min).any())
 
 
+@portable("order_statistics")
+def order_statistics(xp: Any, x: Array, *, places: tuple[int, ...]) -> Array:
+    """The elements at these places of the order along the last axis, in linear time."""
+    return xp.partition(x, places, axis=-1)[..., list(places)]
+
+
 @portable("argsort")
 def argsort(xp: Any, x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     """The indices that sort along an axis."""
@@ -71,14 +77,24 @@ def _partial(xp: Any, rows: Array, k: int, largest: bool) -> Array:
         return xp.zeros((count, 0), xp.int64)
     place = size - k if largest else k - 1
     edge = xp.partition(rows, place, axis=-1)[:, place : place + 1]
-    inside = rows > edge if largest else rows < edge
-    ties = rows == edge
-    free = k - inside.sum(axis=-1, keepdims=True)
-    inside |= ties & (xp.cumsum(ties, axis=-1) <= free)
+    inside = rows >= edge if largest else rows <= edge
+    if xp.count_nonzero(inside) != count * k:  # more are equal to the last than there is room for
+        inside = rows > edge if largest else rows < edge
+        ties = rows == edge
+        free = k - inside.sum(axis=-1, keepdims=True)
+        inside |= ties & (xp.cumsum(ties, axis=-1) <= free)
     found = xp.nonzero(inside)[1].reshape((count, k))
     values = xp.take_along_axis(rows, found, axis=-1)
     order = argsort(xp, values, axis=-1, descending=largest, stable=True)
     return xp.take_along_axis(found, order, axis=-1)
+
+
+@portable("histogram_width")
+def histogram_width(xp: Any, x: Array) -> Array:
+    """The width of a range, if it is one that bins can divide."""
+    if not (xp.isfinite(x) & (x >= 0)).all():
+        raise ValueError(f"the range is {float(x)} wide, bins need a finite one, not negative")
+    return x
 
 
 def _line(xp: Any, x: Array) -> Array:

@@ -24,9 +24,13 @@ def read(xp: Any, *, resource: Any) -> Array:
 
 @portable("assign")
 def assign(xp: Any, value: Array, *, resource: Any) -> Array:
-    """Replace the value."""
+    """Replace the value; one whose memory is not the array's own is copied.
+
+    It may be that of another library's array, which its owner may write into.
+    """
+    own = getattr(value, "base", value) is None and value.flags.owndata
     with resource.lock:
-        return resource.store(value)
+        return resource.store(value if own else value.copy())
 
 
 def _combine(xp: Any, function: Any, value: Array, resource: Any) -> Array:
@@ -54,9 +58,13 @@ def assign_sub(xp: Any, value: Array, *, resource: Any) -> Array:
 def _rows(xp: Any, indices: Array, resource: Any) -> tuple[Array, Array]:
     """The array to write rows into, and their numbers counted from the front."""
     size = resource.shape[0]
-    rows = xp.where(indices < 0, indices + size, indices)
+    rows = indices
+    if rows.dtype.kind == "i":
+        rows = rows.astype("int64")  # a narrow dtype may not hold the size
+        rows = xp.where(rows < 0, rows + size, rows)
     if rows.size and not (int(rows.min()) >= 0 and int(rows.max()) < size):
-        raise IndexError(f"an index is out of bounds for axis 0 with size {size}")
+        wrong = int(indices[(rows < 0) | (rows >= size)].reshape(-1)[0])
+        raise IndexError(f"index {wrong} is out of bounds for axis 0 with size {size}")
     out = resource.writable()
     return resource.read().copy() if out is None else out, rows
 
