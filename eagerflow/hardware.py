@@ -295,7 +295,7 @@ def register_backend(backend: AbstractBackend) -> None:
 
     >>> ef.hardware.register_backend(ef.hardware.CpuBackend())
     """
-    if not isinstance(backend, AbstractBackend) or not re.fullmatch("[a-z][a-z0-9_]*", backend.kind):
+    if not isinstance(backend, AbstractBackend) or not re.fullmatch(r"[a-z]\w*", backend.kind):
         raise DeviceError(
             "this is not a backend",
             given=repr(backend),

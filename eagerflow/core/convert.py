@@ -224,9 +224,7 @@ def _from_sequence(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     return array
 
 
-def _of_large(
-    value: Any, array: np.ndarray[Any, Any], dtype: DType | None
-) -> np.ndarray[Any, Any]:
+def _of_large(value: Any, array: np.ndarray[Any, Any], dtype: DType | None) -> np.ndarray[Any, Any]:
     """``array`` as made of ``value``, but right where it made other dtypes of large integers."""
     if array.dtype.kind == "f" and not (np.abs(array) >= 2.0**63).any():
         return array
@@ -267,9 +265,14 @@ def _first_leaf_is_array(value: Any) -> bool:
 
 
 def _from_object(value: Any) -> np.ndarray[Any, Any]:
-    if isinstance(value, np.ndarray):
-        return value.view(np.ndarray)  # tapes tell values apart by the identity of the array
-    array = np.asarray(value)
+    if hasattr(value, "mask") and isinstance(value, np.ma.MaskedArray):
+        raise DTypeError(
+            "a masked array would lose its mask",
+            hint="pass array.filled(value), and array.mask as a tensor of its own",
+        )
+    array = np.asarray(value).view(np.ndarray)  # never the caller's own object
+    if not array.dtype.isnative:  # bytes in the order of another machine
+        array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype == object:
         raise DTypeError(
             f"a {type(value).__name__} is not an array",

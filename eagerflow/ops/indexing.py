@@ -137,7 +137,9 @@ def select(
 
 def _depends_on_data(x: TensorType) -> TensorType:
     raise DataDependentError(
-        "how many elements are not zero depends on the data", hint="x is not known here"
+        "how many elements are not zero depends on the data",
+        hint="the values of x are not known here: call it in eager mode on a device that holds "
+        "data, or use where(), which keeps the shape",
     )
 
 
@@ -412,8 +414,8 @@ def put_along_axis(
     Args:
         x: any dtype.
         indices: integers, with as many axes as ``x``; the other axes broadcast.
-        values: broadcast to the shape of the indices; converted to the dtype of ``x``, which must
-            be of the same kind.
+        values: broadcast to the shape of the indices; their dtype as for
+            `index_update`.
         axis: the axis.
 
     >>> ef.put_along_axis(ef.zeros((2, 3)), ef.tensor([[2], [0]]), 1, axis=1)
@@ -439,8 +441,7 @@ def scatter_update(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -
         x: any dtype, with at least one axis.
         indices: integers, along the first axis of ``x``. For a row named twice the last update
             wins.
-        updates: broadcast to the shape of ``x[indices]``; converted to the dtype of ``x``, which must
-            be of the same kind.
+        updates: broadcast to the shape of ``x[indices]``; their dtype as for `index_update`.
 
     >>> ef.scatter_update(ef.zeros((3, 2)), ef.tensor([2]), ef.tensor([[1.0, 2.0]]))
     Tensor([[0., 0.],
@@ -458,8 +459,7 @@ def scatter_add(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -> T
     Args:
         x: any dtype, with at least one axis.
         indices: integers, along the first axis of ``x``. Updates of the same row add up.
-        updates: broadcast to the shape of ``x[indices]``; converted to the dtype of ``x``, which must
-            be of the same kind.
+        updates: broadcast to the shape of ``x[indices]``; their dtype as for `index_update`.
 
     >>> ef.scatter_add(ef.ones(3), ef.tensor([2, 2]), ef.tensor([1.0, 2.0]))
     Tensor([1., 1., 4.], f32[3]@cpu:0)

@@ -108,8 +108,10 @@ def _split_type(x: TensorType, *, sizes: Shape, axis: int) -> tuple[TensorType, 
     return tuple(x.like(shape=(*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes)
 
 
-def _given(gs: tuple[Tensor | None, ...], outs: tuple[Tensor, ...]) -> list[Tensor]:
+def _given(gs: tuple[Tensor | None, ...] | Tensor, outs: Any) -> list[Tensor]:
     """Cotangents, zeros for those that nothing flowed into."""
+    if not isinstance(gs, tuple):  # tapes give the cotangent of an only output by itself
+        return [gs]
     device = next(g.device for g in gs if g is not None)
     return [
         zeros_like(out, device=device) if g is None else g for g, out in zip(gs, outs, strict=True)

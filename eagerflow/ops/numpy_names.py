@@ -30,7 +30,7 @@ from eagerflow.ops.rules import public
 from eagerflow.ops.sets import unique_all, unique_counts, unique_values
 from eagerflow.ops.shape import atleast_3d, moveaxis, permute_dims, reshape
 from eagerflow.ops.sort import searchsorted
-from eagerflow.ops.statistics import nanmean, quantile
+from eagerflow.ops.statistics import nansum, quantile
 from eagerflow.types import DTYPES, as_dtype
 
 __all__ = [
@@ -288,7 +288,9 @@ def nanvar(
     """
     values = floating(x)
     lost = isnan(values)
-    off = where(lost, 0.0, subtract(values, nanmean(values, axis, keepdims=True)))
+    kept = cast(sum(logical_not(lost), axis, keepdims=True), values.dtype)
+    middle = divide(nansum(values, axis, keepdims=True), where(equal(kept, 0), 1.0, kept))
+    off = where(lost, 0.0, subtract(values, middle))
     total = sum(square(abs(off) if off.dtype.is_complex else off), axis, keepdims=keepdims)
     count = sum(logical_not(lost), axis, keepdims=keepdims)
     freedom = cast(subtract(count, correction), total.dtype)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.errors import DTypeError, TensorValueError
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.arguments import as_index, as_shape, axis_of
 from eagerflow.ops.draws import (
@@ -67,6 +67,9 @@ def bits(
     return result
 
 
+_ORDER: Final = "the shape comes first: randint((5,), 0, 10)"
+
+
 def randint(
     shape: Any,
     low: TensorLike,
@@ -95,6 +98,8 @@ def randint(
     found = as_dtype(dtype)
     if not found.is_integer:
         raise DTypeError(f"randint: {found.name} is no integer dtype")
+    if isinstance(high, tuple):  # NumPy and PyTorch take the shape last
+        raise ShapeError("randint: a bound is a tuple", given=f"{high=}", hint=_ORDER)
     tensors = [
         tensor_of(b) for b in (low, high) if isinstance(b, AbstractArray) or not _is_index(b)
     ]
@@ -103,7 +108,9 @@ def randint(
     if known:
         low, high = as_index("randint", "low", low), as_index("randint", "high", high)
         if low >= high:
-            raise TensorValueError("randint: low must be less than high", given=f"{low}, {high}")
+            raise TensorValueError(
+                "randint: low must be less than high", given=f"{low=}, {high=}", hint=_ORDER
+            )
     sizes = broadcast_shapes(as_shape("randint", shape), *(t.shape for t in tensors))
     wide = high - low > 2**32 if known else found.itemsize == 8
     ends = (_bound(low, found, where), _bound(high, found, where, less=1))

@@ -85,3 +85,10 @@ def test_the_generator_is_not_touched() -> None:
     ef.random.seed(3)
     ef.check_grads(ef.exp, (X,))
     assert (ef.random.uniform((2,)).numpy() == want).all()
+
+
+@pytest.mark.parametrize("args", [ef.ones(3), 2.0])
+def test_arguments_must_be_a_tuple(args) -> None:
+    with pytest.raises(GradientError, match="args must be a tuple") as caught:
+        ef.check_grads(lambda x: x * x, args)
+    assert "(x,)" in str(caught.value)

@@ -123,3 +123,17 @@ def test_what_is_refused() -> None:
         ef.hessian(lambda x: x * x)(X)
     with pytest.raises(GradientError, match="argument 0 reaches the result only through greater"):
         ef.jacobian(lambda x: (x > 1).astype(ef.float32))(X)
+
+
+@pytest.mark.parametrize(
+    ("f", "hint"),
+    [
+        (lambda x: 3.0, "return a tensor"),
+        (lambda x: ef.astype(x, ef.int32), "only floating results"),
+        (lambda x: x * 1j, "differentiate .real and .imag"),
+    ],
+)
+def test_the_hint_fits_the_result(f, hint) -> None:
+    with pytest.raises(GradientError, match="not a real tensor") as caught:
+        ef.jacobian(f)(ef.ones(2))
+    assert hint in str(caught.value)

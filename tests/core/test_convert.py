@@ -54,7 +54,7 @@ def test_types_of_values(value: object, type_: str) -> None:
         (Fraction(1, 2), errors.DTypeError),
         (np.array(["a"]), errors.DTypeError),
         (2**70, errors.TensorValueError),
-        ([2**70], errors.DTypeError),
+        ([2**70], errors.TensorValueError),
     ],
     ids=lambda v: getattr(v, "__name__", type(v).__name__),
 )
@@ -106,3 +106,61 @@ def test_zero_keeps_its_sign() -> None:
     assert np.signbit(scalar(-0.0, lane).numpy())
     assert not np.signbit(scalar(0.0, lane).numpy())
     assert scalar(True, as_device("cpu:0").lanes[ef.bool]).dtype is ef.bool
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "words"),
+    [
+        ([2**63, -1], None, "9223372036854775808 does not fit into int64"),
+        ([2**63, 1], None, "9223372036854775808 does not fit into int64"),
+        ([[1], [2**64]], None, "18446744073709551616 does not fit into int64"),
+        ([2**63], "int64", "9223372036854775808 does not fit into int64"),
+        ([2**64], "uint64", "18446744073709551616 does not fit into uint64"),
+        ([-1], "uint8", "-1 does not fit into uint8"),
+        ([300], "int8", "300 does not fit into int8"),
+        ([10**400], None, "an integer of 1329 bits does not fit into int64"),
+        ([10**400, 1.0], None, "an integer of 1329 bits does not fit into float32"),
+        ([10**400], "float32", "an integer of 1329 bits does not fit into float32"),
+        ([2**20000], None, "an integer of 20001 bits does not fit into int64"),
+    ],
+)
+def test_integers_that_do_not_fit(data, dtype, words) -> None:
+    with pytest.raises(errors.TensorValueError) as caught:
+        ef.tensor(data, dtype)
+    assert words in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_large_integers_that_fit() -> None:
+    assert ef.tensor([2**63], dtype=ef.uint64).tolist() == [2**63]
+    assert ef.tensor([2**63 - 1, -(2**63)]).tolist() == [2**63 - 1, -(2**63)]
+    assert ef.tensor([10**30, 0.5]).dtype is ef.float32
+    assert ef.tensor([2**70, 1j]).dtype is ef.complex64
+    assert ef.tensor([10**30], dtype=ef.bfloat16).dtype is ef.bfloat16
+    assert ef.tensor([2.0**63, -1.0]).dtype is ef.float32
+    assert ef.asarray([np.uint64(2**63)]).dtype is ef.uint64
+
+
+def test_messages_do_not_show_hundreds_of_digits() -> None:
+    for act in (
+        lambda: ef.tensor([1.0]) + 2**2000,
+        lambda: ef.full(2, 2**20000),
+        lambda: ef.tensor(2**20000),
+    ):
+        with pytest.raises(errors.TensorValueError, match=r"an integer of \d+ bits") as caught:
+            act()
+        assert len(str(caught.value)) < 300
+
+
+def test_masked_arrays_do_not_lose_their_mask_silently() -> None:
+    masked = np.ma.masked_array([1.0, 2.0], [True, False])
+    for make in (ef.tensor, ef.asarray):
+        with pytest.raises(errors.DTypeError, match=r"array\.filled"):
+            make(masked)
+
+
+def test_bytes_in_the_order_of_another_machine_are_turned() -> None:
+    array = np.array([1.0, 2.5], dtype=">f8")
+    for make in (ef.tensor, ef.asarray):
+        assert make(array).dtype is ef.float64
+        assert make(array).tolist() == [1.0, 2.5]

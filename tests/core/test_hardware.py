@@ -361,3 +361,12 @@ def test_a_kind_registered_again_gets_new_devices(fake) -> None:
 def test_what_is_no_backend_is_refused(backend) -> None:
     with pytest.raises(errors.DeviceError, match="not a backend"):
         hardware.register_backend(backend)
+
+
+def test_a_block_object_and_any_case_name_a_device() -> None:
+    block = ef.device("null:1")
+    assert ef.zeros(2, device=block).device is as_device("null:1")
+    assert as_device(block) is ef.device(block).device is as_device("NULL:1")
+    assert ef.tensor([1.0], device="Cpu:0").to(block).device is block.device
+    with pytest.raises(errors.DeviceError, match="not a backend"):
+        hardware.register_backend(type("Loud", (FakeBackend,), {"kind": "LOUD"})())

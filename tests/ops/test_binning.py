@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow import errors
 
+NAN = float("nan")
 _numbers = st.floats(-100, 100)
 
 
@@ -28,6 +29,12 @@ def test_bins_of_a_constant_have_width() -> None:
     assert ef.histogram(ef.zeros(0), 2).bin_edges.tolist() == [0.0, 0.5, 1.0]
 
 
+def test_values_that_are_not_finite_are_left_out_of_given_bins() -> None:
+    x = ef.tensor([0.5, NAN, float("inf"), 1.5])
+    assert ef.histogram(x, 2, (0.0, 2.0)).hist.tolist() == [1, 1]
+    assert ef.histogram(x, [0.0, 1.0, 2.0]).hist.tolist() == [1, 1]
+
+
 def test_gradients_of_interpolation() -> None:
     xp, fp = ef.tensor([0.0, 1.0, 3.0]), ef.tensor([0.0, 10.0, 14.0])
     slopes = ef.grad(lambda x: ef.interp(x, xp, fp).sum())(ef.tensor([0.5, 2.0, 9.0, -1.0]))
@@ -42,6 +49,10 @@ def test_gradients_of_interpolation() -> None:
         (lambda x: ef.histogram(x, 0), errors.TensorValueError, "at least one bin"),
         (lambda x: ef.histogram(x, 1.5), errors.DTypeError, "bins must be an integer"),
         (lambda x: ef.histogram(x, [1.0]), errors.ShapeError, "at least two edges"),
+        (lambda x: ef.histogram([1.0, 1e999]), errors.TensorValueError, "the range is inf wide"),
+        (lambda x: ef.histogram(x * NAN), errors.TensorValueError, "the range is nan wide"),
+        (lambda x: ef.histogram(x, range=(0, 1 / NAN)), errors.TensorValueError, "nan wide"),
+        (lambda x: ef.histogram(x, range=(2, 1)), errors.TensorValueError, "-1.0 wide"),
         (lambda x: ef.interp(x, x, x[1:]), errors.ShapeError, "one axis of one size"),
         (lambda x: ef.interp(x, x[:0], x[:0]), errors.ShapeError, "one axis of one size"),
     ],

@@ -272,3 +272,9 @@ def test_matrices() -> None:
             function(ef.zeros(3))
         with pytest.raises(errors.DTypeError, match="k must be an integer"):
             function(ef.zeros((2, 2)), k=0.5)
+
+
+@pytest.mark.parametrize("shape", [(10**9,) * 3, (10**30,), 10**13])
+def test_sizes_that_no_memory_holds(shape) -> None:
+    with pytest.raises(errors.OutOfMemoryError, match="zeros: out of memory"):
+        ef.zeros(shape)

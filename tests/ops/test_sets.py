@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 
 import eagerflow as ef
+from eagerflow import errors
 from tests.ops.test_sort import floats
 
 
@@ -43,3 +45,8 @@ def test_nan_is_in_nothing() -> None:
     x = ef.tensor([1.0, float("nan")])
     assert ef.isin(x, x).tolist() == [True, False]
     assert ef.isin(x, [2, 1]).tolist() == [True, False]
+
+
+def test_the_hint_says_what_to_do_without_data() -> None:
+    with pytest.raises(errors.DataDependentError, match="call it in eager mode"):
+        ef.unique_values(ef.zeros(3, device="null:0"))

@@ -380,3 +380,38 @@ def test_pad_of_no_axes_and_no_width() -> None:
 )
 def test_null_devices_know_the_types(function: Callable[..., ef.Tensor], type_: str) -> None:
     assert str(function(ef.zeros((2, 3), device="null:0")).type) == f"{type_}@null:0"
+
+
+@pytest.mark.parametrize("cut", [ef.split, ef.array_split, lambda x, n: ef.unstack(x[None])])
+def test_gradient_of_a_cut_into_one_part(cut) -> None:
+    x = ef.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert ef.grad(lambda t: (cut(t, 1)[0] ** 2).sum())(x).tolist() == [[2.0, 4.0], [6.0, 8.0]]
+    ef.check_grads(lambda t: ef.concat([t]) ** 2, (x,))
+    ef.check_grads(lambda t: ef.stack([t]) ** 2, (x,))
+
+
+def test_expanded_and_repeated_arrays_are_views() -> None:
+    x = ef.asarray(np.arange(24.0).reshape(2, 3, 4)[:, ::2, ::-1])
+    for axis in (0, 1, -1, (0, 2), (-1, 0)):
+        got = ef.expand_dims(x, axis)
+        np.testing.assert_array_equal(got.numpy(), np.expand_dims(x.numpy(), axis))
+        assert np.shares_memory(got.numpy(), x.numpy())
+    wide = ef.asarray(np.arange(6.0).reshape(2, 1, 3)[:, :, ::2])
+    for part, shape in (
+        (wide, (5, 2, 4, 2)),
+        (ef.tensor([[1.0], [2.0]]), (3, 2, 4)),
+        (ef.tensor(3.0), (2, 3)),
+        (ef.zeros((0, 1)), (0, 4)),
+        (ef.ones((1, 1)), (0, 4)),
+    ):
+        got = ef.broadcast_to(part, shape)
+        np.testing.assert_array_equal(got.numpy(), np.broadcast_to(part.numpy(), shape))
+        assert not got.size or np.shares_memory(got.numpy(), part.numpy())
+
+
+def test_small_and_large_triangles_are_alike() -> None:
+    for rows, columns in ((3, 5), (64, 64), (65, 70)):
+        x = np.full((2, rows, columns), np.nan)
+        for k in (-2, 0, 1, 100):
+            np.testing.assert_array_equal(ef.tril(ef.asarray(x), k=k).numpy(), np.tril(x, k))
+            np.testing.assert_array_equal(ef.triu(ef.asarray(x), k=k).numpy(), np.triu(x, k))

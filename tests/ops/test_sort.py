@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as npst
 
 import eagerflow as ef
 from eagerflow import errors
+from eagerflow_kernels import table
 
 floats = npst.arrays(
     st.sampled_from(["float16", "float32", "float64"]),
@@ -104,6 +105,72 @@ def test_gradients_follow_the_index() -> None:
     ties = ef.tensor([1.0, 1.0, 0.0])
     assert ef.grad(lambda t: (ef.sort(t) * weights).sum())(ties).tolist() == [10.0, 100.0, 1.0]
     assert ef.grad(lambda t: ef.topk(t, 1).values.sum())(ties).tolist() == [1.0, 0.0, 0.0]
+
+
+def _long(kind: str) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(70_001).astype("float32")
+    if kind == "ties":
+        x = np.round(x)
+    elif kind == "few":
+        x[:] = 0
+        x[[5, 69_999]] = 1, -1
+    elif kind == "nan":
+        x[70_000] = np.nan
+    elif kind == "ascending":
+        x.sort()
+    return x
+
+
+@pytest.mark.parametrize("kind", ["random", "ties", "few", "nan", "ascending"])
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("k", [1, 10, 500])
+def test_topk_of_long_lines(kind, largest, k) -> None:
+    x = _long(kind)
+    order = np.argsort(x[::-1], kind="stable")  # NaN last, so first from the end
+    want = (x.size - 1 - order)[::-1] if largest else np.argsort(x, kind="stable")
+    assert ef.topk(ef.asarray(x), k, largest=largest).indices.tolist() == want[:k].tolist()
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 6, 1001, 1002])
+@pytest.mark.parametrize("q", [0, 0.1, 0.5, 0.97, 1])
+def test_quantiles_of_a_number_are_those_of_a_tensor(size, q) -> None:
+    x = np.random.default_rng(size).integers(0, 50, (3, size)).astype("float64")
+    want = np.quantile(x, q, axis=1)
+    np.testing.assert_allclose(ef.quantile(ef.asarray(x), q, axis=1).numpy(), want, atol=1e-12)
+    line = ef.quantile(ef.asarray(x), ef.tensor([q], dtype="float64"), axis=1)[0]
+    np.testing.assert_allclose(line.numpy(), want, atol=1e-12)
+
+
+def test_a_quantile_sorts_nothing() -> None:
+    with ef.profile() as profile:
+        ef.median(ef.tensor([3.0, 1.0, 2.0]))
+    assert "order_statistics" in str(profile)
+    assert "sort" not in str(profile)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [
+        ("order_statistics", {"places": (3, 4, 299)}),
+        ("topk_indices", {"k": 7, "axis": 1, "largest": True}),
+        ("tril", {"k": 1}),
+        ("triu", {"k": -1}),
+        ("broadcast_to", {"shape": (2, 3, 300)}),
+        ("sigmoid", {}),
+    ],
+)
+def test_portable_kernels_do_the_same(op, attrs) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 300))
+    portable = table.portable_kernel(op)(np, x, **attrs)
+    special = table.find(op, "cpu", ("float64",), np)(x, **attrs)
+    np.testing.assert_allclose(portable, special, rtol=1e-15)
+
+
+def test_gradient_of_a_median_goes_to_the_elements_in_the_middle() -> None:
+    even, odd = ef.tensor([4.0, 1.0, 3.0, 9.0]), ef.tensor([4.0, 1.0, 3.0])
+    assert ef.grad(ef.median)(even).tolist() == [0.5, 0.0, 0.5, 0.0]
+    assert ef.grad(ef.median)(odd).tolist() == [0.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -106,3 +106,11 @@ def test_poles_of_polygamma() -> None:
 def test_sigmoid_does_not_overflow() -> None:
     x = ef.tensor([-1000.0, -100.0, 100.0, 1000.0])
     np.testing.assert_allclose(ef.sigmoid(x).numpy(), [0, 0, 1, 1], atol=1e-30)
+
+
+def test_sigmoid_of_large_numbers_does_not_warn() -> None:
+    for shape in ((), (4,)):
+        for value, want in ((-1e4, 0.0), (1e4, 1.0), (-math.inf, 0.0), (math.inf, 1.0)):
+            got = ef.sigmoid(ef.full(shape, value))
+            assert got.shape == shape
+            assert bool(ef.all(got == want))

@@ -19,7 +19,7 @@ def sort(xp: Any, x: Array, *, axis: int, descending: bool, stable: bool) -> Arr
     """Sort along an axis; if stable, zeros of both signs keep their order."""
     kind = "stable" if _has_radix(x) or (stable and _has_negative_zero(xp, x)) else None
     if descending:
-        return xp.flip(xp.sort(xp.flip(x, axis), axis=axis, kind=kind), axis)
+        return _reversed(xp.sort(_reversed(x, axis), axis=axis, kind=kind), axis)
     return xp.sort(x, axis=axis, kind=kind)
 
 
@@ -49,21 +49,25 @@ def argsort(xp: Any, x: Array, *, axis: int, descending: bool, stable: bool) -> 
     """The indices that sort along an axis."""
     kind = "stable" if stable or x.dtype.kind in "biu" else None  # of integers it is faster
     if not descending:
-        return xp.argsort(x, axis=axis, kind=kind)
-    order = xp.argsort(xp.flip(x, axis), axis=axis, kind=kind)
-    return x.shape[axis] - 1 - xp.flip(order, axis)
+        return x.argsort(axis=axis, kind=kind)
+    order = _reversed(x, axis).argsort(axis=axis, kind=kind)
+    return x.shape[axis] - 1 - _reversed(order, axis)
+
+
+def _reversed(x: Array, axis: int) -> Array:
+    return x[(*(slice(None),) * (axis % x.ndim), slice(None, None, -1))]
 
 
 @portable("topk_indices")
 def topk_indices(xp: Any, x: Array, *, k: int, axis: int, largest: bool) -> Array:
     """The indices of the k first elements in sorted order; of equal ones the earliest first."""
     size = x.shape[axis]
-    lines = xp.moveaxis(x, axis, -1)
+    lines = x.swapaxes(axis, -1)
     if size < _FEW or 4 * k > size or _has_nan(xp, x):
         order = argsort(xp, lines, axis=-1, descending=largest, stable=True)[..., :k]
     else:
         order = _partial(xp, lines.reshape((-1, size)), k, largest)
-    return xp.moveaxis(order.reshape((*lines.shape[:-1], k)), -1, axis)
+    return order.reshape((*lines.shape[:-1], k)).swapaxes(axis, -1)
 
 
 def _has_nan(xp: Any, x: Array) -> bool:

@@ -62,6 +62,10 @@ def _stitched(s: Sample):
 CASES = [
     OpCase("histogram", lambda s: (s.array(),), lambda x, **kw: np.histogram(x, **kw),
            dtypes=FLOATS + INTEGER, no_grad=_count, ops=("searchsorted", "segment_sum")),
+    # the edges, though not the counts, change with the smallest and the largest element
+    OpCase("histogram", lambda s: (s.array(), 4), lambda x, bins: np.histogram(x, bins),
+           dtypes=("float64",), grad=(0,), ops=("histogram_width",), layouts=("matrix",),
+           label="edges"),
     OpCase("histogram", lambda s: (s.array(), 4, (-2.0, 2.0)),
            lambda x, bins, limits: np.histogram(x, bins, limits), dtypes=FLOATS, no_grad=_count,
            ops=("searchsorted", "segment_sum"), label="limits"),
