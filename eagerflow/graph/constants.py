@@ -11,7 +11,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.hardware import as_device
 from eagerflow.types import DType, Shape
 
-__all__ = ["content_name", "from_bytes", "from_numbers", "has_values", "numbers"]
+__all__ = ["content_name", "from_bytes", "from_numbers", "has_values", "numbers", "to_bytes"]
 
 #: arrays of more elements are kept beside the text
 _LITERAL_SIZE: Final = 16
@@ -77,8 +77,14 @@ def from_bytes(dtype: DType, shape: Shape, data: memoryview) -> Tensor:
     return array_tensor(raw.view(dtype.dtype).reshape(shape), dtype, device, copy=None)
 
 
+def to_bytes(tensor: Tensor) -> memoryview:
+    """The elements in row-major order as raw bytes; shared with the tensor where they are so."""
+    found: memoryview = tensor.numpy().reshape(-1).view("u1").data
+    return found
+
+
 def content_name(tensor: Tensor) -> str:
     """A name that follows from dtype, shape and elements: equal arrays have equal names."""
-    array = tensor.numpy()
-    kind = f"{tensor.dtype.short}{tensor.shape}".encode()
-    return "a" + blake2b(array.tobytes(), digest_size=8, key=kind[:64]).hexdigest()
+    found = blake2b(f"{tensor.dtype.short}{tensor.shape}:".encode(), digest_size=8)
+    found.update(to_bytes(tensor))
+    return f"a{found.hexdigest()}"

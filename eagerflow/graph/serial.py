@@ -26,6 +26,7 @@ from typing import Any, Final, NoReturn
 
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import GraphError, GraphFileError
+from eagerflow.graph import constants
 from eagerflow.graph.ir import Graph, methods
 from eagerflow.graph.parser import parse_graph
 from eagerflow.graph.printer import Printer
@@ -100,9 +101,8 @@ def to_bytes(graph: Graph) -> bytes:
     metadata = {"format": _FORMAT, "version": str(VERSION), "checksum": _UNSUMMED, "graph": text}
     header = json.dumps({"__metadata__": metadata, **entries}).encode("ascii")
     header += b" " * (-(8 + len(header)) % _ALIGNMENT)
-    parts = [len(header).to_bytes(8, "little"), header]
-    parts += [tensor.numpy().tobytes() for _, tensor in arrays]
-    data = b"".join(parts)
+    start = len(header).to_bytes(8, "little") + header
+    data = b"".join([start, *(constants.to_bytes(tensor) for _, tensor in arrays)])
     place = data.index(_UNSUMMED.encode())  # before all that users chose
     return data[:place] + sha256(data).hexdigest().encode() + data[place + len(_UNSUMMED) :]
 

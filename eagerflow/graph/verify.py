@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.core.op import get_op, infer
-from eagerflow.dims import Dim, evaluate, resolving, symbols
+from eagerflow.dims import Dim, evaluate, resolving
+from eagerflow.dims.polynomial import Atom, name_atoms
 from eagerflow.errors import EagerflowError, GraphError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference, ValueType
@@ -37,6 +38,7 @@ def verify(graph: Graph) -> None:
         _Check(graph, frozenset(), {}).run()
 
 
+@final
 class _UndecidedError(Exception):
     """A type rule asks for a size."""
 
@@ -51,11 +53,11 @@ class _Check:
 
     Args:
         graph: the graph.
-        sizes: the names of sizes that are known around it.
+        sizes: the names of sizes that are known around it, with their owners.
         resources: those of the graphs around it, by name.
     """
 
-    def __init__(self, graph: Graph, sizes: frozenset[str], resources: dict[str, Any]) -> None:
+    def __init__(self, graph: Graph, sizes: frozenset[Atom], resources: dict[str, Any]) -> None:
         self.graph = graph
         self.sizes = set(sizes)
         self.resources = resources
@@ -116,7 +118,8 @@ class _Check:
         self.subgraphs(node)
         unknown = _attribute_names(node) - self.sizes
         if unknown:
-            self.fail(place, f"the sizes {sorted(unknown)} occur in no type above")
+            names = sorted(atom[1] for atom in unknown)
+            self.fail(place, f"the sizes {names} occur in no type above (of this trace)")
         self.types(node, place)
         self.ran.add(id(node))
         if len(node.outputs) != 1:
@@ -197,9 +200,18 @@ def _items(values: Any) -> Iterator[Any]:
             yield value
 
 
-def _names(kind: ValueType) -> frozenset[str]:
-    return symbols(kind.shape)
+def _names(kind: ValueType) -> set[Atom]:
+    return _atoms(kind.shape)
 
 
-def _attribute_names(node: Node) -> frozenset[str]:
-    return symbols(_items(node.attrs.values())) if node.attrs else frozenset()
+def _attribute_names(node: Node) -> set[Atom]:
+    return _atoms(_items(node.attrs.values()))
+
+
+def _atoms(items: Iterable[Any]) -> set[Atom]:
+    """The names of sizes among ``items``, with their owners."""
+    found: set[Atom] = set()
+    for item in items:
+        if type(item) is Dim:
+            found |= name_atoms(item.terms)
+    return found

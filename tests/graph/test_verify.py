@@ -238,6 +238,22 @@ def test_rules_that_ask_for_a_size_are_tried_with_one() -> None:
         verify(small(text.replace(": f32[3]", ": f32[n]")))
 
 
+def test_a_size_of_another_trace_is_seen() -> None:
+    graph = Graph()
+    kinds = [TensorType(ef.float32, (ef.Dim("n", owner), 2)) for owner in (1, 2)]
+    x = graph.add_input(kinds[0])
+    graph.add_node("reshape", (x,), (TensorType(ef.float32, (2 * ef.Dim("n", 1),)),),
+                   {"shape": (2 * ef.Dim("n", 1),)})  # fmt: skip
+    verify(graph)
+    graph.add_node("exp", (x,), (kinds[1],))
+    with pytest.raises(GraphError, match="types of &exp"):
+        verify(graph)
+    graph.nodes[1].outputs[0].type = kinds[0]
+    graph.nodes[0].attrs["shape"] = (2 * ef.Dim("n", 2),)
+    with pytest.raises(GraphError, match=r"the sizes \['n'\] occur in no type above"):
+        verify(graph)
+
+
 def test_numbers_promote_like_python() -> None:
     kinds = {int: 2, float: 0.5, complex: 1j}
     for a, b in itertools.product(kinds, repeat=2):
