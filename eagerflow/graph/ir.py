@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final, final
 
 from eagerflow.errors import GraphError
@@ -38,8 +39,17 @@ from eagerflow.source import Source
 
 __all__ = ["Graph", "Node", "Value", "methods"]
 
-#: what `Graph`'s methods call: filled by the modules above, and "run" by the runtime
+#: what `Graph`'s methods call: modules above fill it, "run" is filled by the runtime
 methods: Final[dict[str, Callable[..., Any]]] = {}
+#: which module of this package fills what, loaded when it is called
+_HOMES: Final = {"print": "printer", "parse": "parser", "save": "serial", "load": "serial",
+                 "to_dot": "dot", "to_svg": "svg", "mimebundle": "svg"}  # fmt: skip
+
+
+def _method(name: str) -> Callable[..., Any]:
+    if name not in methods and name in _HOMES:
+        import_module(f"eagerflow.graph.{_HOMES[name]}")
+    return methods[name]
 
 
 @final
@@ -177,11 +187,7 @@ class Graph:
             yield from node.outputs
 
     def value(self, name: str) -> Value:
-        """The value of that name.
-
-        Raises:
-            GraphError: there is none.
-        """
+        """The value of that name; a `GraphError` says that there is none."""
         for found in self.values():
             if found.name == name:
                 return found
@@ -191,11 +197,8 @@ class Graph:
         ends = f"{len(self.inputs)} inputs, {len(self.outputs)} outputs"
         return f"<graph {self.name or 'without a name'}: {len(self.nodes)} nodes, {ends}>"
 
-    # --- what the modules above do with a graph ---
-
     def __str__(self) -> str:
-        text: str = methods["print"](self)
-        return text
+        return str(_method("print")(self))
 
     @staticmethod
     def parse(text: str, resources: Mapping[str, Any] | None = None) -> Graph:
@@ -209,13 +212,12 @@ class Graph:
         Raises:
             GraphSyntaxError: the text does not follow the grammar; says line and column.
         """
-        graph: Graph = methods["parse"](text, resources)
+        graph: Graph = _method("parse")(text, resources)
         return graph
 
     def run(self, fetches: Iterable[Value], feeds: Mapping[Value, Any]) -> list[Any]:
         """Compute ``fetches`` from ``feeds``, running only the nodes that they need."""
-        found: list[Any] = methods["run"](self, fetches, feeds)
-        return found
+        return list(_method("run")(self, fetches, feeds))
 
     def save(self, path: Any) -> None:
         """Write the graph and its constants, but no state, into one file (without pickle).
@@ -223,7 +225,7 @@ class Graph:
         Raises:
             GraphError: an attribute has no text form.
         """
-        methods["save"](self, path)
+        _method("save")(self, path)
 
     @staticmethod
     def load(path: Any, resources: Mapping[str, Any] | None = None) -> Graph:
@@ -232,19 +234,16 @@ class Graph:
         Raises:
             GraphFileError: the file is truncated, damaged, foreign, or of a newer format.
         """
-        graph: Graph = methods["load"](path, resources)
+        graph: Graph = _method("load")(path, resources)
         return graph
 
     def to_dot(self, limit: int = 300) -> str:
         """The graph in the DOT language; scopes become one box each above ``limit`` boxes."""
-        text: str = methods["to_dot"](self, limit)
-        return text
+        return str(_method("to_dot")(self, limit))
 
     def to_svg(self, limit: int = 300) -> str:
         """The graph as a picture; scopes become one box each above ``limit`` boxes."""
-        text: str = methods["to_svg"](self, limit)
-        return text
+        return str(_method("to_svg")(self, limit))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        found: dict[str, str] = methods["mimebundle"](self)
-        return found
+        return dict(_method("mimebundle")(self))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import eagerflow as ef
-from eagerflow.graph import Graph, verify
+from eagerflow.graph import Graph
 from eagerflow.graph.edit import (
     clone,
     computation,
@@ -30,6 +30,7 @@ from eagerflow.graph.edit import (
 from eagerflow.graph.outline import outline
 from eagerflow.graph.serial import from_file_bytes, to_bytes
 from eagerflow.graph.svg import draw
+from eagerflow.graph.verify import verify
 from eagerflow.types import TensorType
 
 SIZES = (1_000, 10_000, 100_000)

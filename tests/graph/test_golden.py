@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.graph import Graph, NumberType, Value, verify
+from eagerflow.graph import Graph, NumberType, Value
 from eagerflow.graph.parser import parse_graph
 from eagerflow.graph.printer import Printer
+from eagerflow.graph.verify import verify
 from eagerflow.types import TensorType
 
 FOLDER = Path(__file__).parents[1] / "golden"

@@ -18,6 +18,7 @@ from safetensors import safe_open
 import eagerflow as ef
 from eagerflow.errors import GraphError, GraphFileError
 from eagerflow.graph import Graph, Reference
+from eagerflow.graph.parser import parse_graph
 from eagerflow.graph.serial import from_file_bytes, to_bytes
 from eagerflow.types import DTYPES
 from tests.graph.graphs import RESOURCES, graphs
@@ -34,7 +35,7 @@ BIG = ef.tensor(np.arange(40, dtype="f4"))
 
 
 def graph() -> Graph:
-    return ef.graph.parser.parse_graph(TEXT, {"state": STATE}, {"big": BIG})
+    return parse_graph(TEXT, {"state": STATE}, {"big": BIG})
 
 
 @pytest.fixture

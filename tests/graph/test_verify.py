@@ -9,7 +9,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import GraphError
-from eagerflow.graph import Graph, NumberType, verify
+from eagerflow.graph import Graph, NumberType
+from eagerflow.graph.verify import verify
 from eagerflow.types import TensorType
 from tests.graph.graphs import small
 
