@@ -11,10 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 _WORKER = """
@@ -23,6 +26,7 @@ namespace = {}
 exec(sys.argv[1], namespace)
 statement, target = sys.argv[2], float(sys.argv[3])
 timer = timeit.Timer(statement, globals=namespace)
+timer.timeit(2)  # the first call may load things, and would be taken for the speed of all
 number = 1
 while (spent := timer.timeit(number)) < 0.02 and number < 10**7:
     number *= 4
@@ -81,6 +85,16 @@ def _unit(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
+def environment() -> str:
+    """What the figures depend on besides the code."""
+    names = [n for n in ("numpy", "torch", "jax", "tensorflow") if find_spec(n) is not None]
+    libraries = ", ".join(f"{n} {version(n)}" for n in names)
+    return (
+        f"{os.cpu_count()} processors ({platform.machine()}); Python {platform.python_version()}, "
+        f"{platform.python_compiler()}; {libraries}"
+    )
+
+
 def run(contests: list[Contest], title: str) -> None:
     """Measure, print the table in Markdown, and write JSON if asked to on the command line."""
     parser = argparse.ArgumentParser(description=title)
@@ -90,7 +104,7 @@ def run(contests: list[Contest], title: str) -> None:
     parser.add_argument("--only", default="", help="contests whose name contains this")
     options = parser.parse_args()
     rows = []
-    print(f"### {title}\n")
+    print(f"### {title}\n\n{environment()}\n")
     print("| work | who | median | min | ours / theirs | budget | |")
     print("|---|---|---|---|---|---|---|")
     for contest in contests:
