@@ -83,7 +83,7 @@ def lay_out(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """As far up as the edges allow; what nothing leads to right above what it leads to."""
+    """As far up as edges allow, then down again where that makes them shorter on the whole."""
     below: list[list[int]] = [[] for _ in range(count)]
     incoming = [0] * count
     for source, target in edges:
@@ -94,7 +94,7 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
         for target in below[box]:
             layers[target] = max(layers[target], layers[box] + 1)
     for box in reversed(range(count)):
-        if not incoming[box] and below[box]:
+        if below[box] and incoming[box] <= len(below[box]):
             layers[box] = min(layers[t] for t in below[box]) - 1
     return layers
 
