@@ -26,7 +26,9 @@ from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors
 from eagerflow.core.slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
+from eagerflow.dims import Dim as Dim
 from eagerflow.errors import traceback as traceback
+from eagerflow.graph import Graph as Graph
 from eagerflow.hardware import device as device
 from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory

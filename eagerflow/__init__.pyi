@@ -17,7 +17,9 @@ from eagerflow.autodiff.transforms import value_and_grad as value_and_grad
 from eagerflow.autodiff.transforms import vjp as vjp
 from eagerflow.core.slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
+from eagerflow.dims import Dim as Dim
 from eagerflow.errors import traceback as traceback
+from eagerflow.graph import Graph as Graph
 from eagerflow.hardware import device as device
 from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory

@@ -23,8 +23,12 @@ __all__ = [
     "DTypeError",
     "DataDependentError",
     "DeviceError",
+    "DimError",
     "EagerflowError",
     "GradientError",
+    "GraphError",
+    "GraphFileError",
+    "GraphSyntaxError",
     "InterchangeError",
     "KernelError",
     "LeakedTensorError",
@@ -249,6 +253,42 @@ class VariableError(EagerflowError, TypeError):
     >>> v.assign(v * 2)
     Tensor([2., 4.], f32[2]@cpu:0)
     """
+
+
+class DimError(EagerflowError, ValueError):
+    """A symbolic size where its value is needed and nobody knows it, or a text that is no size.
+
+    >>> n = ef.Dim("n")
+    >>> range(n)
+    Traceback (most recent call last):
+    eagerflow.errors.DimError: the size n is not known here
+    ...
+    >>> range((n + 1).evaluate({"n": 2}))
+    range(0, 3)
+    """
+
+
+class GraphError(EagerflowError, ValueError):
+    """A graph that is not well formed, or lacks what is asked of it."""
+
+
+class GraphSyntaxError(GraphError):
+    """A text that is not the text form of a graph.
+
+    >>> ef.Graph.parse("graph f(%x: f32[2]) { return %y }")
+    Traceback (most recent call last):
+    eagerflow.errors.GraphSyntaxError: line 1, column 30: unexpected '%y'
+      got: graph f(%x: f32[2]) { return %y }
+                                        ^
+      expected: a value that is defined above
+    ...
+    >>> len(ef.Graph.parse("graph f(%x: f32[2]) { return %x }").outputs)
+    1
+    """
+
+
+class GraphFileError(GraphError):
+    """A graph file that is truncated, damaged, foreign, or of a newer format."""
 
 
 class OpDefinitionError(EagerflowError, TypeError):

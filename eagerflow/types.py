@@ -17,6 +17,7 @@ from typing import Any, Final, final
 import ml_dtypes
 import numpy as np
 
+from eagerflow.dims import broadcast
 from eagerflow.errors import DTypeError, ShapeError
 
 __all__ = [
@@ -38,7 +39,7 @@ type_kinds: Final = (
     "complex floating",
 )
 
-#: One size per axis. A size is an int (later also a symbolic `Dim`).
+#: One size per axis. A size is an int, or in a trace a `eagerflow.dims.Dim`.
 Shape = tuple[int, ...]
 
 
@@ -261,7 +262,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     """
     result = shapes[0]
     for shape in shapes[1:]:
-        if shape != result:
+        if shape is not result:
             result = _broadcast(result, shape)
     return result
 
@@ -270,10 +271,14 @@ def _broadcast(a: Shape, b: Shape) -> Shape:
     if len(a) < len(b):
         a, b = b, a
     offset = len(a) - len(b)
-    dims = list(a)
+    dims: list[Any] = list(a)
     for i, size in enumerate(b):
         other = a[offset + i]
-        if other == 1:
+        if other is size:
+            continue
+        if type(other) is not int or type(size) is not int:
+            dims[offset + i] = broadcast(other, size)
+        elif other == 1:
             dims[offset + i] = size
         elif size not in (1, other):
             raise ShapeError(

@@ -90,8 +90,8 @@ def test_nothing_strange_is_public() -> None:
         assert module.startswith("eagerflow"), f"ef.{name} is {value!r}"
     modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
     assert modules <= {
-        "autodiff", "core", "errors", "events", "fft", "hardware", "linalg", "ops", "profiling",
-        "random", "resources", "settings", "source", "types", "cli", "demo",
+        "autodiff", "core", "dims", "errors", "events", "fft", "graph", "hardware", "linalg", "ops",
+        "profiling", "random", "resources", "settings", "source", "types", "cli", "demo",
     }  # fmt: skip
 
 

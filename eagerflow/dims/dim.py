@@ -1,0 +1,448 @@
+"""Symbolic sizes: exact integer arithmetic with sizes of which only the name is known.
+
+A `Dim` is a polynomial over *atoms* in one canonical form, so that equal ones look alike. Atoms
+are names, and what a polynomial cannot say: ``a//b``, ``a%b``, ``max(a,b)`` and
+``broadcast(a,b)``, the size that ``a`` and ``b`` broadcast to. Every name stands for an integer
+that is not negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar, Token
+from functools import reduce
+from numbers import Integral
+from types import TracebackType
+from typing import Any, Final, NoReturn, final
+
+from eagerflow.dims import polynomial, text
+from eagerflow.dims.polynomial import Terms
+from eagerflow.errors import DimError, UnhashableError
+
+__all__ = [
+    "Dim",
+    "Size",
+    "broadcast",
+    "evaluate",
+    "exact_quotient",
+    "maximum",
+    "minimum",
+    "parse_dim",
+    "resolving",
+    "same",
+    "substitute",
+    "symbols",
+]
+
+
+@final
+class Dim:
+    """A size that is known by name only, or an expression of such sizes.
+
+    ``+ - * // %`` with integers and other dims give dims (or integers, where names cancel out).
+    A comparison is decided if it holds, or fails, whatever the sizes are. Otherwise, and for
+    ``int()``, ``bool()``, ``hash()`` and use as an index, whoever traces is asked for the size.
+
+    Args:
+        name: an identifier. Names are those of one trace: see ``owner``.
+        owner: tells names of different traces apart; not printed.
+
+    Raises:
+        DimError: the name is no identifier or means something else in the text of a graph.
+
+    >>> n = ef.Dim("n")
+    >>> 2 * (n + 1) - n, (4 * n + 6) // 2, n + 1 > n
+    (n+2, 2*n+3, True)
+    """
+
+    __slots__ = ("__weakref__", "_text", "terms")
+    __array_ufunc__ = None  # NumPy's scalars leave arithmetic with dims to dims
+
+    terms: Terms
+    _text: str | None
+
+    def __new__(cls, name: str, owner: int = 0) -> Dim:
+        return _make(polynomial.symbol(name, owner))
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """The names that occur."""
+        return frozenset(atom[1] for atom in polynomial.name_atoms(self.terms))
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is a name alone."""
+        ((monomial, c), *rest) = self.terms
+        return not rest and c == 1 and len(monomial) == 1 and monomial[0][0] == "name"
+
+    @property
+    def owners(self) -> frozenset[int]:
+        """The owners of the names that occur."""
+        return frozenset(atom[2] for atom in polynomial.name_atoms(self.terms))
+
+    def evaluate(self, sizes: Mapping[str, int]) -> int:
+        """The size, given those of all names.
+
+        Raises:
+            DimError: the size of a name is missing.
+            ShapeError: sizes that should broadcast do not.
+            ZeroDivisionError: a divisor is zero.
+
+        >>> (ef.Dim("n") // 2 + 1).evaluate({"n": 7})
+        4
+        """
+        return polynomial.evaluate(self.terms, sizes)
+
+    def substitute(self, sizes: Mapping[str, int | Dim]) -> int | Dim:
+        """The dim with other sizes in place of some names.
+
+        >>> (2 * ef.Dim("n") + ef.Dim("m")).substitute({"n": 3})
+        m+6
+        """
+        return _wrap(polynomial.replace(self.terms, {k: _terms(v) for k, v in sizes.items()}))
+
+    # --- arithmetic ---
+
+    def __add__(self, other: Any) -> Any:
+        return self._combine(other, polynomial.add, lambda a, b: a + b)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._combine(other, polynomial.subtract, lambda a, b: a - b)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._combine(other, polynomial.multiply, lambda a, b: a * b)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._combine(other, polynomial.floordiv, lambda a, b: a // b)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._combine(other, polynomial.mod, lambda a, b: a % b)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._combine(other, _swap(polynomial.add), lambda a, b: b + a)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._combine(other, _swap(polynomial.subtract), lambda a, b: b - a)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._combine(other, _swap(polynomial.multiply), lambda a, b: b * a)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._combine(other, _swap(polynomial.floordiv), lambda a, b: b // a)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._combine(other, _swap(polynomial.mod), lambda a, b: b % a)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._combine(other, None, lambda a, b: a / b)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._combine(other, None, lambda a, b: b / a)
+
+    def __pow__(self, other: Any) -> Any:
+        if type(other) is int and 0 <= other <= 8:
+            return _wrap(reduce(polynomial.multiply, [self.terms] * other, polynomial.constant(1)))
+        return self._combine(other, None, lambda a, b: a**b)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._combine(other, None, lambda a, b: b**a)
+
+    def __neg__(self) -> Any:
+        return _wrap(polynomial.scale(self.terms, -1))
+
+    def __pos__(self) -> Dim:
+        return self
+
+    __trunc__ = __floor__ = __ceil__ = __pos__
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self if digits is None or digits >= 0 else round(self._size("rounded"), digits)
+
+    def __abs__(self) -> Any:
+        return maximum(self, -self)
+
+    def _combine(
+        self,
+        other: Any,
+        exact: Callable[[Terms, Terms], Terms] | None,
+        python: Callable[[Any, Any], Any],
+    ) -> Any:
+        """``exact`` with another integer size, else ``python`` on numbers of the trace."""
+        if exact is not None and isinstance(other, (int, Dim, Integral)):
+            return _wrap(exact(self.terms, _terms(other)))
+        if isinstance(other, Dim):
+            return python(self._number(), other._number())
+        if isinstance(other, (int, float, complex, Integral)):
+            return python(self._number(), other)
+        return NotImplemented
+
+    # --- comparisons ---
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare(other, "==", polynomial.equal, lambda a, b: bool(a == b))
+
+    def __ne__(self, other: object) -> Any:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(other, "<", polynomial.less, lambda a, b: bool(a < b))
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(other, ">", _swap(polynomial.less), lambda a, b: bool(a > b))
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(other, "<=", polynomial.at_most, lambda a, b: bool(a <= b))
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(other, ">=", _swap(polynomial.at_most), lambda a, b: bool(a >= b))
+
+    def _compare(
+        self,
+        other: Any,
+        sign: str,
+        decide: Callable[[Terms, Terms], bool | None],
+        python: Callable[[Any, Any], bool],
+    ) -> Any:
+        if isinstance(other, (int, Dim, Integral)):
+            decided = decide(self.terms, _terms(other))
+            if decided is not None:
+                return decided
+        elif not isinstance(other, (float, complex)):
+            return NotImplemented
+        size = self._size(f"{self} {sign} {other}")
+        if isinstance(other, Dim):
+            return python(size, other._size(f"{self} {sign} {other}"))
+        return python(size, other)
+
+    # --- Python asks for the number itself ---
+
+    def __bool__(self) -> bool:
+        decided = polynomial.equal(self.terms, ())
+        return not decided if decided is not None else bool(self._size(f"bool({self})"))
+
+    def __hash__(self) -> int:
+        # not of the expression: {4: ...}[n] must find what it finds eagerly
+        if _resolver.get() is None:
+            raise UnhashableError(f"the size {self} is not known here, so it has no hash")
+        return hash(self._size(f"hash({self})"))
+
+    def __int__(self) -> int:
+        return self._size(f"int({self})")
+
+    def __index__(self) -> int:
+        return self._size(f"{self} as an index, or in range()")
+
+    def __float__(self) -> float:
+        return float(self._size(f"float({self})"))
+
+    def __complex__(self) -> complex:
+        return complex(self._size(f"complex({self})"))
+
+    def _size(self, why: str) -> int:
+        resolver = _resolver.get()
+        if resolver is None:
+            _unknown(self, why)
+        return resolver.size(self, why)
+
+    def _number(self) -> Any:
+        resolver = _resolver.get()
+        if resolver is not None and resolver.number is not None:
+            return resolver.number(self)
+        return self._size(f"{self} as a number")
+
+    # --- text ---
+
+    def __str__(self) -> str:
+        if self._text is None:
+            self._text = text.to_text(self.terms)
+        return self._text
+
+    __repr__ = __str__
+
+    def __copy__(self) -> Dim:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Dim:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_make, (self.terms,))
+
+
+Size = int | Dim
+
+
+# --- who knows the sizes --------------------------------------------------------------------
+
+
+@final
+class resolving:  # noqa: N801 - a context manager
+    """Say, for this thread and the length of the block, who is asked for the size of a dim.
+
+    Args:
+        size: ``size(dim, why)`` gives the size; ``why`` says in Python's terms who asks.
+        number: ``number(dim)`` gives an object that does arithmetic with floats in its place;
+            without it, that asks for the size as well.
+
+    >>> from eagerflow.dims import resolving
+    >>> with resolving(lambda dim, why: dim.evaluate({"n": 3})):
+    ...     list(range(ef.Dim("n")))
+    [0, 1, 2]
+    """
+
+    __slots__ = ("_token", "number", "size")
+
+    def __init__(
+        self, size: Callable[[Dim, str], int], number: Callable[[Dim], Any] | None = None
+    ) -> None:
+        self.size = size
+        self.number = number
+
+    def __enter__(self) -> None:
+        self._token: Token[resolving | None] = _resolver.set(self)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _resolver.reset(self._token)
+
+
+_resolver: Final[ContextVar[resolving | None]] = ContextVar("resolver", default=None)
+
+
+def _unknown(dim: Dim, why: str) -> NoReturn:
+    raise DimError(
+        f"the size {dim} is not known here",
+        given=why,
+        hint="a size outlived its trace: keep x.shape[i] inside the traced function",
+    )
+
+
+# --- functions of sizes -----------------------------------------------------------------------
+
+
+def broadcast(a: Size, b: Size) -> Size:
+    """The size that two sizes broadcast to; whether they do is seen at run time.
+
+    Raises:
+        ShapeError: they cannot, whatever the names stand for.
+
+    >>> from eagerflow.dims import broadcast
+    >>> n = ef.Dim("n")
+    >>> broadcast(n, 1), broadcast(n, 4), broadcast(n, n), broadcast(n, ef.Dim("m"))
+    (n, 4, n, broadcast(m,n))
+    """
+    return _wrap(polynomial.broadcast(_terms(a), _terms(b)))
+
+
+def maximum(a: Size, b: Size) -> Size:
+    """The larger of two sizes.
+
+    >>> from eagerflow.dims import maximum
+    >>> n = ef.Dim("n")
+    >>> maximum(n, n + 1), maximum(n - 2, 0)
+    (n+1, max(n-2,0))
+    """
+    return _wrap(polynomial.extreme("max", _terms(a), _terms(b)))
+
+
+def minimum(a: Size, b: Size) -> Size:
+    """The smaller of two sizes.
+
+    >>> from eagerflow.dims import minimum
+    >>> minimum(ef.Dim("n"), 2), minimum(ef.Dim("n") + 2, 2)
+    (min(n,2), 2)
+    """
+    return _wrap(polynomial.extreme("min", _terms(a), _terms(b)))
+
+
+def exact_quotient(a: Size, b: Size) -> Size:
+    """``a // b`` where ``b`` is known to divide ``a`` and not to be zero.
+
+    >>> from eagerflow.dims import exact_quotient
+    >>> n = ef.Dim("n")
+    >>> 6 * n // n, exact_quotient(6 * n, n)
+    (6*n//n, 6)
+    """
+    found = polynomial.divide(_terms(a), _terms(b))
+    return a // b if found is None else _wrap(found)
+
+
+def same(a: Size, b: Size) -> bool:
+    """Whether two sizes are equal whatever the names stand for; asks nobody.
+
+    >>> from eagerflow.dims import same
+    >>> n = ef.Dim("n")
+    >>> same(n + n, 2 * n), same(n, ef.Dim("m")), same(n, 4), same(4, 4)
+    (True, False, False, True)
+    """
+    if a is b:
+        return True
+    if type(a) is int and type(b) is int:
+        return a == b
+    return polynomial.equal(_terms(a), _terms(b)) is True
+
+
+def symbols(sizes: Iterable[Size]) -> frozenset[str]:
+    """The names that occur in ``sizes``."""
+    return frozenset().union(*(s.symbols for s in sizes if type(s) is Dim))
+
+
+def evaluate(size: Size, sizes: Mapping[str, int]) -> int:
+    """The size, given those of all names (see `Dim.evaluate`)."""
+    return size.evaluate(sizes) if type(size) is Dim else int(size)
+
+
+def substitute(size: Size, sizes: Mapping[str, Size]) -> Size:
+    """The size with other sizes in place of some names (see `Dim.substitute`)."""
+    return size.substitute(sizes) if type(size) is Dim else size
+
+
+def parse_dim(source: str, owner: int = 0) -> Size:
+    """The size that ``source`` says.
+
+    Args:
+        source: as `Dim` prints it.
+        owner: of the names.
+
+    Raises:
+        DimError: it is none.
+
+    >>> from eagerflow.dims import parse_dim
+    >>> parse_dim("2*n+1"), parse_dim("6//4"), parse_dim("max(n, n+1)")
+    (2*n+1, 1, n+1)
+    """
+    return _wrap(text.parse(source, owner))
+
+
+# --- between sizes and polynomials --------------------------------------------------------------
+
+
+def _make(terms: Terms) -> Dim:
+    dim = object.__new__(Dim)
+    dim.terms = terms
+    dim._text = None
+    return dim
+
+
+def _wrap(terms: Terms) -> Size:
+    value = polynomial.number(terms)
+    return _make(terms) if value is None else value
+
+
+def _terms(size: Any) -> Terms:
+    return size.terms if type(size) is Dim else polynomial.constant(int(size))
+
+
+def _swap(function: Callable[[Terms, Terms], Any]) -> Callable[[Terms, Terms], Any]:
+    return lambda a, b: function(b, a)

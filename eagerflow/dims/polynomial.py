@@ -1,0 +1,446 @@
+"""Polynomials with integer coefficients in one canonical form: what symbolic sizes are made of.
+
+They are plain tuples. A *monomial* is a sorted tuple of atoms, an atom that occurs squared being
+in it twice; *terms* are pairs of a monomial and its coefficient, the leading one first. An *atom*
+is a tuple of its kind and its parts: a name and its owner, or the terms of its operands. Names
+stand for integers that are not negative. `eagerflow.dims.dim` puts Python's operators around this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from math import gcd
+from typing import Any, Final
+
+from eagerflow.errors import DimError, ShapeError
+
+__all__ = [
+    "BUILD",
+    "Atom",
+    "Monomial",
+    "Terms",
+    "add",
+    "at_most",
+    "broadcast",
+    "constant",
+    "divide",
+    "equal",
+    "evaluate",
+    "extreme",
+    "floordiv",
+    "less",
+    "mod",
+    "multiply",
+    "name_atoms",
+    "number",
+    "replace",
+    "scale",
+    "subtract",
+    "symbol",
+]
+
+Atom = tuple[Any, ...]
+Monomial = tuple[Atom, ...]
+Terms = tuple[tuple[Monomial, int], ...]
+Bounds = tuple[int | None, int | None]
+
+_NAME: Final = re.compile(r"[^\W\d]\w*")
+#: words that mean something else where a size may stand in the text of a graph
+_RESERVED: Final = re.compile(
+    r"None|True|False|inf|nan|bool|int|float|complex|bytes|slice|device|tensor|graph"
+    r"|broadcast|max|min|(i|u|f|bf|c)\d+|f8e\w+"
+)
+_TERM_LIMIT: Final = 1000
+
+
+def symbol(name: str, owner: int) -> Terms:
+    """A name alone.
+
+    Raises:
+        DimError: it is no identifier, or means something else in the text of a graph.
+    """
+    if not _NAME.fullmatch(name) or _RESERVED.fullmatch(name):
+        raise DimError(f"{name!r} cannot be the name of a size", expected="an identifier")
+    return _atom("name", name, owner)
+
+
+def constant(value: int) -> Terms:
+    """An integer as terms."""
+    return (((), value),) if value else ()
+
+
+def number(terms: Terms) -> int | None:
+    """The integer that ``terms`` are, None if a name occurs."""
+    if not terms:
+        return 0
+    return terms[0][1] if len(terms) == 1 and not terms[0][0] else None
+
+
+def _atom(*parts: Any) -> Terms:
+    return (((parts,), 1),)
+
+
+def _order(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
+    return -len(term[0]), term[0]
+
+
+def _normal(found: dict[Monomial, int]) -> Terms:
+    if len(found) > _TERM_LIMIT:
+        raise DimError(f"a size has more than {_TERM_LIMIT} terms")
+    return tuple(sorted(((m, c) for m, c in found.items() if c), key=_order))
+
+
+# --- arithmetic -------------------------------------------------------------------------------
+
+
+def add(a: Terms, b: Terms, factor: int = 1) -> Terms:
+    """``a + factor * b``."""
+    found = dict(a)
+    for monomial, c in b:
+        found[monomial] = found.get(monomial, 0) + factor * c
+    return _normal(found)
+
+
+def subtract(a: Terms, b: Terms) -> Terms:
+    """``a - b``."""
+    return add(a, b, -1)
+
+
+def scale(a: Terms, factor: int) -> Terms:
+    """``factor * a``."""
+    return tuple((m, c * factor) for m, c in a) if factor else ()
+
+
+def multiply(a: Terms, b: Terms) -> Terms:
+    """``a * b``."""
+    if len(a) * len(b) > _TERM_LIMIT:
+        raise DimError(f"a size has more than {_TERM_LIMIT} terms")
+    found: dict[Monomial, int] = {}
+    for m1, c1 in a:
+        for m2, c2 in b:
+            monomial = tuple(sorted(m1 + m2))
+            found[monomial] = found.get(monomial, 0) + c1 * c2
+    return _normal(found)
+
+
+def floordiv(a: Terms, b: Terms) -> Terms:
+    """``a // b``, rounded down as Python does."""
+    divisor = number(b)
+    if divisor is None:
+        return _floordiv_by_name(a, b)
+    if divisor < 0:
+        return floordiv(scale(a, -1), constant(-divisor))
+    # multiples of the divisor leave the fraction, whatever the sign of the rest
+    whole = tuple((m, c // divisor) for m, c in a if c // divisor)
+    rest = tuple((m, c % divisor) for m, c in a if c % divisor)
+    common = reduce(gcd, (c for m, c in rest if m), divisor)
+    if common == divisor or _within(rest, divisor):
+        return whole
+    rest = tuple((m, c // common) for m, c in rest if c // common)
+    return add(whole, _fraction(rest, divisor // common))
+
+
+def _fraction(rest: Terms, divisor: int) -> Terms:
+    """``rest // divisor`` where nothing can be taken out; ``(a//2+1)//3`` becomes ``(a+2)//6``."""
+    heads = [(m, c) for m, c in rest if m]
+    if len(heads) == 1 and heads[0][1] == 1 and len(heads[0][0]) == 1:
+        kind, *parts = heads[0][0][0]
+        inner = number(parts[1]) if kind == "floordiv" else None
+        if inner is not None:
+            offset = scale(tuple(t for t in rest if not t[0]), inner)
+            return floordiv(add(parts[0], offset), constant(inner * divisor))
+    return _atom("floordiv", rest, constant(divisor))
+
+
+def _floordiv_by_name(a: Terms, b: Terms) -> Terms:
+    if equal(b, ()) is False:
+        found = divide(a, b)
+        if found is not None:
+            return found
+        if at_most((), a) and less(a, b):
+            return ()
+    return _atom("floordiv", a, b)
+
+
+def mod(a: Terms, b: Terms) -> Terms:
+    """``a % b``, with the sign of ``b`` as in Python."""
+    divisor = number(b)
+    if divisor is None:
+        return _mod_by_name(a, b)
+    if divisor < 0:
+        return scale(mod(scale(a, -1), constant(-divisor)), -1)
+    rest = tuple((m, c % divisor) for m, c in a if c % divisor)
+    if number(rest) is not None or _within(rest, divisor):
+        return rest
+    common = reduce(gcd, (c for _, c in rest), divisor)
+    rest = tuple((m, c // common) for m, c in rest)
+    return scale(_atom("mod", rest, constant(divisor // common)), common)
+
+
+def _mod_by_name(a: Terms, b: Terms) -> Terms:
+    if equal(b, ()) is False:
+        if divide(a, b) is not None:
+            return ()
+        if at_most((), a) and less(a, b):
+            return a
+    return _atom("mod", a, b)
+
+
+def _within(a: Terms, limit: int) -> bool:
+    low, high = _bounds(a)
+    return low is not None and high is not None and low >= 0 and high < limit
+
+
+def divide(a: Terms, b: Terms) -> Terms | None:
+    """The polynomial q with ``a == q * b``, if there is one."""
+    quotient: Terms = ()
+    while a:
+        if not b or len(quotient) > _TERM_LIMIT:
+            return None
+        factor, c = list(a[0][0]), a[0][1]
+        for atom in b[0][0]:
+            if atom not in factor:
+                return None
+            factor.remove(atom)
+        if c % b[0][1]:
+            return None
+        term = ((tuple(factor), c // b[0][1]),)
+        quotient = add(quotient, term)
+        a = subtract(a, multiply(term, b))
+    return quotient
+
+
+def _flat(kind: str, parts: Iterable[Terms]) -> list[Terms]:
+    """``parts`` without repetition, those of nested atoms of the same kind in their place."""
+    found: set[Terms] = set()
+    for part in parts:
+        alone = len(part) == 1 and len(part[0][0]) == 1 and part[0][1] == 1
+        inner: Atom = part[0][0][0] if alone else ("",)
+        found.update(inner[1:] if inner[0] == kind else (part,))
+    return sorted(found)
+
+
+def broadcast(*parts: Terms) -> Terms:
+    """The size that sizes broadcast to.
+
+    Raises:
+        ShapeError: they cannot, whatever the names stand for.
+    """
+    found = [p for p in _flat("broadcast", parts) if number(p) != 1]
+    # a size that cannot be 1 is what the others are stretched to
+    fixed = [p for p in found if equal(p, constant(1)) is False]
+    for p in fixed[1:]:
+        if equal(fixed[0], p) is False:
+            raise ShapeError(
+                "sizes do not broadcast",
+                expected="sizes that are equal or 1",
+            )
+    if fixed:
+        return min(fixed, key=lambda p: (number(p) is None, p))
+    if not found:
+        return constant(1)
+    return found[0] if len(found) == 1 else _atom("broadcast", *found)
+
+
+def extreme(kind: str, *parts: Terms) -> Terms:
+    """The largest (``kind`` "max") or the smallest ("min") of sizes."""
+    found: list[Terms] = []
+    for part in _flat(kind, parts):
+        if not any(_beats(kind, other, part) for other in found):
+            found = [other for other in found if not _beats(kind, part, other)] + [part]
+    found.sort(key=lambda p: (number(p) is not None, p))
+    return found[0] if len(found) == 1 else _atom(kind, *found)
+
+
+def _beats(kind: str, a: Terms, b: Terms) -> bool:
+    return bool(at_most(b, a) if kind == "max" else at_most(a, b))
+
+
+# --- decisions --------------------------------------------------------------------------------
+
+
+def equal(a: Terms, b: Terms) -> bool | None:
+    """Whether ``a == b``: always, never, or (None) it depends."""
+    if a == b:
+        return True
+    for difference in _differences(a, b):
+        if not difference:
+            return True
+        low, high = _bounds(difference)
+        if (low is not None and low > 0) or (high is not None and high < 0):
+            return False
+        common = reduce(gcd, (c for m, c in difference if m), 0)
+        if common and any(c % common for m, c in difference if not m):
+            return False
+    return None
+
+
+def less(a: Terms, b: Terms) -> bool | None:
+    """Whether ``a < b``: always, never, or (None) it depends."""
+    for difference in _differences(b, a):
+        low, high = _bounds(difference)
+        if low is not None and low > 0:
+            return True
+        if high is not None and high <= 0:
+            return False
+    return None
+
+
+def at_most(a: Terms, b: Terms) -> bool | None:
+    """Whether ``a <= b``: always, never, or (None) it depends."""
+    more = less(b, a)
+    return None if more is None else not more
+
+
+def _differences(a: Terms, b: Terms) -> Iterable[Terms]:
+    """``a - b``, and once more with ``p - q*(p//q)`` for ``p%q``."""
+    difference = subtract(a, b)
+    yield difference
+    if any(atom[0] == "mod" for monomial, _ in difference for atom in monomial):
+        yield _rebuild(difference, _without_mod)
+
+
+def _without_mod(atom: Atom) -> Terms:
+    if atom[0] != "mod":
+        return (((atom,), 1),)
+    return subtract(atom[1], multiply(atom[2], floordiv(atom[1], atom[2])))
+
+
+def _bounds(terms: Terms) -> Bounds:
+    """The least and the largest value, None where there is no limit (or none is known)."""
+    low: int | None = 0
+    high: int | None = 0
+    for monomial, c in terms:
+        least, most = _product_bounds([_atom_bounds(atom) for atom in monomial])
+        if c < 0:
+            least, most = most, least
+        low = None if low is None or least is None else low + c * least
+        high = None if high is None or most is None else high + c * most
+    return low, high
+
+
+def _product_bounds(factors: list[Bounds]) -> Bounds:
+    if len(factors) == 1:
+        return factors[0]
+    low: int = 1
+    high: int | None = 1
+    for least, most in factors:
+        if least is None or least < 0:
+            return None, None
+        low *= least
+        high = None if high is None or most is None else high * most
+    return low, high
+
+
+def _atom_bounds(atom: Atom) -> Bounds:
+    kind, *parts = atom
+    if kind == "name":
+        return 0, None
+    lows, highs = zip(*map(_bounds, parts), strict=True)
+    if kind == "max":
+        return max(_known(lows), default=None), _all(max, highs)
+    if kind == "min":
+        return _all(min, lows), min(_known(highs), default=None)
+    if kind == "broadcast":
+        return _all(min, lows), _all(max, highs)
+    divisor = number(parts[1])
+    if kind == "floordiv" and divisor is not None:
+        return _quotient(lows[0], divisor), _quotient(highs[0], divisor)
+    if lows[1] is None or lows[1] < 0:
+        return None, None
+    if kind == "mod":
+        return 0, None if highs[1] is None else max(highs[1] - 1, 0)
+    return (0, highs[0]) if lows[0] is not None and lows[0] >= 0 else (None, None)
+
+
+def _quotient(limit: int | None, divisor: int) -> int | None:
+    return None if limit is None else limit // divisor
+
+
+def _known(limits: Iterable[int | None]) -> list[int]:
+    return [x for x in limits if x is not None]
+
+
+def _all(choose: Callable[[list[int]], int], limits: tuple[int | None, ...]) -> int | None:
+    return None if None in limits else choose(_known(limits))
+
+
+# --- walks ------------------------------------------------------------------------------------
+
+
+def name_atoms(terms: Terms) -> set[Atom]:
+    """The atoms ``("name", name, owner)`` that occur, at any depth."""
+    found: set[Atom] = set()
+    for monomial, _ in terms:
+        for atom in monomial:
+            if atom[0] == "name":
+                found.add(atom)
+            else:
+                found.update(*map(name_atoms, atom[1:]))
+    return found
+
+
+def _rebuild(terms: Terms, of: Callable[[Atom], Terms]) -> Terms:
+    total: Terms = ()
+    for monomial, c in terms:
+        total = add(total, reduce(multiply, map(of, monomial), constant(c)))
+    return total
+
+
+#: what makes the terms of an atom from those of its parts, by its kind
+BUILD: Final[dict[str, Callable[..., Terms]]] = {
+    "floordiv": floordiv,
+    "mod": mod,
+    "broadcast": broadcast,
+    "max": lambda *parts: extreme("max", *parts),
+    "min": lambda *parts: extreme("min", *parts),
+}
+
+
+def replace(terms: Terms, sizes: Mapping[str, Terms]) -> Terms:
+    """``terms`` with others in place of some names."""
+
+    def of(atom: Atom) -> Terms:
+        kind, *parts = atom
+        if kind == "name":
+            return sizes.get(atom[1], (((atom,), 1),))
+        return BUILD[kind](*(replace(p, sizes) for p in parts))
+
+    return _rebuild(terms, of)
+
+
+def evaluate(terms: Terms, sizes: Mapping[str, int]) -> int:
+    """The value, given those of all names (see `eagerflow.dims.Dim.evaluate`)."""
+    total = 0
+    for monomial, c in terms:
+        for atom in monomial:
+            c *= _evaluate_atom(atom, sizes)
+        total += c
+    return total
+
+
+def _evaluate_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
+    kind, *parts = atom
+    if kind == "name":
+        try:
+            return sizes[parts[0]]
+        except KeyError:
+            given = f"sizes of {sorted(sizes)}"
+            raise DimError(f"the size {parts[0]} is not known", given=given) from None
+    values = [evaluate(p, sizes) for p in parts]
+    if kind == "floordiv":
+        return values[0] // values[1]
+    if kind == "mod":
+        return values[0] % values[1]
+    if kind in ("max", "min"):
+        return max(values) if kind == "max" else min(values)
+    stretched = sorted({v for v in values if v != 1})
+    if len(stretched) > 1:
+        raise ShapeError(
+            "sizes do not broadcast",
+            given=f"sizes {' and '.join(map(str, stretched))}",
+            expected="sizes that are equal or 1",
+        )
+    return stretched[0] if stretched else 1

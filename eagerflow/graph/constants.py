@@ -1,0 +1,90 @@
+"""Arrays in graphs: small ones as literals in the text, large ones by a name beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, Final
+
+from eagerflow.core.convert import array_tensor, as_tensor
+from eagerflow.core.tensor import Tensor
+from eagerflow.hardware import as_device
+from eagerflow.types import DType, Shape
+
+__all__ = ["content_name", "from_bytes", "from_numbers", "has_values", "numbers", "to_bytes"]
+
+#: arrays of more elements are kept beside the text
+_LITERAL_SIZE: Final = 16
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Whether there is data: null devices know types only."""
+    return tensor.device.backend.xp is not None
+
+
+def numbers(tensor: Tensor) -> list[str] | None:
+    """The elements in row-major order as literals; None where there are too many.
+
+    Also None where the literals do not give back every bit, as of some NaNs.
+    """
+    if tensor.size > _LITERAL_SIZE:
+        return None
+    array = tensor.numpy().reshape(-1)
+    show = _show_complex if tensor.dtype.is_complex else _show_real
+    found = [str(v) for v in array.tolist()]
+    if tensor.dtype.is_inexact:
+        found = [show(v) for v in array]
+    values = [_read(text) for text in found]
+    again = from_numbers(tensor.dtype, tensor.shape, values).numpy()
+    return found if again.tobytes() == array.tobytes() else None
+
+
+def _show_real(value: Any) -> str:
+    """The shortest text that gives the value back."""
+    text = str(value)
+    return text if type(value)(float(text)) == value else repr(float(value))
+
+
+def _show_complex(value: Any) -> str:
+    return f"complex({float(value.real)!r}, {float(value.imag)!r})"
+
+
+def _read(text: str) -> complex:
+    if text.startswith("complex("):
+        return complex(*map(float, text[len("complex(") : -1].split(", ")))
+    return {"True": True, "False": False}[text] if text in ("True", "False") else _number(text)
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def from_numbers(dtype: DType, shape: Shape, values: Sequence[complex]) -> Tensor:
+    """A tensor in the memory of this process, from its elements in row-major order."""
+    flat = as_tensor(list(values), dtype, as_device("cpu:0")).numpy()
+    return array_tensor(flat.reshape(shape), dtype, as_device("cpu:0"), copy=None)
+
+
+def from_bytes(dtype: DType, shape: Shape, data: memoryview) -> Tensor:
+    """A tensor in the memory of this process that shares ``data``, its elements as raw bytes."""
+    device = as_device("cpu:0")
+    if not len(data):
+        return from_numbers(dtype, shape, [])
+    raw = as_tensor(data, None, device).numpy()
+    return array_tensor(raw.view(dtype.dtype).reshape(shape), dtype, device, copy=None)
+
+
+def to_bytes(tensor: Tensor) -> memoryview:
+    """The elements in row-major order as raw bytes; shared with the tensor where they are so."""
+    found: memoryview = tensor.numpy().reshape(-1).view("u1").data
+    return found
+
+
+def content_name(tensor: Tensor) -> str:
+    """A name that follows from dtype, shape and elements: equal arrays have equal names."""
+    found = blake2b(f"{tensor.dtype.short}{tensor.shape}:".encode(), digest_size=8)
+    found.update(to_bytes(tensor))
+    return f"a{found.hexdigest()}"

@@ -1,0 +1,270 @@
+"""What passes need to look at graphs and to make new ones from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+from heapq import heappop, heappush
+from typing import Any
+
+from eagerflow.dims import Dim, Size, substitute
+from eagerflow.errors import GraphError
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.printer import Printer, print_literal
+from eagerflow.types import TensorType
+
+__all__ = [
+    "clone",
+    "computation",
+    "copy_node",
+    "find_early_use",
+    "needed",
+    "sort_nodes",
+    "structural_hash",
+    "substitute_sizes",
+    "users",
+]
+
+
+# --- looking ----------------------------------------------------------------------------------
+
+
+def users(graph: Graph) -> dict[Value, list[Node]]:
+    """For each value that is taken the nodes that take it, in order, each once.
+
+    >>> from eagerflow.graph.edit import users
+    >>> text = "graph f(%x: f32[]) { %y = exp(%x) : f32[] %z = add(%x, %y) : f32[] return %z }"
+    >>> {v.name: [n.name for n in nodes] for v, nodes in users(ef.Graph.parse(text)).items()}
+    {'x': ['y', 'z'], 'y': ['z']}
+    """
+    found: dict[Value, list[Node]] = {}
+    for node in graph.nodes:
+        for value in dict.fromkeys(node.inputs):
+            found.setdefault(value, []).append(node)
+    return found
+
+
+def needed(graph: Graph, fetches: Iterable[Value], fed: Iterable[Value] = ()) -> list[Node]:
+    """The nodes that must run for ``fetches``, in order, by data and control edges.
+
+    Args:
+        graph: the graph.
+        fetches: the values that are wanted.
+        fed: values that are there already.
+    """
+    given = set(fed)
+    want = {v.node for v in fetches if v.node is not None and v not in given}
+    found = []
+    for node in reversed(graph.nodes):
+        if node in want:
+            found.append(node)
+            want.update(v.node for v in node.inputs if v.node is not None and v not in given)
+            want.update(node.control_inputs)
+    return found[::-1]
+
+
+def find_early_use(graph: Graph) -> tuple[Node, Node] | None:
+    """The first node that comes before one which it needs, and that one; None if all is in order.
+
+    Raises:
+        GraphError: a node needs one that is not in the graph.
+    """
+    place = {node: i for i, node in enumerate(graph.nodes)}
+    for i, node in enumerate(graph.nodes):
+        for before in _before(node):
+            if before not in place:
+                raise GraphError(f"&{node.name} needs &{before.name}, which is not in the graph")
+            if place[before] >= i:
+                return node, before
+    return None
+
+
+def sort_nodes(graph: Graph) -> None:
+    """Bring the nodes into an order in which they can run, moving no more than that needs.
+
+    Of the nodes that can come next, the one that came first is taken.
+
+    Raises:
+        GraphError: nodes need each other, or one that is not in the graph.
+    """
+    if find_early_use(graph) is None:
+        return
+    place = {node: i for i, node in enumerate(graph.nodes)}
+    after: dict[Node, list[Node]] = {}
+    missing: dict[Node, int] = {}
+    for node in graph.nodes:
+        before = dict.fromkeys(_before(node))
+        missing[node] = len(before)
+        for other in before:
+            after.setdefault(other, []).append(node)
+    ready = [place[node] for node, count in missing.items() if not count]
+    found = []
+    while ready:
+        node = graph.nodes[heappop(ready)]
+        found.append(node)
+        for other in after.get(node, ()):
+            missing[other] -= 1
+            if not missing[other]:
+                heappush(ready, place[other])
+    if len(found) < len(graph.nodes):
+        stuck = [f"&{node.name}" for node, count in missing.items() if count]
+        raise GraphError("nodes need each other", given=", ".join(stuck[:10]))
+    graph.nodes = found
+
+
+def _before(node: Node) -> Iterable[Node]:
+    yield from (v.node for v in node.inputs if v.node is not None)
+    yield from node.control_inputs
+
+
+# --- copying ----------------------------------------------------------------------------------
+
+
+def clone(
+    graph: Graph,
+    *,
+    replace: Mapping[Value, Value] | None = None,
+    keep: Callable[[Node], bool] | None = None,
+) -> tuple[Graph, dict[Value, Value]]:
+    """A copy of ``graph``; attributes, subgraphs among them, are shared with it.
+
+    Args:
+        graph: the graph.
+        replace: values to take other values of the graph for, wherever they are used.
+        keep: which nodes to keep; by default all. What waited for a dropped node waits for those
+            that the dropped one waited for.
+
+    Returns:
+        The copy, and for each value of ``graph`` that is in it the one of the copy.
+
+    Raises:
+        GraphError: a dropped node is needed.
+    """
+    result = Graph(graph.name)
+    result.resources = dict(graph.resources)
+    values: dict[Value, Value] = {}
+    nodes: dict[Node, tuple[Node, ...]] = {}  # what a control edge from a node has become
+    for value in graph.inputs:
+        values[value] = result.add_input(value.type, value.label)
+        values[value].label = value.label
+    for node in graph.nodes:
+        before = tuple(dict.fromkeys(n for c in node.control_inputs for n in nodes[c]))
+        if keep is None or keep(node):
+            inputs = [_resolve(v, replace, values) for v in node.inputs]
+            made = copy_node(result, node, inputs, control_inputs=before)
+            values.update(zip(node.outputs, made.outputs, strict=True))
+            nodes[node] = (made,)
+        else:
+            nodes[node] = before
+    result.outputs = [_resolve(v, replace, values) for v in graph.outputs]
+    return result, values
+
+
+def _resolve(
+    value: Value, replace: Mapping[Value, Value] | None, values: Mapping[Value, Value]
+) -> Value:
+    met = {value}
+    while replace and value in replace:
+        value = replace[value]
+        if value in met:
+            raise GraphError(f"%{value.name} is replaced by itself")
+        met.add(value)
+    if value not in values:
+        raise GraphError(f"%{value.name} is used, and its node was dropped or comes later")
+    return values[value]
+
+
+def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any) -> Node:
+    """Append to ``graph`` a copy of ``node`` that takes ``inputs``.
+
+    Args:
+        graph: where to.
+        node: what to copy.
+        inputs: values of ``graph``.
+        changes: arguments of `Graph.add_node` that differ from those of ``node``; its control
+            edges are not copied.
+    """
+    same: dict[str, Any] = {
+        "types": [v.type for v in node.outputs],
+        "attrs": node.attrs,
+        "name": node.name,
+        "device": node.device,
+        "reason": node.reason,
+        "scope": node.scope,
+        "source": node.source,
+    }
+    return graph.add_node(changes.pop("op", node.op), inputs, **{**same, **changes})
+
+
+def substitute_sizes(graph: Graph, sizes: Mapping[str, Size]) -> None:
+    """Put other sizes in place of names in all types and attributes, in place.
+
+    Args:
+        graph: the graph; its subgraphs are changed as well.
+        sizes: by name.
+    """
+    known: dict[int, tuple[ValueType, ValueType]] = {}  # types are shared: by identity
+    for value in graph.values():
+        kind = value.type
+        if id(kind) not in known:
+            known[id(kind)] = kind, _substitute_type(kind, sizes)
+        value.type = known[id(kind)][1]
+    for node in graph.nodes:
+        for key, item in node.attrs.items():
+            node.attrs[key] = _substitute_item(item, sizes)
+
+
+def _substitute_type(kind: ValueType, sizes: Mapping[str, Size]) -> ValueType:
+    if isinstance(kind, TensorType) and any(isinstance(d, Dim) for d in kind.shape):
+        return kind.like(shape=_substitute_item(kind.shape, sizes))
+    return kind
+
+
+def _substitute_item(item: Any, sizes: Mapping[str, Size]) -> Any:
+    kind = type(item)
+    if kind is Dim:
+        return substitute(item, sizes)
+    if kind is tuple:
+        return tuple([_substitute_item(i, sizes) for i in item])
+    if kind is slice:
+        return slice(*_substitute_item((item.start, item.stop, item.step), sizes))
+    if kind is Graph:
+        substitute_sizes(item, sizes)
+    return item
+
+
+# --- comparing --------------------------------------------------------------------------------
+
+
+def computation(node: Node) -> tuple[Any, ...]:
+    """What tells apart nodes that compute different things: op, inputs, attributes, device.
+
+    Attributes are compared by their text, for which ``1``, ``1.0`` and ``True``, or ``0.0`` and
+    ``-0.0``, are different, and all NaNs alike; objects without a text by identity.
+    """
+    attrs = tuple([(k, _attribute_key(v)) for k, v in sorted(node.attrs.items())])
+    return node.op, node.inputs, attrs, node.device
+
+
+def _attribute_key(value: Any) -> str | int:
+    if type(value) is Graph:
+        return id(value)
+    try:
+        return print_literal(value)
+    except GraphError:
+        return id(value)
+
+
+def structural_hash(graph: Graph) -> str:
+    """Equal for graphs that differ in names, scopes and sources only.
+
+    The order of nodes counts. Resources are told apart, but not by what they hold; constants are
+    compared bit by bit.
+    """
+    printer = Printer(strict=True, canonical=True)
+    found = blake2b(digest_size=16)
+    for line in printer.graph(graph):
+        found.update(line.encode())
+        found.update(b"\n")
+    return found.hexdigest()

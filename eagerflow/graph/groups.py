@@ -1,0 +1,162 @@
+"""Nodes of a graph in groups: by device, then by scope, then by the node that they are a body of.
+
+A group is drawn open, with its content in it, or closed, as one box. Of a graph with many nodes,
+groups are opened level by level as long as not too many boxes come out; what is too much in one
+group for that is put into runs, one box for some nodes (or groups) after each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeVar, final
+
+from eagerflow.graph.ir import Graph, Node
+
+__all__ = ["ENDS", "Group", "group_nodes"]
+
+GroupKind = Literal["graph", "device", "scope", "node", "body", "run"]
+
+#: more inputs, outputs or resources than this become one box
+ENDS: Final = 20
+
+_T = TypeVar("_T")
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Group:
+    """Nodes that are drawn with a box around them, or as one box.
+
+    Attributes:
+        name: what to call it.
+        kind: what holds the nodes together.
+        parent: the group around it, None for the whole graph.
+        groups: those in it, by kind and name.
+        nodes: those in it and in none of its groups.
+        graph: whose inputs and outputs belong to it.
+        open: whether it is drawn with its content.
+    """
+
+    name: str
+    kind: GroupKind
+    parent: Group | None = None
+    groups: dict[tuple[GroupKind, str], Group] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+    graph: Graph | None = None
+    open: bool = False
+
+    def inner(self, kind: GroupKind, name: str) -> Group:
+        """The group of that kind and name in this one."""
+        found = self.groups.get((kind, name))
+        if found is None:
+            found = self.groups[kind, name] = Group(name, kind, self)
+        return found
+
+    def walk(self) -> Iterator[Group]:
+        """This group and all in it, at any depth."""
+        waiting = [self]
+        while waiting:
+            group = waiting.pop()
+            yield group
+            waiting += reversed(group.groups.values())
+
+    def shown(self) -> Group | None:
+        """The closed group that is drawn in place of this one; None if all around it are open."""
+        found: Group | None = None
+        group: Group | None = self
+        while group is not None:
+            found = found if group.open else group
+            group = group.parent
+        return found
+
+    @property
+    def boxes(self) -> int:
+        """How many boxes it has when it is open and what is in it is closed.
+
+        Inputs, outputs and resources come on top of that.
+        """
+        return len(self.nodes) + len(self.groups)
+
+    def count(self) -> Counter[str]:
+        """How many nodes of which op are in it, at any depth."""
+        return Counter(node.op for group in self.walk() for node in group.nodes)
+
+    def device(self) -> str | None:
+        """Where its nodes run, if all run on one device."""
+        found = {node.device for group in self.walk() for node in group.nodes}
+        return found.pop() if len(found) == 1 else None
+
+
+def group_nodes(graph: Graph, limit: int) -> Group:
+    """The group of the whole graph, as much of it opened as ``limit`` boxes for nodes allow."""
+    root = Group(graph.name, "graph")
+    _add(graph, root, {graph})
+    groups = list(root.walk())
+    if sum(len(group.nodes) for group in groups) <= limit:
+        for group in groups:
+            group.open = True
+    else:
+        for group in groups:
+            _split(group, max(limit // 3, 2))
+        _open(root, limit)
+    return root
+
+
+def _add(graph: Graph, root: Group, added: set[Graph]) -> None:
+    """Put the nodes of ``graph`` under ``root``; a body that two calls share is added once."""
+    root.graph = graph
+    for node in graph.nodes:
+        group = root if node.device is None else root.inner("device", node.device)
+        for part in node.scope.split("/") if node.scope else ():
+            group = group.inner("scope", part)
+        bodies = [(what, body) for what, body in node.subgraphs() if body not in added]
+        if bodies:
+            group = group.inner("node", node.name)
+        group.nodes.append(node)
+        for what, body in bodies:
+            added.add(body)
+            _add(body, group.inner("body", what), added)
+
+
+def _split(group: Group, most: int) -> None:
+    """Put nodes and groups into runs where there are more than ``most``."""
+    nodes, groups = group.nodes, list(group.groups.items())
+    if len(nodes) > most:
+        group.nodes = []
+        for part in _parts(nodes, most):
+            run = group.inner("run", f"{part[0].name} … {part[-1].name}")
+            run.nodes = part
+    if len(groups) > most:
+        for key, _ in groups:
+            del group.groups[key]
+        for some in _parts(groups, most):
+            run = group.inner("run", f"{some[0][0][1]} … {some[-1][0][1]}")
+            run.groups.update(some)
+            for _, inner in some:
+                inner.parent = run
+
+
+def _parts(items: list[_T], most: int) -> list[list[_T]]:
+    length = -(-len(items) // most)
+    return [items[i : i + length] for i in range(0, len(items), length)]
+
+
+def _open(root: Group, limit: int) -> None:
+    """Open groups level by level, small ones first, those of about one size all or none."""
+    root.open = True
+    count = root.boxes
+    level = list(root.groups.values())
+    while level:
+        by_size: dict[int, list[Group]] = {}
+        for group in level:
+            by_size.setdefault(group.boxes.bit_length(), []).append(group)
+        level = []
+        for _, groups in sorted(by_size.items()):
+            more = sum(group.boxes - 1 for group in groups)
+            if count + more <= limit and not any(g.kind == "run" for g in groups):
+                count += more
+                for group in groups:
+                    group.open = True
+                    level += group.groups.values()

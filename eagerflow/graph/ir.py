@@ -1,0 +1,249 @@
+"""The graph: nodes in static single assignment form, in an order in which they can run.
+
+Grammar of the text form (`eagerflow.graph.printer` writes it, `eagerflow.graph.parser` reads it)::
+
+    graph    ::= "graph" [name] "(" [input ("," input)*] ")" "{" node* "return" [values] "}"
+    input    ::= value ":" type
+    node     ::= result op "(" [values] ")" [attrs] [":" types] [after] [place] [scope] [source]
+    result   ::= values "=" | label ":"              # the label of a node without outputs
+    attrs    ::= "{" name "=" literal ("," name "=" literal)* "}"
+    after    ::= "after" label ("," label)*          # control edges
+    place    ::= "on" string ["because" string]      # where it was placed, and why
+    scope    ::= "in" string
+    source   ::= "#" the user's line, up to the end of the line
+    type     ::= dtype "[" [dim ("," dim)*] "]" ["@" device] | "int" | "float" | "complex"
+    literal  ::= "None" | "True" | "False" | "..." | number | string | dtype | dim
+               | "complex" "(" number "," number ")" | "device" "(" string ")"
+               | "slice" "(" literal "," literal "," literal ")" | "(" literals ")"
+               | "tensor" "(" type "," ("(" numbers ")" | "$" name) ")" | "@" name | graph
+    value    ::= "%" name ["." integer]              # the integer where a node has several outputs
+    label    ::= "&" name                            # a node
+    name     ::= identifier | string
+
+A value is defined before it is used, and a subgraph uses no value of the graph around it. ``@name``
+is a resource (a variable, a queue, a Python function) that the graph refers to, ``$name`` a large
+array that is kept beside the text. Sizes (dim) are those of `eagerflow.dims`, strings are those
+of JSON, and a name that is no identifier is written as a string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final, final
+
+from eagerflow.errors import GraphError
+from eagerflow.graph.kinds import ValueType
+from eagerflow.source import Source
+
+__all__ = ["Graph", "Node", "Value", "methods"]
+
+#: what `Graph`'s methods call: modules above fill it, "run" is filled by the runtime
+methods: Final[dict[str, Callable[..., Any]]] = {}
+#: which module of this package fills what, loaded when it is called
+_HOMES: Final = {"print": "printer", "parse": "parser", "save": "serial", "load": "serial",
+                 "to_dot": "dot", "to_svg": "svg", "mimebundle": "svg"}  # fmt: skip
+
+
+def _method(name: str) -> Callable[..., Any]:
+    if name not in methods and name in _HOMES:
+        import_module(f"eagerflow.graph.{_HOMES[name]}")
+    return methods[name]
+
+
+@final
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
+class Value:
+    """One value of a graph: an input, or an output of a node.
+
+    Attributes:
+        type: its type.
+        node: the node that makes it; None for an input.
+        index: its place among the node's outputs, or among the inputs.
+        label: the name of an input.
+    """
+
+    type: ValueType
+    node: Node | None
+    index: int
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the text form calls it, without the percent sign."""
+        if self.node is None:
+            return self.label
+        return self.node.name if len(self.node.outputs) == 1 else f"{self.node.name}.{self.index}"
+
+    def __repr__(self) -> str:
+        return f"%{self.name}: {self.type}"
+
+
+@final
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
+class Node:
+    """One op in a graph.
+
+    Attributes:
+        op: the op's name.
+        name: unique within the graph.
+        inputs: the values it takes.
+        attrs: its static attributes.
+        outputs: the values it makes.
+        control_inputs: the nodes that must have run before it.
+        device: the name of the device where it was placed; None as long as it was not.
+        reason: why it was placed there.
+        scope: the name scope, such as ``"encoder/layer0"``.
+        source: the user's line.
+    """
+
+    op: str
+    name: str
+    inputs: tuple[Value, ...]
+    attrs: dict[str, Any]
+    outputs: tuple[Value, ...] = ()
+    control_inputs: tuple[Node, ...] = ()
+    device: str | None = None
+    reason: str = ""
+    scope: str = ""
+    source: Source | str | None = None
+
+    def subgraphs(self) -> Iterator[tuple[str, Graph]]:
+        """The graphs among the attributes (bodies, branches), with what to call them."""
+        for key, value in self.attrs.items():
+            if isinstance(value, Graph):
+                yield key, value
+            elif isinstance(value, tuple):
+                for i, item in enumerate(value):
+                    if isinstance(item, Graph):
+                        yield f"{key}[{i}]", item
+
+    def __repr__(self) -> str:
+        return f"<node {self.name}: {self.op}>"
+
+
+@final
+class Graph:
+    """A function as a static dataflow graph.
+
+    Attributes:
+        name: of the function.
+        inputs: the values that are fed.
+        nodes: in an order in which they can run.
+        outputs: the values that are returned.
+        resources: the variables, queues and functions that nodes refer to, by name.
+
+    >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
+    >>> graph.nodes[0].op, graph.inputs, graph.outputs[0].type
+    ('exp', [%x: f32[n]], f32[n])
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.inputs: list[Value] = []
+        self.nodes: list[Node] = []
+        self.outputs: list[Value] = []
+        self.resources: dict[str, Any] = {}
+        self._names: dict[str, int] = {}
+
+    def unique(self, base: str) -> str:
+        """A name that is not taken: ``base``, ``base_1``, …; takes it."""
+        name = base = base.replace(".", "_")  # "name.0" is an output of "name"
+        while name in self._names:
+            self._names[base] += 1
+            name = f"{base}_{self._names[base]}"
+        self._names[name] = 0
+        return name
+
+    def add_input(self, type: ValueType, name: str = "x") -> Value:
+        """Append an input."""
+        value = Value(type, None, len(self.inputs), self.unique(name))
+        self.inputs.append(value)
+        return value
+
+    def add_node(
+        self,
+        op: str,
+        inputs: Iterable[Value],
+        types: Iterable[ValueType],
+        attrs: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        **rest: Any,
+    ) -> Node:
+        """Append a node with outputs of ``types``, called ``name`` (or ``op``) if that is free.
+
+        ``rest`` are other attributes of `Node`.
+        """
+        node = Node(op, self.unique(name or op), tuple(inputs), dict(attrs or {}), **rest)
+        node.outputs = tuple([Value(t, node, i) for i, t in enumerate(types)])
+        self.nodes.append(node)
+        return node
+
+    def values(self) -> Iterator[Value]:
+        """All values, inputs first, in order of definition."""
+        yield from self.inputs
+        for node in self.nodes:
+            yield from node.outputs
+
+    def value(self, name: str) -> Value:
+        """The value of that name; a `GraphError` says that there is none."""
+        for found in self.values():
+            if found.name == name:
+                return found
+        raise GraphError(f"the graph has no value %{name}")
+
+    def __repr__(self) -> str:
+        ends = f"{len(self.inputs)} inputs, {len(self.outputs)} outputs"
+        return f"<graph {self.name or 'without a name'}: {len(self.nodes)} nodes, {ends}>"
+
+    def __str__(self) -> str:
+        return str(_method("print")(self))
+
+    @staticmethod
+    def parse(text: str, resources: Mapping[str, Any] | None = None) -> Graph:
+        """The graph that ``text`` describes, in the form that ``str(graph)`` has.
+
+        Args:
+            text: the text form.
+            resources: what ``@name`` in it refers to. Where it is not given, the graph holds a
+                reference without the object.
+
+        Raises:
+            GraphSyntaxError: the text does not follow the grammar; says line and column.
+        """
+        graph: Graph = _method("parse")(text, resources)
+        return graph
+
+    def run(self, fetches: Iterable[Value], feeds: Mapping[Value, Any]) -> list[Any]:
+        """Compute ``fetches`` from ``feeds``, running only the nodes that they need."""
+        return list(_method("run")(self, fetches, feeds))
+
+    def save(self, path: Any) -> None:
+        """Write the graph and its constants, but no state, into one file (without pickle).
+
+        Raises:
+            GraphError: an attribute has no text form.
+        """
+        _method("save")(self, path)
+
+    @staticmethod
+    def load(path: Any, resources: Mapping[str, Any] | None = None) -> Graph:
+        """The graph that `save` wrote; ``resources`` as for `parse`.
+
+        Raises:
+            GraphFileError: the file is truncated, damaged, foreign, or of a newer format.
+        """
+        graph: Graph = _method("load")(path, resources)
+        return graph
+
+    def to_dot(self, limit: int = 300) -> str:
+        """The graph in the DOT language; scopes become one box each above ``limit`` boxes."""
+        return str(_method("to_dot")(self, limit))
+
+    def to_svg(self, limit: int = 300) -> str:
+        """The graph as a picture; scopes become one box each above ``limit`` boxes."""
+        return str(_method("to_svg")(self, limit))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return dict(_method("mimebundle")(self))

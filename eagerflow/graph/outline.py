@@ -1,0 +1,315 @@
+"""What a picture of a graph shows: boxes, the edges between them, and the groups around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, final
+
+from eagerflow.core.op import all_ops
+from eagerflow.core.tensor import Tensor
+from eagerflow.graph.constants import has_values, numbers
+from eagerflow.graph.groups import ENDS, Group, group_nodes
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import Reference
+from eagerflow.graph.printer import Printer
+
+__all__ = ["Box", "Edge", "Outline", "clip", "outline", "visible"]
+
+BoxKind = Literal["op", "input", "output", "constant", "resource", "closed"]
+EdgeKind = Literal["data", "control", "state", "body"]
+
+_LINE: Final = 32
+_TITLE: Final = 600
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Box:
+    """One box of the picture.
+
+    Attributes:
+        kind: how it looks.
+        lines: its text.
+        title: more text, for who points at it.
+        group: the open group that it is in.
+        device: where its nodes run, if all of them run on one device.
+    """
+
+    kind: BoxKind
+    lines: list[str]
+    title: str
+    group: Group
+    device: str | None = None
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Edge:
+    """What goes from one box to another.
+
+    Attributes:
+        source: the box where it comes from.
+        target: the box where it goes to.
+        kind: ``"data"``, ``"control"``, ``"state"`` (between a resource and an op), or ``"body"``
+            (from an op to the inputs of its body).
+        values: of data, each once.
+        both: whether it goes both ways.
+    """
+
+    source: Box
+    target: Box
+    kind: EdgeKind
+    values: dict[Value, None] = field(default_factory=dict)
+    both: bool = False
+
+    @property
+    def label(self) -> str:
+        """The type, or how many values there are."""
+        if len(self.values) > 1:
+            return f"{len(self.values)} values"
+        return "".join(clip(str(v.type).partition("@")[0], 24) for v in self.values)
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Outline:
+    """The picture.
+
+    Attributes:
+        root: the group of the whole graph.
+        boxes: roughly in the order of the graph.
+        edges: in the order of their first use.
+        devices: those that occur, in order.
+    """
+
+    root: Group
+    boxes: list[Box]
+    edges: list[Edge]
+    devices: list[str]
+
+
+def clip(text: str, length: int = _LINE) -> str:
+    """``text`` in one line of at most ``length`` characters, and of at least one."""
+    text = " ".join(text.split()) or " "  # Graphviz 14 dies of empty lines
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def visible(text: str) -> str:
+    """``text`` without characters that no picture can show."""
+    return "".join(
+        [c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text]
+    )
+
+
+def outline(graph: Graph, limit: int = 300) -> Outline:
+    """What a picture of ``graph`` with at most about ``limit`` boxes shows."""
+    drawing = _Drawing(group_nodes(graph, limit))
+    drawing.add(graph)
+    drawing.add_resources()
+    devices = dict.fromkeys(b.device for b in drawing.boxes if b.device is not None)
+    edges = [e for e in drawing.edges.values() if e.kind != "control" or not drawing.joined(e)]
+    return Outline(drawing.root, drawing.boxes, edges, list(devices))
+
+
+@final
+class _Drawing:
+    def __init__(self, root: Group) -> None:
+        self.root = root
+        self.printer = Printer(sources=False, bodies=False)
+        self.boxes: list[Box] = []
+        self.edges: dict[tuple[int, int, EdgeKind], Edge] = {}
+        self.homes = {node: group for group in root.walk() for node in group.nodes}
+        self.graphs = {g.graph: g for g in root.walk() if g.graph is not None}
+        self.added: set[Graph] = set()  # a body that two calls share is drawn once
+        self.shown: dict[Group, Group | None] = {}
+        self.made: dict[Any, Box] = {}  # by node, value, or closed group
+        #: by identity: a resource, its name, and the nodes that use it
+        self.resources: dict[int, tuple[Any, str, list[Node]]] = {}
+
+    # --- nodes ---
+
+    def add(self, graph: Graph) -> None:
+        """Draw the inputs, nodes and outputs of ``graph``."""
+        self.added.add(graph)
+        self.printer.enter(graph)
+        home = self.graphs[graph]
+        names = {id(r): n for n, r in graph.resources.items()}
+        if self.closed(home) is None:
+            self.ends("input", graph.inputs, home)
+        for node in graph.nodes:
+            box = self.box(node)
+            for value in node.inputs:
+                self.join(self.source(value, graph), box, "data").values[value] = None
+            for before in node.control_inputs:
+                self.join(self.box(before), box, "control")
+            for item in _flat(node.attrs.values()):
+                if id(item) in names:
+                    entry = self.resources.setdefault(id(item), (item, names[id(item)], []))
+                    entry[2].append(node)
+            for body in [b for _, b in node.subgraphs() if b not in self.added]:
+                self.add(body)
+                for value in body.inputs if self.closed(self.graphs[body]) is None else ():
+                    self.join(box, self.made[value], "body")
+        if self.closed(home) is None:
+            results = self.ends("output", graph.outputs, home)
+            for value, result in zip(graph.outputs, results, strict=True):
+                self.join(self.source(value, graph), result, "data").values[value] = None
+
+    def closed(self, group: Group) -> Group | None:
+        """The closed group that is drawn in place of ``group``, if any."""
+        if group not in self.shown:
+            self.shown[group] = group.shown()
+        return self.shown[group]
+
+    def box(self, node: Node) -> Box:
+        """Where ``node`` is seen."""
+        home = self.homes[node]
+        closed = self.closed(home)
+        key: Any = node if closed is None else closed
+        box = self.made.get(key)
+        if box is None:
+            box = self.op_box(node, home) if closed is None else self.closed_box(closed)
+            self.made[key] = box
+            self.boxes.append(box)
+        return box
+
+    def source(self, value: Value, graph: Graph) -> Box:
+        """Where ``value`` comes from."""
+        if value.node is not None:
+            return self.box(value.node)
+        closed = self.closed(self.graphs[graph])
+        return self.made[value if closed is None else closed]
+
+    def ends(self, kind: BoxKind, values: list[Value], home: Group) -> list[Box]:
+        """A box for each of the inputs or outputs of a graph, or one for all."""
+        if len(values) > ENDS:
+            text = "\n".join(map(repr, values))
+            boxes = [Box(kind, [f"{len(values)} {kind}s"], text[:_TITLE], home)]
+            found = boxes * len(values)
+        else:
+            boxes = found = [Box(kind, _end_lines(kind, v, i), repr(v), home)
+                             for i, v in enumerate(values)]  # fmt: skip
+        self.boxes += boxes
+        if kind == "input":
+            self.made.update(zip(values, found, strict=True))
+        return found
+
+    def join(self, source: Box, target: Box, kind: EdgeKind) -> Edge:
+        """The edge between two boxes (one that is not drawn, if they are the same)."""
+        if source is target:
+            return Edge(source, target, kind)
+        return self.edges.setdefault((id(source), id(target), kind), Edge(source, target, kind))
+
+    def joined(self, edge: Edge) -> bool:
+        """Whether data go the same way."""
+        return (id(edge.source), id(edge.target), "data") in self.edges
+
+    # --- resources ---
+
+    def add_resources(self) -> None:
+        """Draw each resource, unless all who use it are seen as one box."""
+        shown = []
+        for resource, name, nodes in self.resources.values():
+            users = list(dict.fromkeys(map(self.box, nodes)))
+            if len(users) > 1 or users[0].kind != "closed":
+                shown.append((resource, name, nodes, users))
+        together: dict[tuple[int, ...], Box] = {}
+        many = len(shown) > ENDS
+        for resource, name, nodes, users in shown:
+            key = tuple(map(id, users)) if many else (id(resource),)
+            box = together.get(key)
+            if box is None:
+                box = together[key] = Box("resource", [], "", users[0].group, users[0].device)
+                self.boxes.insert(self.boxes.index(users[0]), box)
+            box.title += f"@{name}: {_resource_type(resource)}\n"
+            box.lines = [clip(f"@{name}"), clip(_resource_type(resource))]
+            if box.title.count("\n") > 1:
+                box.lines = [f"{box.title.count(chr(10))} resources"]
+            for node in nodes:
+                self.join_resource(box, node)
+
+    def join_resource(self, box: Box, node: Node) -> None:
+        op = all_ops().get(node.op)
+        effect = "fence" if op is None else op.effect
+        if effect == "writes":
+            self.join(self.box(node), box, "state")
+        else:
+            self.join(box, self.box(node), "state").both = effect != "reads"
+
+    # --- texts ---
+
+    def op_box(self, node: Node, home: Group) -> Box:
+        """The box of a node."""
+        title = self.printer.node(node, "")
+        if node.source is not None:
+            title += f"\n{node.source}"
+        if node.op == "constant":
+            return Box("constant", [_constant_text(node)], title[:_TITLE], home, node.device)
+        lines = [clip(node.op)]
+        if not node.name.startswith(node.op):
+            lines.append(clip(f"%{node.name}"))
+        attrs = [
+            f"{k}={self.printer.literal(v, '')}" for k, v in node.attrs.items() if _is_short(v)
+        ]
+        if attrs:
+            lines.append(clip(", ".join(attrs)))
+        return Box("op", lines, title[:_TITLE], home, node.device)
+
+    def closed_box(self, group: Group) -> Box:
+        """The box of a closed group."""
+        count = group.count()
+        ops = [op if n == 1 else f"{n} {op}" for op, n in count.most_common()]
+        title = f"{group.name}: {', '.join(ops)}"
+        home = group.parent
+        assert home is not None
+        if group.kind == "node":
+            (owner,) = group.nodes
+            lines = [clip(owner.op), f"{_nodes(count.total() - 1)} inside"]
+            title = f"{self.printer.node(owner, '')}\n{title}"
+            return Box("closed", lines, title[:_TITLE], home, owner.device)
+        lines = [clip(group.name), _nodes(count.total()), clip(", ".join(ops))]
+        return Box("closed", lines, title[:_TITLE], home, group.device())
+
+
+# --- texts ------------------------------------------------------------------------------------
+
+
+def _flat(items: Any) -> Iterator[Any]:
+    for item in items:
+        if isinstance(item, (tuple, list)):
+            yield from _flat(item)
+        else:
+            yield item
+
+
+def _nodes(count: int) -> str:
+    return f"{count:,} node{'' if count == 1 else 's'}"
+
+
+def _is_short(value: Any) -> bool:
+    """Whether an attribute is worth a place in the picture."""
+    kinds = (bool, int, float, complex, str, tuple, slice, type(None))
+    return isinstance(value, kinds) and not any(isinstance(v, Graph) for v in _flat((value,)))
+
+
+def _constant_text(node: Node) -> str:
+    value = node.attrs.get("value")
+    if isinstance(value, Tensor):
+        found = numbers(value) if has_values(value) else None
+        if found is None or len(found) > 4:
+            return clip(str(value.type).partition("@")[0])
+        return clip(", ".join(found))
+    return clip(str(value.type) if isinstance(value, Reference) else repr(value))
+
+
+def _end_lines(kind: BoxKind, value: Value, place: int) -> list[str]:
+    if kind == "output":
+        return [f"result {place}", clip(str(value.type).partition("@")[0])]
+    return [clip(f"%{value.name}"), clip(str(value.type).partition("@")[0])]
+
+
+def _resource_type(resource: Any) -> str:
+    if hasattr(resource, "dtype") and hasattr(resource, "shape"):
+        return f"{resource.dtype.short}[{','.join(map(str, resource.shape))}]"
+    return resource.kind if isinstance(resource, Reference) else type(resource).__name__

@@ -1,0 +1,237 @@
+"""Types of the nodes that stand for no op of `eagerflow.ops`: constants, numbers, subgraphs.
+
+A signature gives the types of a node's outputs, as the type rule of an op does, or raises. It may
+look at the types that the node has where several are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim, Size, same, substitute
+from eagerflow.errors import DTypeError, GraphError, ShapeError
+from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.kinds import NumberType, Reference, ValueType
+from eagerflow.types import TensorType
+
+__all__ = ["fits", "signature", "signatures"]
+
+Signature = Callable[[Node], Sequence[ValueType]]
+_S = TypeVar("_S", bound=Signature)
+
+#: by the op of the node
+signatures: Final[dict[str, Signature]] = {}
+
+_INT, _FLOAT, _COMPLEX = NumberType(int), NumberType(float), NumberType(complex)
+_RANKS: Final = {int: 0, float: 1, complex: 2}
+
+
+def signature(*ops: str) -> Callable[[_S], _S]:
+    """Make the decorated function the signature of nodes of ``ops``."""
+
+    def register(function: _S) -> _S:
+        signatures.update(dict.fromkeys(ops, function))
+        return function
+
+    return register
+
+
+def fits(got: ValueType, want: ValueType) -> bool:
+    """Whether two types are the same, whatever the names of sizes stand for.
+
+    Devices are compared where both are known.
+    """
+    if isinstance(got, NumberType) or isinstance(want, NumberType):
+        return got == want
+    return (
+        got.dtype is want.dtype
+        and len(got.shape) == len(want.shape)
+        and all(map(same, got.shape, want.shape))
+        and (got.device is None or want.device is None or got.device == want.device)
+    )
+
+
+# --- constants and numbers --------------------------------------------------------------------
+
+
+@signature("constant")
+def _constant(node: Node) -> Sequence[ValueType]:
+    value = node.attrs.get("value")
+    if isinstance(value, (Tensor, Reference)):
+        kind = value.type
+        assert kind is not None
+        device = next((v.type.device for v in node.outputs if isinstance(v.type, TensorType)), None)
+        return (TensorType(kind.dtype, kind.shape, device),)  # the value itself is on the host
+    if isinstance(value, (int, float, complex)) and type(value) in _RANKS:
+        return (NumberType(type(value)),)
+    raise DTypeError("the value of a constant is a tensor or a number", given=repr(value))
+
+
+@signature("python_size")
+def _size(node: Node) -> Sequence[ValueType]:
+    """A size of the shapes around it, as a number."""
+    if not isinstance(node.attrs.get("size"), (Dim, int)):
+        raise ShapeError("the attribute 'size' is no size", given=repr(node.attrs.get("size")))
+    return (_INT,)
+
+
+@signature("python_tensor")
+def _number_tensor(node: Node) -> Sequence[ValueType]:
+    """A number as a tensor without axes."""
+    _numbers(node, 1)
+    (kind,) = [v.type for v in node.outputs]
+    if not isinstance(kind, TensorType) or kind.shape:
+        raise ShapeError("a number becomes a tensor without axes", given=str(kind))
+    return (kind,)
+
+
+@signature("python_int", "python_float", "python_complex")
+def _conversion(node: Node) -> Sequence[ValueType]:
+    _numbers(node, 1)
+    return ({"int": _INT, "float": _FLOAT, "complex": _COMPLEX}[node.op.removeprefix("python_")],)
+
+
+@signature("python_neg", "python_pos")
+def _unary(node: Node) -> Sequence[ValueType]:
+    return (_widest(_numbers(node, 1)),)
+
+
+@signature("python_abs")
+def _abs(node: Node) -> Sequence[ValueType]:
+    (kind,) = _numbers(node, 1)
+    return (_FLOAT if kind == _COMPLEX else kind,)
+
+
+@signature("python_add", "python_sub", "python_mul", "python_floordiv", "python_mod")
+def _binary(node: Node) -> Sequence[ValueType]:
+    return (_widest(_numbers(node, 2)),)
+
+
+@signature("python_truediv")
+def _truediv(node: Node) -> Sequence[ValueType]:
+    return (_widest([*_numbers(node, 2), _FLOAT]),)
+
+
+@signature("python_pow")
+def _pow(node: Node) -> Sequence[ValueType]:
+    least = _widest(_numbers(node, 2))
+    (kind,) = [v.type for v in node.outputs]
+    # 2 ** -1 is a float, (-1.0) ** 0.5 is complex
+    wider = isinstance(kind, NumberType) and _RANKS[kind.kind] >= _RANKS[least.kind]
+    return (kind if wider else least,)
+
+
+def _numbers(node: Node, count: int) -> list[NumberType]:
+    found = [v.type for v in node.inputs if isinstance(v.type, NumberType)]
+    if len(found) != count or len(node.inputs) != count:
+        raise GraphError(f"{node.op} takes {count} numbers")
+    return found
+
+
+def _widest(kinds: Sequence[NumberType]) -> NumberType:
+    return max(kinds, key=lambda k: _RANKS[k.kind])
+
+
+# --- calls and control flow -------------------------------------------------------------------
+
+
+@signature("call")
+def _call(node: Node) -> Sequence[ValueType]:
+    return _apply(_body(node, "body"), [v.type for v in node.inputs])
+
+
+@signature("cond", "switch")
+def _branches(node: Node) -> Sequence[ValueType]:
+    """The first input chooses one of ``branches``, which get the others."""
+    branches = node.attrs.get("branches")
+    if not isinstance(branches, tuple) or not all(isinstance(b, Graph) for b in branches):
+        raise GraphError(f"{node.op} has no branches")
+    if not branches or (node.op == "cond" and len(branches) != 2):
+        raise GraphError(f"{node.op} has {len(branches)} branches")
+    chooser, *operands = [v.type for v in node.inputs] or [_INT]
+    kinds = ("bool",) if node.op == "cond" else ("signed integer", "unsigned integer")
+    if not isinstance(chooser, TensorType) or chooser.shape or chooser.dtype.kind not in kinds:
+        raise DTypeError(f"{node.op} is chosen by a {kinds[0]} without axes", given=str(chooser))
+    first, *others = [_apply(b, operands) for b in branches]
+    for i, other in enumerate(others, 1):
+        _agree(f"branches 0 and {i} give different types", other, first)
+    return first
+
+
+@signature("while_loop")
+def _while_loop(node: Node) -> Sequence[ValueType]:
+    types = [v.type for v in node.inputs]
+    (goes_on,) = _apply(_body(node, "cond"), types) or (None,)
+    if not isinstance(goes_on, TensorType) or goes_on.shape or goes_on.dtype.kind != "bool":
+        raise DTypeError("the condition of a loop is a bool without axes", given=str(goes_on))
+    _agree("a turn of the loop changes types", _apply(_body(node, "body"), types), types)
+    return types
+
+
+@signature("scan")
+def _scan(node: Node) -> Sequence[ValueType]:
+    """The first ``carry`` inputs go round, the others are taken apart along their first axis."""
+    count, length = node.attrs.get("carry"), node.attrs.get("length")
+    if not isinstance(count, int) or not isinstance(length, (int, Dim)):
+        raise GraphError("scan needs the attributes 'carry' and 'length'")
+    carry, xs = [v.type for v in node.inputs[:count]], [v.type for v in node.inputs[count:]]
+    slices = []
+    for kind in xs:
+        if not isinstance(kind, TensorType) or not kind.shape or not same(kind.shape[0], length):
+            raise ShapeError(f"scan goes along a first axis of size {length}", given=str(kind))
+        slices.append(kind.like(shape=kind.shape[1:]))
+    found = _apply(_body(node, "body"), [*carry, *slices])
+    _agree("a turn of the scan changes types", found[:count], carry)
+    return [*carry, *(_stacked(kind, length) for kind in found[count:])]
+
+
+def _stacked(kind: ValueType, length: Any) -> TensorType:
+    if not isinstance(kind, TensorType):
+        raise DTypeError("scan stacks tensors", given=str(kind))
+    return kind.like(shape=(length, *kind.shape))
+
+
+def _body(node: Node, key: str) -> Graph:
+    found = node.attrs.get(key)
+    if not isinstance(found, Graph):
+        raise GraphError(f"{node.op} has no subgraph {key!r}")
+    return found
+
+
+def _agree(wrong: str, got: Sequence[ValueType], want: Sequence[ValueType]) -> None:
+    if len(got) != len(want) or not all(map(fits, got, want)):
+        raise ShapeError(wrong, given=_list(got), expected=_list(want))
+
+
+def _list(types: Sequence[ValueType]) -> str:
+    return ", ".join(map(str, types)) or "none"
+
+
+def _apply(graph: Graph, operands: Sequence[ValueType]) -> list[ValueType]:
+    """What ``graph`` gives for operands of these types, its sizes being those of the operands."""
+    params = [v.type for v in graph.inputs]
+    sizes: dict[str, Size] = {}
+    for param, operand in zip(params, operands, strict=False):
+        if isinstance(param, TensorType) and isinstance(operand, TensorType):
+            _bind(param, operand, sizes)
+    _agree(
+        f"the subgraph {graph.name or 'without a name'} takes other operands",
+        operands,
+        [_sized(p, sizes) for p in params],
+    )
+    return [_sized(v.type, sizes) for v in graph.outputs]
+
+
+def _bind(param: TensorType, operand: TensorType, sizes: dict[str, Size]) -> None:
+    """Note what each name of ``param`` that stands alone is in ``operand``."""
+    for size, given in zip(param.shape, operand.shape, strict=False):
+        if isinstance(size, Dim) and size.is_name:
+            sizes.setdefault(str(size), given)
+
+
+def _sized(kind: ValueType, sizes: dict[str, Size]) -> ValueType:
+    if isinstance(kind, NumberType) or not sizes:
+        return kind
+    return kind.like(shape=tuple(substitute(d, sizes) for d in kind.shape))  # type: ignore[misc]  # sizes are dims here

@@ -1,0 +1,217 @@
+"""Checks that a graph is well formed and that its types are those that its ops' rules give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NoReturn, final
+
+from eagerflow.core.op import get_op, infer
+from eagerflow.dims import Dim, evaluate, resolving
+from eagerflow.dims.polynomial import Atom, name_atoms
+from eagerflow.errors import EagerflowError, GraphError
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import Reference, ValueType
+from eagerflow.graph.printer import print_node
+from eagerflow.graph.signatures import fits, signatures
+from eagerflow.source import Source
+from eagerflow.types import TensorType
+
+__all__ = ["verify"]
+
+#: how many nodes before and after the wrong one a message shows
+_AROUND: Final = 2
+_SAMPLE: Final = 5
+
+
+def verify(graph: Graph) -> None:
+    """Check ``graph`` and its subgraphs.
+
+    Every value is defined before it is used; names are unique; ops are known; types are those
+    that the rules of the ops give; control edges come from earlier nodes; a name of a resource
+    means one object. Where a rule has to know a symbolic size, it is tried with one. The types of
+    a node that refers to an object which the text of the graph only names are taken as they are.
+
+    Raises:
+        GraphError: something is not so; shows the nodes around.
+    """
+    with resolving(_undecided):
+        _Check(graph, frozenset(), {}).run()
+
+
+@final
+class _UndecidedError(Exception):
+    """A type rule asks for a size."""
+
+
+def _undecided(dim: Dim, why: str) -> NoReturn:
+    raise _UndecidedError
+
+
+@final
+class _Check:
+    """The check of one graph.
+
+    Args:
+        graph: the graph.
+        sizes: the names of sizes that are known around it, with their owners.
+        resources: those of the graphs around it, by name.
+    """
+
+    def __init__(self, graph: Graph, sizes: frozenset[Atom], resources: dict[str, Any]) -> None:
+        self.graph = graph
+        self.sizes = set(sizes)
+        self.resources = resources
+        self.defined: set[int] = set()
+        self.ran: set[int] = set()
+        self.names: set[str] = set()
+
+    def run(self) -> None:
+        graph = self.graph
+        for name, resource in graph.resources.items():
+            if self.resources.setdefault(name, resource) is not resource:
+                raise GraphError(f"@{name} means two objects")
+        for i, value in enumerate(graph.inputs):
+            if value.node is not None or value.index != i:
+                raise GraphError(f"%{value.name} is an input, and not the {i}th of this graph")
+            self.define(value, None, i)
+        for i, node in enumerate(graph.nodes):
+            self.node(node, i)
+        for value in graph.outputs:
+            if id(value) not in self.defined:
+                self.fail(len(graph.nodes), f"%{value.name} is returned and not defined")
+
+    def fail(self, place: int, wrong: str, expected: str | None = None) -> NoReturn:
+        """Raise, showing the nodes around the one at ``place``."""
+        nodes = self.graph.nodes
+        first = max(0, place - _AROUND)
+        lines = [self.graph.name or "a graph without a name"]
+        for i, node in enumerate(nodes[first : place + _AROUND + 1], first):
+            lines.append(f"{'>' if i == place else ' '} {print_node(node, self.graph)}")
+        source = nodes[place].source if place < len(nodes) else None
+        raise GraphError(
+            wrong,
+            given="\n    ".join(lines),
+            expected=expected,
+            source=source if isinstance(source, Source) else None,
+        )
+
+    def define(self, value: Value, place: int | None, index: int) -> None:
+        self.defined.add(id(value))
+        self.sizes |= _names(value.type)
+        self.take(value.name, place or 0)
+
+    def take(self, name: str, place: int) -> None:
+        if name in self.names:
+            self.fail(place, f"two things are called {name!r}")
+        self.names.add(name)
+
+    def node(self, node: Node, place: int) -> None:
+        for value in node.inputs:
+            if id(value) not in self.defined:
+                self.fail(place, f"%{value.name} is used and not defined above")
+        for before in node.control_inputs:
+            if id(before) not in self.ran:
+                self.fail(place, f"&{node.name} comes before &{before.name}, which it waits for")
+        for i, value in enumerate(node.outputs):
+            if value.node is not node or value.index != i:
+                self.fail(place, f"%{value.name} is not output {i} of &{node.name}")
+        self.subgraphs(node)
+        unknown = _attribute_names(node) - self.sizes
+        if unknown:
+            names = sorted(atom[1] for atom in unknown)
+            self.fail(place, f"the sizes {names} occur in no type above (of this trace)")
+        self.types(node, place)
+        self.ran.add(id(node))
+        if len(node.outputs) != 1:
+            self.take(node.name, place)
+        for i, value in enumerate(node.outputs):
+            self.define(value, place, i)
+
+    def subgraphs(self, node: Node) -> None:
+        for _, graph in node.subgraphs():
+            _Check(graph, frozenset(self.sizes), self.resources).run()
+
+    def types(self, node: Node, place: int) -> None:
+        got = [v.type for v in node.outputs]
+        sizes: dict[str, int] | None = None
+        try:
+            try:
+                want = _want(node)
+            except _UndecidedError:
+                sizes = _Sample()
+                with resolving(lambda dim, why: dim.evaluate(sizes)):
+                    want = _want(node)
+        except EagerflowError as error:
+            # names that first occur here are sizes that depend on data, which no rule knows
+            if sizes is not None or any(_names(kind) - self.sizes for kind in got):
+                return
+            self.fail(place, error.wrong, error.expected)
+        if want is not None and not _agree(got, want, sizes):
+            shown = ", ".join(map(str, want)) or "no output"
+            self.fail(place, f"the types of &{node.name} are not those of its rule", shown)
+
+
+@final
+class _Sample(dict[str, int]):
+    """Some size for every name, each another, for rules that have to know one."""
+
+    def __missing__(self, name: str) -> int:
+        size = self[name] = _SAMPLE + len(self)
+        return size
+
+
+def _agree(
+    got: Sequence[ValueType], want: Sequence[ValueType], sizes: dict[str, int] | None
+) -> bool:
+    if sizes is not None:
+        got, want = [[_sampled(kind, sizes) for kind in kinds] for kinds in (got, want)]
+    return len(got) == len(want) and all(map(fits, got, want))
+
+
+def _sampled(kind: ValueType, sizes: dict[str, int]) -> ValueType:
+    if isinstance(kind, TensorType):
+        return kind.like(shape=tuple([evaluate(size, sizes) for size in kind.shape]))
+    return kind
+
+
+def _want(node: Node) -> Sequence[ValueType] | None:
+    """What the rule of the node's op gives; None where the node lacks what the rule reads."""
+    if node.op in signatures:
+        return signatures[node.op](node)
+    op = get_op(node.op)
+    if any(isinstance(item, Reference) for item in _items(node.attrs.values())):
+        return None
+    types = tuple([v.type for v in node.inputs])
+    for kind in types:
+        if not isinstance(kind, TensorType):
+            raise GraphError(f"{node.op} takes tensors", expected="python_tensor in between")
+    found = infer(op, types, node.attrs)  # type: ignore[arg-type]  # all are types of tensors
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _items(values: Any) -> Iterator[Any]:
+    """``values`` and what is in the tuples and slices among them."""
+    for value in values:
+        if type(value) is slice:
+            yield from _items((value.start, value.stop, value.step))
+        elif isinstance(value, (tuple, list)):
+            yield from _items(value)
+        else:
+            yield value
+
+
+def _names(kind: ValueType) -> set[Atom]:
+    return _atoms(kind.shape)
+
+
+def _attribute_names(node: Node) -> set[Atom]:
+    return _atoms(_items(node.attrs.values()))
+
+
+def _atoms(items: Iterable[Any]) -> set[Atom]:
+    """The names of sizes among ``items``, with their owners."""
+    found: set[Atom] = set()
+    for item in items:
+        if type(item) is Dim:
+            found |= name_atoms(item.terms)
+    return found

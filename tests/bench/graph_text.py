@@ -1,0 +1,137 @@
+"""How the work on graphs grows with their size: text, checks, files, copies, pictures.
+
+Run: ``python -m tests.bench.graph_text``. The exponent is that of the time between the two
+largest sizes; 1 is linear.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import eagerflow as ef
+from eagerflow.graph import Graph
+from eagerflow.graph.edit import (
+    clone,
+    computation,
+    find_early_use,
+    needed,
+    sort_nodes,
+    structural_hash,
+    substitute_sizes,
+    users,
+)
+from eagerflow.graph.outline import outline
+from eagerflow.graph.serial import from_file_bytes, to_bytes
+from eagerflow.graph.svg import draw
+from eagerflow.graph.verify import verify
+from eagerflow.types import TensorType
+
+SIZES = (1_000, 10_000, 100_000)
+BUDGET = 1.2  # of the exponent
+
+
+def make(count: int) -> Graph:
+    """A graph with sums, scopes, sources and a symbolic size, as a deep network has them."""
+    graph = Graph("network")
+    device = ef.hardware.as_device("cpu:0")
+    full = TensorType(ef.float32, (ef.Dim("n"), 128), device)
+    row = TensorType(ef.float32, (ef.Dim("n"), 1), device)
+    before = value = graph.add_input(full)
+    for i in range(count):
+        where = {"scope": f"block{i // 400}/layer{i // 40}", "source": f"model.py:{i}: y = f(x)"}
+        if i % 4 == 1:
+            attrs = {"axis": (1,), "keepdims": True}
+            node = graph.add_node("sum", (value,), (row,), attrs, **where)
+        elif i % 4 == 3:
+            node = graph.add_node("exp", (value,), (full,), **where)
+        else:
+            node = graph.add_node("add", (value, before), (full,), **where)
+        before, value = value, node.outputs[0]
+    graph.outputs = [value]
+    return graph
+
+
+def _computations(graph: Graph) -> int:
+    return len({computation(node) for node in graph.nodes})
+
+
+def _sort(graph: Any) -> None:
+    graph.copy.nodes.reverse()
+    sort_nodes(graph.copy)
+
+
+WORK: dict[str, Callable[[Graph], Any]] = {
+    "print": str,
+    "parse": lambda g: g.parse(g.text),
+    "verify": verify,
+    "save": to_bytes,
+    "load": lambda g: from_file_bytes(g.data),
+    "clone": clone,
+    "users": users,
+    "needed": lambda g: needed(g, g.outputs),
+    "order": find_early_use,
+    "sort": _sort,
+    "hash": structural_hash,
+    "computations": _computations,
+    "sizes": lambda g: substitute_sizes(g.copy, {"n": ef.Dim("n")}),
+    "to_dot": lambda g: g.to_dot(),
+    "draw": lambda g: draw(outline(g)),
+}
+
+
+def prepared(graph: Graph) -> Any:
+    """``graph`` with what some of the work starts from."""
+    other: Any = graph
+    other.text, other.data = str(graph), to_bytes(graph)
+    other.copy = clone(graph)[0]
+    return other
+
+
+def seconds(work: Callable[[Any], Any], graph: Any, repeats: int) -> float:
+    """The shortest of some times, the collector off as while tracing."""
+    best = math.inf
+    for _ in range(repeats):
+        gc.collect()
+        gc.disable()
+        start = time.perf_counter()
+        work(graph)
+        best = min(best, time.perf_counter() - start)
+        gc.enable()
+    return best
+
+
+def main() -> None:
+    """Measure, print the table, and write JSON if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, default=None, help="write the figures here")
+    parser.add_argument("--only", default="", help="work whose name contains this")
+    options, _ = parser.parse_known_args()
+    graphs = {size: prepared(make(size)) for size in SIZES}
+    build = {"build": lambda g: make(len(g.nodes))}
+    print("### Graphs: seconds by number of nodes\n")
+    print(f"| work | {' | '.join(f'{s:,}' for s in SIZES)} | us per node | exponent | |")
+    print("|---|" + "---|" * (len(SIZES) + 3))
+    rows = []
+    for name, work in {**build, **WORK}.items():
+        if options.only not in name:
+            continue
+        times = [seconds(work, g, 1 if size > 50_000 else 3) for size, g in graphs.items()]
+        grows = math.log(times[-1] / times[-2]) / math.log(SIZES[-1] / SIZES[-2])
+        verdict = "ok" if grows <= BUDGET else "over"
+        shown = " | ".join(f"{t:.4f}" for t in times)
+        each = 1e6 * times[-1] / SIZES[-1]
+        print(f"| {name} | {shown} | {each:.1f} | {grows:.2f} | {verdict} |", flush=True)
+        rows.append({"work": name, "seconds": times, "exponent": grows})
+    if options.json is not None:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""What pictures show: which boxes, which edges, and what is closed where there is too much."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import eagerflow as ef
+from eagerflow.graph import Graph
+from eagerflow.graph.outline import Box, Outline, clip, outline
+from eagerflow.types import TensorType
+from tests.graph.graphs import graphs, small
+
+TEXT = """graph f(%x: f32[n], %k: int) {
+  %a = exp(%x) : f32[n] on "gpu:0" in "encoder/layer0" # cell 1: ef.exp(x)
+  %b = sum(%a) {axis=(0,), keepdims=False} : f32[] on "gpu:0" in "encoder/layer1"
+  %c = constant() {value=tensor(f32[], (2.0,))} : f32[]
+  %d = multiply(%b, %c) : f32[] on "gpu:1" in "encoder"
+  %r = read() {resource=@w} : f32[]
+  %s = assign(%d) {resource=@w} : f32[] after &r
+  &p: print(%s) {text="s"} after &s, &r
+  return %s, %d
+}"""
+F32 = TensorType(ef.float32, (2,))
+
+
+def _box(picture: Outline, first: str) -> Box:
+    (found,) = [box for box in picture.boxes if box.lines[0] == first]
+    return found
+
+
+def _path(box: Box) -> list[str]:
+    names, group = [], box.group
+    while group.parent is not None:
+        names.append(group.name)
+        group = group.parent
+    return names[::-1]
+
+
+def _edges(picture: Outline) -> list[tuple[str, str, str]]:
+    return sorted((e.source.lines[0], e.target.lines[0], e.kind) for e in picture.edges)
+
+
+def test_boxes() -> None:
+    picture = outline(small(TEXT))
+    shown = {box.lines[0]: (box.kind, _path(box), box.device) for box in picture.boxes}
+    assert shown == {
+        "%x": ("input", [], None),
+        "%k": ("input", [], None),
+        "exp": ("op", ["gpu:0", "encoder", "layer0"], "gpu:0"),
+        "sum": ("op", ["gpu:0", "encoder", "layer1"], "gpu:0"),
+        "2.0": ("constant", [], None),
+        "multiply": ("op", ["gpu:1", "encoder"], "gpu:1"),
+        "@w": ("resource", [], None),
+        "read": ("op", [], None),
+        "assign": ("op", [], None),
+        "print": ("op", [], None),
+        "result 0": ("output", [], None),
+        "result 1": ("output", [], None),
+    }
+    assert picture.devices == ["gpu:0", "gpu:1"]
+    assert _box(picture, "sum").lines == ["sum", "%b", "axis=(0,), keepdims=False"]
+    assert "cell 1: ef.exp(x)" in _box(picture, "exp").title
+    assert _box(picture, "%x").lines == ["%x", "f32[n]"]
+
+
+def test_edges() -> None:
+    picture = outline(small(TEXT))
+    assert _edges(picture) == [
+        ("%x", "exp", "data"),
+        ("2.0", "multiply", "data"),
+        ("@w", "read", "state"),
+        ("assign", "@w", "state"),
+        ("assign", "print", "data"),
+        ("assign", "result 0", "data"),
+        ("exp", "sum", "data"),
+        ("multiply", "assign", "data"),
+        ("multiply", "result 1", "data"),
+        ("read", "assign", "control"),
+        ("read", "print", "control"),
+        ("sum", "multiply", "data"),
+    ]
+    assert [e.label for e in picture.edges[:2]] == ["f32[n]", "f32[n]"]
+
+
+def test_resources_of_unknown_ops_have_no_direction() -> None:
+    (edge,) = outline(small("graph () { &p: strange() {q=((@w,),)} return }")).edges
+    assert edge.both
+
+
+def test_a_resource_whose_users_are_closed_is_not_drawn() -> None:
+    lines = [f'%r{i} = read() {{resource=@w}} : f32[] in "a"' for i in range(9)]
+    picture = outline(small(f"graph () {{ {' '.join(lines)} return %r0 }}"), limit=1)
+    assert [box.lines[:2] for box in picture.boxes] == [["a", "9 nodes"], ["result 0", "f32[]"]]
+
+
+def test_many_resources_become_one_box() -> None:
+    graph = Graph()
+    inputs = []
+    for i in range(30):
+        graph.resources[f"w{i}"] = object()
+        inputs += graph.add_node("read", (), (F32,), {"resource": graph.resources[f"w{i}"]}).outputs
+    graph.add_node("use", inputs, (F32,), {"resources": tuple(graph.resources.values())})
+    picture = outline(graph)
+    assert len([b for b in picture.boxes if b.kind == "resource"]) == 30  # each has its reader
+    graph = Graph()
+    graph.resources = {f"w{i}": object() for i in range(30)}
+    graph.add_node("use", (), (F32,), {"resources": tuple(graph.resources.values())})
+    (box,) = [b for b in outline(graph).boxes if b.kind == "resource"]
+    assert box.lines == ["30 resources"]
+    assert "@w29" in box.title
+
+
+def test_many_inputs_and_outputs_become_one_box() -> None:
+    graph = Graph()
+    inputs = [graph.add_input(F32) for _ in range(30)]
+    graph.add_node("concat", inputs, (F32,))
+    graph.outputs = inputs
+    picture = outline(graph)
+    assert [box.lines[0] for box in picture.boxes] == ["30 inputs", "concat", "30 outputs"]
+    assert [e.label for e in picture.edges] == ["30 values", "30 values"]
+
+
+SUBGRAPHS = """graph (%p: bool[], %x: f32[]) {
+  %c = cond(%p, %x) {branches=(graph yes(%y: f32[]) {
+    %e = exp(%y) : f32[] in "inner"
+    return %e
+  }, graph(%y: f32[]) { return %y })} : f32[] in "outer"
+  return %c
+}"""
+
+
+def test_subgraphs() -> None:
+    picture = outline(small(SUBGRAPHS))
+    assert _path(_box(picture, "exp")) == ["outer", "c", "branches[0]", "inner"]
+    assert _path(_box(picture, "cond")) == ["outer", "c"]
+    assert ("cond", "%y", "body") in _edges(picture)
+    assert ("%y", "result 0", "data") in _edges(picture)
+    closed = outline(small(SUBGRAPHS), limit=1)
+    assert [box.lines for box in closed.boxes][2:3] == [["cond", "1 node inside"]]
+    assert _path(_box(closed, "cond")) == ["outer"]
+
+
+def test_a_body_of_two_calls_is_drawn_once() -> None:
+    body = small("graph (%y: f32[2]) { %e = exp(%y) : f32[2] return %e }")
+    graph = Graph()
+    x = graph.add_input(F32)
+    for _ in range(3):
+        (x,) = graph.add_node("call", (x,), (F32,), {"body": body}).outputs
+    graph.outputs = [x]
+    names = [box.lines[0] for box in outline(graph).boxes]
+    assert (names.count("call"), names.count("exp")) == (3, 1)
+
+
+def _layers(layers: int, nodes: int, scope: str = "block{b}/layer{i}") -> Graph:
+    graph = Graph("layers")
+    x = graph.add_input(F32)
+    for i in range(layers):
+        for _ in range(nodes):
+            where = scope.format(b=i // 10, i=i)
+            (x,) = graph.add_node("exp", (x,), (F32,), scope=where).outputs
+    graph.outputs = [x]
+    return graph
+
+
+@pytest.mark.parametrize("scope", ["block{b}/layer{i}", "layer{i}", "", "a/b/c"])
+@pytest.mark.parametrize("limit", [1, 20, 300])
+@pytest.mark.parametrize(("layers", "nodes"), [(3, 5), (100, 50), (2000, 1)])
+def test_large_graphs_are_closed_by_scope(layers: int, nodes: int, limit: int, scope: str) -> None:
+    graph = _layers(layers, nodes, scope)
+    picture = outline(graph, limit)
+    assert len(picture.boxes) <= max(limit, 2) + 2  # the input and the output
+    total = sum(int(b.lines[1].split()[0].replace(",", "")) for b in picture.boxes
+                if b.kind == "closed")  # fmt: skip
+    assert total + sum(b.kind == "op" for b in picture.boxes) == layers * nodes
+    if layers * nodes <= limit:
+        assert not any(b.kind == "closed" for b in picture.boxes)
+
+
+def test_what_is_about_equal_is_all_open_or_all_closed() -> None:
+    picture = outline(_layers(100, 50), 300)
+    names = {box.lines[0] for box in picture.boxes if box.kind == "closed"}
+    assert names == {f"layer{i}" for i in range(100)}
+    flat = outline(_layers(1, 5000, ""), 300)
+    assert len([b for b in flat.boxes if b.kind == "closed"]) == 100
+    assert flat.boxes[1].lines == ["exp … exp_49", "50 nodes", "50 exp"]
+
+
+@given(graphs(depth=2), st.integers(1, 12))
+def test_any_graph(graph: Graph, limit: int) -> None:
+    picture = outline(graph, limit)
+    boxes = set(picture.boxes)
+    assert all(e.source in boxes and e.target in boxes for e in picture.edges)
+    assert all(e.source is not e.target for e in picture.edges)
+    assert all(box.group.shown() is None for box in boxes)
+    assert len({id(e) for e in picture.edges}) == len(picture.edges)
+
+
+def test_it_is_the_same_each_time() -> None:
+    first, second = (outline(_layers(20, 20), 50) for _ in range(2))
+    assert [b.lines for b in first.boxes] == [b.lines for b in second.boxes]
+    assert _edges(first) == _edges(second)
+
+
+def test_clip() -> None:
+    assert clip("a\n  b") == "a b"
+    assert clip("x" * 40) == "x" * 31 + "…"

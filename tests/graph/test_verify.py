@@ -1,0 +1,265 @@
+"""`verify` accepts what is sound and says what is wrong in what is not."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import GraphError
+from eagerflow.graph import Graph, NumberType
+from eagerflow.graph.verify import verify
+from eagerflow.types import TensorType
+from tests.graph.graphs import small
+
+F32 = TensorType(ef.float32, (2, 3))
+
+SOUND = {
+    "nothing": "graph () { return }",
+    "ops": """graph (%x: f32[2,3], %y: f32[3]) {
+        %add = add(%x, %y) : f32[2,3]
+        %sum = sum(%add) {axis=(1,), keepdims=False} : f32[2]
+        %s.0, %s.1 = split(%sum) {sizes=(1, 1), axis=0} : f32[1], f32[1]
+        return %add, %s.1 }""",
+    "symbolic sizes": """graph (%x: f32[n,3], %y: f32[m,3], %w: f32[3,4]) {
+        %add = add(%x, %y) : f32[broadcast(m,n),3]
+        %matmul = matmul(%x, %w) : f32[n,4]
+        %concat = concat(%x, %y) {axis=0} : f32[m+n,3]
+        %r = reshape(%matmul) {shape=(4*n,)} : f32[4*n]
+        return %add, %concat, %r }""",
+    "a size that depends on data": """graph (%x: f32[n]) {
+        %i = nonzero(%x) : i64[k]
+        %t = take(%x, %i) {axis=0} : f32[k]
+        return %t }""",
+    "control edges": """graph (%x: f32[]) {
+        %a = exp(%x) : f32[]
+        %b = exp(%x) : f32[] after &a
+        return %b }""",
+    "constants": """graph () {
+        %c = constant() {value=tensor(f32[2], (1.0, 2.0))} : f32[2]@cpu:0
+        %k = constant() {value=3} : int
+        %big = constant() {value=tensor(f32[9,9], $a0)} : f32[9,9]
+        return %c, %k, %big }""",
+    "numbers": """graph (%k: int, %r: float, %z: complex, %x: f32[n]) {
+        %a = python_add(%k, %k) : int
+        %b = python_mul(%a, %r) : float
+        %c = python_pow(%k, %k) : float
+        %d = python_truediv(%k, %k) : float
+        %e = python_abs(%z) : float
+        %f = python_neg(%b) : float
+        %g = python_int(%r) : int
+        %h = python_size() {size=2*n} : int
+        %t = python_tensor(%b) {dtype=f32} : f32[]
+        %m = multiply(%x, %t) : f32[n]
+        return %m, %c, %d, %e, %f, %g, %h }""",
+    "a call": """graph (%x: f32[2*n,3]) {
+        %call = call(%x) {body=graph f(%y: f32[m,3]) {
+            %e = exp(%y) : f32[m,3]
+            %r = reshape(%e) {shape=(3*m,)} : f32[3*m]
+            return %r }} : f32[6*n]
+        return %call }""",
+    "cond": """graph (%p: bool[], %x: f32[n]) {
+        %c = cond(%p, %x) {branches=(graph (%a: f32[n]) { return %a },
+                                     graph (%a: f32[n]) {
+            %e = full() {shape=(n,), fill_value=0.0, dtype=f32, device=device("cpu:0")}
+                : f32[n]@cpu:0
+            return %e })} : f32[n]
+        return %c }""",
+    "switch": """graph (%i: i32[], %x: f32[]) {
+        %c = switch(%i, %x) {branches=(graph (%a: f32[]) { return %a },)} : f32[]
+        return %c }""",
+    "while_loop": """graph (%i: i64[], %x: f32[n]) {
+        %w.0, %w.1 = while_loop(%i, %x) {
+            cond=graph (%i: i64[], %x: f32[n]) { %l = less(%i, %i) : bool[] return %l },
+            body=graph (%i: i64[], %x: f32[n]) { %s = add(%i, %i) : i64[] return %s, %x }
+        } : i64[], f32[n]
+        return %w.1 }""",
+    "scan": """graph (%c: f32[4], %xs: f32[n,4]) {
+        %s.0, %s.1 = scan(%c, %xs) {carry=1, length=n, body=graph (%c: f32[4], %x: f32[4]) {
+            %a = add(%c, %x) : f32[4]
+            %m = sum(%a) {axis=(0,), keepdims=False} : f32[]
+            return %a, %m }} : f32[4], f32[n]
+        return %s.0, %s.1 }""",
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound(name: str) -> None:
+    verify(small(SOUND[name]))
+
+
+WRONG = {
+    "dtype": ("ops", "%add = add(%x, %y) : f32[2,3]", "%add = add(%x, %y) : f64[2,3]",
+              "types of &add are not those of its rule.*expected: f32\\[2,3\\]"),
+    "shape": ("ops", "f32[2]\n", "f32[3]\n", "types of &sum"),
+    "count": ("ops", "%s.0, %s.1 = split(%sum) {sizes=(1, 1), axis=0} : f32[1], f32[1]",
+              "%s.0, %s.1 = split(%sum) {sizes=(2,), axis=0} : f32[1], f32[1]",
+              "types of &s .*expected: f32\\[2\\]"),
+    "rule": ("ops", "%y: f32[3]", "%y: f32[4]", "add: shapes do not broadcast.*> %add = add"),
+    "attribute": ("ops", "axis=(1,)", "axis=(7,)", "sum: axis 7 is out of range|sum"),
+    "op": ("ops", "= add(", "= adds(", "there is no op named 'adds'"),
+    "symbolic": ("symbolic sizes", "f32[m+n,3]", "f32[n,3]", "types of &concat.*f32\\[m\\+n,3\\]"),
+    "symbolic reshape": ("symbolic sizes", ": f32[4*n]", ": f32[5*n]", "types of &r "),
+    "unknown size": ("symbolic sizes", "shape=(4*n,)", "shape=(4*q,)", r"sizes \['q'\] occur in"),
+    "constant": ("constants", "f32[2]@cpu:0", "f32[3]@cpu:0", "types of &c"),
+    "number constant": ("constants", ": int", ": float", "types of &k"),
+    "no constant": ("constants", "value=3", 'value="3"', "a tensor or a number"),
+    "number": ("numbers", "python_add(%k, %k) : int", "python_add(%k, %r) : int", "types of &a"),
+    "number of numbers": ("numbers", "python_abs(%z)", "python_abs(%z, %z)", "takes 1 numbers"),
+    "int power": ("numbers", "python_pow(%k, %k)", "python_pow(%z, %k)", "types of &c"),
+    "size": ("numbers", "size=2*n", "size=0.5", "is no size"),
+    "tensor of number": ("numbers", "%t = python_tensor(%b) {dtype=f32} : f32[]",
+                         "%t = python_tensor(%b) {dtype=f32} : f32[1]", "without axes"),
+    "tensor op of numbers": ("numbers", "multiply(%x, %t)", "multiply(%x, %b)",
+                             "multiply takes tensors"),
+    "operands": ("a call", "%x: f32[2*n,3]", "%x: f32[2*n,4]", "takes other operands"),
+    "number of operands": ("a call", "call(%x)", "call(%x, %x)", "takes other operands"),
+    "result": ("a call", ": f32[6*n]\n", ": f32[5*n]\n", "types of &call.*f32\\[6\\*n\\]"),
+    "inside": ("a call", "%e = exp(%y) : f32[m,3]", "%e = exp(%y) : f32[m,4]", "types of &e"),
+    "body": ("a call", "body=", "boby=", "has no subgraph 'body'"),
+    "branches": ("cond", "{ return %a },", "{ return },", "branches 0 and 1"),
+    "one branch": ("cond", "branches=(", "branches=(graph () { return },", "has 3 branches"),
+    "no branches": ("switch", "branches=", "branch=", "has no branches"),
+    "predicate": ("cond", "%p: bool[]", "%p: f32[]", "chosen by a bool"),
+    "index": ("switch", "%i: i32[]", "%i: bool[]", "chosen by a signed integer"),
+    "condition": ("while_loop", "%l = less(%i, %i) : bool[] return %l", "return %i",
+                  "condition of a loop"),
+    "turn": ("while_loop", "return %s, %x", "return %s, %i", "a turn of the loop"),
+    "scan length": ("scan", "length=n", "length=5", "first axis of size 5"),
+    "scan carry": ("scan", "return %a, %m", "return %m, %a", "a turn of the scan"),
+    "scan attributes": ("scan", "carry=1, ", "", "needs the attributes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong(name: str) -> None:
+    base, old, new, message = WRONG[name]
+    assert old in SOUND[base]
+    with pytest.raises(GraphError, match=f"(?s){message}"):
+        verify(small(SOUND[base].replace(old, new)))
+
+
+def _chain(count: int = 6) -> Graph:
+    graph = Graph("chain")
+    value = graph.add_input(F32)
+    for _ in range(count):
+        (value,) = graph.add_node("exp", (value,), (F32,)).outputs
+    graph.outputs = [value]
+    return graph
+
+
+def _swap(graph: Graph) -> None:
+    graph.nodes[2], graph.nodes[3] = graph.nodes[3], graph.nodes[2]
+
+
+def _drop(graph: Graph) -> None:
+    del graph.nodes[-1]
+
+
+def _rename(graph: Graph) -> None:
+    graph.nodes[3].name = "exp"
+
+
+def _rename_input(graph: Graph) -> None:
+    graph.inputs[0].label = "exp"
+
+
+def _steal(graph: Graph) -> None:
+    graph.nodes[3].outputs = graph.nodes[2].outputs
+
+
+def _wait(graph: Graph) -> None:
+    graph.nodes[3].control_inputs = (graph.nodes[4],)
+
+
+def _shift(graph: Graph) -> None:
+    graph.inputs[0].index = 1
+
+
+def _resource(graph: Graph) -> None:
+    body = Graph.parse("graph () { &r: print() {r=@w} return }", {"w": object()})
+    graph.resources["w"] = object()
+    graph.add_node("call", (), (), {"body": body})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_swap, "%exp_2 is used and not defined above"),
+        (_drop, "%exp_5 is returned and not defined"),
+        (_rename, "two things are called 'exp'"),
+        (_rename_input, "two things are called 'exp'"),
+        (_steal, "%exp_2 is not output 0 of &exp_3"),
+        (_wait, "&exp_3 comes before &exp_4, which it waits for"),
+        (_shift, "%x is an input, and not the 0th of this graph"),
+        (_resource, "@w means two objects"),
+    ],
+)
+def test_damaged(damage: Callable[[Graph], None], message: str) -> None:
+    graph = _chain()
+    verify(graph)
+    damage(graph)
+    with pytest.raises(GraphError, match=message):
+        verify(graph)
+
+
+def test_the_message_shows_the_nodes_around() -> None:
+    graph = _chain()
+    _swap(graph)
+    with pytest.raises(GraphError) as raised:
+        verify(graph)
+    assert str(raised.value).split("\n")[:7] == [
+        "%exp_2 is used and not defined above",
+        "  got: chain",
+        "      %exp = exp(%x) : f32[2,3]",
+        "      %exp_1 = exp(%exp) : f32[2,3]",
+        "    > %exp_3 = exp(%exp_2) : f32[2,3]",
+        "      %exp_2 = exp(%exp_1) : f32[2,3]",
+        "      %exp_4 = exp(%exp_3) : f32[2,3]",
+    ]
+
+
+def test_the_source_of_the_node_is_that_of_the_error() -> None:
+    source = ef.source.capture()
+    graph = _chain(1)
+    graph.nodes[0].op, graph.nodes[0].source = "nope", source
+    with pytest.raises(GraphError, match=r"(?s)there is no op named 'nope'.*at: .*test_verify.py"):
+        verify(graph)
+
+
+def test_rules_that_ask_for_a_size_are_tried_with_one() -> None:
+    text = """graph (%x: f32[n,3]) {
+      %max = max(%x) {axis=(0,), keepdims=False} : f32[3]
+      return %max
+    }"""
+    verify(small(text))
+    with pytest.raises(GraphError, match="types of &max are not those of its rule"):
+        verify(small(text.replace(": f32[3]", ": f32[n]")))
+
+
+def test_a_size_of_another_trace_is_seen() -> None:
+    graph = Graph()
+    kinds = [TensorType(ef.float32, (ef.Dim("n", owner), 2)) for owner in (1, 2)]
+    x = graph.add_input(kinds[0])
+    graph.add_node("reshape", (x,), (TensorType(ef.float32, (2 * ef.Dim("n", 1),)),),
+                   {"shape": (2 * ef.Dim("n", 1),)})  # fmt: skip
+    verify(graph)
+    graph.add_node("exp", (x,), (kinds[1],))
+    with pytest.raises(GraphError, match="types of &exp"):
+        verify(graph)
+    graph.nodes[1].outputs[0].type = kinds[0]
+    graph.nodes[0].attrs["shape"] = (2 * ef.Dim("n", 2),)
+    with pytest.raises(GraphError, match=r"the sizes \['n'\] occur in no type above"):
+        verify(graph)
+
+
+def test_numbers_promote_like_python() -> None:
+    kinds = {int: 2, float: 0.5, complex: 1j}
+    for a, b in itertools.product(kinds, repeat=2):
+        result = type(kinds[a] * kinds[b])
+        graph = Graph()
+        x, y = graph.add_input(NumberType(a)), graph.add_input(NumberType(b))
+        graph.add_node("python_mul", (x, y), (NumberType(result),))
+        verify(graph)
