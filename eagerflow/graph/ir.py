@@ -39,7 +39,7 @@ from eagerflow.source import Source
 
 __all__ = ["Graph", "Node", "Value", "methods"]
 
-#: what `Graph`'s methods call: modules above fill it, "run" is filled by the runtime
+#: what `Graph`'s methods call: modules above fill it
 methods: Final[dict[str, Callable[..., Any]]] = {}
 #: which module of this package fills what, loaded when it is called
 _HOMES: Final = {"print": "printer", "parse": "parser", "save": "serial", "load": "serial",
@@ -214,10 +214,6 @@ class Graph:
         """
         graph: Graph = _method("parse")(text, resources)
         return graph
-
-    def run(self, fetches: Iterable[Value], feeds: Mapping[Value, Any]) -> list[Any]:
-        """Compute ``fetches`` from ``feeds``, running only the nodes that they need."""
-        return list(_method("run")(self, fetches, feeds))
 
     def save(self, path: Any) -> None:
         """Write the graph and its constants, but no state, into one file (without pickle).
