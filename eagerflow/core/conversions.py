@@ -113,6 +113,9 @@ class AbstractConversions(AbstractMethods):
         return device
 
     def _scalar(self, what: str) -> Any:
+        x = self.__tensor__()
+        if x._lane.symbolic:
+            return x._data.concrete(f"{what}()").item()
         if self.size != 1:
             raise TensorValueError(
                 f"{what}() of a tensor with {self.size} elements",
@@ -156,6 +159,9 @@ class AbstractConversions(AbstractMethods):
         >>> ef.tensor([2.5]).item()
         2.5
         """
+        x = self.__tensor__()
+        if x._lane.symbolic:
+            return x._data.concrete("item()").item()
         if self.size != 1:
             raise TensorValueError(
                 f"item() of a tensor with {self.size} elements", given=str(self.type)
@@ -168,4 +174,7 @@ class AbstractConversions(AbstractMethods):
         >>> ef.tensor([[1, 2], [3, 4]]).tolist()
         [[1, 2], [3, 4]]
         """
+        x = self.__tensor__()
+        if x._lane.symbolic:
+            return x._data.concrete("tolist()").tolist()
         return self.numpy().tolist()

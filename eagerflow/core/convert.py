@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from eagerflow.core import interpreter
 from eagerflow.core.op import functions
+from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.dims import Dim, number_of
 from eagerflow.errors import DTypeError, EagerflowError, InterchangeError, TensorValueError
 from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.types import DTYPES, DType, default_dtype
@@ -37,6 +40,12 @@ def scalar(value: complex, lane: Lane) -> Tensor:
     Raises:
         TensorValueError: an integer that does not fit.
     """
+    if type(value) is Dim:
+        value = number_of(value)
+    if lane.symbolic:
+        lane = lane.twin
+    if type(value) not in _PYTHON_DTYPES and issubclass(type(value), AbstractNumber):
+        return value.to_tensor(lane)  # type: ignore[attr-defined]  # mypy sees its __class__
     # 0.0 == -0.0 and nan != nan, so neither may be a key
     key = (value, type(value), lane) if value else (repr(value), lane)
     found = _scalars.get(key)
@@ -44,7 +53,13 @@ def scalar(value: complex, lane: Lane) -> Tensor:
         found = _make_scalar(value, lane)
         if value == value and len(_scalars) < _SCALAR_LIMIT:
             _scalars[key] = found
-    return make_tensor(found._data, lane)
+    return _made(make_tensor(found._data, lane))
+
+
+def _made(x: Tensor) -> Tensor:
+    if interpreter.stack.installed:
+        interpreter.current().made(x)
+    return x
 
 
 def _make_scalar(value: complex, lane: Lane) -> Tensor:
@@ -100,6 +115,8 @@ def as_tensor(
     if make is not None:
         return _from_array(make(value), dtype, device, copy)
     where = device or as_device(None)
+    if type(value) is Dim:
+        value = number_of(value)
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         if copy is False:
             raise TensorValueError("a Python number cannot be shared, only copied")
@@ -141,8 +158,8 @@ def array_tensor(
     if copy:
         array = array.copy()
     if device.backend.array_type is np.ndarray:
-        return make_tensor(array, device.lanes[own])
-    return make_tensor(device.backend.from_host(array, device), device.lanes[own])
+        return _made(make_tensor(array, device.lanes[own]))
+    return _made(make_tensor(device.backend.from_host(array, device), device.lanes[own]))
 
 
 def _own_dtype(array: np.ndarray[Any, Any]) -> DType:
@@ -179,7 +196,9 @@ def _from_number(value: complex, dtype: DType | None, device: Device) -> Tensor:
         dtype = _PYTHON_DTYPES[type(value) if type(value) in _PYTHON_DTYPES else _base(value)]
     if isinstance(value, complex) and not dtype.is_complex:
         raise DTypeError(f"{value} is complex, {dtype.name} is not")
-    return _make_scalar(value, device.lanes[dtype])  # an identity of its own, unlike `scalar`
+    if issubclass(type(value), AbstractNumber):
+        return scalar(value, device.lanes[dtype])
+    return _made(_make_scalar(value, device.lanes[dtype]))  # an identity of its own, unlike `scalar`
 
 
 def _base(value: complex) -> type:

@@ -24,7 +24,7 @@ from eagerflow.hardware import Device, Lane, NullArray, as_device
 from eagerflow.types import DTYPES, TensorType
 from eagerflow_kernels import table
 
-__all__ = ["Entry", "execute", "resolve"]
+__all__ = ["Entry", "execute", "explain", "find_entry", "lane_key", "resolve"]
 
 _LOW = frozenset(d for d in DTYPES.values() if not d.is_native)
 _FLOAT16 = DTYPES["float16"]
@@ -86,7 +86,7 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
             data = kernel(*[x._data for x in inputs], **attrs)
     except Exception as error:
         whole = attrs if inputs else {**attrs, "device": key}
-        explained = _explain(op, inputs, whole, error)
+        explained = explain(op, tuple(map(type_of, inputs)), whole, error)
         try:
             raise explained from explained.__cause__
         finally:
@@ -125,8 +125,28 @@ def _wrap(entry: Entry, data: Any) -> Tensor:
 
 def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -> Entry:
     """Find the kernel for these inputs and remember it under ``key``."""
-    device = _device_of(op, inputs, attrs, key)
-    lanes = [x._lane for x in inputs]
+    for x in inputs:
+        if x._lane.symbolic:
+            x._data.leaked(op.name)
+    return find_entry(op, tuple(map(type_of, inputs)), attrs, key)
+
+
+def lane_key(lanes: Sequence[Lane]) -> Any:
+    """What entries for inputs of these lanes are remembered under."""
+    return lanes[0] if len(set(lanes)) == 1 else tuple(lanes)
+
+
+def find_entry(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any], key: Any) -> Entry:
+    """Find the kernel for inputs of ``types`` and remember it under ``key``.
+
+    Args:
+        op: the op.
+        types: of the inputs; sizes may be symbolic.
+        attrs: the attributes.
+        key: their `lane_key`; the device for an op without inputs.
+    """
+    device = _device_of(op, types, attrs, key)
+    lanes = [device.lanes[t.dtype] for t in types]
     if op.moves:
         entry = Entry(_mover(device), device)
         op.entries[key] = entry
@@ -134,31 +154,33 @@ def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -
     if device.backend.xp is None:
         entry = Entry(_null_kernel(op, lanes, device), device)
     else:
-        if inputs:
-            _check_dtypes(op, inputs, attrs)
+        if types:
+            _check_dtypes(op, types, attrs)
         entry = Entry(_find_kernel(op, lanes, device), device)
     op.entries[key] = entry
     return entry
 
 
-def _check_dtypes(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> None:
+def _check_dtypes(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> None:
     """Kernels may take more dtypes than the type rule does; so lanes are checked, once each."""
     try:
-        infer(op, tuple(type_of(x) for x in inputs), attrs)
+        infer(op, types, attrs)
     except DTypeError as error:
         raise strip(error) from None
     except EagerflowError:  # of the shapes or attributes: the kernel refuses them as well
         pass
 
 
-def _device_of(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -> Device:
-    if not inputs:
+def _device_of(
+    op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any], key: Any
+) -> Device:
+    if not types:
         return as_device(key)
-    device = inputs[0]._lane.device
-    if any(x._lane.device is not device for x in inputs):
+    device: Device = types[0].device
+    if any(t.device is not device for t in types):
         raise DeviceError(
             f"{op.name}: operands sit on different devices",
-            given=describe(op, tuple(type_of(x) for x in inputs), attrs),
+            given=describe(op, types, attrs),
             expected="all on one device",
             hint=f"move one with .to('{device}')",
         )
@@ -251,13 +273,19 @@ def _types(arrays: Sequence[Any], lanes: list[Lane], device: Device) -> tuple[Te
     )
 
 
-def _explain(
-    op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], error: Exception
+def explain(
+    op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any], error: Exception
 ) -> Exception:
-    """The error to raise for one that a kernel raised, worded by the type rule if it objects."""
+    """The error to raise for one that a kernel raised, worded by the type rule if it objects.
+
+    Args:
+        op: the op.
+        types: of the inputs.
+        attrs: the attributes, for an op without inputs the device among them.
+        error: what the kernel raised.
+    """
     if isinstance(error, EagerflowError):
         return strip(error)
-    types = tuple(type_of(x) for x in inputs)
     try:
         infer(op, types, attrs)
     except EagerflowError as worded:

@@ -153,6 +153,14 @@ class AbstractInterpreter(ABC):
         """Put the value of the tensor ``value`` into ``handle`` (``x[i] = v``, ``x += v``)."""
         self.below.rebind(handle, value)
 
+    def made(self, value: Any) -> None:
+        """Hear of a tensor that was made of data without an op."""
+        self.below.made(value)
+
+    def created(self, resource: Any, value: Any) -> None:
+        """Hear of a resource that was created with a first value."""
+        self.below.created(resource, value)
+
 
 class AbstractDifferentiator(AbstractInterpreter):
     """A tape or forward mode: it is told when ops come from the rules of derivatives.
@@ -224,6 +232,12 @@ class _Base(AbstractInterpreter):
         handle._data = value._data
         handle._lane = value._lane
         handle._mark = value._mark
+
+    def made(self, value: Any) -> None:
+        """Nobody wants to know."""
+
+    def created(self, resource: Any, value: Any) -> None:
+        """Nobody wants to know."""
 
 
 @final

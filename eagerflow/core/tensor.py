@@ -10,6 +10,7 @@ import numpy as np
 from eagerflow.core import interpreter
 from eagerflow.core.conversions import AbstractConversions
 from eagerflow.core.op import Op, bind, declare, functions
+from eagerflow.dims import Dim
 from eagerflow.errors import (
     DTypeError,
     EagerflowError,
@@ -28,7 +29,7 @@ __all__ = ["AbstractArray", "Mark", "Tensor", "handle_of", "make_tensor", "type_
 Mark = tuple[Any, Any, "Mark | None"]
 
 #: what operators take besides tensors and variables
-_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
+_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple, Dim)
 _stack = interpreter.stack
 #: the types of the parts of plain index expressions, which arrays take as they are
 PLAIN = frozenset({int, slice, type(None), type(...)})
@@ -108,6 +109,8 @@ def _first(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
     """The first call on this lane: the public function resolves the kernel; remember it."""
     out = functions[op.name](self, other)
     lane = self._lane
+    if lane.symbolic:  # there is nothing to remember
+        return out
     if out._lane is (lane.truth if truth else lane):
         # the function may have bound a simpler op, such as a square for a power
         entry = op.entries.get(lane) or _stack.resolve(op, (self, self), {}, lane)
@@ -317,7 +320,10 @@ class Tensor(AbstractArray):
         >>> ef.tensor([1.0, 2.0]).numpy()
         array([1., 2.], dtype=float32)
         """
-        array = self._lane.device.backend.to_host(self._data, self._lane.device).view()
+        data, lane = self._data, self._lane
+        if lane.symbolic:
+            data = data.concrete("numpy()")
+        array = lane.device.backend.to_host(data, lane.device).view()
         array.flags.writeable = False
         return array
 
@@ -339,14 +345,18 @@ class Tensor(AbstractArray):
     __irshift__ = _in_place("bitwise_right_shift")
 
     def __repr__(self) -> str:
-        if self._lane.device.backend.xp is None:
+        if not self._has_values:
             return f"Tensor({self.type})"
         return f"Tensor({_format(self, 'Tensor(')}, {self.type})"
 
     def __str__(self) -> str:
-        if self._lane.device.backend.xp is None:
+        if not self._has_values:
             return str(self.type)
         return _format(self, "")
+
+    @property
+    def _has_values(self) -> bool:
+        return not self._lane.symbolic and self._lane.device.backend.xp is not None
 
     def __copy__(self) -> Tensor:
         return handle_of(self)

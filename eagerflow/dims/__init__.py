@@ -7,12 +7,15 @@ from eagerflow.dims.dim import (
     evaluate,
     exact_quotient,
     maximum,
+    may_equal,
     minimum,
+    number_of,
     parse_dim,
     resolving,
     same,
     substitute,
     symbols,
+    unknown,
 )
 
 __all__ = [
@@ -22,10 +25,13 @@ __all__ = [
     "evaluate",
     "exact_quotient",
     "maximum",
+    "may_equal",
     "minimum",
+    "number_of",
     "parse_dim",
     "resolving",
     "same",
     "substitute",
     "symbols",
+    "unknown",
 ]

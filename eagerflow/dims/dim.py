@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn, final
 
 from eagerflow.dims import polynomial, text
 from eagerflow.dims.polynomial import Terms
-from eagerflow.errors import DimError, UnhashableError
+from eagerflow.errors import DataDependentError, DimError, UnhashableError
 
 __all__ = [
     "Dim",
@@ -26,12 +26,15 @@ __all__ = [
     "evaluate",
     "exact_quotient",
     "maximum",
+    "may_equal",
     "minimum",
+    "number_of",
     "parse_dim",
     "resolving",
     "same",
     "substitute",
     "symbols",
+    "unknown",
 ]
 
 
@@ -290,6 +293,8 @@ class resolving:  # noqa: N801 - a context manager
         size: ``size(dim, why)`` gives the size; ``why`` says in Python's terms who asks.
         number: ``number(dim)`` gives an object that does arithmetic with floats in its place;
             without it, that asks for the size as well.
+        fresh: ``fresh(name)`` gives a new name for a size that depends on data; without it, such
+            a size is an error.
 
     >>> from eagerflow.dims import resolving
     >>> with resolving(lambda dim, why: dim.evaluate({"n": 3})):
@@ -297,13 +302,17 @@ class resolving:  # noqa: N801 - a context manager
     [0, 1, 2]
     """
 
-    __slots__ = ("_token", "number", "size")
+    __slots__ = ("_token", "fresh", "number", "size")
 
     def __init__(
-        self, size: Callable[[Dim, str], int], number: Callable[[Dim], Any] | None = None
+        self,
+        size: Callable[[Dim, str], int],
+        number: Callable[[Dim], Any] | None = None,
+        fresh: Callable[[str], Dim] | None = None,
     ) -> None:
         self.size = size
         self.number = number
+        self.fresh = fresh
 
     def __enter__(self) -> None:
         self._token: Token[resolving | None] = _resolver.set(self)
@@ -318,6 +327,33 @@ class resolving:  # noqa: N801 - a context manager
 
 
 _resolver: Final[ContextVar[resolving | None]] = ContextVar("resolver", default=None)
+
+
+def number_of(dim: Dim) -> Any:
+    """An object that does arithmetic as the number does: the size itself, if it is known."""
+    return dim._number()
+
+
+def unknown(name: str, why: str, hint: str | None = None) -> Any:
+    """A size that depends on data; in a trace a new name.
+
+    Args:
+        name: what to call it.
+        why: says of which data, for the error.
+        hint: what to do, likewise.
+
+    Raises:
+        DataDependentError: no trace is under way.
+
+    >>> from eagerflow.dims import resolving, unknown
+    >>> with resolving(lambda dim, why: 0, fresh=ef.Dim):
+    ...     unknown("k", "how many are not zero depends on the data")
+    k
+    """
+    resolver = _resolver.get()
+    if resolver is None or resolver.fresh is None:
+        raise DataDependentError(why, hint=hint)
+    return resolver.fresh(name)
 
 
 def _unknown(dim: Dim, why: str) -> NoReturn:
@@ -391,6 +427,21 @@ def same(a: Size, b: Size) -> bool:
     if type(a) is int and type(b) is int:
         return a == b
     return polynomial.equal(_terms(a), _terms(b)) is True
+
+
+def may_equal(a: Size, b: Size) -> bool:
+    """Whether two sizes are equal for some of what the names stand for; asks nobody.
+
+    For rules: what may be equal is checked by the kernel, when the sizes are known.
+
+    >>> from eagerflow.dims import may_equal
+    >>> n = ef.Dim("n")
+    >>> may_equal(n, 4), may_equal(n, n + 1), may_equal(4, 5)
+    (True, False, False)
+    """
+    if type(a) is int and type(b) is int:
+        return a == b
+    return polynomial.equal(_terms(a), _terms(b)) is not False
 
 
 def symbols(sizes: Iterable[Size]) -> frozenset[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import Dim
 from eagerflow.errors import AxisError, DTypeError, EagerflowError, ShapeError
 from eagerflow.ops.rules import normalize_axes, normalize_axis
 from eagerflow.types import Shape
@@ -23,7 +24,7 @@ _ALL = [tuple(range(ndim)) for ndim in range(65)]
 
 
 def as_index(name: str, what: str, value: Any) -> int:
-    """``value`` as an int.
+    """``value`` as an int; a symbolic size stays one.
 
     Args:
         name: of the public function, for messages.
@@ -33,8 +34,8 @@ def as_index(name: str, what: str, value: Any) -> int:
     Raises:
         DTypeError: it is no integer.
     """
-    if type(value) is int:
-        return value
+    if type(value) is int or type(value) is Dim:
+        return value  # type: ignore[no-any-return]  # a Dim does arithmetic as an int does
     try:
         return operator.index(value)
     except (TypeError, EagerflowError):
@@ -74,7 +75,7 @@ def as_shape(name: str, shape: Any, *, unknown: bool = False) -> Shape:
     """
     sizes = _sizes(name, "shape", shape)
     for size in sizes:
-        if size < 0 and (size != -1 or not unknown):
+        if type(size) is int and size < 0 and (size != -1 or not unknown):
             raise ShapeError(f"{name}: a size cannot be negative", given=f"shape={sizes}")
     return sizes
 
@@ -92,7 +93,7 @@ def axis_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> int:
         AxisError: out of range.
     """
     try:
-        return normalize_axis(as_index(name, "axis", axis), len(x.shape) + extra)
+        return normalize_axis(operator.index(as_index(name, "axis", axis)), len(x.shape) + extra)
     except AxisError as error:
         raise _worded(name, x, axis, error) from None
 
@@ -115,7 +116,7 @@ def axes_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> tuple[int, ..
     if type(axis) is int and -ndim <= axis < ndim:
         return (axis % ndim,)
     try:
-        return normalize_axes(_sizes(name, "axis", axis), ndim)
+        return normalize_axes(tuple(map(operator.index, _sizes(name, "axis", axis))), ndim)
     except AxisError as error:
         raise _worded(name, x, axis, error) from None
 

@@ -9,7 +9,8 @@ from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.errors import AxisError, DataDependentError, DTypeError, ShapeError
+from eagerflow.dims import unknown
+from eagerflow.errors import AxisError, DTypeError, ShapeError
 from eagerflow.ops.arguments import as_index, axis_of
 from eagerflow.ops.getitem import index_add, index_update, scatter
 from eagerflow.ops.gradients import sum_to_like
@@ -135,15 +136,17 @@ def select(
     return result
 
 
-def _depends_on_data(x: TensorType) -> TensorType:
-    raise DataDependentError(
+def _nonzero_type(x: TensorType) -> tuple[TensorType, ...]:
+    count = unknown(
+        "k",
         "how many elements are not zero depends on the data",
-        hint="the values of x are not known here: call it in eager mode on a device that holds "
-        "data, or use where(), which keeps the shape",
+        "the values of x are not known here: call it on a device that holds data, or use where(), "
+        "which keeps the shape",
     )
+    return tuple([x.like(shape=(count,), dtype=DTYPES["int64"])] * x.ndim)
 
 
-_nonzero = define("nonzero", infer=_depends_on_data, vjp=(None,), saved="none", precision="exact")
+_nonzero = define("nonzero", infer=_nonzero_type, vjp=(None,), saved="none", precision="exact")
 
 
 @public

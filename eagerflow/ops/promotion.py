@@ -12,7 +12,9 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.op import bind, define
+from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import Dim
 from eagerflow.errors import TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.types import DTYPES, DType, TensorType, default_dtype, promote_dtypes
@@ -33,7 +35,7 @@ __all__ = [
 _KINDS = ("bool", "signed integer", "unsigned integer", "real floating", "complex floating")
 _RANK = dict(zip(_KINDS, (0, 1, 1, 2, 3), strict=True))
 _KIND_ORDER = dict(zip(_KINDS, (0, 2, 1, 3, 4), strict=True))
-_WEAK_RANK: dict[type, int] = {bool: 0, int: 1, float: 2, complex: 3}
+_WEAK_RANK: dict[type, int] = {bool: 0, int: 1, Dim: 1, float: 2, complex: 3}
 
 
 def _cast_type(x: TensorType, *, dtype: DType) -> TensorType:
@@ -60,6 +62,15 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
         return x
     result: Tensor = bind(_cast, x, dtype=dtype)
     return result
+
+
+def _weak_rank(x: TensorLike) -> int | None:
+    """The rank of a number, None for what has a dtype of its own."""
+    kind = type(x)
+    rank = _WEAK_RANK.get(kind)
+    if rank is None and issubclass(kind, AbstractNumber):
+        return _WEAK_RANK[x.kind]
+    return rank
 
 
 def fits_kind(dtype: DType, into: DType) -> bool:
@@ -94,7 +105,7 @@ def host_check(holds: Callable[..., Any], *values: Any) -> bool:
     for x in values:
         if type(x) is Tensor:
             lane = x._lane
-            if lane.device.backend.kind != "cpu" or type(x._data) is not lane.array_type:
+            if lane.symbolic or lane.device.backend.kind != "cpu" or type(x._data) is not lane.array_type:
                 return True
             x = x._data if lane.dtype.is_native else x._data.astype("float32")
         found.append(x)
@@ -114,7 +125,7 @@ def promoted_dtype(args: Iterable[TensorLike]) -> DType:
     """The dtype that the operands promote to together."""
     weak, strong = 0, None
     for x in args:
-        rank = _WEAK_RANK.get(type(x))
+        rank = _weak_rank(x)
         if rank is not None:
             weak = max(weak, rank)
         else:
@@ -148,7 +159,7 @@ def promote(*args: TensorLike, dtype: DType | None = None) -> tuple[Tensor, ...]
 
 def _strong(x: TensorLike, device: Device | None) -> TensorLike:
     """A weak number as it is, all else as a tensor; what is no tensor yet goes to ``device``."""
-    if type(x) in _WEAK_RANK:
+    if type(x) in _WEAK_RANK or issubclass(type(x), AbstractNumber):
         return x
     return tensor_of(x) if isinstance(x, AbstractArray) else as_tensor(x, device=device)
 

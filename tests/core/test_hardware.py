@@ -286,9 +286,9 @@ def fake() -> Iterator[FakeBackend]:
     backend = FakeBackend()
     hardware.register_backend(backend)
     yield backend
-    hardware._backends.pop("fake")
+    hardware.devices._backends.pop("fake")
     for name in ("fake:0", "fake:1"):
-        hardware._devices.pop(name, None)
+        hardware.devices._devices.pop(name, None)
 
 
 def test_a_third_party_kind_runs_the_portable_kernels(fake) -> None:

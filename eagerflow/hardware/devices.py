@@ -1,4 +1,4 @@
-"""Devices: their names, what they can do, and which one is current.
+"""Devices: their names, and which one is current.
 
 A device has a *backend*, one per kind, that holds data on it; third parties add kinds with
 `register_backend` or by the entry point ``eagerflow.devices``.
@@ -6,210 +6,29 @@ A device has a *backend*, one per kind, that holds data on it; third parties add
 
 from __future__ import annotations
 
-import os
 import re
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, final
 
-import numpy as np
-
-from eagerflow import settings
 from eagerflow.errors import DeviceError
-from eagerflow.types import DTYPES, DType
+from eagerflow.hardware.backends import AbstractBackend, CpuBackend, MemoryStats, NullBackend
+from eagerflow.hardware.lanes import Lane, known_operator
+from eagerflow.types import DTYPES
 
 __all__ = [
-    "AbstractBackend",
-    "CpuBackend",
     "Device",
-    "Lane",
-    "MemoryStats",
-    "NullArray",
-    "NullBackend",
     "as_device",
     "current_device",
     "device",
     "devices",
+    "forget_kernel",
     "memory",
     "register_backend",
     "release",
 ]
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class MemoryStats:
-    """Memory of a device in bytes; None where the device cannot tell.
-
-    Attributes:
-        in_use: held by living values (on CPU: resident memory of this process).
-        reserved: held by the allocator.
-        limit: what eagerflow may use at most.
-        total: what the device has.
-    """
-
-    in_use: int | None
-    reserved: int | None
-    limit: int | None
-    total: int | None
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class NullArray:
-    """An array of a null device: a dtype and a shape, no data."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-
-class AbstractBackend(ABC):
-    """What one kind of device can do: hold arrays and run kernels on them.
-
-    Attributes:
-        kind: the kind's name, as in ``kind:0``.
-        xp: the array namespace that portable kernels get; None if there is none.
-        array_type: the class of its arrays.
-    """
-
-    kind: str
-    xp: Any
-    array_type: type[Any]
-
-    @abstractmethod
-    def count(self) -> int:
-        """How many devices of this kind there are now."""
-
-    @abstractmethod
-    def from_host(self, array: np.ndarray[Any, Any], device: Device) -> Any:
-        """A copy of a NumPy array on ``device``."""
-
-    @abstractmethod
-    def to_host(self, data: Any, device: Device) -> np.ndarray[Any, Any]:
-        """The array as a NumPy array; without a copy where the memory is the same."""
-
-    @abstractmethod
-    def memory(self, device: Device) -> MemoryStats:
-        """Memory statistics of ``device``."""
-
-    @abstractmethod
-    def release(self, device: Device) -> None:
-        """Give memory that is reserved but not used back to the system."""
-
-
-@final
-class CpuBackend(AbstractBackend):
-    """NumPy arrays in the memory of this process; every ``cpu:n`` is virtual."""
-
-    kind = "cpu"
-    xp = np
-    array_type = np.ndarray
-
-    def count(self) -> int:
-        return settings.current().cpu_devices
-
-    def from_host(self, array: np.ndarray[Any, Any], device: Device) -> np.ndarray[Any, Any]:
-        return array.copy()
-
-    def to_host(self, data: np.ndarray[Any, Any], device: Device) -> np.ndarray[Any, Any]:
-        return data
-
-    def memory(self, device: Device) -> MemoryStats:
-        resident, total = None, None
-        try:
-            with open("/proc/self/statm") as statm:
-                resident = int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-            with open("/proc/meminfo") as meminfo:
-                total = int(meminfo.readline().split()[1]) * 1024
-        except OSError:  # not Linux
-            pass
-        return MemoryStats(resident, resident, None, total)
-
-    def release(self, device: Device) -> None:
-        """Nothing is reserved: NumPy frees at once."""
-
-
-@final
-class NullBackend(AbstractBackend):
-    """Devices that know types but hold no data, for planning without the machines."""
-
-    kind = "null"
-    xp = None
-    array_type = NullArray
-
-    def count(self) -> int:
-        return 1_000_000
-
-    def from_host(self, array: np.ndarray[Any, Any], device: Device) -> NullArray:
-        return NullArray(array.dtype, array.shape)
-
-    def to_host(self, data: Any, device: Device) -> np.ndarray[Any, Any]:
-        raise DeviceError(
-            f"a tensor on {device} has no values", hint="null devices know types only"
-        )
-
-    def memory(self, device: Device) -> MemoryStats:
-        return MemoryStats(0, 0, None, None)
-
-    def release(self, device: Device) -> None:
-        """Nothing to give back."""
-
-
-@final
-class Lane:
-    """The (dtype, device) pair of a value. One object per pair, so `is` compares both at once."""
-
-    __slots__ = ("array_type", "device", "dtype", "kernels", "truth", "weak")
-
-    truth: Lane
-
-    def __init__(self, dtype: DType, device: Device) -> None:
-        self.dtype = dtype
-        self.device = device
-        self.array_type = device.backend.array_type
-        #: the kernels that operators use when both operands are of this lane, by operator number
-        self.kernels: list[Callable[..., Any] | None] = [None] * _MAX_OPERATORS
-        #: Python numbers that the device's own kernels take as they are, without a change of dtype
-        self.weak = _weak_types(dtype, device)
-
-    def __repr__(self) -> str:
-        return f"{self.dtype.short}@{self.device}"
-
-
-_MAX_OPERATORS: Final = 32
-_operators: dict[str, int] = {}
-
-
-def operator_number(name: str) -> int:
-    """The place of the operator ``name`` in `Lane.kernels`."""
-    number = _operators.setdefault(name, len(_operators))
-    assert number < _MAX_OPERATORS
-    return number
-
-
-def forget_kernel(name: str) -> None:
-    """Drop what lanes remember for the operator ``name``: its kernel was registered anew."""
-    number = _operators.get(name)
-    if number is not None:
-        for found in list(_devices.values()):
-            for lane in found.lanes.values():
-                lane.kernels[number] = None
-
-
-def _weak_types(dtype: DType, device: Device) -> frozenset[type]:
-    if device.backend.xp is None or not dtype.is_native:
-        return frozenset()
-    ranks = {"signed integer": 1, "unsigned integer": 1, "real floating": 2, "complex floating": 3}
-    return frozenset((int, float, complex)[: ranks.get(dtype.kind, 0)])
 
 
 @final
@@ -238,6 +57,7 @@ class Device:
             self.lanes[dtype.dtype] = self.lanes[dtype] = Lane(dtype, self)
         for lane in self.lanes.values():
             lane.truth = self.lanes[DTYPES["bool"]]
+            lane.twin.truth = lane.truth.twin
 
     def __str__(self) -> str:
         return self.name
@@ -492,6 +312,15 @@ def release(device: Device | str | None = None) -> None:
     """
     found = as_device(device)
     found.backend.release(found)
+
+
+def forget_kernel(name: str) -> None:
+    """Drop what lanes remember for the operator ``name``: its kernel was registered anew."""
+    number = known_operator(name)
+    if number is not None:
+        for found in list(_devices.values()):
+            for lane in found.lanes.values():
+                lane.kernels[number] = None
 
 
 register_backend(CpuBackend())

@@ -1,0 +1,71 @@
+"""What stands for a value in a trace: data and numbers of which only the type is known.
+
+The classes are here so that tensors and conversions can tell them; `eagerflow.graph.trace` makes
+them and knows what they stand for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from eagerflow.types import Shape
+
+if TYPE_CHECKING:
+    from eagerflow.core.tensor import Tensor
+    from eagerflow.hardware import Lane
+
+__all__ = ["AbstractNumber", "AbstractSymbol"]
+
+
+class AbstractSymbol(ABC):
+    """The data of a symbolic tensor: it is in the place of an array.
+
+    Attributes:
+        shape: sizes; some may be an `eagerflow.Dim`.
+    """
+
+    __slots__ = ("__weakref__", "shape")
+
+    shape: Shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @abstractmethod
+    def concrete(self, what: str) -> Any:
+        """The array, where it follows from constants alone.
+
+        Args:
+            what: who asks, for messages: ``"float()"``.
+
+        Raises:
+            TraceError: it does not.
+            LeakedTensorError: the trace has ended.
+        """
+
+    @abstractmethod
+    def leaked(self, what: str) -> NoReturn:
+        """Raise, because ``what`` uses it where no trace is under way that knows it."""
+
+
+class AbstractNumber(ABC):
+    """A Python number in a trace. It does arithmetic as its kind does.
+
+    Attributes:
+        kind: int, float or complex.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    kind: type[int] | type[float] | type[complex]
+
+    @property  # type: ignore[misc]  # `isinstance(x, int)` holds in a trace where it does eagerly
+    def __class__(self) -> Any:
+        return self.kind
+
+    @abstractmethod
+    def to_tensor(self, lane: Lane) -> Tensor:
+        """It as a tensor without axes, converted as a number is."""

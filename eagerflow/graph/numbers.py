@@ -1,0 +1,233 @@
+"""Python numbers in a trace: arithmetic with them appends nodes, and is Python's own.
+
+A `TracedNumber` knows the number that it is in the call that traces. As soon as Python asks for
+that (a comparison, an index, formatting), all it was computed from becomes *static*: later calls
+with another number trace again. Nothing is computed twice.
+"""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, final
+
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.dims import Dim, number_of
+
+if TYPE_CHECKING:
+    from eagerflow.core.tensor import Tensor
+    from eagerflow.graph.ir import Value
+    from eagerflow.graph.trace import Tracer
+    from eagerflow.hardware import Lane
+
+__all__ = ["AbstractRoot", "NumberRoot", "SizeRoot", "TracedNumber"]
+
+_KINDS: Final = (int, float, complex)
+Why = Callable[[], str]
+
+
+class AbstractRoot(ABC):
+    """Where a number in a trace comes from: a number from outside, or a size.
+
+    Attributes:
+        why: what made it static, None as long as it is not.
+    """
+
+    __slots__ = ("why",)
+
+    why: str | None
+
+    @abstractmethod
+    def specialise(self, why: str) -> None:
+        """Make it static; ``why`` says in Python's terms what asked."""
+
+
+@final
+class NumberRoot(AbstractRoot):
+    """A number that is an input of the graph.
+
+    Attributes:
+        value: the input.
+        number: what it is in the call that traces.
+    """
+
+    __slots__ = ("number", "value")
+
+    def __init__(self, value: Value, number: complex) -> None:
+        self.value = value
+        self.number = number
+        self.why = None
+
+    def specialise(self, why: str) -> None:
+        if self.why is None:
+            self.why = why
+
+
+@final
+class SizeRoot(AbstractRoot):
+    """A symbolic size, or an expression of some.
+
+    Attributes:
+        dim: the size.
+        tracer: who knows it.
+    """
+
+    __slots__ = ("dim", "tracer")
+
+    def __init__(self, dim: Dim, tracer: Tracer) -> None:
+        self.dim = dim
+        self.tracer = tracer
+        self.why = None
+
+    def specialise(self, why: str) -> None:
+        self.why = why
+        self.tracer.size_of(self.dim, why)
+
+
+def _binary(name: str, function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    def forward(self: TracedNumber, other: Any) -> Any:
+        return self._combine(name, function, self, other)
+
+    def reflected(self: TracedNumber, other: Any) -> Any:
+        return self._combine(name, function, other, self)
+
+    return forward, reflected
+
+
+def _asked(sign: str, function: Callable[[Any, Any], Any]) -> Any:
+    """An operator whose result is needed at once, such as a comparison."""
+
+    def method(self: TracedNumber, other: Any) -> Any:
+        if type(other) is Dim:
+            other = number_of(other)
+        if type(other) is TracedNumber:
+            return function(self.ask(sign), other.ask(sign))
+        if not isinstance(other, (int, float, complex)):
+            return NotImplemented
+        return function(self.ask(f"{sign} {other!r}"), other)
+
+    return method
+
+
+def _reflected_asked(sign: str, function: Callable[[Any, Any], Any]) -> Any:
+    return _asked(sign, lambda a, b: function(b, a))
+
+
+def _unary(name: str, function: Callable[[Any], Any]) -> Any:
+    def method(self: TracedNumber) -> Any:
+        return self.tracer.number(f"python_{name}", function(self.number), self)
+
+    return method
+
+
+def _converted(what: str, function: Callable[..., Any]) -> Any:
+    def method(self: TracedNumber, *args: Any) -> Any:
+        return function(self.ask(what), *args)
+
+    return method
+
+
+@final
+class TracedNumber(AbstractNumber):
+    """A Python number in a trace.
+
+    Attributes:
+        tracer: the trace.
+        value: what it is in the graph.
+        number: what it is in the call that traces.
+        roots: what it was computed from.
+    """
+
+    __slots__ = ("kind", "number", "roots", "tracer", "value")
+
+    def __init__(
+        self, tracer: Tracer, value: Value, number: complex, roots: tuple[AbstractRoot, ...]
+    ) -> None:
+        self.tracer = tracer
+        self.value = value
+        self.number: Any = number
+        self.kind = type(number)  # type: ignore[assignment]  # of the three kinds
+        self.roots = roots
+
+    def ask(self, what: str) -> Any:
+        """The number itself; static from then on."""
+        self.tracer.check_alive(what)
+        for root in self.roots:
+            root.specialise(what)
+        return self.number
+
+    def to_tensor(self, lane: Lane) -> Tensor:
+        return self.tracer.number_tensor(self, lane)
+
+    def _combine(self, name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+        other = b if a is self else a
+        if type(other) is Dim:
+            other = number_of(other)
+            a, b = (a, other) if a is self else (other, b)
+        if type(other) is not TracedNumber and type(other) not in _KINDS and other not in (0, 1):
+            return NotImplemented
+        if name == "pow" and not _keeps_kind(a, b):
+            return function(_plain(a, "**"), _plain(b, "**"))
+        result = function(_number(a), _number(b))
+        return self.tracer.number(f"python_{name}", result, a, b)
+
+    __add__, __radd__ = _binary("add", operator.add)
+    __sub__, __rsub__ = _binary("sub", operator.sub)
+    __mul__, __rmul__ = _binary("mul", operator.mul)
+    __truediv__, __rtruediv__ = _binary("truediv", operator.truediv)
+    __floordiv__, __rfloordiv__ = _binary("floordiv", operator.floordiv)
+    __mod__, __rmod__ = _binary("mod", operator.mod)
+    __pow__, __rpow__ = _binary("pow", operator.pow)
+    __neg__ = _unary("neg", operator.neg)
+    __pos__ = _unary("pos", operator.pos)
+    __abs__ = _unary("abs", abs)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    __eq__ = _asked("==", operator.eq)
+    __ne__ = _asked("!=", operator.ne)
+    __lt__ = _asked("<", operator.lt)
+    __le__ = _asked("<=", operator.le)
+    __gt__ = _asked(">", operator.gt)
+    __ge__ = _asked(">=", operator.ge)
+    __and__, __rand__ = _asked("&", operator.and_), _reflected_asked("&", operator.and_)
+    __or__, __ror__ = _asked("|", operator.or_), _reflected_asked("|", operator.or_)
+    __xor__, __rxor__ = _asked("^", operator.xor), _reflected_asked("^", operator.xor)
+    __lshift__, __rlshift__ = _asked("<<", operator.lshift), _reflected_asked("<<", operator.lshift)
+    __rshift__, __rrshift__ = _asked(">>", operator.rshift), _reflected_asked(">>", operator.rshift)
+    __invert__ = _converted("~", operator.invert)
+    __bool__ = _converted("bool()", bool)
+    __hash__ = _converted("hash()", hash)
+    __int__ = _converted("int()", int)
+    __index__ = _converted("its use as an index or a size", operator.index)
+    __float__ = _converted("float()", float)
+    __complex__ = _converted("complex()", complex)
+    __round__ = _converted("round()", round)
+    __trunc__ = _converted("int()", int)
+    __floor__ = _converted("floor()", lambda x: x.__floor__())
+    __ceil__ = _converted("ceil()", lambda x: x.__ceil__())
+    __format__ = _converted("formatting", format)
+    __str__ = _converted("str()", str)
+    __repr__ = _converted("repr()", repr)
+
+    def __getattr__(self, name: str) -> Any:
+        # what numbers have besides arithmetic: real, imag, conjugate, is_integer, bit_length, …
+        return getattr(self.ask(f".{name}"), name)
+
+
+def _number(x: Any) -> Any:
+    return x.number if type(x) is TracedNumber else x
+
+
+def _plain(x: Any, what: str) -> Any:
+    return x.ask(what) if type(x) is TracedNumber else x
+
+
+def _keeps_kind(base: Any, exponent: Any) -> bool:
+    """Whether the kind of a power follows from the kinds: 2 ** -1 is a float."""
+    return type(exponent) is int and (exponent >= 0 or type(_number(base)) is not int)

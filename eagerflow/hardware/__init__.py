@@ -1,0 +1,40 @@
+"""Devices: their names, their backends, and the lanes of the values on them."""
+
+from eagerflow.hardware.backends import (
+    AbstractBackend,
+    CpuBackend,
+    MemoryStats,
+    NullArray,
+    NullBackend,
+)
+from eagerflow.hardware.devices import (
+    Device,
+    as_device,
+    current_device,
+    device,
+    devices,
+    forget_kernel,
+    memory,
+    register_backend,
+    release,
+)
+from eagerflow.hardware.lanes import Lane, operator_number
+
+__all__ = [
+    "AbstractBackend",
+    "CpuBackend",
+    "Device",
+    "Lane",
+    "MemoryStats",
+    "NullArray",
+    "NullBackend",
+    "as_device",
+    "current_device",
+    "device",
+    "devices",
+    "forget_kernel",
+    "memory",
+    "operator_number",
+    "register_backend",
+    "release",
+]
