@@ -28,7 +28,12 @@ from eagerflow.core.slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.dims import Dim as Dim
 from eagerflow.errors import traceback as traceback
+from eagerflow.function import TracedFunction as TracedFunction
+from eagerflow.function import trace as trace
 from eagerflow.graph import Graph as Graph
+from eagerflow.graph.dependencies import control_dependencies as control_dependencies
+from eagerflow.graph.effects import unordered as unordered
+from eagerflow.graph.scopes import name_scope as name_scope
 from eagerflow.hardware import device as device
 from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory
@@ -37,6 +42,7 @@ from eagerflow.ops import fft as fft
 from eagerflow.ops import linalg as linalg
 from eagerflow.ops import random as random
 from eagerflow.ops.binning import *
+from eagerflow.ops.callbacks import *
 from eagerflow.ops.closeness import *
 from eagerflow.ops.creation import *
 from eagerflow.ops.diagonals import *
@@ -68,6 +74,7 @@ from eagerflow.ops.special import *
 from eagerflow.ops.state import *
 from eagerflow.ops.statistics import *
 from eagerflow.profiling import profile as profile
+from eagerflow.runtime import run as _run
 from eagerflow.settings import config as config
 from eagerflow.types import DTYPES as _DTYPES
 from eagerflow_kernels import cpu as _cpu

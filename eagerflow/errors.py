@@ -43,6 +43,7 @@ __all__ = [
     "TensorIndexError",
     "TensorValueError",
     "TraceError",
+    "TraceWarning",
     "UnhashableError",
     "UnknownNameError",
     "VariableError",
@@ -61,7 +62,8 @@ class EagerflowError(Exception):
         given: what was given (types with shapes).
         expected: what would have been right.
         hint: what to do about it.
-        source: the user's line; found by walking the stack if not given.
+        source: the user's line; found by walking the stack if not given. A string where only its
+            text is known.
 
     >>> try:
     ...     ef.tensor([1.0, 2.0]) + ef.tensor([1.0, 2.0, 3.0])
@@ -77,7 +79,7 @@ class EagerflowError(Exception):
         given: str | None = None,
         expected: str | None = None,
         hint: str | None = None,
-        source: Source | None = None,
+        source: Source | str | None = None,
     ) -> None:
         self.wrong = wrong
         self.given = given
@@ -187,6 +189,22 @@ class PlacementError(EagerflowError, ValueError):
 
 class TraceError(EagerflowError, TypeError):
     """Something that a traced function cannot do."""
+
+
+class TraceWarning(UserWarning):
+    """Something that a traced function does only while it is traced, or that it does too often.
+
+    >>> import warnings
+    >>> @ef.trace
+    ... def f(x):
+    ...     print("only once")
+    ...     return x + 1
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     y = f(ef.tensor(1.0))
+    only once
+    >>> [w.category.__name__ for w in caught]
+    ['TraceWarning']
+    """
 
 
 class LeakedTensorError(EagerflowError, RuntimeError):
@@ -386,6 +404,14 @@ def shows_full_traceback() -> bool:
 def strip(error: _E) -> _E:
     """Drop the frames below the caller from ``error``, so that they free what they hold."""
     return error if _full_traceback else error.with_traceback(None)
+
+
+def relocate(error: _E, source: Source | str | None) -> _E:
+    """Say that ``error`` is about another line than that of the call, if ``source`` is one."""
+    if isinstance(error, EagerflowError) and source is not None:
+        error.source = source
+        error.args = (error._message(),)
+    return error
 
 
 def _walk(trace: TracebackType | None) -> list[TracebackType]:

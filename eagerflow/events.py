@@ -21,7 +21,8 @@ class Event:
     """One thing that happened.
 
     Attributes:
-        kind: what happened, such as ``"op"``.
+        kind: what happened: ``"op"``, ``"node"`` for an op that a graph runs, ``"step"`` for a
+            run of a graph.
         name: of what, such as the op's name.
         device: where, such as ``"cpu:0"``.
         start: when it began, in seconds of ``time.perf_counter``.
@@ -30,6 +31,10 @@ class Event:
         nbytes: bytes of the results.
         detail: types of the results, for a reader.
         source: the user's line.
+        node: of a node of a graph, its name.
+        scope: its name scope, such as ``"encoder/layer0"``.
+        graph: the name of the graph.
+        program: the number of the program that ran it, 0 where there is none.
     """
 
     kind: str
@@ -41,6 +46,10 @@ class Event:
     nbytes: int = 0
     detail: str = ""
     source: Source | None = None
+    node: str = ""
+    scope: str = ""
+    graph: str = ""
+    program: int = 0
 
     @property
     def seconds(self) -> float:

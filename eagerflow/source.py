@@ -18,8 +18,9 @@ __all__ = ["Source", "capture", "is_framework_frame", "position"]
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of its own
 
-#: file name of a code object -> whether it belongs to eagerflow
-_by_file: dict[str, bool] = {}
+#: file name of a code object -> whether it belongs to eagerflow; for a module that runs nodes of
+#: graphs, the name of the local variable that holds the source of the node
+_by_file: dict[str, bool | str] = {}
 
 
 @final
@@ -84,8 +85,13 @@ def position(depth: int = 1) -> tuple[CodeType | None, int]:
         internal = known.get(code.co_filename)
         if internal is None:
             internal = _classify(frame)
-        if not internal:
-            return code, frame.f_lasti
+        if internal is not True:
+            if not internal:
+                return code, frame.f_lasti
+            if internal in code.co_varnames:  # to ask a frame for its variables keeps them alive
+                source = frame.f_locals[internal]
+                if type(source) is Source:
+                    return source.code, source.offset
         frame = frame.f_back
     return None, 0
 
@@ -93,18 +99,20 @@ def position(depth: int = 1) -> tuple[CodeType | None, int]:
 def is_framework_frame(frame: FrameType) -> bool:
     """Whether ``frame`` runs code of eagerflow."""
     known = _by_file.get(frame.f_code.co_filename)
-    return _classify(frame) if known is None else known
+    return bool(_classify(frame) if known is None else known)
 
 
-def _classify(frame: FrameType) -> bool:
+def _classify(frame: FrameType) -> bool | str:
     if len(_by_file) > _CACHE_LIMIT:
         _by_file.clear()
     name = frame.f_code.co_filename
     if name.startswith("<doctest"):
-        internal = False
+        internal: bool | str = False
     else:
         module = str(frame.f_globals.get("__name__", ""))
         internal = module.partition(".")[0] in _FRAMEWORK or name.startswith("<frozen ")
+        if internal:
+            internal = str(frame.f_globals.get("REPLAYS", "")) or True
     _by_file[name] = internal
     return internal
 

@@ -17,7 +17,7 @@ from typing import Any, Final, final
 import ml_dtypes
 import numpy as np
 
-from eagerflow.dims import broadcast
+from eagerflow.dims import broadcast, same
 from eagerflow.errors import DTypeError, ShapeError
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "broadcast_shapes",
     "default_dtype",
     "promote_dtypes",
+    "same_shape",
 ]
 
 type_kinds: Final = (
@@ -265,6 +266,19 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
         if shape is not result:
             result = _broadcast(result, shape)
     return result
+
+
+def same_shape(a: Shape, b: Shape) -> bool:
+    """Whether two shapes are equal whatever the names in them stand for; asks nobody.
+
+    >>> n = ef.Dim("n")
+    >>> ef.types.same_shape((n, 3), (n, 3)), ef.types.same_shape((n, 3), (4, 3))
+    (True, False)
+    """
+    if len(a) != len(b):
+        return False
+    # the same object first: small ints are, and it costs least
+    return all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
 
 
 def _broadcast(a: Shape, b: Shape) -> Shape:

@@ -91,7 +91,7 @@ def test_nothing_strange_is_public() -> None:
     modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
     assert modules <= {
         "autodiff", "core", "dims", "errors", "events", "fft", "graph", "hardware", "linalg", "ops",
-        "profiling", "random", "resources", "settings", "source", "types", "cli", "demo",
+        "profiling", "random", "resources", "runtime", "settings", "source", "types", "cli", "demo",
     }  # fmt: skip
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from eagerflow.core.op import Op, functions, joint
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
+from eagerflow.dims import may_equal
+from eagerflow.ops.promotion import cast
+from eagerflow.ops.sizes import matched
+from eagerflow.types import TensorType, same_shape
 
-__all__ = ["Cotangent", "add", "dense", "full_like", "pull"]
+__all__ = ["Cotangent", "add", "dense", "fit", "full_like", "pull"]
 
 Cotangent = Tensor | IndexedSlices
+_C = TypeVar("_C", Tensor, Tensor | IndexedSlices)
 
 #: ops of one input that do the same to each element, whose rules take the rows of a sparse
 #: cotangent as they are
@@ -36,6 +41,26 @@ def add(a: Cotangent, b: Cotangent) -> Cotangent:
         return result
     total: Cotangent = a + b
     return total
+
+
+def fit(g: _C, type_: TensorType) -> _C | None:
+    """A cotangent or tangent in the dtype of its value; None if it does not fit.
+
+    Args:
+        g: a tensor, or rows.
+        type_: of the value.
+    """
+    if g.dtype.is_complex and not type_.dtype.is_complex:
+        return None
+    if len(g.shape) != len(type_.shape) or not all(map(may_equal, g.shape, type_.shape)):
+        return None
+    if isinstance(g, IndexedSlices):
+        return g
+    x = g
+    if not same_shape(x.shape, type_.shape):
+        wrong = "the cotangent or tangent of a value has another shape"
+        x = matched(x, x.shape, type_.shape, wrong, f"{x.type} for {type_}")
+    return cast(x, type_.dtype)
 
 
 def pull(

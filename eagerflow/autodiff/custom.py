@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any, Final, final
 
-from eagerflow.autodiff.cotangents import Cotangent
+from eagerflow.autodiff.cotangents import Cotangent, fit
 from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
@@ -15,7 +15,6 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import GradientError
-from eagerflow.ops.promotion import cast
 from eagerflow.ops.rules import ANY, elementwise
 from eagerflow.types import TensorType
 
@@ -186,10 +185,11 @@ class _Rule:
             return None
         if not isinstance(g, IndexedSlices):
             g = tensor_of(g)
-        if g.shape != type_.shape or (g.dtype.is_complex and not type_.dtype.is_complex):
+        fitted: Cotangent | None = fit(g, type_)
+        if fitted is None:
             raise GradientError(
                 f"custom_vjp: bwd of {self._name} gives a cotangent that does not fit",
                 given=str(g.type),
                 expected=str(type_),
             )
-        return g if isinstance(g, IndexedSlices) else cast(g, type_.dtype)
+        return fitted

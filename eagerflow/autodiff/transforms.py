@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from eagerflow.autodiff.backward import gradients
-from eagerflow.autodiff.cotangents import add, full_like
+from eagerflow.autodiff.cotangents import add, fit, full_like
 from eagerflow.autodiff.forward import Broken, Forward
 from eagerflow.autodiff.marks import strip
 from eagerflow.autodiff.sources import Arguments, VariableTree
@@ -17,7 +17,6 @@ from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import installed
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import GradientError
-from eagerflow.ops.promotion import cast
 from eagerflow.types import TensorType
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
@@ -167,7 +166,7 @@ def scalar_result(what: str, value: Any) -> Tensor:
             f"{what}: the result is not a tensor",
             given=_described(value), expected="a real scalar, such as f32[]", hint=hint,
         )  # fmt: skip
-    if value.shape != ():
+    if value.shape:
         raise GradientError(
             f"{what}: the result is not a scalar",
             given=str(value.type),
@@ -333,8 +332,9 @@ def matched(
 def _fitted(what: str, noun: str, leaf: Any, type_: TensorType) -> Tensor:
     number = isinstance(leaf, (int, float, complex)) and not isinstance(leaf, AbstractArray)
     x = as_tensor(leaf, type_.dtype, type_.device) if number else tensor_of(leaf)
-    if x.shape != type_.shape or (x.dtype.is_complex and not type_.dtype.is_complex):
+    fitted = fit(x, type_)
+    if fitted is None:
         raise GradientError(
             f"{what}: one of the {noun} does not fit", given=str(x.type), expected=str(type_)
         )
-    return handle_of(cast(x, type_.dtype))
+    return handle_of(fitted)

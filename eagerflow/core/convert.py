@@ -34,8 +34,8 @@ _PYTHON_DTYPES = {
 }
 
 
-def scalar(value: complex, lane: Lane) -> Tensor:
-    """A Python number as a tensor with no axes.
+def scalar(value: Any, lane: Lane) -> Tensor:
+    """A Python number, or what stands for one in a trace, as a tensor with no axes.
 
     Raises:
         TensorValueError: an integer that does not fit.
@@ -45,7 +45,8 @@ def scalar(value: complex, lane: Lane) -> Tensor:
     if lane.symbolic:
         lane = lane.twin
     if type(value) not in _PYTHON_DTYPES and issubclass(type(value), AbstractNumber):
-        return value.to_tensor(lane)  # type: ignore[attr-defined]  # mypy sees its __class__
+        symbolic: Tensor = value.to_tensor(lane)
+        return symbolic
     # 0.0 == -0.0 and nan != nan, so neither may be a key
     key = (value, type(value), lane) if value else (repr(value), lane)
     found = _scalars.get(key)
@@ -198,7 +199,9 @@ def _from_number(value: complex, dtype: DType | None, device: Device) -> Tensor:
         raise DTypeError(f"{value} is complex, {dtype.name} is not")
     if issubclass(type(value), AbstractNumber):
         return scalar(value, device.lanes[dtype])
-    return _made(_make_scalar(value, device.lanes[dtype]))  # an identity of its own, unlike `scalar`
+    return _made(
+        _make_scalar(value, device.lanes[dtype])
+    )  # an identity of its own, unlike `scalar`
 
 
 def _base(value: complex) -> type:
@@ -206,15 +209,22 @@ def _base(value: complex) -> type:
 
 
 def _has_tensor(value: Any) -> bool:
+    """Whether a tensor is among ``value``, or a number that is known only when a graph runs."""
     if isinstance(value, (list, tuple)):
         return any(_has_tensor(v) for v in value)
-    return isinstance(value, AbstractArray)
+    return isinstance(value, AbstractArray) or _is_symbolic(value)
+
+
+def _is_symbolic(value: Any) -> bool:
+    return type(value) is Dim or issubclass(type(value), AbstractNumber)
 
 
 def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:
     # numbers stay weak, as they are next to a tensor anywhere else
     parts = [
-        v if dtype is None and type(v) in _PYTHON_DTYPES else as_tensor(v, dtype, device)
+        v
+        if dtype is None and (type(v) in _PYTHON_DTYPES or _is_symbolic(v))
+        else as_tensor(v, dtype, device)
         for v in value
     ]
     result: Tensor = functions["stack"](parts)

@@ -11,6 +11,7 @@ from eagerflow.core import interpreter
 from eagerflow.core.op import Op, describe, infer, load_plugins
 from eagerflow.core.tensor import Tensor, make_tensor, type_of
 from eagerflow.errors import (
+    DataDependentError,
     DeviceError,
     DTypeError,
     EagerflowError,
@@ -288,6 +289,8 @@ def explain(
         return strip(error)
     try:
         infer(op, types, attrs)
+    except DataDependentError:  # it has found nothing else wrong
+        pass
     except EagerflowError as worded:
         return strip(worded)
     given = describe(op, types, attrs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final, final
@@ -25,7 +25,9 @@ __all__ = [
     "current",
     "installed",
     "is_followed",
+    "is_traced",
     "monitored",
+    "monitors",
     "set_process_monitors",
     "stack",
     "use",
@@ -131,11 +133,13 @@ class AbstractInterpreter(ABC):
         observes: whether `bind` is to bind the op below and then to call `observe`.
         looks_on: whether an op may be executed at once and only be shown to `observe`: the
             interpreter observes, and there is none below.
+        traces: whether nothing is executed: values are symbolic.
     """
 
     below: AbstractInterpreter
     observes = False
     looks_on = False
+    traces = False
 
     @abstractmethod
     def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
@@ -160,6 +164,10 @@ class AbstractInterpreter(ABC):
     def created(self, resource: Any, value: Any) -> None:
         """Hear of a resource that was created with a first value."""
         self.below.created(resource, value)
+
+    def looked(self, value: Any) -> None:
+        """Hear that Python looks at the elements of a tensor."""
+        self.below.looked(value)
 
 
 class AbstractDifferentiator(AbstractInterpreter):
@@ -215,6 +223,14 @@ class applying_rules:  # noqa: N801 - a context manager
             interpreter.end_rules()
 
 
+def is_traced() -> bool:
+    """Whether an op that is bound now in this thread becomes part of a graph."""
+    interpreter = current() if stack.installed else BASE
+    while interpreter is not BASE and not interpreter.traces:
+        interpreter = interpreter.below
+    return interpreter.traces
+
+
 @final
 class _Base(AbstractInterpreter):
     """The lowest of every chain: the monitors of the thread or the process, then the device."""
@@ -237,6 +253,9 @@ class _Base(AbstractInterpreter):
         """Nobody wants to know."""
 
     def created(self, resource: Any, value: Any) -> None:
+        """Nobody wants to know."""
+
+    def looked(self, value: Any) -> None:
         """Nobody wants to know."""
 
 
@@ -348,6 +367,17 @@ class monitored:  # noqa: N801 - a context manager
     ) -> None:  # fmt: skip
         _unlink(_monitor, self._interpreter)
         stack.count(-1, -1)
+
+
+def monitors() -> Iterator[AbstractInterpreter]:
+    """The monitors that an op of this thread goes through, from the top."""
+    monitor = _monitor.get() or stack.monitor
+    while monitor is not None and monitor is not _DEVICE:
+        if monitor is _PROCESS:
+            monitor = stack.monitor
+        else:
+            yield monitor
+            monitor = monitor.below
 
 
 def set_process_monitors(monitors: Sequence[AbstractInterpreter]) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import Dim, may_equal, same
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device
-from eagerflow.types import DType, Shape, TensorType
+from eagerflow.types import DType, Shape, TensorType, same_shape
 
 __all__ = ["IndexedSlices"]
 
@@ -56,7 +57,8 @@ class IndexedSlices:
             raise DTypeError(
                 "IndexedSlices: the indices must be integers", given=str(self.indices.type)
             )
-        if not self.shape or self.values.shape != (*self.indices.shape, *self.shape[1:]):
+        whole = (*self.indices.shape, *self.shape[1:])
+        if not self.shape or not _may_be(self.values.shape, whole):
             raise ShapeError(
                 "IndexedSlices: values, indices and shape do not fit together",
                 given=f"values={self.values.type}, indices={self.indices.type}, shape={shape}",
@@ -117,7 +119,7 @@ class IndexedSlices:
 
     def _rows_of(self, factor: TensorLike) -> TensorLike:
         """What of a factor of the whole array falls on the rows."""
-        if isinstance(factor, (int, float, complex)):
+        if isinstance(factor, (int, float, complex, Dim)):
             return factor
         x = tensor_of(factor)
         if x.ndim > self.ndim:
@@ -125,8 +127,10 @@ class IndexedSlices:
                 "IndexedSlices: a factor has more axes than the array",
                 given=f"{self.type} and {x.type}",
             )
-        if x.ndim < self.ndim or x.shape[0] == 1:
+        if x.ndim < self.ndim or same(x.shape[0], 1):
             return x
+        if not same(x.shape[0], self.shape[0]):  # 1 when the graph runs, or else as many
+            x = functions["broadcast_to"](x, (self.shape[0], *x.shape[1:]))
         return functions["take"](x, self.indices, axis=0)
 
     def __mul__(self, factor: TensorLike) -> IndexedSlices:
@@ -143,7 +147,8 @@ class IndexedSlices:
     def __add__(self, other: TensorLike | IndexedSlices) -> Any:
         if not isinstance(other, IndexedSlices):
             return functions["add"](self.to_dense(), other)
-        if other.shape != self.shape:
+        # where that is not known, it has to be: nothing else would notice
+        if not same_shape(other.shape, self.shape) and other.shape != self.shape:
             raise ShapeError(
                 "IndexedSlices: two of different arrays are added",
                 given=f"{self.type} and {other.type}",
@@ -165,3 +170,8 @@ class IndexedSlices:
             f"IndexedSlices(values={type_of(self.values)}, indices={type_of(self.indices)}, "
             f"shape={self.shape})"
         )
+
+
+def _may_be(a: Shape, b: Shape) -> bool:
+    """Whether two shapes may be the same."""
+    return len(a) == len(b) and all(map(may_equal, a, b))

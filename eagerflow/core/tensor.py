@@ -10,7 +10,7 @@ import numpy as np
 from eagerflow.core import interpreter
 from eagerflow.core.conversions import AbstractConversions
 from eagerflow.core.op import Op, bind, declare, functions
-from eagerflow.dims import Dim
+from eagerflow.dims import Dim, may_equal
 from eagerflow.errors import (
     DTypeError,
     EagerflowError,
@@ -18,7 +18,7 @@ from eagerflow.errors import (
     strip,
 )
 from eagerflow.hardware import Device, Lane, operator_number
-from eagerflow.types import DType, TensorType
+from eagerflow.types import DType, TensorType, same_shape
 
 if TYPE_CHECKING:
     from eagerflow.types import Shape
@@ -34,6 +34,7 @@ _stack = interpreter.stack
 #: the types of the parts of plain index expressions, which arrays take as they are
 PLAIN = frozenset({int, slice, type(None), type(...)})
 _NO_ATTRS: dict[str, Any] = {}
+_check_sizes: Final = declare("check_sizes")
 
 #: the binary operators by name, as made last
 _methods: Final[dict[str, Callable[[Any, Any], Any]]] = {}
@@ -180,13 +181,24 @@ def _getitem(x: Any, key: Any) -> Tensor:
     return result
 
 
-def _update(handle: Tensor, value: Tensor, name: str) -> None:
-    if value.shape != handle.shape:
+def _of_shape(value: Tensor, handle: Tensor, refusal: str) -> Tensor:
+    """``value``, if its shape may be that of ``handle``: in a trace that is seen when it runs."""
+    sizes, expected = value.shape, handle.shape
+    if len(sizes) != len(expected) or not all(map(may_equal, sizes, expected)):
         raise ShapeError(
-            f"{name}: an in-place operator cannot change the shape",
+            refusal,
             given=f"{type_of(handle)}, result {type_of(value)}",
             hint="write x = x + y",
         )
+    attrs = {"sizes": sizes, "expected": expected, "least": False, "refusal": refusal}
+    result: Tensor = bind(_check_sizes, value, **attrs)
+    return result
+
+
+def _update(handle: Tensor, value: Tensor, name: str) -> None:
+    shape, other = handle.shape, value.shape
+    if not (same_shape(other, shape) if _stack.installed else other == shape):
+        value = _of_shape(value, handle, f"{name}: an in-place operator cannot change the shape")
     if value.dtype is not handle.dtype:
         if not np.can_cast(value.dtype.dtype, handle.dtype.dtype, "same_kind"):
             raise DTypeError(
@@ -323,6 +335,8 @@ class Tensor(AbstractArray):
         data, lane = self._data, self._lane
         if lane.symbolic:
             data = data.concrete("numpy()")
+        elif _stack.installed:
+            interpreter.current().looked(self)
         array = lane.device.backend.to_host(data, lane.device).view()
         array.flags.writeable = False
         return array

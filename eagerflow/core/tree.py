@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, final
+from dataclasses import fields, is_dataclass
+from typing import Any, Final, final
 
 import optree
 
@@ -13,9 +14,70 @@ TreeDef = optree.PyTreeSpec
 NAMESPACE = "eagerflow"
 
 
+#: the dataclasses that are known to be trees
+_dataclasses: Final[set[type]] = set()
+
+
 def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
-    """The leaves of ``tree`` and what is needed to build it again; None is a leaf-less node."""
-    return optree.tree_flatten(tree, namespace=NAMESPACE)
+    """The leaves of ``tree`` and what is needed to build it again; None is a leaf-less node.
+
+    Lists, tuples, dicts, named tuples and dataclasses are nodes.
+
+    >>> from dataclasses import dataclass
+    >>> from eagerflow.core import tree
+    >>> @dataclass
+    ... class Batch:
+    ...     x: object
+    ...     y: object
+    >>> tree.flatten([Batch(1, (2, 3)), None])[0]
+    [1, 2, 3]
+    """
+    found, treedef = optree.tree_flatten(tree, namespace=NAMESPACE)
+    for leaf in found:
+        kind = type(leaf)
+        if kind not in _dataclasses and hasattr(kind, "__dataclass_fields__"):
+            _register(kind)
+            return flatten(tree)
+    return found, treedef
+
+
+def _register(kind: type) -> None:
+    """Make a dataclass a node of trees, its fields being the children."""
+    _dataclasses.add(kind)
+    if not is_dataclass(kind) or hasattr(kind, "__tensor__"):
+        return
+    names = tuple([f.name for f in fields(kind)])
+
+    def take(x: Any) -> tuple[list[Any], Any, tuple[str, ...]]:
+        rest = {k: v for k, v in getattr(x, "__dict__", {}).items() if k not in names}
+        return [getattr(x, name, None) for name in names], _Rest(rest), names
+
+    def make(rest: _Rest, children: Iterable[Any]) -> Any:
+        made = object.__new__(kind)
+        for name, child in zip(names, children, strict=True):
+            object.__setattr__(made, name, child)  # also where the class is frozen
+        for name, value in rest.values.items():
+            object.__setattr__(made, name, value)
+        return made
+
+    register: Any = optree.register_pytree_node  # its types know collections only
+    register(kind, take, make, namespace=NAMESPACE)
+
+
+@final
+class _Rest:
+    """What a dataclass instance holds besides its fields; of no account in a comparison."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Rest)
+
+    def __hash__(self) -> int:
+        return 0
 
 
 def unflatten(treedef: TreeDef, values: Iterable[Any]) -> Any:
@@ -25,12 +87,15 @@ def unflatten(treedef: TreeDef, values: Iterable[Any]) -> Any:
 
 def leaves(tree: Any) -> list[Any]:
     """The leaves of ``tree``."""
-    return optree.tree_leaves(tree, namespace=NAMESPACE)
+    return flatten(tree)[0]
 
 
 def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """A tree of the same structure with ``function`` applied to the leaves."""
-    return optree.tree_map(function, tree, *rest, namespace=NAMESPACE)
+    found, treedef = flatten(tree)
+    others = [treedef.flatten_up_to(other) for other in rest]
+    mapped = [function(*xs) for xs in zip(found, *others, strict=True)]
+    return optree.tree_unflatten(treedef, mapped)
 
 
 def paths(treedef: TreeDef) -> list[str]:

@@ -79,7 +79,9 @@ def from_bytes(dtype: DType, shape: Shape, data: memoryview) -> Tensor:
 
 def to_bytes(tensor: Tensor) -> memoryview:
     """The elements in row-major order as raw bytes; shared with the tensor where they are so."""
-    found: memoryview = tensor.numpy().reshape(-1).view("u1").data
+    array = tensor.numpy()
+    rows = array if array.flags.c_contiguous else array.copy()
+    found: memoryview = rows.reshape(-1).view("u1").data
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from heapq import heappop, heappush
 from typing import Any
@@ -19,7 +19,9 @@ __all__ = [
     "computation",
     "copy_node",
     "find_early_use",
+    "named_sizes",
     "needed",
+    "size_makers",
     "sort_nodes",
     "structural_hash",
     "substitute_sizes",
@@ -55,13 +57,44 @@ def needed(graph: Graph, fetches: Iterable[Value], fed: Iterable[Value] = ()) ->
     """
     given = set(fed)
     want = {v.node for v in fetches if v.node is not None and v not in given}
+    makers = size_makers(graph)
     found = []
     for node in reversed(graph.nodes):
         if node in want:
             found.append(node)
+            if makers:
+                sizes = named_sizes(tuple(node.attrs.values()))
+                want.update(makers[name] for name in sizes if name in makers)
             want.update(v.node for v in node.inputs if v.node is not None and v not in given)
             want.update(node.control_inputs)
     return found[::-1]
+
+
+def size_makers(graph: Graph) -> dict[str, Node]:
+    """For each name of a size that depends on data the node whose result says what it is."""
+    found: dict[str, Node] = {}
+    given = {str(d) for v in graph.inputs for d in v.type.shape if isinstance(d, Dim) and d.is_name}
+    for node in graph.nodes:
+        for value in node.outputs:
+            for size in value.type.shape:
+                if isinstance(size, Dim) and size.is_name and str(size) not in given:
+                    found.setdefault(str(size), node)
+    return found
+
+
+def named_sizes(item: Any) -> Iterator[str]:
+    """The names of sizes in an attribute."""
+    kind = type(item)
+    if kind is Dim:
+        yield from item.symbols
+    elif kind is tuple:
+        for part in item:
+            yield from named_sizes(part)
+    elif kind is slice:
+        yield from named_sizes((item.start, item.stop, item.step))
+    elif kind is Graph:
+        for node in item.nodes:
+            yield from named_sizes(tuple(node.attrs.values()))
 
 
 def find_early_use(graph: Graph) -> tuple[Node, Node] | None:
@@ -135,6 +168,8 @@ def clone(
         keep: which nodes to keep; by default all. What waited for a dropped node waits for those
             that the dropped one waited for.
 
+    Where something is replaced or dropped, no node of the copy reuses a buffer.
+
     Returns:
         The copy, and for each value of ``graph`` that is in it the one of the copy.
 
@@ -153,6 +188,8 @@ def clone(
         if keep is None or keep(node):
             inputs = [_resolve(v, replace, values) for v in node.inputs]
             made = copy_node(result, node, inputs, control_inputs=before)
+            if replace or keep is not None:  # other values may be needed for longer
+                made.reuses = None
             values.update(zip(node.outputs, made.outputs, strict=True))
             nodes[node] = (made,)
         else:
@@ -189,6 +226,7 @@ def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any)
         "types": [v.type for v in node.outputs],
         "attrs": node.attrs,
         "name": node.name,
+        "reuses": node.reuses,
         "device": node.device,
         "reason": node.reason,
         "scope": node.scope,

@@ -4,10 +4,12 @@ Grammar of the text form (`eagerflow.graph.printer` writes it, `eagerflow.graph.
 
     graph    ::= "graph" [name] "(" [input ("," input)*] ")" "{" node* "return" [values] "}"
     input    ::= value ":" type
-    node     ::= result op "(" [values] ")" [attrs] [":" types] [after] [place] [scope] [source]
+    node     ::= result op "(" [values] ")" [attrs] [":" types]
+                 [after] [into] [place] [scope] [source]
     result   ::= values "=" | label ":"              # the label of a node without outputs
     attrs    ::= "{" name "=" literal ("," name "=" literal)* "}"
     after    ::= "after" label ("," label)*          # control edges
+    into     ::= "into" value                        # an input whose buffer takes the output
     place    ::= "on" string ["because" string]      # where it was placed, and why
     scope    ::= "in" string
     source   ::= "#" the user's line, up to the end of the line
@@ -43,7 +45,8 @@ __all__ = ["Graph", "Node", "Value", "methods"]
 methods: Final[dict[str, Callable[..., Any]]] = {}
 #: which module of this package fills what, loaded when it is called
 _HOMES: Final = {"print": "printer", "parse": "parser", "save": "serial", "load": "serial",
-                 "to_dot": "dot", "to_svg": "svg", "mimebundle": "svg"}  # fmt: skip
+                 "to_dot": "dot", "to_svg": "svg", "mimebundle": "svg",
+                 "optimise": "passes", "diff": "passes.diff"}  # fmt: skip
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -96,6 +99,8 @@ class Node:
         reason: why it was placed there.
         scope: the name scope, such as ``"encoder/layer0"``.
         source: the user's line.
+        reuses: the place of an input that nobody needs any more, so that the output may be
+            written into its buffer; None for a buffer of its own.
     """
 
     op: str
@@ -108,6 +113,7 @@ class Node:
     reason: str = ""
     scope: str = ""
     source: Source | str | None = None
+    reuses: int | None = None
 
     def subgraphs(self) -> Iterator[tuple[str, Graph]]:
         """The graphs among the attributes (bodies, branches), with what to call them."""
@@ -133,6 +139,7 @@ class Graph:
         nodes: in an order in which they can run.
         outputs: the values that are returned.
         resources: the variables, queues and functions that nodes refer to, by name.
+        origin: where it came from, if passes made it (`eagerflow.graph.passes.Origin`).
 
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
     >>> graph.nodes[0].op, graph.inputs, graph.outputs[0].type
@@ -145,6 +152,7 @@ class Graph:
         self.nodes: list[Node] = []
         self.outputs: list[Value] = []
         self.resources: dict[str, Any] = {}
+        self.origin: Any = None  # passes are above this module
         self._names: dict[str, int] = {}
 
     def unique(self, base: str) -> str:
@@ -232,6 +240,62 @@ class Graph:
         """
         graph: Graph = _method("load")(path, resources)
         return graph
+
+    def run(
+        self, fetches: Iterable[Value | str], feeds: Mapping[Any, Any] | None = None
+    ) -> list[Any]:
+        """Run the nodes that ``fetches`` need, by data and control edges, and no others.
+
+        Args:
+            fetches: values of the graph or their names, inner ones too.
+            feeds: a tensor, variable, array or number for each input that is needed, by value or
+                name. An inner value can be fed as well; what only it needed does not run then.
+
+        Returns:
+            A tensor or a number for each of ``fetches``.
+
+        Raises:
+            GraphError: an input is needed and not fed, or there is no such value.
+            ShapeError: something fed has another shape than its value.
+            DTypeError: … another dtype.
+
+        >>> graph = ef.Graph.parse(
+        ...     "graph f(%x: f32[n]) { %y = exp(%x) : f32[n] %z = add(%y, %y) : f32[n] return %z }"
+        ... )
+        >>> graph.run([graph.outputs[0], "y"], {"x": ef.zeros(2)})
+        [Tensor([2., 2.], f32[2]@cpu:0), Tensor([1., 1.], f32[2]@cpu:0)]
+        >>> graph.run(["z"], {"y": ef.ones(3)})
+        [Tensor([2., 2., 2.], f32[3]@cpu:0)]
+        """
+        found: list[Any] = _method("run")(self, fetches, feeds)
+        return found
+
+    def optimise(self) -> Graph:
+        """The graph after all passes (see `eagerflow.graph.passes`); this one stays as it is."""
+        graph: Graph = _method("optimise")(self)
+        return graph
+
+    def diff(self, pass_name: str | None = None) -> str:
+        """What passes changed on the way to this graph, or would change in it.
+
+        Args:
+            pass_name: ``"prune"``, ``"fold"``, ``"simplify"``, ``"cse"`` or ``"donate"``; by
+                default all of them together.
+
+        Raises:
+            GraphError: there is no such pass.
+
+        >>> text = "graph (%x: f32[]) { %y = positive(%x) : f32[] return %y }"
+        >>> print(ef.Graph.parse(text).diff("simplify"))
+        simplify: 1 change, 1 -> 0 nodes
+          %y = positive is %x
+          graph(%x: f32[]) {
+        -   %y = positive(%x) : f32[]
+        -   return %y
+        +   return %x
+          }
+        """
+        return str(_method("diff")(self, pass_name))
 
     def to_dot(self, limit: int = 300) -> str:
         """The graph in the DOT language; scopes become one box each above ``limit`` boxes."""

@@ -147,7 +147,7 @@ class TracedNumber(AbstractNumber):
         self.tracer = tracer
         self.value = value
         self.number: Any = number
-        self.kind = type(number)  # type: ignore[assignment]  # of the three kinds
+        self.kind = type(number)
         self.roots = roots
 
     def ask(self, what: str) -> Any:
@@ -165,7 +165,7 @@ class TracedNumber(AbstractNumber):
         if type(other) is Dim:
             other = number_of(other)
             a, b = (a, other) if a is self else (other, b)
-        if type(other) is not TracedNumber and type(other) not in _KINDS and other not in (0, 1):
+        if type(other) is not TracedNumber and type(other) not in (*_KINDS, bool):
             return NotImplemented
         if name == "pow" and not _keeps_kind(a, b):
             return function(_plain(a, "**"), _plain(b, "**"))

@@ -171,6 +171,12 @@ class _Parser:
     def suffixes(self, node: Node, scope: _Scope) -> None:
         if self.at.word("after"):
             node.control_inputs = tuple(self.at.listed(lambda: self.label(scope)))
+        if self.at.word("into"):
+            place = self.at.skip()
+            value = self.value(scope)
+            if value not in node.inputs:
+                self.at.fail("an input of the node", place)
+            node.reuses = node.inputs.index(value)
         if self.at.word("on"):
             node.device = self.at.string()
             if self.at.word("because"):

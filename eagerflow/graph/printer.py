@@ -164,6 +164,9 @@ class Printer:
             text += f" : {', '.join([self.type(v.type) for v in node.outputs])}"
         if node.control_inputs:
             text += f" after {', '.join([f'&{self.name(n)}' for n in node.control_inputs])}"
+        if node.reuses is not None:
+            # a slice, as an input that it does not have is for `verify` to report
+            text += f" into {self.values(node.inputs[node.reuses : node.reuses + 1])}"
         if node.device is not None:
             text += f" on {quote(node.device)}"
             if node.reason and not self.canonical:

@@ -1,4 +1,4 @@
-"""What a block says of the nodes that are traced in it: their scope, and what they wait for."""
+"""Name scopes: boxes around the nodes that are traced in a block."""
 
 from __future__ import annotations
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from contextvars import Token
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.interpreter import BASE, AbstractInterpreter, installed, use
-from eagerflow.core.op import Op, bind, describe, functions, get_op, infer
+from eagerflow.core.op import Op, bind, describe, get_op, infer
 from eagerflow.core.symbols import AbstractSymbol
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim, resolving
 from eagerflow.errors import (
-    DataDependentError,
     DeviceError,
     LeakedTensorError,
     TraceError,
@@ -33,7 +31,7 @@ from eagerflow.hardware import Lane
 from eagerflow.source import Source, capture, position
 from eagerflow.types import TensorType
 
-__all__ = ["Capture", "Symbol", "Tracer", "is_tracing", "tracer_of"]
+__all__ = ["Capture", "Symbol", "Tracer", "tracer_of"]
 
 _owners: Final = itertools.count(1)
 
@@ -95,8 +93,11 @@ class Tracer(AbstractInterpreter):
         sizes: the sizes of symbolic dims, by name, in the call that traces.
         static_sizes: the names of those that Python asked for, with what asked and where.
         updated: the handles from outside that got another value, with what they held before.
+        looked_at: the concrete tensors whose elements Python has seen, by id of their data.
         effects: the order of effects.
     """
+
+    traces = True
 
     def __init__(self, name: str = "") -> None:
         self.graph = Graph(name)
@@ -108,6 +109,7 @@ class Tracer(AbstractInterpreter):
         self.updated: dict[int, tuple[Tensor, Any, Lane, Any]] = {}
         self.effects = EffectOrder()
         self.created_resources: list[Any] = []
+        self.looked_at: dict[int, Tensor] = {}
         self._fresh: dict[int, Tensor] = {}
         self._resources: dict[int, str] = {}
         self._tensors: dict[tuple[Value, Lane], Tensor] = {}  # numbers that became tensors
@@ -175,7 +177,7 @@ class Tracer(AbstractInterpreter):
         data = x._data
         if type(data) is Symbol:
             if data.tracer is not self:
-                data.tracer.leaked(data.value, f"a trace of {self.graph.name or 'another function'}")
+                data.tracer.leaked(data.value, "use in another trace")
             return data.value
         found = self.captures.get(id(data))
         if found is None:
@@ -188,6 +190,9 @@ class Tracer(AbstractInterpreter):
 
     def made(self, value: Tensor) -> None:
         self._fresh[id(value._data)] = make_tensor(value._data, value._lane)
+
+    def looked(self, value: Tensor) -> None:
+        self.looked_at[id(value._data)] = make_tensor(value._data, value._lane)
 
     def is_fresh(self, x: Tensor) -> bool:
         """Whether the concrete data of ``x`` was made while tracing."""
@@ -274,9 +279,7 @@ class Tracer(AbstractInterpreter):
 
     def _number_node(self, op: str, values: Iterable[Value], kind: Any, **attrs: Any) -> Node:
         source = capture(3)
-        return self.graph.add_node(
-            op, values, (kind,), attrs, scope=current_scope(), source=source
-        )
+        return self.graph.add_node(op, values, (kind,), attrs, scope=current_scope(), source=source)
 
     def number_tensor(self, x: TracedNumber, lane: Lane) -> Tensor:
         """A number as a tensor without axes, on the lane."""
@@ -360,8 +363,9 @@ class Tracer(AbstractInterpreter):
         if op.effect != "pure":
             raise _NotConstantError(value)
         inputs = [
-            make_tensor(self._evaluate(v), v.type.device.lanes[v.type.dtype])  # type: ignore[union-attr]
+            make_tensor(self._evaluate(v), kind.device.lanes[kind.dtype])
             for v in node.inputs
+            if isinstance(kind := v.type, TensorType)
         ]
         with use(BASE):
             result = bind(op, *inputs, **node.attrs)
@@ -404,7 +408,7 @@ class _NotConstantError(Exception):
 
 def _has_dims(node: Node) -> bool:
     return any(
-        isinstance(v.type, TensorType) and any(type(d) is Dim for d in v.type.shape)
+        isinstance(v.type, TensorType) and any(isinstance(d, Dim) for d in v.type.shape)
         for v in (*node.inputs, *node.outputs)
     )
 

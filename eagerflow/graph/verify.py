@@ -64,6 +64,7 @@ class _Check:
         self.defined: set[int] = set()
         self.ran: set[int] = set()
         self.names: set[str] = set()
+        self.gone: set[int] = set()  # values whose buffer holds another one
 
     def run(self) -> None:
         graph = self.graph
@@ -79,6 +80,8 @@ class _Check:
         for value in graph.outputs:
             if id(value) not in self.defined:
                 self.fail(len(graph.nodes), f"%{value.name} is returned and not defined")
+            if id(value) in self.gone:
+                self.fail(len(graph.nodes), f"%{value.name} is returned after its buffer was taken")
 
     def fail(self, place: int, wrong: str, expected: str | None = None) -> NoReturn:
         """Raise, showing the nodes around the one at ``place``."""
@@ -109,6 +112,8 @@ class _Check:
         for value in node.inputs:
             if id(value) not in self.defined:
                 self.fail(place, f"%{value.name} is used and not defined above")
+            if id(value) in self.gone:
+                self.fail(place, f"%{value.name} is used after its buffer was taken")
         for before in node.control_inputs:
             if id(before) not in self.ran:
                 self.fail(place, f"&{node.name} comes before &{before.name}, which it waits for")
@@ -121,11 +126,23 @@ class _Check:
             names = sorted(atom[1] for atom in unknown)
             self.fail(place, f"the sizes {names} occur in no type above (of this trace)")
         self.types(node, place)
+        if node.reuses is not None:
+            self.reuse(node, place, node.reuses)
         self.ran.add(id(node))
         if len(node.outputs) != 1:
             self.take(node.name, place)
         for i, value in enumerate(node.outputs):
             self.define(value, place, i)
+
+    def reuse(self, node: Node, place: int, index: int) -> None:
+        if not 0 <= index < len(node.inputs) or len(node.outputs) != 1:
+            self.fail(place, f"&{node.name} reuses the buffer of an input that it does not have")
+        value = node.inputs[index]
+        if value.node is None or value.node.op == "constant":
+            self.fail(place, f"the buffer of %{value.name} does not belong to this graph")
+        if not fits(value.type, node.outputs[0].type):
+            self.fail(place, f"the buffer of %{value.name} has another type", str(value.type))
+        self.gone.add(id(value))
 
     def subgraphs(self, node: Node) -> None:
         for _, graph in node.subgraphs():

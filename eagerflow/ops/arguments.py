@@ -10,14 +10,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim
-from eagerflow.errors import AxisError, DTypeError, EagerflowError, ShapeError
+from eagerflow.errors import (
+    AxisError,
+    DimError,
+    DTypeError,
+    EagerflowError,
+    LeakedTensorError,
+    ShapeError,
+    TraceError,
+)
+from eagerflow.ops.extents import is_symbolic
 from eagerflow.ops.rules import normalize_axes, normalize_axis
 from eagerflow.types import Shape
 
-__all__ = ["as_index", "as_shape", "axes_of", "axis_of", "sequence_of"]
+__all__ = ["as_index", "as_number", "as_shape", "axes_of", "axis_of", "sequence_of"]
 
+
+#: what Python is told that asks for an integer which is not known while tracing
+_UNKNOWN = (TraceError, LeakedTensorError, DimError)
 
 #: all axes of arrays of so many axes; NumPy has at most 64
 _ALL = [tuple(range(ndim)) for ndim in range(65)]
@@ -34,12 +47,19 @@ def as_index(name: str, what: str, value: Any) -> int:
     Raises:
         DTypeError: it is no integer.
     """
-    if type(value) is int or type(value) is Dim:
+    if type(value) is int or is_symbolic(value):
         return value  # type: ignore[no-any-return]  # a Dim does arithmetic as an int does
     try:
         return operator.index(value)
+    except _UNKNOWN:
+        raise
     except (TypeError, EagerflowError):
         raise DTypeError(f"{name}: {what} must be an integer", given=f"{what}={value!r}") from None
+
+
+def as_number(value: Any) -> Any:
+    """A Python number as it is; a number of a trace becomes static, a size stays one."""
+    return value.kind(value) if issubclass(type(value), AbstractNumber) else value
 
 
 def _sizes(name: str, what: str, value: Any) -> Shape:
@@ -49,7 +69,7 @@ def _sizes(name: str, what: str, value: Any) -> Shape:
                 break
         else:
             return value
-    if hasattr(value, "__index__") and not getattr(value, "shape", ()):
+    if isinstance(value, (int, Dim)) or _is_integer_like(value):
         return (as_index(name, what, value),)
     try:
         dims = tuple(value)
@@ -59,6 +79,10 @@ def _sizes(name: str, what: str, value: Any) -> Shape:
             given=f"{what}={value!r}",
         ) from None
     return tuple(as_index(name, what, d) for d in dims)
+
+
+def _is_integer_like(value: Any) -> bool:
+    return hasattr(value, "__index__") and not getattr(value, "shape", ())
 
 
 def as_shape(name: str, shape: Any, *, unknown: bool = False) -> Shape:

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import Dim, maximum
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.arguments import as_index
 from eagerflow.ops.indexing import take, where
 from eagerflow.ops.promotion import floating, operands, promote
 from eagerflow.ops.rules import public
 from eagerflow.ops.segment import segment_sum
+from eagerflow.ops.sizes import at_least, matched
 from eagerflow.ops.sort import searchsorted
 from eagerflow.types import DTYPES
 
@@ -43,14 +45,25 @@ _width = define(
 )
 
 
+def _ends(x: Tensor) -> tuple[Any, Any]:
+    """The least and the largest element; 0 and 1 if there are none."""
+    size: Any = x.size
+    if type(size) is Dim:  # then 0 and 1 are joined to the elements, if there are none
+        spare = functions["arange"](2, dtype=x.dtype, device=x.device)
+        x = functions["concat"]([x, spare[: maximum(2 - 2 * size, 0)]])
+    elif not size:
+        return 0.0, 1.0
+    return functions["min"](x), functions["max"](x)
+
+
 def _edges(x: Tensor, bins: int, limits: tuple[Any, Any] | None) -> Tensor:
     """The edges of ``bins`` bins of one width, over all of ``x`` if there are no limits."""
-    if bins < 1:
-        raise TensorValueError("histogram: there must be at least one bin", given=f"bins={bins}")
+    refusal, given = "histogram: there must be at least one bin", f"bins={bins}"
+    if type(bins) is int and bins < 1:
+        raise TensorValueError(refusal, given=given)
     steps = functions["arange"](bins + 1, dtype=x.dtype, device=x.device) / bins
-    low, high = limits if limits is not None else (0.0, 1.0)
-    if limits is None and x.size:
-        low, high = functions["min"](x), functions["max"](x)
+    steps = at_least(steps, bins, 1, refusal, given)
+    low, high = _ends(x) if limits is None else limits
     low, high = promote(x, low, high, dtype=x.dtype)[1:]
     spread = functions["equal"](high, low)
     low = where(spread, functions["subtract"](low, 0.5), low)
@@ -98,9 +111,10 @@ def histogram(
         edges = _edges(values, as_index("histogram", "bins", bins), range)
     else:
         values, edges = promote(values, given)
-        if len(edges.shape) != 1 or edges.size < 2:
-            raise ShapeError("histogram: bins must be a number or at least two edges",
-                             given=str(type_of(edges)))  # fmt: skip
+        refusal, shown = "histogram: bins must be a number or at least two edges", type_of(edges)
+        if len(edges.shape) != 1:
+            raise ShapeError(refusal, given=str(shown))
+        edges = at_least(edges, edges.size, 2, refusal, lambda: str(shown))
     count = edges.size - 1
     if weights is None:
         amounts = functions["ones"](values.shape, dtype=DTYPES["int64"], device=values.device)
@@ -140,11 +154,15 @@ def interp(
     x, xp, fp = operands(x, xp, fp)
     at, points = promote(floating(x), floating(xp))
     values = floating(fp)
-    if len(points.shape) != 1 or values.shape != points.shape or not points.size:
-        raise ShapeError(
-            "interp: xp and fp must have one axis of one size, not 0",
-            given=f"xp={type_of(points)}, fp={type_of(values)}",
-        )
+    refusal = "interp: xp and fp must have one axis of one size, not 0"
+
+    def given() -> str:
+        return f"xp={type_of(points)}, fp={type_of(values)}"
+
+    if len(points.shape) != 1 or len(values.shape) != 1:
+        raise ShapeError(refusal, given=given())
+    values = matched(values, values.shape, points.shape, refusal, given)
+    points = at_least(points, points.size, 1, refusal, given)
     behind = functions["clip"](searchsorted(points, at, side="right"), 1, None)
     behind = functions["minimum"](behind, points.size - 1)
     before = functions["maximum"](behind - 1, 0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.tensor import Tensor
+from eagerflow.dims import minimum
 from eagerflow.ops.elementwise import add, multiply, subtract
 from eagerflow.ops.elementwise_logic import (
     equal,
@@ -14,10 +15,12 @@ from eagerflow.ops.elementwise_logic import (
     logical_or,
 )
 from eagerflow.ops.elementwise_number import abs
+from eagerflow.ops.extents import may_be
 from eagerflow.ops.gradients import where
 from eagerflow.ops.promotion import promote_floating
 from eagerflow.ops.reduction import all
 from eagerflow.ops.rules import public
+from eagerflow.types import same_shape
 
 __all__ = ["allclose", "array_equal", "isclose"]
 
@@ -93,9 +96,23 @@ def array_equal(x1: TensorLike, x2: TensorLike, /, *, equal_nan: bool = False) -
     Tensor(True, bool[]@cpu:0)
     """
     a, b = tensor_of(x1), tensor_of(x2)
-    if a.shape != b.shape:
+    if not may_be(a.shape, b.shape):
         return tensor_of(False)
-    same = equal(a, b)
+    truth = None
+    if not same_shape(a.shape, b.shape):
+        a, b, truth = _common(a, b)
+    equals = equal(a, b)
     if equal_nan:
-        same = logical_or(same, logical_and(isnan(a), isnan(b)))
-    return all(same)
+        equals = logical_or(equals, logical_and(isnan(a), isnan(b)))
+    return all(equals) if truth is None else logical_and(all(equals), truth)
+
+
+def _common(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The parts at the front that both have, and whether these are the whole of both."""
+    shape = tuple([minimum(m, n) for m, n in zip(a.shape, b.shape, strict=True)])
+    missing = 0
+    for x in (a, b):
+        for size, part in zip(x.shape, shape, strict=True):
+            missing = missing + (size - part)
+    key = tuple([slice(None, part) for part in shape])
+    return a[key], b[key], equal(as_tensor(missing, device=a.device), 0)

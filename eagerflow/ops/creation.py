@@ -8,11 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
-from eagerflow.core.tensor import Tensor
+from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.arguments import as_index, as_shape
+from eagerflow.ops.extents import check_not_negative
+from eagerflow.ops.promotion import cast
 from eagerflow.ops.rules import public
 from eagerflow.types import DTYPES, DType, Shape, TensorType, as_dtype, default_dtype
 
@@ -90,7 +94,9 @@ def tensor(data: TensorLike, dtype: Any = None, device: Device | str | None = No
     >>> ef.tensor([0.5, 1], dtype=ef.float64)
     Tensor([0.5, 1. ], f64[2]@cpu:0)
     """
-    return _convert(data, dtype, device, True)
+    if not stack.installed:
+        return _convert(data, dtype, device, True)
+    return _copied(data, dtype, device)
 
 
 @public
@@ -126,6 +132,21 @@ def asarray(
     return _convert(obj, dtype, device, copy)
 
 
+def _copied(data: TensorLike, dtype: Any, device: Device | str | None) -> Tensor:
+    """A copy that an op makes, so that an interpreter sees which array the values are from."""
+    target, host = as_device(device), as_device("cpu:0")
+    where = target if target.backend.array_type is type(data) else host
+    lane = where.lanes.get(data.dtype) if type(data) is where.backend.array_type else None
+    if lane is None or not data.dtype.isnative:
+        return _convert(data, dtype, device, True)
+    shared = make_tensor(data, lane)
+    wanted = lane.dtype if dtype is None else as_dtype(dtype)
+    made: Tensor = bind(_copy, shared) if wanted is lane.dtype else cast(shared, wanted)
+    if where is not target:
+        made = functions["to_device"](made, target)
+    return made
+
+
 def _convert(
     data: TensorLike, dtype: Any, device: Device | str | None, copy: bool | None
 ) -> Tensor:
@@ -141,6 +162,7 @@ def _convert(
 
 
 def _described(*, shape: Shape, dtype: DType, device: Device, **attrs: object) -> TensorType:
+    check_not_negative(*shape)
     return TensorType(dtype, shape, device)
 
 
@@ -238,7 +260,8 @@ def full(
     weak = _WEAK.get(type(fill_value))
     if weak is None:
         spread: Tensor = functions["broadcast_to"](_convert(fill_value, dtype, device, None), sizes)
-        return spread
+        # a number of a trace gives memory as a number does
+        return copy(spread) if isinstance(fill_value, (int, float, complex, Dim)) else spread
     found = weak if dtype is None else as_dtype(dtype)
     if weak is _WEAK[int]:
         _convert(fill_value, found, "cpu:0", None)  # raises for one that does not fit

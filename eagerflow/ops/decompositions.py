@@ -6,11 +6,12 @@ coincide: their gradients hold for functions that do not depend on the phase, at
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind, define, joint
 from eagerflow.core.tensor import Tensor
+from eagerflow.dims import minimum, same
 from eagerflow.errors import TensorValueError
 from eagerflow.ops.creation import tril, triu
 from eagerflow.ops.diagonals import diag_embed, matrix_diagonal
@@ -20,6 +21,7 @@ from eagerflow.ops.gradients import conjugate
 from eagerflow.ops.joining import concat
 from eagerflow.ops.matmul import matmul
 from eagerflow.ops.matrices import (
+    add_if,
     check_matrix,
     check_square,
     complex_dtype,
@@ -124,7 +126,7 @@ class QRResult(NamedTuple):
 def _qr_type(x: TensorType, *, mode: str) -> tuple[TensorType, TensorType]:
     check_matrix(x)
     *batch, rows, columns = x.shape
-    inner = rows if mode == "complete" else min(rows, columns)
+    inner: Any = rows if mode == "complete" else minimum(rows, columns)
     return x.like(shape=(*batch, rows, inner)), x.like(shape=(*batch, inner, columns))
 
 
@@ -143,16 +145,16 @@ def _qr_vjp(
 ) -> tuple[Tensor]:
     (gq, gr), (q, r) = gs, outs
     columns = r.shape[-1]
-    if q.shape[-1] > columns:  # the columns that mode="complete" adds are constants
+    if mode == "complete":  # the columns that it adds are constants
         gq, q = gq[..., :columns], q[..., :columns]
         gr, r = gr[..., :columns, :], r[..., :columns, :]
     inner = q.shape[-1]
-    if inner == columns:
+    if same(inner, columns):
         return (_tall_qr_vjp(gq, gr, q, r),)
-    # q and the left part of r factor the left part of x; the right part of r is conj(q).mT
-    # times the right part of x
+    # q and the left part of r factor the left part of x; the right part of r, if there is one,
+    # is conj(q).mT times the right part of x
     right, right_g = r[..., inner:], gr[..., inner:]
-    gq = add(gq, matmul(matmul(q, right), conj_transpose(right_g)))
+    gq = add_if(gq, matmul(matmul(q, right), conj_transpose(right_g)), columns - inner)
     left_g = _tall_qr_vjp(gq, gr[..., :inner], q, r[..., :inner])
     return (concat([left_g, matmul(q, right_g)], axis=-1),)
 

@@ -7,6 +7,7 @@ from typing import Any
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import maximum, minimum
 from eagerflow.errors import ShapeError
 from eagerflow.ops import reduction
 from eagerflow.ops.arguments import as_index, axis_of
@@ -21,8 +22,12 @@ def _diagonal_type(x: TensorType, *, offset: int) -> TensorType:
     if x.ndim < 2:
         raise ShapeError("needs a matrix or a stack of matrices", expected="at least two axes")
     rows, columns = x.shape[-2:]
-    count = min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns)
-    return x.like(shape=(*x.shape[:-2], max(count, 0)))
+    if offset >= 0:
+        columns -= offset
+    else:
+        rows += offset
+    count: Any = maximum(minimum(rows, columns), 0)
+    return x.like(shape=(*x.shape[:-2], count))
 
 
 def _diagonal_vjp(g: Tensor, out: Tensor, x: Tensor, *, offset: int) -> Tensor:

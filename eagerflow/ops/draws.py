@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
+from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind, define
+from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.ops.arguments import as_shape
 from eagerflow.ops.elementwise import add, multiply
+from eagerflow.ops.elementwise_logic import not_equal
+from eagerflow.ops.indexing import where
 from eagerflow.ops.promotion import cast, host_check
 from eagerflow.resources.generator import GeneratorState
 from eagerflow.types import (
@@ -25,6 +30,7 @@ from eagerflow.types import (
     broadcast_shapes,
     promote_dtypes,
 )
+from eagerflow_kernels.portable.random import CLAIMS
 
 if TYPE_CHECKING:
     from eagerflow.ops.random import Generator
@@ -38,17 +44,21 @@ __all__ = [
     "TRUNCATED_NORMAL",
     "UNIFORM",
     "affine",
-    "check_scale",
+    "checked_scale",
     "default_state",
     "device_of",
     "draw",
+    "in_range",
+    "is_deferred",
     "is_number",
+    "is_weak",
     "key_of",
     "parameters",
     "uniform_draw",
 ]
 
 _FLOAT32: Final = DTYPES["float32"]
+_FLOAT64: Final = DTYPES["float64"]
 _UINT64: Final = DTYPES["uint64"]
 #: significant bits of the floating dtypes
 _DIGITS: Final = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8,
@@ -69,7 +79,7 @@ def _draw_type(key: TensorType, *, shape: Shape, dtype: DType, **attrs: object) 
 
 
 def _integers_type(
-    key: TensorType, low: TensorType, last: TensorType, *, shape: Shape, wide: bool
+    key: TensorType, low: TensorType, last: TensorType, *, shape: Shape, wide: bool | None
 ) -> TensorType:
     if not low.dtype.is_integer or last.dtype is not low.dtype:
         raise DTypeError("the bounds must be of one integer dtype")
@@ -102,8 +112,18 @@ def key_of(generator: Generator | None, device: Device) -> Tensor:
 
 
 def is_number(x: TensorLike) -> bool:
-    """Whether ``x`` is a plain Python number."""
+    """Whether ``x`` is a plain Python number, whose value is known."""
     return type(x) is float or type(x) is int
+
+
+def is_deferred(x: TensorLike) -> bool:
+    """Whether ``x`` is a number or a size that is known only when a graph runs."""
+    return type(x) is Dim or issubclass(type(x), AbstractNumber)
+
+
+def is_weak(x: TensorLike) -> bool:
+    """Whether ``x`` is a number, known or not."""
+    return is_number(x) or is_deferred(x)
 
 
 def device_of(device: Device | str | None, tensors: list[Tensor]) -> Device:
@@ -128,11 +148,11 @@ def parameters(
     name: str, shape: Any, dtype: Any, device: Device | str | None, *values: TensorLike
 ) -> tuple[Shape, DType, Device, list[Any]]:
     """Shape, dtype and device of a draw, and its parameters: numbers as they are, or tensors."""
-    tensors = [tensor_of(v) for v in values if not is_number(v)]
+    tensors = [tensor_of(v) for v in values if not is_weak(v)]
     made = _floating(name, dtype, tensors)
     where = device_of(device, tensors)
     sizes = broadcast_shapes(as_shape(name, shape), *(t.shape for t in tensors))
-    ready = [v if is_number(v) else as_tensor(v, made, where) for v in values]
+    ready = [v if is_weak(v) else as_tensor(v, made, where) for v in values]
     return sizes, made, where, ready
 
 
@@ -154,12 +174,58 @@ def affine(values: Tensor, loc: Any, scale: Any) -> Tensor:
     """``loc + scale * values``, without what changes nothing."""
     if not (is_number(scale) and scale == 1):
         values = multiply(values, scale)
-    if not (is_number(loc) and loc == 0):
-        values = add(values, loc)
-    return values
+    if is_number(loc) and loc == 0:
+        return values
+    moved = add(values, loc)
+    if not is_deferred(loc):
+        return moved
+    # adding 0 makes 0 of -0, and of a number that is 0 nothing is added
+    exact = scalar(loc, values.device.lanes[_FLOAT64])
+    return where(not_equal(exact, 0.0), moved, values)
 
 
-def check_scale(name: str, scale: Any) -> None:
-    """Refuse a scale that is negative or NaN."""
-    if not (scale >= 0 if is_number(scale) else host_check(lambda x: x >= 0, scale)):
-        raise TensorValueError(f"{name}: scale is negative or NaN", given=f"scale={scale}")
+# --- parameters in range ----------------------------------------------------------------------
+
+
+def _checked_type(x: TensorType, *parameters: TensorType, claim: str, refusal: str) -> TensorType:
+    return x
+
+
+_check_parameters: Final = define(
+    "check_parameters",
+    infer=_checked_type,
+    vjp=lambda i, g, out, x, *parameters, claim, refusal: None if i else g,
+    saved="none",
+    precision="exact",
+)
+
+
+def in_range(x: Any, claim: str, refusal: str, *parameters: Any, dtype: DType, on: Device) -> Any:
+    """``x``, if the parameters of a draw are what they must be, as far as the host can see.
+
+    Args:
+        x: what the draw is computed with.
+        claim: what must hold, one of ``"scale"``, ``"probability"``, ``"bounds"``, ``"logits"``.
+        refusal: the error's first line.
+        parameters: numbers and tensors; those that are known only when a graph runs are looked
+            at then.
+        dtype: what a number is looked at in.
+        on: where that is.
+
+    Raises:
+        TensorValueError: they are not.
+    """
+    if not is_traced() or all(map(is_number, parameters)):
+        if not host_check(CLAIMS[claim], *parameters):
+            raise TensorValueError(refusal, given=", ".join(map(str, parameters)))
+        return x
+    lane = on.lanes[dtype]
+    first, *rest = (scalar(v, lane) if is_weak(v) else v for v in (x, *parameters))
+    return bind(_check_parameters, first, *rest, claim=claim, refusal=refusal)
+
+
+def checked_scale(name: str, scale: Any, dtype: DType, on: Device) -> Any:
+    """``scale``, if it is neither negative nor NaN."""
+    if is_number(scale) and scale >= 0:
+        return scale
+    return in_range(scale, "scale", f"{name}: scale is negative or NaN", scale, dtype=dtype, on=on)

@@ -8,8 +8,11 @@ from typing import Any, Final, final
 import ml_dtypes
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import bind, define, functions
+from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.creation import zeros
@@ -96,7 +99,11 @@ def to_device(x: TensorLike, device: Device | str, /) -> Tensor:
 
 # --- questions ------------------------------------------------------------------------------
 
-_NUMBERS: Final = (bool, int, float, complex)
+_NUMBERS: Final = (bool, int, float, complex, Dim)
+
+
+def _is_weak(value: Any) -> bool:
+    return type(value) in _NUMBERS or issubclass(type(value), AbstractNumber)
 
 
 def _dtype_of(value: Any) -> DType:
@@ -125,13 +132,17 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     >>> ef.result_type(ef.int8, ef.tensor([1], dtype=ef.int16), 3)
     int16
     """
-    weak = [v for v in arrays_and_dtypes if type(v) in _NUMBERS]
-    strong = [_dtype_of(v) for v in arrays_and_dtypes if type(v) not in _NUMBERS]
+    weak = [v for v in arrays_and_dtypes if _is_weak(v)]
+    strong = [_dtype_of(v) for v in arrays_and_dtypes if not _is_weak(v)]
     if not strong:
         raise DTypeError("result_type: needs at least one array or dtype")
     joint = promote_dtypes(*strong)
-    # promotion looks at dtypes only, so a tensor without data stands for it
-    return promoted_dtype([zeros((), dtype=joint, device="null:0"), *weak]) if weak else joint
+    if not weak:
+        return joint
+    # promotion looks at dtypes only, so a tensor without data stands for it, in no trace
+    with use(BASE):
+        stand_in = zeros((), dtype=joint, device="null:0")
+    return promoted_dtype([stand_in, *weak])
 
 
 @public

@@ -9,22 +9,24 @@ Grammar of subscripts, spaces aside::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from math import prod
-from typing import Any, final
+from string import ascii_letters
+from typing import Any
 
+from eagerflow import dims
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.ops import reduction
-from eagerflow.ops.diagonals import diagonal
-from eagerflow.ops.elementwise import multiply
-from eagerflow.ops.matmul import matmul
+from eagerflow.ops.diagonals import diag_embed
+from eagerflow.ops.elementwise import add
+from eagerflow.ops.gradients import conjugate, sum_to_like
+from eagerflow.ops.matrices import check_same_dtype
 from eagerflow.ops.promotion import promote
 from eagerflow.ops.rules import public
-from eagerflow.ops.shape import permute_dims, reshape, squeeze
-from eagerflow.types import Shape
+from eagerflow.ops.shape import broadcast_to, expand_dims, moveaxis, permute_dims
+from eagerflow.types import Shape, TensorType, same_shape
 
 __all__ = ["einsum"]
 
@@ -90,6 +92,21 @@ def _parse(subscripts: str, ndims: Sequence[int]) -> tuple[tuple[Term, ...], Ter
     return terms, _output_term(subscripts, output if arrow else None, terms)
 
 
+@lru_cache(maxsize=1024)
+def _canonical(subscripts: str, ndims: tuple[int, ...]) -> str:
+    """The subscripts with a letter for each axis, and with an output: ``"ij,jk->ik"``."""
+    terms, output = _parse(subscripts, ndims)
+    used = {label for term in terms for label in term if isinstance(label, str)}
+    # NumPy's 64 axes may be more than there are letters in ASCII
+    free = [k for k in (*ascii_letters, *map(chr, range(0x100, 0x180))) if k not in used]
+    first = min((k for term in terms for k in term if isinstance(k, int)), default=0)
+    letters = [
+        "".join(k if isinstance(k, str) else free[k - first] for k in term)
+        for term in (*terms, output)
+    ]
+    return f"{','.join(letters[:-1])}->{letters[-1]}"
+
+
 def _letters(sublist: Any) -> str:
     """A sequence of numbers and Ellipsis as a term."""
     letters = []
@@ -115,212 +132,127 @@ def _operands(args: tuple[Any, ...]) -> tuple[str, tuple[TensorLike, ...]]:
     return terms, args[::2]
 
 
-def _sizes(subscripts: str, shapes: Sequence[Shape], terms: Sequence[Term]) -> dict[Label, int]:
+# --- the op ---------------------------------------------------------------------------------
+
+
+def _split(subscripts: str) -> tuple[list[str], str]:
+    inputs, _, output = subscripts.partition("->")
+    return inputs.split(","), output
+
+
+def _joint_size(label: str, known: Any, size: Any) -> Any:
+    try:
+        return dims.broadcast(known, size)
+    except ShapeError:
+        raise ShapeError(
+            f"the axis {label!r} has sizes {known} and {size}", expected="sizes that are equal or 1"
+        ) from None
+
+
+def _sizes(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, Any]:
     """The size of each label; an axis of size 1 broadcasts, but not within one operand."""
-    sizes: dict[Label, int] = {}
-    for shape, term in zip(shapes, terms, strict=True):
-        own: dict[Label, int] = {}
+    sizes: dict[str, Any] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        own: dict[str, Any] = {}
         for label, size in zip(term, shape, strict=True):
-            known = sizes.get(label, 1)
-            clash = own.setdefault(label, size)
-            if clash == size:
-                clash = known if size != 1 and known != 1 else size
-            if clash != size:
+            if not dims.may_equal(own.setdefault(label, size), size):
                 raise ShapeError(
-                    f"einsum: the axis {label!r} has sizes {clash} and {size}",
-                    given=f"{subscripts!r}, shapes {', '.join(map(str, shapes))}",
+                    f"the axis {label!r} has sizes {own[label]} and {size} in one operand",
+                    expected="equal sizes",
                 )
-            sizes[label] = known if size == 1 else size
+        for label, size in own.items():
+            sizes[label] = _joint_size(label, sizes.get(label, 1), size)
     return sizes
 
 
-# --- the order of contraction ---------------------------------------------------------------
+def _einsum_type(
+    first: TensorType, *rest: TensorType, subscripts: str, optimize: bool | str = "auto"
+) -> TensorType:
+    for other in rest:
+        check_same_dtype(first, other)
+    terms, output = _split(subscripts)
+    sizes = _sizes(terms, [x.shape for x in (first, *rest)])
+    return first.like(shape=tuple(sizes[label] for label in output))
 
 
-def _path_finder() -> tuple[Callable[..., Any], Callable[[int], str]]:
-    from opt_einsum import contract_path, get_symbol  # noqa: PLC0415 - 13 ms, few need it
-
-    return contract_path, get_symbol
-
-
-def _path(
-    terms: Sequence[Term], output: Term, shapes: Sequence[Shape], optimize: bool | str
-) -> Sequence[tuple[int, ...]]:
-    """Which operands to contract, step by step; the result of a step goes to the end."""
-    count = len(terms)
-    if count < 3 or optimize is False:
-        return (tuple(range(min(count, 2))), *((n, 0) for n in range(count - 2, 0, -1)))
-    contract_path, get_symbol = _path_finder()
-    labels = dict.fromkeys(label for term in terms for label in term)
-    symbols = {label: get_symbol(i) for i, label in enumerate(labels)}
-    texts = ["".join(symbols[k] for k in term) for term in (*terms, output)]
-    subscripts = f"{','.join(texts[:-1])}->{texts[-1]}"
-    how = "auto" if optimize is True else optimize
-    try:
-        path, _ = contract_path(subscripts, *shapes, shapes=True, optimize=how)
-    except KeyError:
-        raise TensorValueError(
-            f"einsum: {optimize!r} is not a way to find an order",
-            expected="True, False, 'auto', 'greedy', 'optimal' or another of opt_einsum's",
-        ) from None
-    return [tuple(step) for step in path]
-
-
-# --- plans ----------------------------------------------------------------------------------
-
-#: function, the numbers of the values it consumes, further arguments; it makes the next value
-Instruction = tuple[Callable[..., Tensor], tuple[int, ...], tuple[Any, ...]]
-
-
-def _sum(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    if x.dtype.name == "bool":
-        return reduction.any(x, axis=axes)
-    return reduction.sum(x, axis=axes, dtype=x.dtype)
-
-
-@final
-class _Planner:
-    """Writes the program of one kind of call. Values are numbered, the operands first.
-
-    Attributes:
-        program: the instructions so far; each value is consumed once.
-        values: the values that are left to contract, each with the labels of its axes.
-        output: the labels of the result.
-        sizes: the size of each label.
-    """
-
-    __slots__ = ("count", "output", "program", "sizes", "values")
-
-    def __init__(
-        self,
-        terms: Sequence[Term],
-        shapes: Sequence[Shape],
-        output: Term,
-        sizes: dict[Label, int],
-    ) -> None:
-        self.program: list[Instruction] = []
-        self.count = len(terms)
-        self.output = output
-        self.sizes = sizes
-        self.values = [
-            self._distinct(i, term, shape)
-            for i, (term, shape) in enumerate(zip(terms, shapes, strict=True))
-        ]
-
-    def _emit(self, function: Callable[..., Tensor], *values: int, args: Any = ()) -> int:
-        self.program.append((function, values, args))
-        self.count += 1
-        return self.count - 1
-
-    def _distinct(self, x: int, labels: Term, shape: Shape) -> tuple[int, Term]:
-        """Each label once: diagonals taken, axes that would broadcast dropped."""
-        ones = tuple(i for i, k in enumerate(labels) if shape[i] == 1 and self.sizes[k] != 1)
-        if ones:
-            x = self._emit(squeeze, x, args=(ones,))
-            labels = tuple(k for i, k in enumerate(labels) if i not in ones)
-        for label in dict.fromkeys(labels):
-            while labels.count(label) > 1:
-                i = labels.index(label)
-                j = labels.index(label, i + 1)
-                x = self._emit(diagonal, x, args=(0, i, j))
-                labels = (*labels[:i], *labels[i + 1 : j], *labels[j + 1 :], label)
-        return x, labels
-
-    def _needed(self, *others: Term) -> set[Label]:
-        rest = [labels for _, labels in self.values]
-        return {label for labels in (self.output, *rest, *others) for label in labels}
-
-    def _summed(self, x: int, labels: Term, needed: set[Label]) -> tuple[int, Term]:
-        axes = tuple(i for i, k in enumerate(labels) if k not in needed)
-        if not axes:
-            return x, labels
-        return self._emit(_sum, x, args=(axes,)), tuple(k for k in labels if k in needed)
-
-    def _permuted(self, x: int, labels: Term, wanted: Term) -> int:
-        if labels == wanted:
-            return x
-        return self._emit(permute_dims, x, args=(tuple(labels.index(k) for k in wanted),))
-
-    def _shaped(self, x: int, before: Sequence[int], after: Sequence[int]) -> int:
-        return x if before == after else self._emit(reshape, x, args=(tuple(after),))
-
-    def _grouped(self, x: int, labels: Term, batch: Term, *groups: Term) -> int:
-        """The batch axes first, then one axis for each group of labels."""
-        wanted = batch + tuple(label for group in groups for label in group)
-        x = self._permuted(x, labels, wanted)
-        merged = [self.sizes[k] for k in batch]
-        merged += [prod(self.sizes[k] for k in group) for group in groups]
-        return self._shaped(x, [self.sizes[k] for k in wanted], merged)
-
-    def step(self, positions: tuple[int, ...]) -> None:
-        """Replace some values by their product, summed where nothing else needs an axis."""
-        taken = [self.values[i] for i in positions]
-        self.values = [v for i, v in enumerate(self.values) if i not in positions]
-        while len(taken) > 1:
-            (x, x_labels), (y, y_labels), *taken = taken
-            others = [labels for _, labels in taken]
-            x, x_labels = self._summed(x, x_labels, self._needed(y_labels, *others))
-            y, y_labels = self._summed(y, y_labels, self._needed(x_labels, *others))
-            needed = self._needed(*others)
-            if any(k in y_labels and k not in needed for k in x_labels):
-                product = self._matmul(x, x_labels, y, y_labels, needed)
-            else:
-                product = self._outer(x, x_labels, y, y_labels)
-            taken.insert(0, product)
-        self.values.append(self._summed(*taken[0], self._needed()))
-
-    def _matmul(
-        self, x: int, x_labels: Term, y: int, y_labels: Term, needed: set[Label]
-    ) -> tuple[int, Term]:
-        rank = {label: i for i, label in enumerate(self.output)}
-        last = len(rank)
-        both = [k for k in x_labels if k in y_labels]
-        batch = tuple(sorted((k for k in both if k in needed), key=lambda k: rank.get(k, last)))
-        inner = tuple(k for k in both if k not in needed)
-        rows = tuple(k for k in x_labels if k not in both)
-        columns = tuple(k for k in y_labels if k not in both)
-        if rows and columns and rank.get(columns[0], last) < rank.get(rows[0], 0):
-            x, x_labels, rows, y, y_labels, columns = y, y_labels, columns, x, x_labels, rows
-        left = self._grouped(x, x_labels, batch, rows, inner)
-        right = self._grouped(y, y_labels, batch, inner, columns)
-        result = self._emit(matmul, left, right)
-        labels = batch + rows + columns
-        merged = [self.sizes[k] for k in batch]
-        merged += [prod(self.sizes[k] for k in group) for group in (rows, columns)]
-        return self._shaped(result, merged, [self.sizes[k] for k in labels]), labels
-
-    def _outer(self, x: int, x_labels: Term, y: int, y_labels: Term) -> tuple[int, Term]:
-        """The product with nothing to sum over, in the order of the output if that is known."""
-        labels = tuple(dict.fromkeys(x_labels + y_labels))
-        if set(labels) == set(self.output):
-            labels = self.output
-        factors = []
-        for z, own in ((x, x_labels), (y, y_labels)):
-            ordered = tuple(k for k in labels if k in own)
-            z = self._permuted(z, own, ordered)
-            spread = [self.sizes[k] if k in own else 1 for k in labels]
-            factors.append(self._shaped(z, [self.sizes[k] for k in ordered], spread))
-        return self._emit(multiply, *factors), labels
-
-    def finish(self) -> tuple[Instruction, ...]:
-        """The program, when one value is left."""
-        ((x, labels),) = self.values
-        if labels != self.output or not self.program:
-            order = tuple(labels.index(k) for k in self.output)
-            self._emit(permute_dims, x, args=(order,))
-        return tuple(self.program)
+def _einsum_vjp(
+    i: int, g: Tensor, out: Tensor, *xs: Tensor, subscripts: str, optimize: bool | str = "auto"
+) -> Tensor:
+    """Of a product the product of all else, with the axes that only ``xs[i]`` has put back."""
+    turned, labels, term, missing = _turned(subscripts, i)
+    factors = [conjugate(x) for j, x in enumerate(xs) if j != i]
+    result = _contract(turned, (g, *factors), optimize)
+    if missing:
+        result = expand_dims(result, missing)
+    own: Shape = tuple(xs[i].shape[term.index(k)] for k in labels)
+    if not same_shape(result.shape, own):
+        shape: Any = tuple(map(dims.broadcast, result.shape, own))
+        if not same_shape(result.shape, shape):
+            result = broadcast_to(result, shape)
+    return sum_to_like(_with_repeats(result, labels, term), xs[i])
 
 
 @lru_cache(maxsize=1024)
-def _plan(
-    subscripts: str, shapes: tuple[Shape, ...], optimize: bool | str
-) -> tuple[Instruction, ...]:
-    """The program for operands of these shapes."""
-    terms, output = _parse(subscripts, [len(shape) for shape in shapes])
-    planner = _Planner(terms, shapes, output, _sizes(subscripts, shapes, terms))
-    for positions in _path(terms, output, shapes, optimize):
-        planner.step(positions)
-    return planner.finish()
+def _turned(subscripts: str, i: int) -> tuple[str, str, str, tuple[int, ...]]:
+    """The subscripts of the cotangent of operand ``i``, and how its axes become those of ``i``.
+
+    Returns:
+        The subscripts; the labels of the operand without repetition; with it; the places of those
+        that neither the output nor another operand has.
+    """
+    terms, output = _split(subscripts)
+    term, others = terms[i], [*terms[:i], *terms[i + 1 :]]
+    labels = "".join(dict.fromkeys(term))
+    known = "".join((output, *others))
+    kept = "".join(k for k in labels if k in known)
+    missing = tuple(n for n, k in enumerate(labels) if k not in known)
+    return f"{','.join((output, *others))}->{kept}", labels, term, missing
+
+
+def _with_repeats(x: Tensor, labels: str, term: str) -> Tensor:
+    """``x`` with axes ``term``, zero off the diagonals of labels that occur more than once."""
+    for label in labels:
+        for _ in range(term.count(label) - 1):
+            axis = labels.rindex(label)
+            labels = labels[:axis] + labels[axis + 1 :] + label
+            x = diag_embed(moveaxis(x, axis, -1))
+            labels += label
+    if labels == term:
+        return x
+    order: list[int] = []
+    for label in term:
+        order.append(next(i for i, k in enumerate(labels) if k == label and i not in order))
+    return permute_dims(x, order)
+
+
+def _einsum_jvp(
+    tangents: Sequence[Tensor | None], out: Tensor, *xs: Tensor, **attrs: Any
+) -> Tensor | None:
+    total: Tensor | None = None
+    for i, t in enumerate(tangents):
+        if t is not None:
+            term: Tensor = bind(_einsum, *xs[:i], t, *xs[i + 1 :], **attrs)
+            total = term if total is None else add(total, term)
+    return total
+
+
+_einsum = define(
+    "einsum",
+    infer=_einsum_type,
+    vjp=_einsum_vjp,
+    jvp=_einsum_jvp,
+    saved="inputs",
+    precision="accumulate",
+)
+
+
+def _contract(subscripts: str, xs: Sequence[Tensor], optimize: bool | str) -> Tensor:
+    result: Tensor
+    if len(xs) < 3 or optimize in (True, "auto"):
+        result = bind(_einsum, *xs, subscripts=subscripts)
+    else:
+        result = bind(_einsum, *xs, subscripts=subscripts, optimize=optimize)
+    return result
 
 
 @public
@@ -351,9 +283,6 @@ def einsum(*args: Any, optimize: bool | str = "auto") -> Tensor:
         raise _refuse(subscripts, "there is no operand")
     if not isinstance(optimize, (bool, str)):
         raise DTypeError(f"einsum: optimize={optimize!r}", expected="a bool or a name")
-    values = dict(enumerate(promote(*arrays)))
-    program = _plan(subscripts, tuple([x.shape for x in values.values()]), optimize)
-    for count, (function, sources, arguments) in enumerate(program, len(values)):
-        values[count] = function(*[values.pop(i) for i in sources], *arguments)
-    (result,) = values.values()
-    return result
+    tensors = promote(*arrays)
+    ndims = tuple([len(x.shape) for x in tensors])
+    return _contract(_canonical(subscripts, ndims), tensors, optimize)

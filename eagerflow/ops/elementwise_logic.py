@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
-from eagerflow.ops.promotion import cast, pair, promote
+from eagerflow.ops.promotion import cast, known_number, pair, promote
 from eagerflow.ops.rules import (
     ANY,
     BOOL,
@@ -53,6 +54,8 @@ _INT8 = DTYPES["int8"]
 
 def _comparands(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, ...]:
     """The operands in one dtype; a Python int that the dtype cannot hold still compares right."""
+    if stack.installed:
+        x1, x2 = _told(x1, x2), _told(x2, x1)
     try:
         return pair(x1, x2)
     except TensorValueError:
@@ -61,6 +64,13 @@ def _comparands(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, ...]:
         if type(x1) is int and isinstance(x2, Tensor):
             return promote(1 if x1 > 0 else -1, functions["zeros_like"](x2, dtype=_INT8))
         raise
+
+
+def _told(x: TensorLike, other: TensorLike) -> TensorLike:
+    """A number of a trace as it is in this call, if another one may not fit the other operand."""
+    narrow = type(other) is Tensor and other._lane.dtype.is_integer
+    narrow = narrow and other._lane.dtype.name != "int64"
+    return known_number(x) if narrow else x
 
 
 _equal = define("equal", infer=elementwise(ANY, _BOOL), vjp=(None, None), saved="none")

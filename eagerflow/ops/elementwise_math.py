@@ -12,7 +12,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise import add, divide, multiply, positive, subtract
 from eagerflow.ops.elementwise_logic import equal
 from eagerflow.ops.gradients import conjugate, sum_to_like, where
-from eagerflow.ops.promotion import floating, pair, promote_floating
+from eagerflow.ops.promotion import floating, known_number, pair, promote_floating
 from eagerflow.ops.rules import FLOATING, INEXACT, NUMERIC, elementwise, public
 
 __all__ = [
@@ -154,6 +154,9 @@ def pow(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.pow(ef.tensor([1.0, 2.0, 3.0]), 2)
     Tensor([1., 4., 9.], f32[3]@cpu:0)
     """
+    kind = type(x2)
+    if kind is not Tensor and kind is not int and kind is not float:
+        x2 = known_number(x2)
     if type(x1) is Tensor and (type(x2) is int or type(x2) is float):
         dtype = x1._lane.dtype
         if dtype.is_inexact or (dtype.is_integer and type(x2) is int):

@@ -9,7 +9,7 @@ from eagerflow.ops.elementwise import add, divide, multiply, positive, subtract
 from eagerflow.ops.elementwise_logic import equal, isfinite
 from eagerflow.ops.gradients import conjugate as _conjugate
 from eagerflow.ops.gradients import sum_to_like, where
-from eagerflow.ops.promotion import cast, pair, promote_floating
+from eagerflow.ops.promotion import cast, known_number, pair, promote_floating
 from eagerflow.ops.rules import (
     COMPLEX,
     FLOATING,
@@ -408,9 +408,9 @@ def nan_to_num(
     result: Tensor = bind(
         _nan_to_num,
         tensor,
-        nan=nan,
-        posinf=largest if posinf is None else posinf,
-        neginf=-largest if neginf is None else neginf,
+        nan=known_number(nan),
+        posinf=largest if posinf is None else known_number(posinf),
+        neginf=-largest if neginf is None else known_number(neginf),
     )
     return result
 

@@ -14,6 +14,7 @@ from eagerflow.ops.matrices import complex_dtype
 from eagerflow.ops.padding import pad
 from eagerflow.ops.promotion import cast, floating
 from eagerflow.ops.rules import public
+from eagerflow.ops.sizes import surely_at_most
 from eagerflow.ops.spectra import SWAPPED, transform, transform_hermitian, transform_real
 
 __all__ = [
@@ -48,15 +49,16 @@ def _resized(name: str, x: Tensor, axes: Sequence[int], sizes: Sequence[int | No
     for axis, size in zip(axes, sizes, strict=True):
         if size is not None:
             goal[axis] = size
-        if goal[axis] < 1:
+        if type(goal[axis]) is int and goal[axis] < 1:
             raise ShapeError(
                 f"{name}: cannot transform {goal[axis]} points",
                 given=f"x={type_of(x)}, axis={axis}",
                 expected="at least one",
             )
-    if any(d > k for d, k in zip(x.shape, goal, strict=True)):
-        x = x[tuple(slice(k) for k in goal)]
-    if any(d < k for d, k in zip(x.shape, goal, strict=True)):
+    kept = tuple(map(surely_at_most, x.shape, goal))
+    if not all(kept):
+        x = x[tuple(slice(None if fits else k) for fits, k in zip(kept, goal, strict=True))]
+    if not all(map(surely_at_most, goal, x.shape)):
         x = pad(x, tuple((0, k - d) for d, k in zip(x.shape, goal, strict=True)))
     return x
 
@@ -75,7 +77,7 @@ def _several(
             f"{name}: {len(s)} sizes for {len(places)} axes", given=f"s={s}, axes={axes}"
         )
     sizes = [as_index(name, "s", k) for k in s]
-    return places, [None if k == -1 else k for k in sizes]
+    return places, [None if type(k) is int and k == -1 else k for k in sizes]
 
 
 def _at_least_one(
@@ -120,7 +122,7 @@ def _hermitian_transform(
     tensor = cast(tensor, complex_dtype(tensor.dtype))
     place = axis_of(name, tensor, axis)
     count = 2 * (tensor.shape[place] - 1) if size is None else size
-    if count < 1:
+    if type(count) is int and count < 1:
         raise ShapeError(
             f"{name}: cannot transform to {count} points",
             given=f"x={type_of(tensor)}, n={size}",

@@ -6,35 +6,39 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, ShapeError
-from eagerflow.hardware import Device
+from eagerflow.hardware import Device, as_device
 from eagerflow.ops.arguments import as_index, axes_of
 from eagerflow.ops.elementwise import divide
-from eagerflow.ops.joining import concat
 from eagerflow.ops.movement import roll
-from eagerflow.ops.ranges import arange
 from eagerflow.ops.rules import public
-from eagerflow.types import as_dtype, default_dtype
+from eagerflow.types import DType, TensorType, as_dtype, default_dtype
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 
-def _count(name: str, n: Any) -> int:
+def _numbers_type(*, n: int, half: bool, dtype: DType, device: Device) -> TensorType:
+    if type(n) is int and n < 1:
+        raise ShapeError(f"there are no {n} points", expected="at least one")
+    return TensorType(dtype, (n // 2 + 1 if half else n,), device)
+
+
+_numbers = define(
+    "frequency_numbers", infer=_numbers_type, nondifferentiable=True, precision="exact"
+)
+
+
+def _frequencies(name: str, n: Any, half: bool, d: float, dtype: Any, device: Any) -> Tensor:
     count = as_index(name, "n", n)
-    if count < 1:
+    if type(count) is int and count < 1:
         raise ShapeError(f"{name}: there are no {count} points", expected="at least one")
-    return count
-
-
-def _frequencies(
-    name: str, parts: Sequence[tuple[int, int]], length: float, dtype: Any, device: Any
-) -> Tensor:
     chosen = default_dtype("real floating") if dtype is None else as_dtype(dtype)
     if not chosen.is_floating:
         raise DTypeError(f"{name}: {chosen.name} is not a real floating dtype")
-    numbers = [arange(start, stop, dtype=chosen, device=device) for start, stop in parts]
-    return divide(concat(numbers), length)
+    numbers = bind(_numbers, n=count, half=half, dtype=chosen, device=as_device(device))
+    return divide(numbers, count * d)
 
 
 @public
@@ -55,9 +59,7 @@ def fftfreq(
     >>> ef.fft.fftfreq(4)
     Tensor([ 0.  ,  0.25, -0.5 , -0.25], f32[4]@cpu:0)
     """
-    count = _count("fftfreq", n)
-    parts = ((0, (count + 1) // 2), (-(count // 2), 0))
-    return _frequencies("fftfreq", parts, count * d, dtype, device)
+    return _frequencies("fftfreq", n, False, d, dtype, device)
 
 
 @public
@@ -78,8 +80,7 @@ def rfftfreq(
     >>> ef.fft.rfftfreq(4)
     Tensor([0.  , 0.25, 0.5 ], f32[3]@cpu:0)
     """
-    count = _count("rfftfreq", n)
-    return _frequencies("rfftfreq", ((0, count // 2 + 1),), count * d, dtype, device)
+    return _frequencies("rfftfreq", n, True, d, dtype, device)
 
 
 @public

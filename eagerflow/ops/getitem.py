@@ -12,22 +12,27 @@ from eagerflow.core import interpreter
 from eagerflow.core.buffers import may_reuse
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.op import Op, bind, define, functions
+from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.dims import Dim, may_equal
 from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndexError, strip
 from eagerflow.hardware import Device
 from eagerflow.ops.arguments import as_shape
 from eagerflow.ops.gradients import sum_to_like, where
 from eagerflow.ops.keys import Index, Key, index_shape, parse
 from eagerflow.ops.promotion import cast, fits_kind, promoted_dtype, weak_fits
-from eagerflow.ops.rules import public
-from eagerflow.types import DType, Shape, TensorType, broadcast_shapes
+from eagerflow.ops.rules import public, repeats_to
+from eagerflow.types import DType, Shape, TensorType
 
 __all__ = ["index_add", "index_scatter", "index_update"]
 
 _stack = interpreter.stack
 _NUMBERS: Final = frozenset({bool, int, float, complex})
 _OTHER: Final = object()
-_INDEXING: Final = frozenset({"take", "getitem", "index_update", "index_add"})  # ops of x[key]
+#: ops of x[key]
+_INDEXING: Final = frozenset(
+    {"take", "getitem", "index_update", "index_add", "mask_indices", "signed_indices"}
+)
 
 # --- ops ------------------------------------------------------------------------------------
 
@@ -59,11 +64,7 @@ def pick(x: Tensor, indices: Any, key: Key) -> Tensor:
 
 
 def _check_value(shape: Shape, value: TensorType, given: str | None = None) -> None:
-    try:
-        fits = broadcast_shapes(shape, value.shape) == shape
-    except ShapeError:
-        fits = False
-    if not fits:
+    if not repeats_to(value.shape, shape):
         raise ShapeError(
             f"a value of shape {value.shape} does not fit where {shape} is selected",
             given=given,
@@ -218,7 +219,7 @@ def _plain(key: Any, device: Device) -> Any:
 def _general(x: Tensor, key: Any) -> Tensor:
     try:
         index = parse(type_of(x), key)
-        if index.shape != x.shape:
+        if len(index.shape) != len(x.shape):
             x = functions["reshape"](x, index.shape)
         if len(index.key) == 1 and index.arrays and index.arrays[0].shape:
             result: Tensor = functions["take"](x, index.arrays[0], axis=0)
@@ -241,10 +242,11 @@ def _of_index(error: EagerflowError, x: Tensor) -> EagerflowError:
 
 def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
     """``value`` in the dtype of ``x``, so that it broadcasts to ``shape`` if it can."""
-    if type(value) in _NUMBERS or isinstance(value, (list, tuple)):
+    number = _is_number(value)
+    if number or isinstance(value, (list, tuple)):
         if not weak_fits(value, x.dtype):
             raise _other_kind(promoted_dtype((value,)), x, f"value={value!r}")
-        if type(value) in _NUMBERS:
+        if number:
             return scalar(value, x._lane)
         tensor = as_tensor(value, x.dtype, x.device)
     else:
@@ -255,6 +257,11 @@ def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
     tensor = _stripped(tensor, shape)
     _check_value(shape, type_of(tensor), f"x={type_of(x)}, value={type_of(tensor)}")
     return cast(tensor, x.dtype)
+
+
+def _is_number(value: TensorLike) -> bool:
+    kind = type(value)
+    return kind in _NUMBERS or kind is Dim or issubclass(kind, AbstractNumber)
 
 
 def _other_kind(dtype: DType, x: Tensor, given: str) -> DTypeError:
@@ -270,8 +277,8 @@ def _other_kind(dtype: DType, x: Tensor, given: str) -> DTypeError:
 def _stripped(value: Tensor, shape: Shape) -> Tensor:
     """``value`` without leading axes of size 1 that ``shape`` does not have."""
     extra = len(value.shape) - len(shape)
-    if extra > 0 and value.shape[:extra] == (1,) * extra:
-        value = functions["reshape"](value, value.shape[extra:])
+    if extra > 0 and all(may_equal(size, 1) for size in value.shape[:extra]):
+        value = functions["squeeze"](value, tuple(range(extra)))
     return value
 
 
@@ -285,11 +292,11 @@ def _put(op: Op, x: Tensor, key: Any, value: TensorLike) -> Tensor:
     index = parse(type_of(x), key)
     shape = x.shape
     value = _value_for(x, value, _selected(index))
-    if index.shape != shape:
+    if len(index.shape) != len(shape):
         x = functions["reshape"](x, index.shape)
     attrs: dict[str, Any] = {"unique": index.unique} if op is _update else {}
     result: Tensor = bind(op, x, value, *index.arrays, key=index.key, **attrs)
-    return result if index.shape == shape else functions["reshape"](result, shape)
+    return result if len(index.shape) == len(shape) else functions["reshape"](result, shape)
 
 
 @public
@@ -355,7 +362,7 @@ def index_scatter(value: TensorLike, key: Any, shape: Shape, /) -> Tensor:
     whole = as_shape("index_scatter", shape)
     index = parse(TensorType(tensor.dtype, whole, tensor.device), key)
     result = scatter(_stripped(tensor, _selected(index)), index.arrays, index.key, index.shape)
-    return result if index.shape == whole else functions["reshape"](result, whole)
+    return result if len(index.shape) == len(whole) else functions["reshape"](result, whole)
 
 
 @public

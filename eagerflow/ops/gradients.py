@@ -1,10 +1,15 @@
-"""Helpers of vjp rules. They look at shapes at run time, so a rule holds for every size."""
+"""Helpers of vjp rules. What they do holds for every size, also where sizes are symbolic."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.interpreter import stack
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import maximum, same
+from eagerflow.types import Shape, same_shape
 
 __all__ = ["conjugate", "count_of", "spread", "sum_to_like", "where"]
 
@@ -12,16 +17,44 @@ __all__ = ["conjugate", "count_of", "spread", "sum_to_like", "where"]
 def sum_to_like(g: Tensor, like: AbstractArray) -> Tensor:
     """``g`` summed over the axes along which ``like`` was broadcast to its shape."""
     shape = like.shape
-    if g.shape == shape:
+    whole = g.shape
+    if _same(whole, shape):
         return g
-    lead = len(g.shape) - len(shape)
-    axes = tuple(range(lead)) + tuple(
-        lead + i for i, d in enumerate(shape) if d == 1 and g.shape[lead + i] != 1
-    )
-    result: Tensor = functions["sum"](g, axis=axes, keepdims=False)
-    if result.shape != shape:
+    axes = _repeated(whole, shape) if stack.installed else _repeated_now(whole, shape)
+    result: Tensor
+    if axes is None:
+        result = functions["sum_to"](g, shape)
+        return result
+    result = functions["sum"](g, axis=axes, keepdims=False)
+    if not _same(result.shape, shape):
         result = functions["reshape"](result, shape)
     return result
+
+
+def _repeated_now(whole: Shape, shape: Shape) -> tuple[int, ...]:
+    lead = len(whole) - len(shape)
+    return tuple(range(lead)) + tuple(
+        lead + i for i, d in enumerate(shape) if d == 1 and whole[lead + i] != 1
+    )
+
+
+def _repeated(whole: Shape, shape: Shape) -> tuple[int, ...] | None:
+    """The axes along which ``shape`` is repeated, None if it takes other sizes to say."""
+    lead = len(whole) - len(shape)
+    axes = list(range(lead))
+    for axis, (size, d) in enumerate(zip(whole[lead:], shape, strict=True), lead):
+        if same(size, d):
+            continue
+        if type(size) is not int or type(d) is not int:
+            return None
+        if d == 1:
+            axes.append(axis)
+    return tuple(axes)
+
+
+def _same(a: Shape, b: Shape) -> bool:
+    """Whether the shapes are surely equal. Sizes are symbolic only if an interpreter is there."""
+    return same_shape(a, b) if stack.installed else a == b
 
 
 def spread(g: Tensor, like: AbstractArray, axis: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -29,17 +62,19 @@ def spread(g: Tensor, like: AbstractArray, axis: tuple[int, ...], keepdims: bool
     shape = like.shape
     if not keepdims:
         g = functions["reshape"](g, tuple(1 if i in axis else d for i, d in enumerate(shape)))
-    if g.shape != shape:
+    if not _same(g.shape, shape):
         g = functions["broadcast_to"](g, shape)
     return g
 
 
-def count_of(like: AbstractArray, axis: tuple[int, ...]) -> int:
-    """How many elements of ``like`` are reduced to one over ``axis``."""
-    count = 1
+def count_of(like: AbstractArray, axis: tuple[int, ...], least: int = 0) -> int:
+    """How many elements of ``like`` are reduced to one over ``axis``, but not below ``least``."""
+    count: Any = 1
     for a in axis:
         count *= like.shape[a]
-    return count
+    size: Any = max(count, least) if type(count) is int else maximum(count, least)
+    result: int = size  # a Dim does arithmetic as an int does
+    return result
 
 
 def conjugate(x: Tensor) -> Tensor:

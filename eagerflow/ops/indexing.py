@@ -9,7 +9,7 @@ from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.dims import unknown
+from eagerflow.dims import same, unknown
 from eagerflow.errors import AxisError, DTypeError, ShapeError
 from eagerflow.ops.arguments import as_index, axis_of
 from eagerflow.ops.getitem import index_add, index_update, scatter
@@ -281,7 +281,7 @@ def _integers(name: str, indices: TensorLike, like: Tensor | None = None) -> Ten
     """``indices`` as a tensor of an integer dtype."""
     on = None if like is None or isinstance(indices, AbstractArray) else like.device
     tensor = indices if type(indices) is Tensor else as_tensor(indices, None, on)
-    if not tensor.size and isinstance(indices, (list, tuple)):
+    if isinstance(indices, (list, tuple)) and same(tensor.size, 0):
         tensor = cast(tensor, _INT64)
     if not tensor._lane.dtype.is_integer:
         raise DTypeError(
@@ -309,11 +309,11 @@ def _take_vjp(
 
 def _rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
     """The cotangent of an array of ``shape`` from that of its rows, kept sparse."""
-    flat = _flat(indices)
-    if flat.dtype.kind == "signed integer":
+    flat = cast(_flat(indices), _INT64)  # a narrow dtype may not hold the number of rows
+    if indices.dtype.kind == "signed integer":
         flat = functions["remainder"](flat, shape[0])
     values = functions["reshape"](g, (flat.shape[0], *shape[1:]))
-    return IndexedSlices(values, cast(flat, _INT64), shape)
+    return IndexedSlices(values, flat, shape)
 
 
 _take = define(

@@ -6,6 +6,7 @@ from typing import Any, Final, final
 
 from eagerflow.core.capsule import relabel, relabelled_dtype
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.interpreter import current, stack
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.errors import DeviceError, InterchangeError, TensorValueError, UnknownNameError
@@ -35,7 +36,7 @@ def _export(
     With ``copy=False`` an older consumer gets the buffer itself.
     """
     value = _reachable(tensor_of(x), dl_device, copy)
-    array, dtype = value._data, value.dtype
+    array, dtype = _array(value, "__dlpack__()"), value.dtype
     if stream is not None and value.device.kind == "cpu":
         raise InterchangeError("__dlpack__: a CPU has no streams", given=f"stream={stream!r}")
     if not dtype.is_native:
@@ -80,8 +81,12 @@ def _device_of(x: TensorLike) -> tuple[int, int]:
     value = tensor_of(x)
     if value.device.backend.xp is None:
         raise DeviceError(f"__dlpack__: a tensor on {value.device} has no values")
-    kind, index = value._data.__dlpack_device__()
+    kind, index = _array(value, "__dlpack_device__()").__dlpack_device__()
     return int(kind), index
+
+
+def _array(x: Tensor, what: str) -> Any:
+    return x._data.concrete(what) if x._lane.symbolic else x._data
 
 
 @final
@@ -192,7 +197,10 @@ def _take(x: Any, target: Device | None, copy: bool | None) -> Tensor:
         ) from None
     if producer.dtype is not None:
         array = array.view(producer.dtype.dtype)
-    return make_tensor(array.copy() if copy else array, where.lanes[array.dtype])
+    found = make_tensor(array.copy() if copy else array, where.lanes[array.dtype])
+    if stack.installed:
+        current().made(found)
+    return found
 
 
 def _place(x: Any, target: Device | None) -> tuple[Device, dict[str, Any]]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import index
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind, define, joint
 from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim, exact_quotient, may_equal
 from eagerflow.errors import ShapeError
 from eagerflow.ops.arguments import as_index, axis_of, sequence_of
 from eagerflow.ops.creation import zeros_like
+from eagerflow.ops.extents import is_symbolic, joined_shape, may_be, place_within
 from eagerflow.ops.promotion import promote
 from eagerflow.ops.rules import public
 from eagerflow.ops.shape import atleast_1d, atleast_2d, reshape
@@ -45,28 +48,28 @@ def _together(name: str, arrays: Any) -> tuple[Tensor, ...]:
 # --- concat and split -----------------------------------------------------------------------
 
 
-def _check_rest(types: tuple[TensorType, ...], axis: int | None) -> None:
-    first = types[0]
-    for other in types[1:]:
-        same = other.ndim == first.ndim and all(
-            a == b
-            for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True))
-            if i != axis
-        )
-        if not same:
-            expected = "one shape" if axis is None else f"one shape but for axis {axis}"
-            raise ShapeError("the shapes differ", expected=expected)
+def _joined(types: tuple[TensorType, ...], axis: int | None) -> Shape:
+    """The shape that the types have in common, but for ``axis``."""
+    shapes = [t.shape if axis is None else _at(t.shape, axis, 0) for t in types]
+    if not all(may_be(shapes[0], shape) for shape in shapes[1:]):
+        expected = "one shape" if axis is None else f"one shape but for axis {axis}"
+        raise ShapeError("the shapes differ", expected=expected)
+    return joined_shape(shapes)
+
+
+def _at(shape: Shape, axis: int, size: int) -> Shape:
+    return (*shape[:axis], size, *shape[axis + 1 :])
 
 
 def _concat_type(*types: TensorType, axis: int) -> TensorType:
     first = types[0]
     if first.ndim == 0:
         raise ShapeError("an array with no axes cannot be joined", expected="at least one axis")
-    _check_rest(types, axis)
+    shape = _joined(types, axis)
     total = first.shape[axis]
     for other in types[1:]:
         total = total + other.shape[axis]
-    return first.like(shape=(*first.shape[:axis], total, *first.shape[axis + 1 :]))
+    return first.like(shape=_at(shape, axis, total))
 
 
 def _concat_vjp(g: Tensor, out: Tensor, *inputs: Tensor, axis: int) -> tuple[Tensor, ...]:
@@ -105,7 +108,14 @@ def concat(arrays: Sequence[TensorLike], /, *, axis: int | None = 0) -> Tensor:
 
 
 def _split_type(x: TensorType, *, sizes: Shape, axis: int) -> tuple[TensorType, ...]:
-    return tuple(x.like(shape=(*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes)
+    if any(type(size) is int and size < 0 for size in sizes):
+        raise ShapeError("the indices must not decrease")
+    if not may_equal(sum(sizes), x.shape[axis]):
+        raise ShapeError(
+            f"{len(sizes)} sections do not divide axis {axis} evenly",
+            hint="ef.array_split makes parts of unequal sizes",
+        )
+    return tuple(x.like(shape=_at(x.shape, axis, size)) for size in sizes)
 
 
 def _given(gs: tuple[Tensor | None, ...] | Tensor, outs: Any) -> list[Tensor]:
@@ -121,24 +131,30 @@ def _given(gs: tuple[Tensor | None, ...] | Tensor, outs: Any) -> list[Tensor]:
 def _cuts(name: str, x: Tensor, where: Any, axis: int, *, even: bool) -> Shape:
     """The sizes of the parts that a number of sections, or indices, cut an axis into."""
     size = x.shape[axis]
-    if isinstance(where, (list, tuple)) or bool(getattr(where, "ndim", False)):
+    alone = isinstance(where, (int, Dim)) or not getattr(where, "ndim", False)
+    if isinstance(where, (list, tuple)) or not alone:
         places = [as_index(name, "index", i) for i in where]
-        ends = [0, *(min(max(i + size if i < 0 else i, 0), size) for i in places), size]
+        ends = [0, *(place_within(i, size) for i in places), size]
         sizes = tuple(b - a for a, b in pairwise(ends))
-        if min(sizes) < 0:
+        if any(type(s) is int and s < 0 for s in sizes):
             raise ShapeError(f"{name}: the indices must not decrease", given=f"indices={places}")
         return sizes
-    count = as_index(name, "sections", where)
+    count = index(as_index(name, "sections", where))
     if count < 1:
         raise ShapeError(f"{name}: needs at least one section", given=f"sections={count}")
-    small, more = divmod(size, count)
-    if even and more:
+    if even and not may_equal(size % count, 0):
         raise ShapeError(
             f"{name}: {count} sections do not divide axis {axis} evenly",
             given=str(x.type),
             hint="ef.array_split makes parts of unequal sizes",
         )
-    return (small + 1,) * more + (small,) * (count - more)
+    if not is_symbolic(size):
+        small, more = divmod(size, count)
+        return (small + 1,) * more + (small,) * (count - more)
+    if even:
+        part: Any = exact_quotient(size, count)
+        return (part,) * count
+    return tuple((size + (count - 1 - i)) // count for i in range(count))
 
 
 _split = define(
@@ -197,9 +213,8 @@ def array_split(
 
 
 def _stack_type(*types: TensorType, axis: int) -> TensorType:
-    _check_rest(types, None)
-    first = types[0]
-    return first.like(shape=(*first.shape[:axis], len(types), *first.shape[axis:]))
+    shape = _joined(types, None)
+    return types[0].like(shape=(*shape[:axis], len(types), *shape[axis:]))
 
 
 _stack = define(
@@ -233,7 +248,7 @@ def stack(arrays: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
 
 def _unstack_type(x: TensorType, *, axis: int) -> tuple[TensorType, ...]:
     one = x.like(shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
-    return (one,) * x.shape[axis]
+    return (one,) * index(x.shape[axis])  # how many outputs there are is part of the graph
 
 
 _unstack = define(

@@ -5,8 +5,9 @@ the expression::
 
     item ::= integer | None | ":" | "..." | (start, stop, step) | "array"
 
-Each ``"array"`` stands for the next index array, which is an input of the op. Masks are turned
-into index arrays by `nonzero`, so nothing here has a size that depends on data.
+In a trace, integers may be symbolic sizes. Each ``"array"`` stands for the next index array, which
+is an input of the op. Masks are turned into index arrays, so nothing else here has a size that
+depends on data.
 """
 
 from __future__ import annotations
@@ -16,15 +17,25 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from eagerflow.core.convert import as_tensor
-from eagerflow.core.op import functions
+from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.errors import EagerflowError, ShapeError, TensorIndexError, TensorValueError
-from eagerflow.ops.promotion import cast, host_check
+from eagerflow.dims import may_equal, same, unknown
+from eagerflow.errors import (
+    DimError,
+    EagerflowError,
+    LeakedTensorError,
+    ShapeError,
+    TensorIndexError,
+    TensorValueError,
+    TraceError,
+)
+from eagerflow.ops.extents import Slice, is_symbolic, slice_size
+from eagerflow.ops.promotion import cast
 from eagerflow.types import DTYPES, Shape, TensorType, broadcast_shapes
 
 __all__ = ["ARRAY", "Index", "Key", "along", "index_shape", "parse", "signed"]
 
-Item = int | str | tuple[int | None, int | None, int | None] | None
+Item = int | str | Slice | None
 Key = tuple[Item, ...]
 
 FULL: Final = ":"
@@ -75,7 +86,7 @@ def parse(x: TensorType, key: Any) -> Index:
             static += [ARRAY] * len(found)
             axis += len(found)
             continue
-        if type(item) is int:
+        if type(item) is int and type(shape[axis]) is int:
             _check_range(item, shape[axis], axis, x)
         static.append(ELLIPSIS if item is Ellipsis else item)
         axis += spare if item is Ellipsis else _axes_of(item)
@@ -87,7 +98,7 @@ def parse(x: TensorType, key: Any) -> Index:
 def _item(part: Any, x: TensorType) -> Any:
     """One part of an expression: an int, None, Ellipsis, ":", a tuple for a slice, or a tensor."""
     kind = type(part)
-    if kind is int or part is None or part is Ellipsis:
+    if kind is int or is_symbolic(part) or part is None or part is Ellipsis:
         return part
     if kind is slice:
         return _slice(part)
@@ -102,7 +113,7 @@ def _item(part: Any, x: TensorType) -> Any:
         raise TensorIndexError(
             f"a {kind.__name__} cannot be an index", given=repr(part), expected=_KINDS
         ) from None
-    if isinstance(part, (list, tuple)) and not tensor.size:
+    if isinstance(part, (list, tuple)) and same(tensor.size, 0):
         return cast(tensor, _INT64)  # [] names no elements
     if not (tensor.dtype.is_integer or tensor.dtype.kind == "bool"):
         raise TensorIndexError(
@@ -113,6 +124,15 @@ def _item(part: Any, x: TensorType) -> Any:
     return signed(tensor)
 
 
+def _signed_type(indices: TensorType) -> TensorType:
+    return indices.like(dtype=_INT64)
+
+
+_signed_indices = define(
+    "signed_indices", infer=_signed_type, vjp=(None,), saved="none", precision="exact"
+)
+
+
 def signed(indices: Tensor) -> Tensor:
     """Index arrays as kernels take them: uint64 as int64.
 
@@ -121,10 +141,8 @@ def signed(indices: Tensor) -> Tensor:
     """
     if indices._lane.dtype.name != "uint64":
         return indices
-    if not host_check(lambda found: found < 2**63, indices):
-        largest = int(functions["max"](indices))
-        raise TensorIndexError(f"index {largest} is out of range", given=str(type_of(indices)))
-    return cast(indices, _INT64)
+    result: Tensor = bind(_signed_indices, indices)
+    return result
 
 
 def _slice(part: slice) -> Item:
@@ -132,14 +150,20 @@ def _slice(part: slice) -> Item:
     if start is None and stop is None and step is None:
         return FULL
     try:
-        found = tuple(None if i is None else operator.index(i) for i in (start, stop, step))
+        found = (_bound(start), _bound(stop), None if step is None else operator.index(step))
+    except (TraceError, LeakedTensorError, DimError):
+        raise
     except (TypeError, EagerflowError):
         raise TensorIndexError(
             "the bounds of a slice must be integers", given=f"{start}:{stop}:{step}"
         ) from None
     if found[2] == 0:
         raise TensorValueError("the step of a slice cannot be 0")
-    return found  # type: ignore[return-value]  # of three parts
+    return found
+
+
+def _bound(i: Any) -> Any:
+    return i if i is None or is_symbolic(i) else operator.index(i)
 
 
 def _axes_of(item: Any) -> int:
@@ -170,16 +194,39 @@ def _index_arrays(item: Tensor, x: TensorType, shape: Sequence[int], axis: int) 
     if item.dtype.kind != "bool":
         return [item]
     if not item.shape:
-        item = functions["reshape"](item, (1,))
-    else:
-        for i, size in enumerate(item.shape):
-            if size not in (shape[axis + i], 0):
-                raise TensorIndexError(
-                    f"the mask does not fit: axis {axis + i} has size {shape[axis + i]}, "
-                    f"that of the mask {size}",
-                    given=f"x={x}, mask={type_of(item)}",
-                )
-    return list(functions["nonzero"](item))
+        return list(functions["nonzero"](functions["reshape"](item, (1,))))
+    axes = tuple(shape[axis : axis + len(item.shape)])
+    for i, (size, whole) in enumerate(zip(item.shape, axes, strict=True)):
+        if not _mask_fits(size, whole):
+            raise TensorIndexError(
+                f"the mask does not fit: axis {axis + i} has size {whole}, that of the mask {size}",
+                given=f"x={x}, mask={type_of(item)}",
+            )
+    return list(bind(_mask_indices, item, shape=axes))
+
+
+# --- masks ----------------------------------------------------------------------------------
+
+
+def _mask_fits(size: int, whole: int) -> bool:
+    return may_equal(size, whole) or may_equal(size, 0)
+
+
+def _mask_type(mask: TensorType, *, shape: Shape) -> tuple[TensorType, ...]:
+    if not all(map(_mask_fits, mask.shape, shape)):
+        raise TensorIndexError(f"the mask does not fit where the shape is {shape}")
+    count = unknown(
+        "k",
+        "how many elements a mask selects depends on the data",
+        "the values of the mask are not known here: call it on a device that holds data, or use "
+        "where(), which keeps the shape",
+    )
+    return tuple([mask.like(shape=(count,), dtype=_INT64)] * mask.ndim)
+
+
+_mask_indices = define(
+    "mask_indices", infer=_mask_type, vjp=(None,), saved="none", precision="exact"
+)
 
 
 # --- type rules -----------------------------------------------------------------------------
@@ -205,7 +252,7 @@ def index_shape(shape: Shape, key: Key, indices: Sequence[TensorType]) -> Shape:
         elif item == ELLIPSIS:
             dims += shape[axis : axis + spare]
             axis += spare
-        elif type(item) is int or item == ARRAY:
+        elif type(item) is int or is_symbolic(item) or item == ARRAY:
             _check_static(item, shape[axis], axis)
             if advanced and not places:
                 front = len(dims)
@@ -229,12 +276,12 @@ def _check_kinds(indices: Sequence[TensorType]) -> None:
 
 
 def _check_static(item: Item, size: int, axis: int) -> None:
-    if type(item) is int and not -size <= item < size:
+    if type(item) is int and type(size) is int and not -size <= item < size:
         raise TensorIndexError(f"index {item} is out of range for axis {axis} with size {size}")
 
 
-def _slice_size(item: Item, size: int) -> int:
-    return size if item == FULL else len(range(*slice(*item).indices(size)))  # type: ignore[misc]  # a slice
+def _slice_size(item: Any, size: int) -> Any:
+    return size if item == FULL else slice_size(item, size)
 
 
 def _broadcast(shapes: Sequence[Shape]) -> Shape:

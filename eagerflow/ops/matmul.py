@@ -8,6 +8,7 @@ from math import prod
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import Size, may_equal
 from eagerflow.errors import AxisError, ShapeError
 from eagerflow.ops.arguments import as_index, axes_of, axis_of
 from eagerflow.ops.elementwise import multiply
@@ -16,7 +17,8 @@ from eagerflow.ops.matrices import check_same_dtype
 from eagerflow.ops.promotion import promote
 from eagerflow.ops.rules import ANY, NUMERIC, check_kind, elementwise, normalize_axis, public
 from eagerflow.ops.shape import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
-from eagerflow.types import Shape, TensorType, broadcast_shapes
+from eagerflow.ops.sizes import matched
+from eagerflow.types import Shape, TensorType, broadcast_shapes, same_shape
 
 __all__ = [
     "cross",
@@ -44,7 +46,7 @@ def _matmul_type(x1: TensorType, x2: TensorType) -> TensorType:
         )
     rows, columns = x1.shape[-2:-1], x2.shape[-1:] if x2.ndim > 1 else ()
     inner, other = x1.shape[-1], x2.shape[-2 if x2.ndim > 1 else 0]
-    if inner != other:
+    if not may_equal(inner, other):
         raise ShapeError(
             f"inner dimensions differ ({inner} and {other})",
             expected="as many columns of x1 as rows of x2",
@@ -125,9 +127,14 @@ def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 # --- vecdot ---------------------------------------------------------------------------------
 
 
+def _unequal(size1: Size, size2: Size) -> str:
+    return f"the vectors have {size1} and {size2} elements"
+
+
 def _vecdot_type(x1: TensorType, x2: TensorType) -> TensorType:
-    if x1.shape[-1:] != x2.shape[-1:]:
-        raise ShapeError("the vectors differ in size", expected="the last sizes equal")
+    sizes = (x1.shape[-1], x2.shape[-1])
+    if not may_equal(*sizes):
+        raise ShapeError(_unequal(*sizes), expected="equal numbers")
     out = elementwise(ANY)(x1, x2)
     return out.like(shape=out.shape[:-1])
 
@@ -159,9 +166,10 @@ def _vectors(
             )
         axis = axis_of(name, a, axis) - a.ndim
     sizes = tuple(x.shape[axis_of(name, x, axis)] for x in (a, b))
-    if sizes[0] != sizes[1] or (size is not None and sizes[0] != size):
+    wanted = (sizes[0] if size is None else size,) * 2
+    if not all(map(may_equal, sizes, wanted)):
         raise ShapeError(
-            f"{name}: the vectors have {sizes[0]} and {sizes[1]} elements",
+            f"{name}: {_unequal(*sizes)}",
             given=f"x1={type_of(a)}, x2={type_of(b)}, axis={axis}",
             expected="equal numbers" if size is None else f"{size} elements each",
         )
@@ -208,10 +216,11 @@ def vdot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 def _cross_type(x1: TensorType, x2: TensorType) -> TensorType:
+    sizes = (x1.shape[-1], x2.shape[-1])
+    if not all(may_equal(size, 3) for size in sizes):
+        raise ShapeError(_unequal(*sizes), expected="3 elements each")
     out = elementwise(NUMERIC)(x1, x2)
-    if x1.shape[-1] != 3 or x2.shape[-1] != 3:
-        raise ShapeError("the vectors do not have three elements", expected="3 on the last axis")
-    return out
+    return out.like(shape=(*out.shape[:-1], 3))
 
 
 _cross = define(
@@ -249,14 +258,17 @@ def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
 
 def _contracted(
     a: Tensor, b: Tensor, axes: int | Sequence[Sequence[int]]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes of both to sum over, counted from the front."""
-    given = f"x1={type_of(a)}, x2={type_of(b)}, axes={axes!r}"
+) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]]:
+    """``a``, checked, and the axes of both to sum over, counted from the front."""
+
+    def given() -> str:
+        return f"x1={type_of(a)}, x2={type_of(b)}, axes={axes!r}"
+
     if isinstance(axes, Sequence):
         if len(axes) != 2:
             raise ShapeError(
                 "tensordot: axes does not name those of two arrays",
-                given=given,
+                given=given(),
                 expected="a number, or one sequence for each array",
             )
         first, second = axes_of("tensordot", a, axes[0]), axes_of("tensordot", b, axes[1])
@@ -265,17 +277,19 @@ def _contracted(
         if not 0 <= count <= min(a.ndim, b.ndim):
             raise AxisError(
                 f"tensordot: cannot sum over {count} axes",
-                given=given,
+                given=given(),
                 expected=f"0 to {min(a.ndim, b.ndim)}",
             )
         first, second = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     sizes = tuple(a.shape[i] for i in first), tuple(b.shape[i] for i in second)
-    if sizes[0] != sizes[1]:
-        raise ShapeError(
-            f"tensordot: the axes to sum over differ in size ({sizes[0]} and {sizes[1]})",
-            given=given,
-        )
-    return first, second
+    refusal = f"tensordot: the axes to sum over differ in size ({sizes[0]} and {sizes[1]})"
+    if len(first) != len(second):
+        raise ShapeError(refusal, given=given())
+    if len(first) > 1:  # of one pair, `matmul` sees it
+        a = matched(a, *sizes, refusal, given)
+    elif first and not may_equal(sizes[0][0], sizes[1][0]):
+        raise ShapeError(refusal, given=given())
+    return a, first, second
 
 
 def _flat(x: Tensor, first: tuple[int, ...], second: tuple[int, ...]) -> Tensor:
@@ -284,7 +298,7 @@ def _flat(x: Tensor, first: tuple[int, ...], second: tuple[int, ...]) -> Tensor:
     if order != tuple(range(x.ndim)):
         x = permute_dims(x, order)
     shape = (prod(x.shape[: len(first)]), prod(x.shape[len(first) :]))
-    return x if x.shape == shape else reshape(x, shape)
+    return x if same_shape(x.shape, shape) else reshape(x, shape)
 
 
 @public
@@ -310,14 +324,14 @@ def tensordot(
     (2, 5)
     """
     a, b = promote(x1, x2)
-    first, second = _contracted(a, b, axes)
+    a, first, second = _contracted(a, b, axes)
     rows = tuple(i for i in range(a.ndim) if i not in first)
     columns = tuple(i for i in range(b.ndim) if i not in second)
     shape: Shape = tuple(a.shape[i] for i in rows) + tuple(b.shape[i] for i in columns)
     if not first:
         return multiply(reshape(a, a.shape + (1,) * b.ndim), b)
     product = matmul(_flat(a, rows, first), _flat(b, second, columns))
-    return product if product.shape == shape else reshape(product, shape)
+    return product if same_shape(product.shape, shape) else reshape(product, shape)
 
 
 @public

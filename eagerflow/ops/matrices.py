@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from eagerflow.core.op import functions
 from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size, may_equal, minimum
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.ops.elementwise import add, divide, multiply, subtract
 from eagerflow.ops.elementwise_logic import equal, logical_and
@@ -13,6 +15,7 @@ from eagerflow.ops.shape import expand_dims, matrix_transpose
 from eagerflow.types import DTYPES, DType, TensorType
 
 __all__ = [
+    "add_if",
     "check_matrix",
     "check_same_dtype",
     "check_square",
@@ -59,7 +62,7 @@ def check_square(x: TensorType, what: str = "x") -> None:
     """Refuse what is no square floating or complex matrix or stack of them."""
     check_matrix(x, what)
     rows, columns = x.shape[-2:]
-    if rows != columns:
+    if not may_equal(rows, columns):
         raise ShapeError(
             f"the matrices of {what} are not square ({rows} by {columns})",
             expected="the last two sizes equal",
@@ -91,6 +94,15 @@ def quotient(x: Tensor, y: Tensor) -> Tensor:
     """``x / y``, with 0 for 0 / 0."""
     nothing = logical_and(equal(x, 0), equal(y, 0))
     return divide(x, where(nothing, 1, y))
+
+
+def add_if(x: Tensor, y: Tensor, count: Size) -> Tensor:
+    """``x + y``, but ``x`` where ``count`` is 0: adding a 0 instead would turn -0 into 0."""
+    if type(count) is int:
+        return add(x, y) if count else x
+    both = functions["concat"]([expand_dims(x), expand_dims(y)[: minimum(count, 1)]])
+    result: Tensor = functions["sum"](both, axis=0)
+    return result
 
 
 def scale_columns(x: Tensor, scale: Tensor) -> Tensor:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from numbers import Integral
+from typing import Any, Final
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
+from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.arguments import as_index, as_shape, axes_of, axis_of
+from eagerflow.ops.extents import is_symbolic
 from eagerflow.ops.promotion import operands
 from eagerflow.ops.ranges import arange
 from eagerflow.ops.rules import public
@@ -148,23 +151,32 @@ def _repeat_vjp(g: Tensor, out: Tensor, x: Tensor, *, repeats: int, axis: int) -
 _repeat = define("repeat", infer=_repeat_type, vjp=(_repeat_vjp,), saved="none", precision="exact")
 
 
-def _repeat_each_type(x: TensorType, repeats: TensorType, *, axis: int, total: int) -> TensorType:
+def _repeat_each_type(x: TensorType, repeats: TensorType, *, axis: int) -> TensorType:
+    if not repeats.dtype.is_integer:
+        raise DTypeError("the numbers must be integers")
+    size, count = x.shape[axis], repeats.shape[0]
+    if repeats.ndim != 1 or not (may_equal(count, size) or may_equal(count, 1)):
+        raise ShapeError("there must be a number for each place on the axis, or one for all")
+    total = unknown(
+        "k",
+        "how many elements the result has depends on the data",
+        "the values of repeats are not known here: call it on a device that holds data",
+    )
     return x.like(shape=_at(x.shape, axis, total))
 
 
-def _repeat_each_vjp(
-    g: Tensor, out: Tensor, x: Tensor, repeats: Tensor, *, axis: int, total: int
-) -> Tensor:
+def _repeat_each_vjp(g: Tensor, out: Tensor, x: Tensor, repeats: Tensor, *, axis: int) -> Tensor:
     size = x.shape[axis]
-    sources = bind(_repeat_each, arange(size, device=g.device), repeats, axis=0, total=total)
+    sources = bind(_repeat_each, arange(size, device=g.device), repeats, axis=0)
     sums: Tensor = functions["segment_sum"](moveaxis(g, axis, 0), sources, size)
     return moveaxis(sums, 0, axis)
 
 
-_repeat_each = define(
+_repeat_each: Final[Op] = define(
     "repeat_each",
     infer=_repeat_each_type,
     vjp=(_repeat_each_vjp, None),
+    jvp=lambda t, out, x, repeats, *, axis: bind(_repeat_each, t[0], repeats, axis=axis),
     saved="inputs",
     precision="exact",
 )
@@ -189,31 +201,41 @@ def repeat(x: TensorLike, repeats: TensorLike, /, *, axis: int | None = None) ->
     >>> ef.repeat(ef.tensor([1, 2]), ef.tensor([1, 3]))
     Tensor([1, 2, 2, 2], i64[4]@cpu:0)
     """
-    tensor = tensor_of(x) if type(repeats) is int else operands(x, repeats)[0]
+    count = _one_number(repeats)
+    tensor = operands(x, repeats)[0] if count is None else tensor_of(x)
     if axis is None:
         tensor, axis = ravel(tensor), 0
     place = axis_of("repeat", tensor, axis)
     result: Tensor
-    if type(repeats) is int:
-        if repeats < 0:
-            raise TensorValueError("repeat: a negative number", given=f"repeats={repeats}")
-        result = bind(_repeat, tensor, repeats=repeats, axis=place)
+    if count is not None:
+        if type(count) is int and count < 0:
+            raise TensorValueError("repeat: a negative number", given=f"repeats={count}")
+        result = bind(_repeat, tensor, repeats=count, axis=place)
         return result
     tensor, numbers = operands(tensor, repeats)
     if not numbers.dtype.is_integer:
         raise DTypeError("repeat: the numbers must be integers", given=str(numbers.type))
-    if numbers.ndim == 0 or numbers.shape == (1,):
-        return repeat(tensor, int(numbers), axis=place)
-    if numbers.shape != (tensor.shape[place],):
-        raise ShapeError(
-            "repeat: there must be a number for each place on the axis",
-            given=f"x={tensor.type}, repeats={numbers.type}, axis={place}",
-        )
-    if bool(functions["any"](functions["less"](numbers, 0))):
-        raise TensorValueError("repeat: a negative number", given=f"repeats={numbers.tolist()}")
-    total = int(functions["sum"](numbers))
-    result = bind(_repeat_each, tensor, numbers, axis=place, total=total)
+    if numbers.ndim > 1:
+        raise ShapeError("repeat: the numbers have more than one axis", given=str(numbers.type))
+    try:
+        result = bind(_repeat_each, tensor, reshape(numbers, (-1,)), axis=place)
+    except (ShapeError, TensorValueError) as error:
+        wrong = error.wrong.removeprefix("repeat_each: ")
+        raise type(error)(
+            f"repeat: {wrong}", given=error.given, expected=error.expected, hint=error.hint
+        ) from None
     return result
+
+
+def _one_number(repeats: TensorLike) -> int | None:
+    """``repeats`` if it is an integer, a size or a number of a trace; None for arrays."""
+    if type(repeats) is int:
+        return repeats
+    if isinstance(repeats, bool):
+        return None
+    if is_symbolic(repeats) or isinstance(repeats, Integral):
+        return as_index("repeat", "repeats", repeats)
+    return None
 
 
 @public
@@ -239,7 +261,7 @@ def tile(x: TensorLike, repetitions: int | Sequence[int], /) -> Tensor:
     apart: list[Any] = []
     repeated: list[Any] = []
     for count, size in zip(counts, sizes, strict=True):
-        if count != 1:
+        if type(count) is not int or count != 1:
             apart.append(1)
             repeated.append(count)
         apart.append(size)

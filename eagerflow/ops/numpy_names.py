@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.hardware import Device
@@ -161,10 +161,10 @@ def geomspace(
     low, high = (math.log10(math.fabs(v)) for v in (first, last))
     exponents = linspace(low, high, num, dtype=DTYPES["float64"], device=device, endpoint=endpoint)
     values = multiply(10.0**exponents, math.copysign(1.0, first))
-    place = arange(len(exponents), device=device)
-    values = where(equal(place, 0), first, values)  # the ends exactly
-    if endpoint and num > 1:
+    place = arange(num, device=device)
+    if endpoint:  # the ends exactly, the first one if there is no other
         values = where(equal(place, num - 1), last, values)
+    values = where(equal(place, 0), first, values)
     return cast(values, DTYPES["float32"] if dtype is None else as_dtype(dtype))
 
 
@@ -254,10 +254,15 @@ def cov(
     parts = promote_floating(x) if y is None else promote_floating(x, y)
     rows = concat([_variables(part, rowvar) for part in parts], axis=0)
     rows = subtract(rows, mean(rows, 1, keepdims=True))
-    freedom = rows.shape[1] - correction
-    scale = 1 / freedom if freedom > 0 else math.nan
-    found = multiply(matmul(rows, transpose(rows.conj())), scale)
+    found = multiply(matmul(rows, transpose(rows.conj())), _reciprocal(rows, correction))
     return reshape(found, ()) if found.shape == (1, 1) else found
+
+
+def _reciprocal(rows: Tensor, correction: Any) -> Tensor:
+    """One over the degrees of freedom, NaN if there are none."""
+    freedom = as_tensor(rows.shape[1] - correction, DTYPES["float64"], rows.device)
+    some = greater(freedom, 0.0)
+    return cast(where(some, divide(1.0, where(some, freedom, 1.0)), math.nan), rows.dtype)
 
 
 def _variables(x: Tensor, rowvar: bool) -> Tensor:

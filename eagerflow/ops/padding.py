@@ -1,31 +1,35 @@
-"""`pad`: values added around an array.
-
-A constant is an op; every other mode is made of the array's own slices, so that its gradient is
-that of slicing and joining.
-"""
+"""`pad`: values added around an array, of one number or of the array's own elements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
-from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.op import bind, define, functions
+from eagerflow.core.convert import TensorLike, scalar, tensor_of
+from eagerflow.core.op import Op, bind, define, functions
+from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import Dim, same
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.arguments import as_index
-from eagerflow.ops.joining import concat
-from eagerflow.ops.movement import flip, tile
 from eagerflow.ops.rules import public
-from eagerflow.ops.shape import broadcast_to
-from eagerflow.types import TensorType
+from eagerflow.types import Shape, TensorType
 
 __all__ = ["pad"]
 
 Widths = tuple[tuple[int, int], ...]
 
+_MODES: Final = ("constant", "edge", "reflect", "symmetric", "wrap")
+
+# --- ops ------------------------------------------------------------------------------------
+
+
+def _check_widths(*widths: int) -> None:
+    if any(type(n) is int and n < 0 for n in widths):
+        raise ShapeError("a width cannot be negative")
+
 
 def _pad_type(x: TensorType, *, widths: Widths, value: complex) -> TensorType:
+    _check_widths(*(n for pair in widths for n in pair))
     return x.like(
         shape=tuple(d + before + after for d, (before, after) in zip(x.shape, widths, strict=True))
     )
@@ -40,6 +44,38 @@ def _pad_vjp(g: Tensor, out: Tensor, x: Tensor, *, widths: Widths, value: comple
 
 
 _pad = define("pad", infer=_pad_type, vjp=(_pad_vjp,), saved="none", precision="exact")
+
+
+def _at(shape: Shape, axis: int, size: int) -> Shape:
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def _own_type(
+    x: TensorType, *, axis: int, before: int, after: int, mode: str, back: bool
+) -> TensorType:
+    _check_widths(before, after)
+    size = x.shape[axis]
+    if back:
+        return x.like(shape=_at(x.shape, axis, size - before - after))
+    if same(size, 0):
+        raise ShapeError(
+            f"axis {axis} is empty, mode {mode!r} has nothing to add",
+            hint="use mode='constant'",
+        )
+    return x.like(shape=_at(x.shape, axis, size + before + after))
+
+
+def _own_vjp(g: Tensor, out: Tensor, x: Tensor, *, back: bool, **attrs: Any) -> Tensor:
+    result: Tensor = bind(_pad_with_own, g, back=not back, **attrs)
+    return result
+
+
+#: adds an array's own elements along an axis; ``back`` for the transpose, which sums them again
+_pad_with_own: Final[Op] = define(
+    "pad_with_own", infer=_own_type, vjp=(_own_vjp,), saved="none", precision="accumulate"
+)
+
+# --- public ---------------------------------------------------------------------------------
 
 
 @public
@@ -75,26 +111,37 @@ def pad(
     """
     tensor = tensor_of(x)
     widths = _widths(tensor, pad_width)
+    if mode not in _MODES:
+        raise TensorValueError(f"pad: {mode!r} is not a mode", expected=", ".join(_MODES))
     if mode == "constant":
-        if isinstance(constant_values, complex) and not tensor.dtype.is_complex:
-            raise DTypeError(f"pad: {constant_values} is complex", given=str(type_of(tensor)))
-        result: Tensor = bind(_pad, tensor, widths=widths, value=constant_values)
-        return result
-    extend = _MODES.get(mode)
-    if extend is None:
-        raise TensorValueError(
-            f"pad: {mode!r} is not a mode", expected=", ".join(("constant", *_MODES))
-        )
+        return _with_number(tensor, widths, constant_values)
     for axis, (before, after) in enumerate(widths):
-        if before or after:
-            if tensor.shape[axis] == 0:
-                raise ShapeError(
-                    f"pad: axis {axis} is empty, mode {mode!r} has nothing to add",
-                    given=str(type_of(tensor)),
-                    hint="use mode='constant'",
-                )
-            tensor = extend(tensor, axis, before, after)
+        if same(before, 0) and same(after, 0):
+            continue
+        if same(tensor.shape[axis], 0):
+            raise ShapeError(
+                f"pad: axis {axis} is empty, mode {mode!r} has nothing to add",
+                given=str(type_of(tensor)),
+                hint="use mode='constant'",
+            )
+        tensor = bind(
+            _pad_with_own, tensor, axis=axis, before=before, after=after, mode=mode, back=False
+        )
     return tensor
+
+
+def _with_number(x: Tensor, widths: Widths, value: Any) -> Tensor:
+    if isinstance(value, complex) and not x.dtype.is_complex:
+        raise DTypeError(f"pad: {value} is complex", given=str(type_of(x)))
+    result: Tensor
+    if type(value) is not Dim and not issubclass(type(value), AbstractNumber):
+        result = bind(_pad, x, widths=widths, value=value)
+        return result
+    # a number that is known only when the graph runs is no attribute
+    around = bind(_pad, functions["full_like"](x, False, dtype=bool), widths=widths, value=True)
+    inside = bind(_pad, x, widths=widths, value=0)
+    result = functions["where"](around, scalar(value, x._lane), inside)
+    return result
 
 
 def _widths(x: Tensor, value: Any) -> Widths:
@@ -114,71 +161,6 @@ def _widths(x: Tensor, value: Any) -> Widths:
         raise ShapeError(
             "pad: the widths do not fit", given=given, expected="an int, a pair, or a pair per axis"
         )
-    if any(n < 0 for pair in pairs for n in pair):
+    if any(type(n) is int and n < 0 for pair in pairs for n in pair):
         raise ShapeError("pad: a width cannot be negative", given=given)
     return tuple((before, after) for before, after in pairs)
-
-
-# --- modes ----------------------------------------------------------------------------------
-
-
-def _part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
-    result: Tensor = functions["getitem"](x, (*(slice(None),) * axis, slice(start, stop)))
-    return result
-
-
-def _edge(x: Tensor, axis: int, before: int, after: int) -> Tensor:
-    size = x.shape[axis]
-
-    def many(place: int, count: int) -> Tensor:
-        shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-        return broadcast_to(_part(x, axis, place, place + 1), shape)
-
-    return concat([many(0, before), x, many(size - 1, after)], axis=axis)
-
-
-def _reflect(x: Tensor, axis: int, before: int, after: int) -> Tensor:
-    if x.shape[axis] == 1:
-        return _edge(x, axis, before, after)
-    return _mirror(x, axis, before, after, 1)
-
-
-def _symmetric(x: Tensor, axis: int, before: int, after: int) -> Tensor:
-    return _mirror(x, axis, before, after, 0)
-
-
-def _mirror(x: Tensor, axis: int, before: int, after: int, skip: int) -> Tensor:
-    """Mirror at both ends, again and again until there is enough; ``skip`` the end itself or not.
-
-    The continuation is symmetric about each multiple of ``unit``, so an end that has to be
-    mirrored again must lie on one.
-    """
-    unit = x.shape[axis] - skip
-    while before or after:
-        size = x.shape[axis]
-        most = (size - skip) // unit * unit
-        left, right = min(before, most), min(after, most)
-        first = flip(_part(x, axis, skip, skip + left), axis=axis)
-        last = flip(_part(x, axis, size - skip - right, size - skip), axis=axis)
-        x = concat([first, x, last], axis=axis)
-        before, after = before - left, after - right
-    return x
-
-
-def _wrap(x: Tensor, axis: int, before: int, after: int) -> Tensor:
-    size = x.shape[axis]
-    if before <= size and after <= size:
-        return concat([_part(x, axis, size - before, size), x, _part(x, axis, 0, after)], axis=axis)
-    start = -before % size
-    stop = start + before + size + after
-    counts = [1] * x.ndim
-    counts[axis] = -(-stop // size)
-    return _part(tile(x, tuple(counts)), axis, start, stop)
-
-
-_MODES: Final[dict[str, Callable[[Tensor, int, int, int], Tensor]]] = {
-    "edge": _edge,
-    "reflect": _reflect,
-    "symmetric": _symmetric,
-    "wrap": _wrap,
-}

@@ -3,38 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.op import functions
+from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.ops.arguments import as_index
 from eagerflow.ops.getitem import index_update
 from eagerflow.ops.indexing import flatnonzero, take
 from eagerflow.ops.promotion import operands
 from eagerflow.ops.rules import public
+from eagerflow.ops.sizes import matched
+from eagerflow.types import DType, Shape, TensorType
 
 __all__ = ["dynamic_partition", "dynamic_stitch"]
 
 
-def _rows(x: Tensor, indices: Tensor) -> Tensor:
-    """``x`` with one axis for those that it has in common with ``indices``."""
+def _zeros_for_type(indices: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
+    count = unknown(
+        "k",
+        "how many rows there are depends on the largest index",
+        "the values of the indices are not known here: say how many, with size=...",
+    )
+    return indices.like(shape=(count, *shape), dtype=dtype)
+
+
+_zeros_for = define(
+    "zeros_for", infer=_zeros_for_type, vjp=(None,), saved="none", precision="exact"
+)
+
+
+def _rows(name: str, x: Tensor, indices: Tensor) -> Tensor:
+    """``x`` with one axis for those that it has in common with ``indices``.
+
+    Raises:
+        DTypeError: these are no integers.
+        ShapeError: there is not one for each row.
+    """
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"{name}: expected integers", given=str(type_of(indices)))
     lead = len(indices.shape)
+    given = f"{type_of(x)} with {type_of(indices)}"
+    wrong = f"{name}: there must be one integer for each row"
+    if len(x.shape) < lead:
+        raise ShapeError(wrong, given=given, expected="a shape that the rows' begins with")
+    x = matched(x, x.shape[:lead], indices.shape, wrong, given)
     if lead == 1:
         return x
     result: Tensor = functions["reshape"](x, (indices.size, *x.shape[lead:]))
     return result
-
-
-def _check(name: str, x: Tensor, indices: Tensor) -> None:
-    if not indices.dtype.is_integer:
-        raise DTypeError(f"{name}: expected integers", given=str(type_of(indices)))
-    if x.shape[: len(indices.shape)] != indices.shape:
-        raise ShapeError(
-            f"{name}: there must be one integer for each row",
-            given=f"{type_of(x)} with {type_of(indices)}",
-            expected="a shape that the rows' begins with",
-        )
 
 
 @public
@@ -56,9 +75,8 @@ def dynamic_partition(
     [Tensor([1., 3.], f32[2]@cpu:0), Tensor([2.], f32[1]@cpu:0)]
     """
     tensor, parts = operands(x, partitions)
-    _check("dynamic_partition", tensor, parts)
-    rows = _rows(tensor, parts)
-    count = as_index("dynamic_partition", "num_partitions", num_partitions)
+    rows = _rows("dynamic_partition", tensor, parts)
+    count = index(as_index("dynamic_partition", "num_partitions", num_partitions))
     return [take(rows, flatnonzero(functions["equal"](parts, i)), axis=0) for i in range(count)]
 
 
@@ -89,13 +107,16 @@ def dynamic_stitch(
         )
     places, rows = [], []
     tensors = operands(*indices, *data)
-    for index, part in zip(tensors[: len(data)], tensors[len(data) :], strict=True):
-        _check("dynamic_stitch", part, index)
-        rows.append(functions["reshape"](_rows(part, index), (-1, *part.shape[len(index.shape) :])))
-        places.append(functions["reshape"](index, (-1,)))
+    for place, part in zip(tensors[: len(data)], tensors[len(data) :], strict=True):
+        found = _rows("dynamic_stitch", part, place)
+        shape = (place.size, *part.shape[len(place.shape) :])
+        rows.append(functions["reshape"](found, shape))
+        places.append(functions["reshape"](place, (place.size,)))
     where = functions["concat"](places)
     whole = functions["concat"](rows)
+    rest = whole.shape[1:]
     if size is None:
-        size = int(functions["max"](where)) + 1 if where.size else 0
-    out = functions["zeros"]((size, *whole.shape[1:]), dtype=whole.dtype, device=whole.device)
+        out: Tensor = bind(_zeros_for, where, shape=rest, dtype=whole.dtype)
+    else:
+        out = functions["zeros"]((size, *rest), dtype=whole.dtype, device=whole.device)
     return index_update(out, where, whole)

@@ -24,6 +24,7 @@ __all__ = [
     "fits_kind",
     "floating",
     "host_check",
+    "known_number",
     "operands",
     "pair",
     "promote",
@@ -91,6 +92,16 @@ def weak_fits(value: TensorLike, into: DType) -> bool:
     return rank <= _RANK[into.kind]
 
 
+def known_number(x: TensorLike) -> TensorLike:
+    """A number of a trace as the number that it is in this call, all else as it is.
+
+    It is for what is done another way for some numbers; another number traces again.
+    """
+    if type(x) is Dim:
+        return int(x)
+    return x.kind(x) if issubclass(type(x), AbstractNumber) else x
+
+
 def host_check(holds: Callable[..., Any], *values: Any) -> bool:
     """Whether parameters hold what they must, as far as that can be seen without waiting.
 
@@ -105,7 +116,11 @@ def host_check(holds: Callable[..., Any], *values: Any) -> bool:
     for x in values:
         if type(x) is Tensor:
             lane = x._lane
-            if lane.symbolic or lane.device.backend.kind != "cpu" or type(x._data) is not lane.array_type:
+            if (
+                lane.symbolic
+                or lane.device.backend.kind != "cpu"
+                or type(x._data) is not lane.array_type
+            ):
                 return True
             x = x._data if lane.dtype.is_native else x._data.astype("float32")
         found.append(x)

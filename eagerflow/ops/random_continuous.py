@@ -14,14 +14,14 @@ from eagerflow.ops.draws import (
     NORMAL,
     TRUNCATED_NORMAL,
     affine,
-    check_scale,
+    checked_scale,
     draw,
-    is_number,
+    in_range,
+    is_weak,
     parameters,
     uniform_draw,
 )
 from eagerflow.ops.elementwise import subtract
-from eagerflow.ops.promotion import host_check
 from eagerflow_kernels.portable.random import normal_probability
 
 if TYPE_CHECKING:
@@ -58,13 +58,10 @@ def uniform(
     Tensor([0.80898637, 0.7949013 ], f32[2]@cpu:0)
     """
     shape, dtype, where, (low, high) = parameters("uniform", shape, dtype, device, low, high)
-    if not host_check(lambda a, b: a <= b, low, high):
-        raise TensorValueError(
-            "uniform: low is greater than high, or NaN", given=f"low={low}, high={high}"
-        )
-    values = uniform_draw(shape, dtype, where, generator)
-    both = is_number(low) and is_number(high)
-    return affine(values, low, high - low if both else subtract(high, low))
+    width = high - low if is_weak(low) and is_weak(high) else subtract(high, low)
+    refusal = "uniform: low is greater than high, or NaN"
+    width = in_range(width, "bounds", refusal, low, high, dtype=dtype, on=where)
+    return affine(uniform_draw(shape, dtype, where, generator), low, width)
 
 
 def normal(
@@ -90,7 +87,7 @@ def normal(
     Tensor([ 0.18126683, -0.6253709 ], f32[2]@cpu:0)
     """
     shape, dtype, where, (loc, scale) = parameters("normal", shape, dtype, device, loc, scale)
-    check_scale("normal", scale)
+    scale = checked_scale("normal", scale, dtype, where)
     return affine(draw(NORMAL, shape, dtype, where, generator), loc, scale)
 
 
@@ -128,7 +125,7 @@ def truncated_normal(
     shape, dtype, where, (loc, scale) = parameters(
         "truncated_normal", shape, dtype, device, loc, scale
     )
-    check_scale("truncated_normal", scale)
+    scale = checked_scale("truncated_normal", scale, dtype, where)
     if not normal_probability(lower, upper) > 0.0:
         raise TensorValueError(
             "truncated_normal: there is nothing between the bounds",
@@ -160,7 +157,7 @@ def exponential(
     True
     """
     shape, dtype, where, (scale,) = parameters("exponential", shape, dtype, device, scale)
-    check_scale("exponential", scale)
+    scale = checked_scale("exponential", scale, dtype, where)
     return affine(draw(EXPONENTIAL, shape, dtype, where, generator), 0.0, scale)
 
 
@@ -187,5 +184,5 @@ def gumbel(
     (3, 2)
     """
     shape, dtype, where, (loc, scale) = parameters("gumbel", shape, dtype, device, loc, scale)
-    check_scale("gumbel", scale)
+    scale = checked_scale("gumbel", scale, dtype, where)
     return affine(draw(GUMBEL, shape, dtype, where, generator), loc, scale)

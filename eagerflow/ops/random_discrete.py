@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.arguments import as_index, as_shape, axis_of
@@ -17,7 +17,8 @@ from eagerflow.ops.draws import (
     INTEGERS,
     device_of,
     draw,
-    is_number,
+    in_range,
+    is_deferred,
     key_of,
     parameters,
     uniform_draw,
@@ -25,7 +26,7 @@ from eagerflow.ops.draws import (
 from eagerflow.ops.elementwise import add, subtract
 from eagerflow.ops.elementwise_logic import less
 from eagerflow.ops.indexing import take
-from eagerflow.ops.promotion import cast, host_check
+from eagerflow.ops.promotion import cast
 from eagerflow.ops.reduction import argmax
 from eagerflow.ops.shape import moveaxis
 from eagerflow.ops.sort import argsort
@@ -104,25 +105,36 @@ def randint(
         tensor_of(b) for b in (low, high) if isinstance(b, AbstractArray) or not _is_index(b)
     ]
     where = device_of(device, tensors)
-    known = not tensors
-    if known:
-        low, high = as_index("randint", "low", low), as_index("randint", "high", high)
-        if low >= high:
-            raise TensorValueError(
-                "randint: low must be less than high", given=f"{low=}, {high=}", hint=_ORDER
-            )
     sizes = broadcast_shapes(as_shape("randint", shape), *(t.shape for t in tensors))
-    wide = high - low > 2**32 if known else found.itemsize == 8
+    wide = found.itemsize == 8 if tensors else _wide(low, high)
     ends = (_bound(low, found, where), _bound(high, found, where, less=1))
     result: Tensor = bind(INTEGERS, key_of(generator, where), *ends, shape=sizes, wide=wide)
     return result
 
 
 def _is_index(x: TensorLike) -> bool:
+    if type(x) is int:
+        return True
+    if is_deferred(x):
+        return isinstance(x, (int, Dim))
     return hasattr(x, "__index__") and not getattr(x, "shape", ())
 
 
+def _wide(low: Any, high: Any) -> bool | None:
+    """Whether two integers bound more than 2**32 values; None if that is seen at run time."""
+    if is_deferred(low) or is_deferred(high):
+        return None
+    low, high = as_index("randint", "low", low), as_index("randint", "high", high)
+    if low >= high:
+        raise TensorValueError(
+            "randint: low must be less than high", given=f"{low=}, {high=}", hint=_ORDER
+        )
+    return bool(high - low > 2**32)
+
+
 def _bound(x: TensorLike, dtype: DType, device: Device, *, less: int = 0) -> Tensor:
+    if is_deferred(x) and _is_index(x):
+        return scalar(x - less, device.lanes[dtype])
     if _is_index(x) and not isinstance(x, AbstractArray):
         return scalar(as_index("randint", "bound", x) - less, device.lanes[dtype])
     tensor = tensor_of(x)
@@ -154,16 +166,12 @@ def bernoulli(
     Tensor([ True,  True,  True], bool[3]@cpu:0)
     """
     shape, dtype, where, (p,) = parameters("bernoulli", shape, None, device, p)
-    if not (0 <= p <= 1 if is_number(p) else host_check(_is_probability, p)):
-        raise TensorValueError("bernoulli: p is no probability", given=f"p={p}", expected="0 to 1")
+    refusal = "bernoulli: p is no probability"
+    p = in_range(p, "probability", refusal, p, dtype=dtype, on=where)
     if dtype.itemsize < 4:
         dtype = _FLOAT32
     values = uniform_draw(shape, dtype, where, generator)
     return less(values, p)
-
-
-def _is_probability(x: Any) -> Any:
-    return (x >= 0) & (x <= 1)
 
 
 def categorical(
@@ -198,10 +206,8 @@ def categorical(
     _, dtype, where, (tensor,) = parameters("categorical", (), None, device, tensor)
     if dtype.itemsize < 4:
         dtype, tensor = _FLOAT32, cast(tensor, _FLOAT32)
-    if tensor.size and not host_check(lambda x: x.max(-1) > -math.inf, tensor):
-        raise TensorValueError(
-            "categorical: logits are NaN, or all of a draw are -inf", given=str(type_of(tensor))
-        )
+    refusal = "categorical: logits are NaN, or all of a draw are -inf"
+    tensor = in_range(tensor, "logits", refusal, tensor, dtype=dtype, on=where)
     sizes = broadcast_shapes(as_shape("categorical", shape), tensor.shape[:-1])
     noise = draw(GUMBEL, (*sizes, tensor.shape[-1]), dtype, where, generator)
     return argmax(add(noise, tensor), axis=-1)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind, define, functions
+from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import Dim, maximum
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device, as_device
-from eagerflow.ops.arguments import as_index, as_shape
+from eagerflow.ops.arguments import as_index, as_number, as_shape
+from eagerflow.ops.extents import check_not_negative
 from eagerflow.ops.promotion import cast, promote_floating
 from eagerflow.ops.rules import REAL, public
 from eagerflow.types import (
@@ -31,8 +35,10 @@ _INT = default_dtype("signed integer")
 
 def _number(name: str, what: str, value: Any) -> Any:
     """A Python number of what users pass for one."""
-    if type(value) in (int, float, complex):
+    if type(value) in (int, float, complex, Dim):
         return value
+    if issubclass(type(value), AbstractNumber):
+        return as_number(value)
     if isinstance(value, bool):
         return int(value)
     if hasattr(value, "item") and not getattr(value, "shape", ()):
@@ -80,7 +86,11 @@ def arange(
     if not integral:
         start, stop = _number("arange", "start", start), _number("arange", "stop", stop)
         step = _number("arange", "step", step)
-        integral = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int)
+        integral = all(isinstance(v, (int, Dim)) for v in (start, stop, step))
+        if type(step) is Dim:  # its sign says what the size is
+            step = index(step)
+        if not integral:
+            start, stop = _known(start), _known(stop)
     found = (_INT if integral else _FLOAT) if dtype is None else as_dtype(dtype)
     if found.kind not in REAL:
         raise DTypeError(f"arange: no rule for {found.short}", expected="a real dtype")
@@ -96,9 +106,16 @@ def arange(
     return result
 
 
-def _length(start: complex, stop: complex, step: complex) -> int:
+def _known(value: Any) -> Any:
+    """The size that a symbolic one is: floating ranges have sizes that no expression gives."""
+    return index(value) if type(value) is Dim else value
+
+
+def _length(start: Any, stop: Any, step: Any) -> Any:
     if type(start) is int and type(stop) is int and type(step) is int and step:
         return max(0, -((start - stop) // step))
+    if (type(start) is Dim or type(stop) is Dim) and step:
+        return maximum(0, -((start - stop) // step))
     given = f"start={start}, stop={stop}, step={step}"
     if isinstance(start, complex) or isinstance(stop, complex) or isinstance(step, complex):
         raise DTypeError("arange: the arguments must be real", given=given)
@@ -113,6 +130,7 @@ def _length(start: complex, stop: complex, step: complex) -> int:
 
 
 def _linspace_type(*, num: int, dtype: DType, device: Device, **attrs: object) -> TensorType:
+    check_not_negative(num)
     return TensorType(dtype, (num,), device)
 
 
@@ -145,7 +163,7 @@ def linspace(
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5]@cpu:0)
     """
     count = as_index("linspace", "num", num)
-    if count < 0:
+    if type(count) is int and count < 0:
         raise ShapeError("linspace: num cannot be negative", given=f"num={count}")
     if isinstance(start, AbstractArray) or isinstance(stop, AbstractArray):
         return _between(start, stop, count, dtype, endpoint)
@@ -263,6 +281,7 @@ def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> list[Tensor]:
 
 
 def _eye_type(*, rows: int, columns: int, dtype: DType, device: Device, k: int) -> TensorType:
+    check_not_negative(rows, columns)
     return TensorType(dtype, (rows, columns), device)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import TensorValueError
-from eagerflow.ops.arguments import axes_of, axis_of
+from eagerflow.dims import may_equal, same
+from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.ops.arguments import as_shape, axes_of, axis_of
 from eagerflow.ops.elementwise import divide, maximum, multiply, subtract
 from eagerflow.ops.elementwise_logic import equal, isfinite
 from eagerflow.ops.elementwise_math import exp
@@ -24,8 +24,9 @@ from eagerflow.ops.rules import (
     check_kind,
     public,
     reduced_shape,
+    repeats_to,
 )
-from eagerflow.types import DTYPES, DType, TensorType, as_dtype
+from eagerflow.types import DTYPES, DType, Shape, TensorType, as_dtype
 
 __all__ = [
     "all",
@@ -41,6 +42,7 @@ __all__ = [
     "min",
     "prod",
     "sum",
+    "sum_to",
 ]
 
 Axis = int | tuple[int, ...] | None
@@ -71,7 +73,7 @@ def reduction(
 
 
 def _check_elements(x: TensorType, out: TensorType) -> None:
-    if x.size == 0 and out.size != 0:
+    if same(x.size, 0) and not may_equal(out.size, 0):
         raise TensorValueError(
             "there are no elements to reduce", expected="at least one along each reduced axis"
         )
@@ -130,6 +132,46 @@ def sum(
     if dtype is not None:
         return in_dtype(lambda t: sum(t, axis, keepdims=keepdims), tensor, dtype)
     result: Tensor = bind(_sum, tensor, axis=axes_of("sum", tensor, axis), keepdims=keepdims)
+    return result
+
+
+def _sum_to_type(x: TensorType, *, shape: Shape) -> TensorType:
+    check_kind(x, INEXACT)
+    if not repeats_to(shape, x.shape):
+        raise ShapeError(
+            f"the shape {shape} does not broadcast to that of x",
+            expected="sizes that are equal or 1, aligned at the last axis",
+        )
+    return x.like(shape=shape)
+
+
+_sum_to = define(
+    "sum_to",
+    infer=_sum_to_type,
+    vjp=(lambda g, out, x, *, shape: functions["broadcast_to"](g, x.shape),),
+    saved="none",
+    precision="accumulate",
+)
+
+
+@public
+def sum_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
+    """The sum over the axes along which an array of ``shape`` would be repeated to that of ``x``.
+
+    It is the gradient of `broadcast_to`.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        shape: of the result; it broadcasts to the shape of ``x``.
+
+    Raises:
+        ShapeError: it does not.
+
+    >>> ef.sum_to(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), (2, 1))
+    Tensor([[3.],
+            [7.]], f32[2,1]@cpu:0)
+    """
+    result: Tensor = bind(_sum_to, floating(x), shape=as_shape("sum_to", shape))
     return result
 
 
@@ -198,7 +240,7 @@ _mean = define(
     infer=reduction(INEXACT),
     vjp=(
         lambda g, out, x, *, axis, keepdims: spread(
-            divide(g, builtins.max(count_of(x, axis), 1)), x, axis, keepdims
+            divide(g, count_of(x, axis, 1)), x, axis, keepdims
         ),
     ),
     saved="none",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from eagerflow.core.op import functions
+from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DTypeError
 from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 
@@ -28,6 +29,7 @@ __all__ = [
     "normalize_axis",
     "public",
     "reduced_shape",
+    "repeats_to",
 ]
 
 BOOL: Final = frozenset({"bool"})
@@ -110,3 +112,11 @@ def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
     if keepdims:
         return tuple(1 if i in axes else d for i, d in enumerate(shape))
     return tuple(d for i, d in enumerate(shape) if i not in axes)
+
+
+def repeats_to(shape: Shape, whole: Shape) -> bool:
+    """Whether an array of ``shape`` broadcasts to the shape ``whole``, as far as is known."""
+    lead = len(whole) - len(shape)
+    return lead >= 0 and all(
+        may_equal(a, 1) or may_equal(a, b) for a, b in zip(shape, whole[lead:], strict=True)
+    )

@@ -12,6 +12,7 @@ from eagerflow.errors import AxisError, ShapeError, TensorValueError
 from eagerflow.ops.arguments import as_index, axis_of
 from eagerflow.ops.elementwise import multiply, subtract
 from eagerflow.ops.elementwise_logic import not_equal
+from eagerflow.ops.extents import joined_shape, may_be
 from eagerflow.ops.gradients import conjugate
 from eagerflow.ops.promotion import promote, promote_floating
 from eagerflow.ops.reduction import in_dtype, wide
@@ -190,9 +191,9 @@ def cumprod(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> 
 
 def _recurrence_type(a: TensorType, b: TensorType, *, axis: int) -> TensorType:
     check_kind(a, INEXACT)
-    if a.shape != b.shape:
+    if not may_be(a.shape, b.shape):
         raise ShapeError("the shapes differ", expected="equal ones")
-    return b
+    return b.like(shape=joined_shape((a.shape, b.shape)))
 
 
 _linear_recurrence = define(

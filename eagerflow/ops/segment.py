@@ -8,13 +8,16 @@ from typing import Any
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.dims import same, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.arguments import as_index
+from eagerflow.ops.extents import check_not_negative, may_be
 from eagerflow.ops.gradients import where
 from eagerflow.ops.indexing import take
-from eagerflow.ops.promotion import cast, floating, operands
+from eagerflow.ops.promotion import cast, floating, host_check, operands
 from eagerflow.ops.rules import NUMERIC, REAL, check_kind, public
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.ops.sizes import matched
+from eagerflow.types import DTYPES, TensorType, same_shape
 
 __all__ = ["bincount", "segment_max", "segment_mean", "segment_min", "segment_sum"]
 
@@ -26,7 +29,8 @@ _INT64 = DTYPES["int64"]
 def _rule(kinds: frozenset[str]) -> Callable[..., TensorType]:
     def rule(values: TensorType, segment_ids: TensorType, *, num_segments: int) -> TensorType:
         check_kind(values, kinds)
-        if values.shape[:1] != segment_ids.shape:
+        check_not_negative(num_segments)
+        if not may_be(values.shape[:1], segment_ids.shape):
             raise ShapeError(
                 "values and segment ids differ in size",
                 expected="one id for each element along the first axis of values",
@@ -73,16 +77,47 @@ def _together(values: TensorLike, ids: TensorLike) -> tuple[Tensor, TensorLike]:
 def _ids(name: str, segment_ids: TensorLike, like: AbstractArray | None) -> Tensor:
     on = None if like is None or isinstance(segment_ids, AbstractArray) else like.device
     ids = as_tensor(segment_ids, None, on)
-    if not ids.size and isinstance(segment_ids, (list, tuple)):
+    if isinstance(segment_ids, (list, tuple)) and same(ids.size, 0):
         ids = cast(ids, _INT64)
     if not ids.dtype.is_integer:
         raise DTypeError(f"{name}: the ids must be integers", given=f"ids={type_of(ids)}")
     return cast(ids, _INT64)
 
 
-def _next(ids: Tensor) -> int:
-    """The smallest number that is greater than all ids; 0 if there are none."""
-    return int(functions["max"](ids)) + 1 if ids.size else 0
+def _counted_type(ids: TensorType, *, least: int, natural: bool) -> tuple[TensorType, TensorType]:
+    size = unknown(
+        "segments",
+        "how many segments there are depends on the data",
+        "say how many: num_segments=...",
+    )
+    return ids, ids.like(shape=(size,))
+
+
+_count_segments = define(
+    "count_segments", infer=_counted_type, nondifferentiable=True, saved="none"
+)
+
+
+def _counted(ids: Tensor, least: int = 0, *, natural: bool = False) -> tuple[Tensor, int]:
+    """The ids, and the smallest number that is greater than all of them and not below ``least``.
+
+    Args:
+        ids: integers.
+        least: the least number.
+        natural: whether negative ids are refused here, and not as segments that are not there.
+    """
+    same_ids, numbers = bind(_count_segments, ids, least=least, natural=natural)
+    return same_ids, numbers.shape[0]
+
+
+def _fitted(name: str, tensor: Tensor, ids: Tensor) -> Tensor:
+    """``tensor``, if its first axes have the sizes of the ids, as far as is known."""
+    wrong = f"{name}: the shape of the ids is not the front of that of the values"
+    given = f"values={type_of(tensor)}, segment_ids={type_of(ids)}"
+    front = tensor.shape[: len(ids.shape)]
+    if len(front) != len(ids.shape):
+        raise ShapeError(wrong, given=given)
+    return matched(tensor, front, ids.shape, wrong, given)
 
 
 def _segment(
@@ -93,16 +128,17 @@ def _segment(
         tensor = cast(tensor, _INT64)
     ids = _ids(name, segment_ids, tensor)
     lead = len(ids.shape)
-    if tensor.shape[:lead] != ids.shape:
-        raise ShapeError(
-            f"{name}: the shape of the ids is not the front of that of the values",
-            given=f"values={type_of(tensor)}, segment_ids={type_of(ids)}",
-        )
+    front = tensor.shape[:lead]
+    if len(front) != lead or not same_shape(front, ids.shape):
+        tensor = _fitted(name, tensor, ids)
     if lead != 1:
         tensor = functions["reshape"](tensor, (ids.size, *tensor.shape[lead:]))
         ids = functions["reshape"](ids, (-1,))
-    count = _next(ids) if num_segments is None else as_index(name, "num_segments", num_segments)
-    if count < 0:
+    if num_segments is None:
+        ids, count = _counted(ids)
+    else:
+        count = as_index(name, "num_segments", num_segments)
+    if type(count) is int and count < 0:
         raise ShapeError(f"{name}: num_segments cannot be negative", given=str(count))
     result: Tensor = bind(op, tensor, ids, num_segments=count)
     return result
@@ -212,9 +248,9 @@ def bincount(x: TensorLike, /, weights: TensorLike | None = None, minlength: int
     ids = _ids("bincount", x, weights if isinstance(weights, AbstractArray) else None)
     if len(ids.shape) != 1:
         raise ShapeError("bincount: x must have one axis", given=f"x={type_of(ids)}")
-    if ids.size and int(functions["min"](ids)) < 0:
+    if not host_check(lambda found: found >= 0, ids):
         raise TensorValueError("bincount: x has negative elements", given=f"x={type_of(ids)}")
     if weights is None:
         weights = functions["ones"](ids.shape, dtype=_INT64, device=ids.device)
-    size = max(_next(ids), as_index("bincount", "minlength", minlength))
+    ids, size = _counted(ids, as_index("bincount", "minlength", minlength), natural=True)
     return segment_sum(weights, ids, size)

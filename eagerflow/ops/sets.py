@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import DataDependentError
+from eagerflow.dims import unknown
 from eagerflow.ops.getitem import scatter
-from eagerflow.ops.indexing import take
 from eagerflow.ops.keys import ARRAY
 from eagerflow.ops.promotion import promote
-from eagerflow.ops.rules import public
-from eagerflow.ops.sort import searchsorted, sort
-from eagerflow.types import TensorType
+from eagerflow.ops.rules import elementwise, public
+from eagerflow.types import DTYPES, TensorType
 
 __all__ = [
     "UniqueAll",
@@ -77,12 +75,27 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
-def _depends_on_data(x: TensorType) -> NoReturn:
-    raise DataDependentError(
+_INT64 = DTYPES["int64"]
+_BOOL = DTYPES["bool"]
+
+
+def _values_type(x: TensorType) -> TensorType:
+    count = unknown(
+        "k",
         "how many distinct values there are depends on the data",
-        hint="the values of x are not known here: call it in eager mode on a device that holds "
-        "data, outside of traced functions",
+        "the values of x are not known here: call it in eager mode on a device that holds data",
     )
+    return x.like(shape=(count,))
+
+
+def _counts_type(x: TensorType) -> tuple[TensorType, ...]:
+    values = _values_type(x)
+    return values, values.like(dtype=_INT64)
+
+
+def _all_type(x: TensorType) -> tuple[TensorType, ...]:
+    values, counts = _counts_type(x)
+    return values, counts, x.like(dtype=_INT64), counts
 
 
 def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:
@@ -98,8 +111,12 @@ def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:
 
 
 _unique_all, _unique_counts, _unique_values = (
-    define(name, infer=_depends_on_data, vjp=(_values_vjp,), saved="inputs", precision="exact")
-    for name in ("unique_all", "unique_counts", "unique_values")
+    define(name, infer=rule, vjp=(_values_vjp,), saved="inputs", precision="exact")
+    for name, rule in (
+        ("unique_all", _all_type),
+        ("unique_counts", _counts_type),
+        ("unique_values", _values_type),
+    )
 )
 
 
@@ -172,6 +189,14 @@ def unique_values(x: TensorLike, /) -> Tensor:
     return result
 
 
+_isin = define(
+    "isin",
+    infer=lambda x1, x2: elementwise(dtype=_BOOL)(x1, x2.like(shape=())),
+    vjp=(None, None),
+    saved="none",
+)
+
+
 @public
 def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Tensor:
     """Whether each element occurs in another array.
@@ -187,13 +212,5 @@ def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Tensor:
     >>> ef.isin(ef.tensor([1, 2, 3]), ef.tensor([3, 1]))
     Tensor([ True, False,  True], bool[3]@cpu:0)
     """
-    elements, others = promote(x1, x2)
-    if others.size:
-        line = sort(functions["reshape"](others, (-1,)))
-        place = functions["minimum"](searchsorted(line, elements), others.size - 1)
-        found: Tensor = functions["equal"](take(line, place, axis=0), elements)
-    else:
-        found = functions["zeros_like"](elements, dtype="bool")
-    if invert:
-        found = functions["logical_not"](found)
-    return found
+    found: Tensor = bind(_isin, *promote(x1, x2))
+    return functions["logical_not"](found) if invert else found

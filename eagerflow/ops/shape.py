@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
+from eagerflow.dims import exact_quotient, maximum, may_equal, same
 from eagerflow.errors import AxisError, EagerflowError, ShapeError
 from eagerflow.ops.arguments import as_shape, axes_of, axis_of
+from eagerflow.ops.extents import check_not_negative, is_symbolic
 from eagerflow.ops.gradients import sum_to_like
-from eagerflow.ops.rules import public
-from eagerflow.types import Shape, TensorType
+from eagerflow.ops.rules import public, repeats_to
+from eagerflow.types import Shape, TensorType, same_shape
 from eagerflow.types import broadcast_shapes as joint_shape
 
 __all__ = [
@@ -38,25 +41,41 @@ __all__ = [
 # --- reshape --------------------------------------------------------------------------------
 
 
-def _reshape_type(x: TensorType, *, shape: Shape, copy: bool | None = None) -> TensorType:
-    known = 1
+def _reshape_type(
+    x: TensorType, *, shape: Shape, copy: bool | None = None, closed: bool = False
+) -> TensorType:
+    if closed:
+        check_not_negative(*shape)
+    known, open_places = 1, 0
     for size in shape:
-        if size != -1:
+        if _is_open(size):
+            open_places += 1
+        else:
             known = known * size
-    if -1 in shape:
-        if shape.count(-1) > 1:
+    if open_places:
+        if open_places > 1:
             raise ShapeError("only one size can be -1", expected="at most one -1")
-        if known == 0 or x.size % known != 0:
+        if same(known, 0) or not may_equal(x.size % known, 0):
             raise ShapeError(
                 f"{x.size} elements do not fill the shape {shape}",
                 expected=f"a number of elements that {known} divides",
             )
-        shape = tuple(x.size // known if size == -1 else size for size in shape)
-    elif known != x.size:
+        rest: Any = exact_quotient(x.size, known)
+        shape = tuple(rest if _is_open(size) else size for size in shape)
+    elif not may_equal(known, x.size):
         raise ShapeError(
             f"{x.size} elements do not fill the shape {shape}", expected=f"{known} elements"
         )
     return x.like(shape=shape)
+
+
+def _may_be_negative(size: int) -> bool:
+    return is_symbolic(size) and not same(maximum(size, 0), size)
+
+
+def _is_open(size: int) -> bool:
+    """Whether a size is to follow from the others."""
+    return type(size) is int and size == -1
 
 
 _reshape = define(
@@ -88,7 +107,11 @@ def reshape(x: TensorLike, /, shape: int | Shape, *, copy: bool | None = None) -
     sizes = as_shape("reshape", shape, unknown=True)
     tensor = tensor_of(x)
     result: Tensor
-    if copy is None:
+    if stack.installed and any(map(_may_be_negative, sizes)) and not any(map(_is_open, sizes)):
+        # a symbolic size that is -1 at run time must not be taken for one left open
+        tensor = functions["copy"](tensor) if copy else tensor
+        result = bind(_reshape, tensor, shape=sizes, copy=copy or None, closed=True)
+    elif copy is None:
         result = bind(_reshape, tensor, shape=sizes)
     elif copy:
         result = bind(_reshape, functions["copy"](tensor), shape=sizes)
@@ -114,9 +137,7 @@ def ravel(x: TensorLike, /) -> Tensor:
 
 
 def _broadcast_type(x: TensorType, *, shape: Shape) -> TensorType:
-    lead = len(shape) - x.ndim
-    fits = lead >= 0 and all(a in (1, b) for a, b in zip(x.shape, shape[lead:], strict=True))
-    if not fits:
+    if not repeats_to(x.shape, shape):
         raise ShapeError(
             f"the shape does not broadcast to {shape}",
             expected="sizes that are equal or 1, aligned at the last axis",
@@ -192,7 +213,7 @@ def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
     """
     tensors = [tensor_of(x) for x in arrays]
     shape = _joint("broadcast_arrays", [x.shape for x in tensors])
-    return [x if x.shape == shape else broadcast_to(x, shape) for x in tensors]
+    return [x if same_shape(x.shape, shape) else broadcast_to(x, shape) for x in tensors]
 
 
 # --- axes -----------------------------------------------------------------------------------
@@ -318,7 +339,7 @@ def moveaxis(
 
 def _squeeze_type(x: TensorType, *, axis: tuple[int, ...]) -> TensorType:
     for a in axis:
-        if x.shape[a] != 1:
+        if not may_equal(x.shape[a], 1):
             raise ShapeError(f"axis {a} has size {x.shape[a]}", expected="size 1")
     return x.like(shape=tuple(d for i, d in enumerate(x.shape) if i not in axis))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from eagerflow.core.convert import TensorLike, scalar
 from eagerflow.core.op import bind, define, joint
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import maximum, minimum, same
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.ops import reduction
 from eagerflow.ops.diagonals import diag_embed, matrix_diagonal
@@ -17,6 +18,7 @@ from eagerflow.ops.elementwise_number import abs
 from eagerflow.ops.gradients import sum_to_like
 from eagerflow.ops.matmul import matmul
 from eagerflow.ops.matrices import (
+    add_if,
     check_matrix,
     conj_transpose,
     gaps,
@@ -52,7 +54,8 @@ class SVDResult(NamedTuple):
 
 def _svdvals_type(x: TensorType) -> TensorType:
     check_matrix(x)
-    return x.like(shape=(*x.shape[:-2], min(x.shape[-2:])), dtype=real_dtype(x.dtype))
+    count: Any = minimum(*x.shape[-2:])
+    return x.like(shape=(*x.shape[:-2], count), dtype=real_dtype(x.dtype))
 
 
 def _svd_type(x: TensorType, *, full_matrices: bool) -> tuple[TensorType, ...]:
@@ -85,14 +88,18 @@ def _svd_vjp(
         phase = quotient(matrix_diagonal(u_turn), multiply(s, 2))
         middle = add(middle, diag_embed(phase))
     result = matmul(matmul(u, middle), vh)
-    if u.shape[-2] > k:
-        away = quotient(gu, expand_dims(s, -2))
+    more = u.shape[-2] - k
+    if not same(more, 0):
+        m: Any = minimum(k, k * more)  # all columns or none, so that no 0 divides for nothing
+        away = quotient(gu[..., :m], expand_dims(s[..., :m], -2))
         away = subtract(away, matmul(u, matmul(conj_transpose(u), away)))
-        result = add(result, matmul(away, vh))
-    if vh.shape[-1] > k:
-        away = quotient(gvh, expand_dims(s, -1))
+        result = add_if(result, matmul(away, vh[..., :m, :]), more)
+    more = vh.shape[-1] - k
+    if not same(more, 0):
+        m = minimum(k, k * more)
+        away = quotient(gvh[..., :m, :], expand_dims(s[..., :m], -1))
         away = subtract(away, matmul(matmul(away, conj_transpose(vh)), vh))
-        result = add(result, matmul(u, away))
+        result = add_if(result, matmul(u[..., :m], away), more)
     return (result,)
 
 
@@ -183,9 +190,9 @@ def _tolerance(name: str, x: Tensor, rtol: TensorLike | None) -> Tensor:
             f"{name}: x is not a matrix or a stack of matrices", given=f"x={type_of(x)}"
         )
     if rtol is None:
-        rtol = max(x.shape[-2:]) * finfo(dtype).eps
+        rtol = maximum(*x.shape[-2:]) * finfo(dtype).eps
     if isinstance(rtol, (int, float)):
-        return scalar(float(rtol), x.device.lanes[dtype])
+        return scalar(rtol, x.device.lanes[dtype])
     return promote(rtol, dtype=dtype)[0]
 
 

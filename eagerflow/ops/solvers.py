@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from typing import NamedTuple, final
 
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind, define, joint
-from eagerflow.core.tensor import Tensor
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import may_equal
 from eagerflow.errors import ShapeError
 from eagerflow.ops import reduction
 from eagerflow.ops.arguments import as_index
@@ -21,6 +23,7 @@ from eagerflow.ops.promotion import cast, floating, promote_floating
 from eagerflow.ops.ranges import eye
 from eagerflow.ops.rules import public
 from eagerflow.ops.shape import broadcast_to, expand_dims, reshape, squeeze
+from eagerflow.ops.sizes import matched
 from eagerflow.types import TensorType, broadcast_shapes
 
 __all__ = [
@@ -92,12 +95,14 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
     Tensor([[1., 5.],
             [0., 1.]], f32[2,2]@cpu:0)
     """
-    base, count = floating(x), as_index("matrix_power", "n", n)
+    base, count = floating(x), operator.index(as_index("matrix_power", "n", n))
+    refusal = "matrix_power: x is not a square matrix or a stack of them"
     shape = base.shape
-    if len(shape) < 2 or shape[-2] != shape[-1]:
-        raise ShapeError(
-            "matrix_power: x is not a square matrix or a stack of them", given=f"x={base.type}"
-        )
+    given = type_of(base)
+    if len(shape) < 2:
+        raise ShapeError(refusal, given=f"x={given}")
+    if shape[-2] is not shape[-1]:
+        base = matched(base, shape[-2:-1], shape[-1:], refusal, lambda: f"x={given}")
     if count == 0:
         return broadcast_to(eye(shape[-1], dtype=base.dtype, device=base.device), shape)
     if count < 0:
@@ -109,7 +114,7 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
         count >>= 1
         if not count:
             assert result is not None
-            return reshape(result, shape) if n == 1 else result
+            return reshape(result, shape) if result is base else result
         base = matmul(base, base)
 
 
@@ -148,7 +153,7 @@ def expm(x: TensorLike, /) -> Tensor:
 def _system_type(x1: TensorType, x2: TensorType, **attrs: object) -> TensorType:
     check_square(x1, "x1")
     check_same_dtype(x1, x2)
-    if x2.shape[-2] != x1.shape[-1]:
+    if not may_equal(x2.shape[-2], x1.shape[-1]):
         raise ShapeError(
             f"x1 has {x1.shape[-1]} equations, x2 has {x2.shape[-2]} right-hand sides for them",
             expected="x2 to be a vector, or matrices with as many rows as x1",

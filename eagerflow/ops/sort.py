@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.convert import TensorLike, scalar, tensor_of
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import Size, same
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.arguments import as_index, axis_of
 from eagerflow.ops.getitem import scatter
 from eagerflow.ops.indexing import take, take_along_axis
 from eagerflow.ops.keys import ARRAY, along
-from eagerflow.ops.promotion import promote
+from eagerflow.ops.promotion import cast, promote
 from eagerflow.ops.rules import public
+from eagerflow.ops.sizes import matched, surely_less
 from eagerflow.types import DTYPES, TensorType
 
 __all__ = ["TopK", "argsort", "searchsorted", "sort", "topk"]
@@ -58,23 +60,32 @@ def sort(
     return result
 
 
-def _places_type(x: TensorType, *, places: tuple[int, ...]) -> TensorType:
-    return x.like(shape=(*x.shape[:-1], len(places)))
+def _around_type(x: TensorType, *, q: float) -> TensorType:
+    if same(x.shape[-1], 0):
+        raise TensorValueError("there are no elements", expected="at least one in each line")
+    return x.like(shape=(*x.shape[:-1], 3))
 
 
-def _places_vjp(g: Tensor, out: Tensor, x: Tensor, *, places: tuple[int, ...]) -> Tensor:
-    order = argsort(x)[..., list(places)]
+def _around_vjp(g: Tensor, out: Tensor, x: Tensor, *, q: float) -> Tensor:
+    last = x.shape[-1] - 1
+    place = functions["multiply"](scalar(q, x.device.lanes[DTYPES["float64"]]), last)
+    ends = [functions["floor"](place), functions["ceil"](place), scalar(last, place._lane)]
+    places = functions["stack"](ends)
+    order = take(argsort(x), cast(places, _INT64), axis=-1)
     return scatter(g, along(x, order, len(x.shape) - 1), (ARRAY,) * len(x.shape), x.shape)
 
 
 _order_statistics = define(
-    "order_statistics", infer=_places_type, vjp=(_places_vjp,), saved="inputs"
+    "order_statistics", infer=_around_type, vjp=(_around_vjp,), saved="inputs"
 )
 
 
-def _ordered(x: Tensor, places: tuple[int, ...]) -> Tensor:
-    """The elements at ``places`` of the order along the last axis; sorts no more than it needs."""
-    result: Tensor = bind(_order_statistics, x, places=places)
+def _ordered(x: Tensor, q: float) -> Tensor:
+    """Of the order along the last axis the elements around the fraction ``q``, and the last.
+
+    It sorts no more than it needs.
+    """
+    result: Tensor = bind(_order_statistics, x, q=q)
     return result
 
 
@@ -122,8 +133,12 @@ class TopK(NamedTuple):
     indices: Tensor
 
 
+def _too_many(k: Size, size: Size) -> bool:
+    return surely_less(k, 0) or surely_less(size, k)
+
+
 def _topk_type(x: TensorType, *, k: int, axis: int, largest: bool) -> TensorType:
-    if not 0 <= k <= x.shape[axis]:
+    if _too_many(k, x.shape[axis]):
         raise ShapeError(
             f"{k} elements of {x.shape[axis]} along axis {axis}",
             expected=f"0 to {x.shape[axis]}",
@@ -157,7 +172,7 @@ def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> T
     tensor = tensor_of(x)
     place = axis_of("topk", tensor, axis)
     count = as_index("topk", "k", k)
-    if not 0 <= count <= tensor.shape[place]:
+    if _too_many(count, tensor.shape[place]):
         raise ShapeError(
             f"topk: {count} elements of {tensor.shape[place]}",
             given=f"x={type_of(tensor)}, axis={axis}",
@@ -177,6 +192,17 @@ def _search_type(x1: TensorType, x2: TensorType, *, side: str) -> TensorType:
 
 
 _searchsorted = define("searchsorted", infer=_search_type, vjp=(None, None), saved="none")
+
+
+def _arranged(line: Tensor, sorter: Tensor) -> Tensor:
+    refusal = "searchsorted: the sorter must have one index for each element of x1"
+
+    def given() -> str:
+        return f"x1={type_of(line)}, sorter={type_of(sorter)}"
+
+    if len(line.shape) != 1 or len(sorter.shape) != 1:
+        raise ShapeError(refusal, given=given())
+    return take(matched(line, sorter.shape, line.shape, refusal, given), sorter, axis=0)
 
 
 @public
@@ -206,11 +232,6 @@ def searchsorted(
         raise TensorValueError(f"searchsorted: side is {side!r}", expected="'left' or 'right'")
     line, values = promote(x1, x2)
     if sorter is not None:
-        if len(line.shape) != 1 or tensor_of(sorter).shape != line.shape:
-            raise ShapeError(
-                "searchsorted: the sorter must have one index for each element of x1",
-                given=f"x1={type_of(line)}, sorter={type_of(tensor_of(sorter))}",
-            )
-        line = take(line, sorter, axis=0)
+        line = _arranged(line, tensor_of(sorter))
     result: Tensor = bind(_searchsorted, line, values, side=side)
     return result

@@ -8,6 +8,7 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
+from eagerflow.ops.arguments import as_index
 from eagerflow.ops.elementwise import add, divide, multiply, negative, subtract
 from eagerflow.ops.elementwise_logic import equal, greater, less, logical_and, logical_not
 from eagerflow.ops.elementwise_math import exp, log, log1p, square
@@ -155,9 +156,10 @@ def polygamma(n: int, x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.polygamma(1, ef.tensor([1.0])), 3)
     Tensor([1.645], f32[1]@cpu:0)
     """
-    if n < 0:
+    order = as_index("polygamma", "n", n)
+    if order < 0:
         raise TensorValueError("polygamma: the order is negative", given=f"n={n}")
-    result: Tensor = bind(_polygamma, floating(x), n=n)
+    result: Tensor = bind(_polygamma, floating(x), n=order)
     return result
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
+from eagerflow.dims import may_equal, same
 from eagerflow.errors import ShapeError
 from eagerflow.ops.creation import full
 from eagerflow.ops.elementwise import multiply
@@ -30,8 +31,8 @@ SWAPPED: Final[dict[str, str]] = {
 
 
 def _check_points(count: int) -> None:
-    if count < 1:
-        raise ShapeError("there is no element to transform", expected="at least one along the axis")
+    if type(count) is int and count < 1:
+        raise ShapeError(f"cannot transform {count} points", expected="at least one")
 
 
 def _fft_type(x: TensorType, *, axes: tuple[int, ...], norm: str, inverse: bool) -> TensorType:
@@ -67,7 +68,9 @@ def _weighted(x: Tensor, weight: float, n: int, axis: int) -> Tensor:
     dtype, device = real_dtype(x.dtype), x.device
     single = 1 - n % 2
     sizes = ((1, 1), (n // 2 - single, weight), (single, 1))
-    weights = concat([full((k,), w, dtype=dtype, device=device) for k, w in sizes if k])
+    weights = concat(
+        [full((k,), w, dtype=dtype, device=device) for k, w in sizes if not same(k, 0)]
+    )
     return multiply(x, reshape(weights, (n // 2 + 1,) + (1,) * (x.ndim - axis - 1)))
 
 
@@ -82,7 +85,7 @@ _rfft = define("rfft", infer=_rfft_type, vjp=(_rfft_vjp,), saved="none", precisi
 def _irfft_type(x: TensorType, *, axis: int, n: int, norm: str) -> TensorType:
     check_kind(x, COMPLEX)
     _check_points(n)
-    if x.shape[axis] != n // 2 + 1:
+    if not may_equal(x.shape[axis], n // 2 + 1):
         raise ShapeError(
             f"{x.shape[axis]} points are not half of a spectrum of {n}",
             expected=f"{n // 2 + 1} points",

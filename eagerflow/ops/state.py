@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
-from eagerflow.core.interpreter import stack
+from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
 from eagerflow.core.op import Op, bind, define, infer
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
@@ -17,18 +18,16 @@ from eagerflow.errors import (
     TensorIndexError,
     VariableError,
 )
-from eagerflow.hardware import Device, as_device
+from eagerflow.hardware import Device
+from eagerflow.ops.creation import tensor as new_tensor
+from eagerflow.ops.creation import zeros
 from eagerflow.ops.elementwise import negative
+from eagerflow.ops.extents import may_be
 from eagerflow.ops.promotion import promoted_dtype, weak_fits
-from eagerflow.ops.rules import NUMERIC, check_kind
+from eagerflow.ops.rules import NUMERIC, check_kind, repeats_to
+from eagerflow.ops.sizes import matched
 from eagerflow.resources.variable import VariableState
-from eagerflow.types import (
-    DType,
-    Shape,
-    TensorType,
-    as_dtype,
-    broadcast_shapes,
-)
+from eagerflow.types import DType, Shape, TensorType
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,15 +57,15 @@ def _check(value: TensorType, resource: VariableState) -> None:
 
 def _assign_type(value: TensorType, *, resource: VariableState) -> TensorType:
     _check(value, resource)
-    if value.shape != resource.shape:
+    if not may_be(value.shape, resource.shape):
         raise ShapeError("a variable keeps its shape", expected=str(resource.shape))
-    return value
+    return value.like(shape=resource.shape)
 
 
 def _combine_type(value: TensorType, *, resource: VariableState) -> TensorType:
     _check(value, resource)
     check_kind(value, NUMERIC)
-    if broadcast_shapes(resource.shape, value.shape) != resource.shape:
+    if not repeats_to(value.shape, resource.shape):
         raise ShapeError("a variable keeps its shape", expected=str(resource.shape))
     return value.like(shape=resource.shape)
 
@@ -80,7 +79,7 @@ def _scatter_type(
     if not resource.shape:
         raise ShapeError("a variable with no axes has no rows")
     rows = indices.shape + resource.shape[1:]
-    if broadcast_shapes(rows, values.shape) != rows:
+    if not repeats_to(values.shape, rows):
         raise ShapeError("the values do not fit the rows", expected=f"values of shape {rows}")
     return values.like(shape=resource.shape)
 
@@ -107,6 +106,13 @@ _scatter_add = define(
     effect="writes",
     precision="exact",
 )
+
+
+def _stand_in(value: Tensor) -> Tensor:
+    """Zeros of the type of ``value``, in no trace: what a variable holds until its first run."""
+    shape = tuple([index(size) for size in value.shape])
+    with use(BASE):
+        return zeros(shape, dtype=value.dtype, device=value.device)
 
 
 # --- Variable ---------------------------------------------------------------------------------
@@ -182,13 +188,11 @@ class Variable(AbstractArray):
         trainable: bool = True,
         name: str | None = None,
     ) -> None:
-        tensor = as_tensor(
-            value,
-            None if dtype is None else as_dtype(dtype),
-            None if device is None else as_device(device),
-            copy=True,
-        )
-        self.resource = VariableState(tensor._data, tensor._lane, trainable, name)
+        tensor = new_tensor(value, dtype, device)
+        first = tensor if not tensor._lane.symbolic else _stand_in(tensor)
+        self.resource = VariableState(first._data, first._lane, trainable, name)
+        if stack.installed:
+            current().created(self.resource, tensor)
 
     def __tensor__(self) -> Tensor:
         state = self.resource
@@ -352,12 +356,10 @@ class Variable(AbstractArray):
         return as_tensor(indices, None, device)
 
     def _add_slices(self, slices: IndexedSlices, values: Tensor) -> Tensor:
-        if slices.shape != self.shape:
-            raise ShapeError(
-                "the slices are of an array of another shape",
-                given=repr(slices),
-                expected=str(self.shape),
-            )
+        wrong = "the slices are of an array of another shape"
+        if len(slices.shape) != len(self.shape):
+            raise ShapeError(wrong, given=repr(slices), expected=str(self.shape))
+        values = matched(values, slices.shape, self.shape, wrong, repr(slices))
         return self._bind(_scatter_add, slices.indices, values)
 
     # --- operators that look like assignments ---
@@ -390,12 +392,14 @@ class Variable(AbstractArray):
     # --- for people, and copies ---
 
     def __repr__(self) -> str:
-        text = repr(self.value)[len("Tensor") : -1].replace("\n", "\n  ")
         name = "" if self.name is None else f", name={self.name!r}"
+        if is_traced():
+            return f"Variable({self.type}{name})"
+        text = repr(self.value)[len("Tensor") : -1].replace("\n", "\n  ")
         return f"Variable{text}{name})"
 
     def __str__(self) -> str:
-        return str(self.value)
+        return str(self.type) if is_traced() else str(self.value)
 
     def __copy__(self) -> Variable:
         return Variable(self, trainable=self.trainable, name=self.name)

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
+from eagerflow.dims import maximum as largest
+from eagerflow.dims import minimum, same
 from eagerflow.errors import TensorValueError
 from eagerflow.ops.arguments import axes_of
 from eagerflow.ops.elementwise import add, divide, multiply, subtract
-from eagerflow.ops.elementwise_logic import equal, isnan, logical_not
+from eagerflow.ops.elementwise_logic import equal, isnan, logical_not, not_equal
 from eagerflow.ops.elementwise_number import ceil, floor
 from eagerflow.ops.gradients import count_of, spread, where
-from eagerflow.ops.promotion import cast, floating, host_check, operands, promote_floating
+from eagerflow.ops.promotion import (
+    cast,
+    floating,
+    host_check,
+    known_number,
+    operands,
+    promote_floating,
+)
 from eagerflow.ops.reduction import Axis, all, max, mean, min, sum
-from eagerflow.ops.rules import INEXACT, check_kind, public, reduced_shape
+from eagerflow.ops.rules import FLOATING, INEXACT, check_kind, elementwise, public, reduced_shape
 from eagerflow.types import DTYPES, TensorType
 
 __all__ = [
@@ -44,9 +54,25 @@ def _variance_type(
 
 def _slope(x: Tensor, axis: tuple[int, ...], correction: float) -> Tensor:
     """Half the derivative of the variance."""
-    freedom = count_of(x, axis) - correction
-    scale = 1 / freedom if freedom > 0 else math.nan
+    count = count_of(x, axis)
+    scale = _share(count, correction) if type(count) is int else _share_in(x, count, correction)
     return multiply(subtract(x, mean(x, axis, keepdims=True)), scale)
+
+
+def _share(count: int, correction: float) -> float:
+    freedom = count - correction
+    return 1 / freedom if freedom > 0 else math.nan
+
+
+def _share_in(x: Tensor, count: Any, correction: float) -> Tensor | float:
+    """`_share` of a symbolic count, in the dtype of ``x``."""
+    if not math.isfinite(correction):
+        return _share(1, correction)
+    enough = math.floor(correction) + 1  # elements from which on there is some freedom
+    share = 1 / (largest(count, enough) - correction)
+    free: Any = minimum(largest(count - enough + 1, 0), 1)
+    lane = x._lane
+    return where(not_equal(scalar(free, lane), 0), scalar(share, lane), math.nan)
 
 
 _var = define(
@@ -195,11 +221,19 @@ def _around(lines: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return below, above, ranked[..., -1:]
 
 
-def _around_one(lines: Tensor, place: float) -> tuple[Tensor, ...]:
-    """`_around` for one place that is known, which needs no sorting."""
-    places = (math.floor(place), math.ceil(place), lines.shape[-1] - 1)
-    found = functions["_order_statistics"](lines, places)
+def _around_one(lines: Tensor, q: float) -> tuple[Tensor, ...]:
+    """`_around` for one fraction that is known, which needs no sorting."""
+    found = functions["_order_statistics"](lines, q)
     return tuple(found[..., i : i + 1] for i in range(3))
+
+
+_fraction = define(
+    "fraction",
+    infer=elementwise(FLOATING),
+    vjp=(lambda g, out, x: g,),
+    saved="none",
+    precision="exact",
+)
 
 
 @public
@@ -226,25 +260,28 @@ def quantile(
 
 
 def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: bool) -> Tensor:
+    q = known_number(q)
     number = float(q) if type(q) in (int, float) else None
     x, q = operands(x, q)
     tensor = floating(x)
     axes = axes_of(name, tensor, axis)
     lines = _lines(tensor, axes)
     count = lines.shape[-1]
-    if count == 0:
+    if same(count, 0):
         raise TensorValueError(f"{name}: there are no elements", given=f"x={tensor.type}")
     if not host_check(lambda part: (part >= 0) & (part <= 1), q):
         raise TensorValueError(f"{name}: q is out of range", given=f"q={q}", expected="0 to 1")
     wide = tensor.device.lanes[DTYPES["float64"]]
     fraction = cast(q, DTYPES["float64"]) if number is None else scalar(number, wide)
+    if number is None:
+        fraction = bind(_fraction, fraction)
     place = multiply(functions["reshape"](fraction, (-1,)), count - 1)
     if number is None:
         below, above, last = _around(lines, place)
     else:
-        below, above, last = _around_one(lines, number * (count - 1))
-    same = equal(below, above)  # as infinities may be, whose difference is NaN
-    step = subtract(where(same, 0.0, above), where(same, 0.0, below))
+        below, above, last = _around_one(lines, number)
+    tie = equal(below, above)  # as infinities may be, whose difference is NaN
+    step = subtract(where(tie, 0.0, above), where(tie, 0.0, below))
     between = add(below, multiply(step, cast(subtract(place, floor(place)), tensor.dtype)))
     found = where(isnan(last), math.nan, between)  # NaNs are sorted to the end
     found = functions["moveaxis"](found, -1, 0)

@@ -1,5 +1,6 @@
-"""What running costs: ``ef.profile``."""
+"""Measuring what runs: profiles of blocks, statistics of nodes, traces for Perfetto."""
 
+from eagerflow.profiling.nodes import NodeRow, NodeStatistics
 from eagerflow.profiling.profiles import OpStatistics, Profile, profile
 
-__all__ = ["OpStatistics", "Profile", "profile"]
+__all__ = ["NodeRow", "NodeStatistics", "OpStatistics", "Profile", "profile"]

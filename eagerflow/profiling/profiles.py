@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,11 +12,12 @@ from html import escape
 from statistics import median
 from time import perf_counter
 from types import TracebackType
-from typing import Final, final
+from typing import Any, Final, final
 
 from eagerflow import events
 from eagerflow.core.monitors import timed
 from eagerflow.events import Event
+from eagerflow.profiling.chrome import to_chrome
 
 __all__ = ["OpStatistics", "Profile", "profile"]
 
@@ -46,6 +48,10 @@ class OpStatistics:
     nbytes: int
 
 
+#: kinds of events that are one op each, run by itself or as a node of a graph
+_OPS: Final = ("op", "node")
+#: kinds that are of interest for their own thread only
+_OF_THREADS: Final = (*_OPS, "step")
 _HEADINGS: Final = ("op", "device", "calls", "total", "mean", "median", "share", "bytes")
 
 
@@ -92,8 +98,8 @@ class Profile:
             self._exits.close()
 
     def event(self, event: Event, /) -> None:
-        """Take one event; ops of other threads are left out."""
-        if event.kind != "op" or event.thread == self._thread:
+        """Take one event; ops and steps of other threads are left out."""
+        if event.kind not in _OF_THREADS or event.thread == self._thread:
             self._events.append(event)
 
     @property
@@ -116,11 +122,29 @@ class Profile:
         """
         groups: defaultdict[tuple[str, str], list[Event]] = defaultdict(list)
         for event in tuple(self._events):
-            if event.kind == "op":
+            if event.kind in _OPS:
                 groups[event.name, event.device].append(event)
         whole = sum(e.seconds for group in groups.values() for e in group)
         rows = [_statistics(group, whole) for group in groups.values()]
         return sorted(rows, key=lambda row: row.total, reverse=True)
+
+    def save(self, path: Any) -> None:
+        """Write a trace that Perfetto (https://ui.perfetto.dev) and Chrome show, scopes as bars.
+
+        Args:
+            path: of the file, by convention ``.json``.
+
+        >>> import json, pathlib, tempfile
+        >>> with ef.profile() as p:
+        ...     y = ef.exp(ef.zeros(3))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "trace.json")
+        ...     p.save(path)
+        ...     [e["name"] for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
+        ['zeros', 'exp']
+        """
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(to_chrome(self.events), file)
 
     def __str__(self) -> str:
         rows = [_HEADINGS, *map(_cells, self.table())]
@@ -148,7 +172,7 @@ class Profile:
         )
 
     def _summary(self) -> str:
-        ops = [e for e in self._events if e.kind == "op"]
+        ops = [e for e in self._events if e.kind in _OPS]
         inside = sum(e.seconds for e in ops)
         return f"{len(ops)} ops in {_time(inside)}, of {_time(self.seconds)}"
 

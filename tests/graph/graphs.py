@@ -99,7 +99,7 @@ def graphs(draw: Any, depth: int = 1) -> Graph:
         some = st.lists(st.sampled_from(values), max_size=3) if values else st.just([])
         before = st.lists(st.sampled_from(graph.nodes), max_size=2, unique_by=id)
         placed = draw(st.booleans())
-        graph.add_node(
+        node = graph.add_node(
             draw(NAMES),
             draw(some),
             draw(st.lists(TYPES, max_size=3)),
@@ -111,6 +111,8 @@ def graphs(draw: Any, depth: int = 1) -> Graph:
             scope=draw(STRINGS),
             source=draw(st.one_of(st.none(), STRINGS)),
         )
+        if node.inputs and draw(st.booleans()):
+            node.reuses = node.inputs.index(draw(st.sampled_from(node.inputs)))
     values = list(graph.values())
     if values:
         graph.outputs = draw(st.lists(st.sampled_from(values), max_size=3))

@@ -130,6 +130,15 @@ def test_clone_without_some_nodes() -> None:
         clone(graph, keep=lambda node: node.name != "a")
 
 
+def test_clone_keeps_buffers_only_where_nothing_else_changes() -> None:
+    graph = small(TEXT.replace("%b = multiply(%a, %a) : f32[n]", "%b = sin(%a) : f32[n] into %a"))
+    assert [n.reuses for n in clone(graph)[0].nodes] == [None, 0, None, None, None]
+    copy, _ = clone(graph, replace={graph.value("d"): graph.value("a")})
+    assert [n.reuses for n in copy.nodes] == [None] * 5
+    copy, _ = clone(graph, keep=lambda node: node.name != "d")
+    assert [n.reuses for n in copy.nodes] == [None] * 4
+
+
 def test_copy_of_a_node() -> None:
     graph, result = small(TEXT), Graph()
     y = result.add_input(graph.inputs[0].type, "a")
@@ -185,6 +194,7 @@ def test_hash_ignores_names_scopes_sources_and_reasons() -> None:
         ("exp(%x)", "exp(%y)"),
         ("(%a, %a)", "(%a, %x)"),
         (" after &p", ""),
+        ("%d = exp(%y) : f32[n]", "%d = exp(%a) : f32[n] into %a"),
         ("return %c", "return %b"),
         ("return %c", "return %c, %c"),
         ('text="b"', 'text="c"'),

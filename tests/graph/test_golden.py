@@ -117,8 +117,25 @@ def literals() -> Graph:
     return graph
 
 
+def optimised() -> Graph:
+    """What passes leave: constants computed, twins merged, buffers used again."""
+    graph = Graph("norm")
+    x, w = graph.add_input(_type(256, 128), "x"), graph.add_input(_type(128, 128), "w")
+    (one,) = graph.add_node("constant", (), (_type(),), {"value": ef.tensor(1.0)}).outputs
+    two = _one(graph, "add", (one, one), _type())
+    y = _one(
+        graph, "matmul", (x, w), _type(256, 128), scope="layer", source="model.py:3: y = x @ w"
+    )
+    y = _one(graph, "multiply", (y, one), _type(256, 128))
+    bent = _one(graph, "tanh", (y,), _type(256, 128), source="model.py:4: y = ef.tanh(y)")
+    twin = _one(graph, "tanh", (y,), _type(256, 128))
+    twice = _one(graph, "multiply", (twin, two), _type(256, 128))
+    graph.outputs = [_one(graph, "subtract", (twice, bent), _type(256, 128))]
+    return graph.optimise()
+
+
 GRAPHS: dict[str, Callable[[], Graph]] = {
-    f.__name__: f for f in (mlp_step, control_flow, partitioned, literals)
+    f.__name__: f for f in (mlp_step, control_flow, partitioned, literals, optimised)
 }
 
 

@@ -144,6 +144,7 @@ def test_layout() -> None:
     graph  f ( %x:f32[2,n]@cpu:0 , %k : int){
       %s.0,%s.1=split(%x){sizes=(1,1,),axis=0}:f32[1,n],f32[1,n]in "a/b" # file.py:3: x  =  1
       &p: print(%s.0) {text="#", f=@w}  after &s on "cpu:0"
+      %t = sin(%s.1) : f32[3] after &p  into %s.1 in "a"
       return%s.1,%k}
     """
     assert str(Graph.parse(text)) == (
@@ -151,6 +152,7 @@ def test_layout() -> None:
         "  %s.0, %s.1 = split(%x) {sizes=(1, 1), axis=0} : f32[1,n], f32[1,n] "
         'in "a/b" # file.py:3: x = 1\n'
         '  &p: print(%s.0) {text="#", f=@w} after &s on "cpu:0"\n'
+        '  %t = sin(%s.1) : f32[3] after &p into %s.1 in "a"\n'
         "  return %s.1, %k\n"
         "}"
     )
@@ -238,6 +240,12 @@ def test_objects_without_a_text() -> None:
         (HEAD + "%y.0, %y.2 = split(%x) : f32[1], f32[1] return }", 1, 23, "outputs of one node"),
         (HEAD + "%y.0, %y.1 = split(%x) : f32[1] return }", 1, 48, "2 types"),
         (HEAD + "&p: print(%x) after &q return }", 1, 43, "a node that is defined above"),
+        (
+            HEAD + "%y = exp(%x) : f32[] %z = exp(%y) : f32[] into %x return }",
+            1,
+            70,
+            "an input of the node",
+        ),
         (HEAD + "&p: print(%x) on cpu return }", 1, 40, "a string in double quotes"),
         (HEAD + '&p: print(%x) in "a\\q" return }', 1, 40, "a string as JSON"),
         (HEAD + "&p: print(%x) {a=} return }", 1, 40, "a literal"),

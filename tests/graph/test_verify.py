@@ -37,6 +37,11 @@ SOUND = {
         %a = exp(%x) : f32[]
         %b = exp(%x) : f32[] after &a
         return %b }""",
+    "buffers": """graph (%x: f32[n]) {
+        %a = exp(%x) : f32[n]
+        %b = add(%x, %a) : f32[n] into %a
+        %c = exp(%b) : f32[n] into %b
+        return %c, %x }""",
     "constants": """graph () {
         %c = constant() {value=tensor(f32[2], (1.0, 2.0))} : f32[2]@cpu:0
         %k = constant() {value=3} : int
@@ -103,6 +108,12 @@ WRONG = {
     "symbolic": ("symbolic sizes", "f32[m+n,3]", "f32[n,3]", "types of &concat.*f32\\[m\\+n,3\\]"),
     "symbolic reshape": ("symbolic sizes", ": f32[4*n]", ": f32[5*n]", "types of &r "),
     "unknown size": ("symbolic sizes", "shape=(4*n,)", "shape=(4*q,)", r"sizes \['q'\] occur in"),
+    "taken": ("buffers", "exp(%b) : f32[n] into %b", "add(%b, %a) : f32[n]",
+              "%a is used after its buffer was taken"),
+    "taken and returned": ("buffers", "return %c", "return %b", "%b is returned after its buffer"),
+    "not made here": ("buffers", "into %a", "into %x", "%x does not belong to this graph"),
+    "another type": ("buffers", "exp(%b) : f32[n] into %b", "isnan(%b) : bool[n] into %b",
+                     "buffer of %b has another type"),
     "constant": ("constants", "f32[2]@cpu:0", "f32[3]@cpu:0", "types of &c"),
     "number constant": ("constants", ": int", ": float", "types of &k"),
     "no constant": ("constants", "value=3", 'value="3"', "a tensor or a number"),
@@ -174,6 +185,10 @@ def _wait(graph: Graph) -> None:
     graph.nodes[3].control_inputs = (graph.nodes[4],)
 
 
+def _reuse(graph: Graph) -> None:
+    graph.nodes[3].reuses = 1
+
+
 def _shift(graph: Graph) -> None:
     graph.inputs[0].index = 1
 
@@ -192,6 +207,7 @@ def _resource(graph: Graph) -> None:
         (_rename, "two things are called 'exp'"),
         (_rename_input, "two things are called 'exp'"),
         (_steal, "%exp_2 is not output 0 of &exp_3"),
+        (_reuse, "&exp_3 reuses the buffer of an input that it does not have"),
         (_wait, "&exp_3 comes before &exp_4, which it waits for"),
         (_shift, "%x is an input, and not the 0th of this graph"),
         (_resource, "@w means two objects"),

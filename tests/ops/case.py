@@ -131,6 +131,8 @@ class OpCase:
         label: tells several rows of one function apart.
         second: check second-order gradients as well.
         plain: call the reference without the keyword arguments.
+        specialises: why the function asks for a size or a number while it is traced, so that
+            another one traces again; empty if it asks for none.
     """
 
     name: str
@@ -149,6 +151,7 @@ class OpCase:
     label: str = ""
     second: bool = True
     plain: bool = False
+    specialises: str = ""
 
     def __post_init__(self) -> None:
         if bool(self.grad) == bool(self.no_grad):

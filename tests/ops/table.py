@@ -66,7 +66,17 @@ class RuleChecker(AbstractInterpreter):
 
 #: ops whose sizes depend on values; their rules say so instead of giving a type
 DATA_DEPENDENT = frozenset(
-    {"nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values"}
+    {
+        "mask_indices",
+        "count_segments",
+        "nonzero",
+        "repeat_each",
+        "unique_all",
+        "unique_counts",
+        "unique_inverse",
+        "unique_values",
+        "zeros_for",
+    }
 )
 
 

@@ -95,8 +95,8 @@ def test_refusals(call: Callable[[], Any], error: type[EagerflowError], text: st
 @pytest.mark.parametrize(
     ("name", "shape", "attrs", "text"),
     [
-        ("fft", (0,), {"axes": (0,), "inverse": False}, "fft: there is no element"),
-        ("rfft", (0,), {"axis": 0}, "rfft: there is no element"),
+        ("fft", (0,), {"axes": (0,), "inverse": False}, "fft: cannot transform 0 points"),
+        ("rfft", (0,), {"axis": 0}, "rfft: cannot transform 0 points"),
         ("irfft", (4,), {"axis": 0, "n": 4}, "irfft: 4 points are not half of a spectrum of 4"),
     ],
 )

@@ -212,9 +212,9 @@ def test_the_static_part_is_hashable_and_reads_back() -> None:
     assert hash(key) == hash(ast.literal_eval(repr(key)))
 
 
-def test_only_nonzero_has_a_size_that_depends_on_data() -> None:
+def test_only_masks_have_a_size_that_depends_on_data() -> None:
     x = ef.zeros((2, 3))
-    assert [name for name, _, _ in _bound(x, x > 0)] == ["nonzero", "getitem"]
+    assert [name for name, _, _ in _bound(x, x > 0)] == ["mask_indices", "getitem"]
     null = x.to("null:0")
     assert null[0, 1:].shape == (2,)
     assert null[:, ef.tensor([0, 0, 1, 2]).to("null:0")].shape == (2, 4)

@@ -1,7 +1,9 @@
 """Kernels for the CPU that NumPy's functions do not give as fast."""
 
 from eagerflow_kernels.cpu import (
+    einsum,
     elementwise,
+    indexing,
     linalg,
     random,
     reduction,
@@ -11,4 +13,15 @@ from eagerflow_kernels.cpu import (
     special,
 )
 
-__all__ = ["elementwise", "linalg", "random", "reduction", "segment", "shape", "sort", "special"]
+__all__ = [
+    "einsum",
+    "elementwise",
+    "indexing",
+    "linalg",
+    "random",
+    "reduction",
+    "segment",
+    "shape",
+    "sort",
+    "special",
+]

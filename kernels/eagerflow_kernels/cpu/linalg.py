@@ -34,6 +34,9 @@ def triangular_solve(
     a: Array, b: Array, *, lower: bool, adjoint: bool, unit_diagonal: bool
 ) -> Array:
     """LAPACK's trtrs, matrix by matrix; of small matrices a batch is faster with LU factors."""
+    portable.check_square(a)
+    if b.shape[-2] != a.shape[-1]:
+        raise ValueError("the right-hand sides have another number of rows")
     if (a.ndim > 2 or b.ndim > 2) and a.shape[-1] < 16:
         solution: Array = portable.triangular_solve(
             np, a, b, lower=lower, adjoint=adjoint, unit_diagonal=unit_diagonal

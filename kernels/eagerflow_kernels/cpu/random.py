@@ -11,7 +11,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from eagerflow_kernels.portable.random import CONVERSIONS, integers
+from eagerflow_kernels.portable.random import CLAIMS, CONVERSIONS, integers, is_wide
 from eagerflow_kernels.table import special
 
 __all__: list[str] = []
@@ -101,9 +101,21 @@ for _name, _convert in CONVERSIONS.items():
     special(_name, "cpu")(partial(_draw, _convert))
 
 
+@special("check_parameters", "cpu")
+def check_parameters(x: Array, *parameters: Array, claim: str, refusal: str) -> Array:
+    """The same values, if the parameters are what the claim says."""
+    wide = (p.astype(np.float32) if p.dtype.itemsize < 4 else p for p in parameters)
+    if not np.all(CLAIMS[claim](*wide)):
+        raise ValueError(refusal)
+    return x
+
+
 @special("random_integers", "cpu")
-def random_integers(key: Array, low: Array, last: Array, *, shape: Shape, wide: bool) -> Array:
+def random_integers(
+    key: Array, low: Array, last: Array, *, shape: Shape, wide: bool | None
+) -> Array:
     """Uniform on low … last; see the portable kernel."""
+    wide = is_wide(low, last) if wide is None else wide
     count = math.prod(shape)
     extra = random_bits(key, shape=(count,), dtype=_UINT64, stream=1) if wide else None
     following = _start(key, 0)

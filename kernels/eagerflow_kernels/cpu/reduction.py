@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from eagerflow_kernels.portable.reduction import running_position, variance
+from eagerflow_kernels.portable.reduction import running_position, sum_to_axes, variance
 from eagerflow_kernels.table import special
 
 __all__: list[str] = []
@@ -58,6 +58,13 @@ def _by_blocks(x: Array, axis: int) -> Any:
     return _by_blocks(_add(blocks, axis=axis + 1), axis) + rest
 
 
+@special("sum_to", "cpu")
+def sum_to(x: Array, *, shape: tuple[int, ...]) -> Any:
+    """As the portable kernel, with these sums."""
+    axis = sum_to_axes(x, shape)
+    return total(x, axis=axis, keepdims=False).reshape(shape) if axis else x.view()
+
+
 @special("mean", "cpu")
 def mean(x: Array, *, axis: Axes, keepdims: bool) -> Any:
     """The sum over the number of elements."""
@@ -77,6 +84,14 @@ def var(x: Array, *, axis: Axes, keepdims: bool, correction: float) -> Any:
 def std(x: Array, *, axis: Axes, keepdims: bool, correction: float) -> Any:
     """The square root of the variance."""
     return np.sqrt(variance(np, total, x, axis, keepdims, correction))
+
+
+@special("fraction", "cpu")
+def fraction(x: Array) -> Array:
+    """As it is, if all elements are from 0 to 1."""
+    if not ((x >= 0) & (x <= 1)).all():
+        raise ValueError("a fraction is out of range 0 to 1")
+    return x.view()
 
 
 # --- along an axis --------------------------------------------------------------------------

@@ -23,7 +23,7 @@ def segment_sum(values: Array, segment_ids: Array, *, num_segments: int) -> Arra
         return out
     from scipy.sparse import csc_array  # noqa: PLC0415 - `import eagerflow` must not load SciPy
 
-    portable.check_ids(np, segment_ids, num_segments)
+    portable.check_ids(np, values, segment_ids, num_segments)
     count = len(values)
     ones = np.ones(count, values.dtype)
     chooser = csc_array((ones, segment_ids, np.arange(count + 1)), shape=(num_segments, count))

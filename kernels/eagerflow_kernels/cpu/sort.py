@@ -33,12 +33,11 @@ def _packed(keys: Array) -> Array:
 
 
 @special("order_statistics", "cpu")
-def order_statistics(x: Array, *, places: tuple[int, ...]) -> Array:
+def order_statistics(x: Array, *, q: float) -> Array:
     """The portable one; what a median needs takes one partition, the rest are extremes."""
-    size = x.shape[-1]
-    first, second, last = places if len(places) == 3 else (0, 0, 0)
-    if second - first not in (0, 1) or last != size - 1 or second == last or x.dtype.kind != "f":
-        out: Array = portable.order_statistics(np, x, places=places)
+    first, second, last = portable.places_around(x, q)
+    if second == last or x.dtype.kind != "f":
+        out: Array = portable.order_statistics(np, x, q=q)
         return out
     parts = np.partition(x, first, axis=-1)
     out = np.empty((*x.shape[:-1], 3), x.dtype)

@@ -2,7 +2,10 @@
 
 from eagerflow_kernels.portable import (
     autodiff,
+    callbacks,
+    checks,
     creation,
+    einsum,
     elementwise,
     fft,
     indexing,
@@ -18,7 +21,10 @@ from eagerflow_kernels.portable import (
 
 __all__ = [
     "autodiff",
+    "callbacks",
+    "checks",
     "creation",
+    "einsum",
     "elementwise",
     "fft",
     "indexing",

@@ -31,6 +31,28 @@ def expression(key: tuple[Any, ...], indices: Sequence[Array]) -> tuple[Any, ...
     )  # fmt: skip
 
 
+@portable("mask_indices")
+def mask_indices(xp: Any, mask: Array, *, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """Where a mask is true; it has the sizes of the axes that it stands for, or none."""
+    if any(size not in (whole, 0) for size, whole in zip(mask.shape, shape, strict=True)):
+        raise IndexError(f"the mask of shape {mask.shape} does not fit where it is {shape}")
+    found: tuple[Array, ...] = mask.nonzero()
+    return found
+
+
+@portable("signed_indices")
+def signed_indices(xp: Any, indices: Array) -> Array:
+    """Indices of uint64 as int64."""
+    return indices.astype("int64")
+
+
+@portable("zeros_for")
+def zeros_for(xp: Any, indices: Array, *, shape: tuple[int, ...], dtype: Any) -> Array:
+    """Zeros with a row of ``shape`` for each index up to the largest."""
+    count = max(int(indices.max()) + 1, 0) if indices.size else 0
+    return xp.zeros((count, *shape), dtype.dtype)
+
+
 @portable("take")
 def take(xp: Any, x: Array, indices: Array, *, axis: int) -> Array:
     """The slices at indices along an axis."""

@@ -23,8 +23,15 @@ def adjoint(xp: Any, x: Array) -> Array:
     return xp.swapaxes(x, -1, -2).conj()
 
 
+def check_square(x: Array) -> None:
+    """Refuse what is not square, where other shapes would broadcast."""
+    if x.shape[-1] != x.shape[-2]:
+        raise ValueError("the matrices are not square")
+
+
 def hermitian_part(xp: Any, x: Array) -> Array:
     """The mean of ``x`` and its adjoint: ``x`` itself where it is Hermitian."""
+    check_square(x)
     total = x + adjoint(xp, x)
     total *= 0.5
     return total
@@ -69,6 +76,8 @@ def vecdot(xp: Any, x1: Array, x2: Array) -> Array:
 def cross(xp: Any, x1: Array, x2: Array) -> Array:
     """The cross product of 3-vectors on the last axis."""
     shape = xp.broadcast_shapes(x1.shape, x2.shape)
+    if x1.shape[-1] != 3 or x2.shape[-1] != 3:
+        raise ValueError("the vectors do not have three elements")
     out = xp.empty(shape, dtype=x1.dtype)
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
@@ -115,6 +124,7 @@ def slogdet(xp: Any, x: Array) -> tuple[Array, Array]:
 @portable("adjugate")
 def adjugate(xp: Any, x: Array) -> Array:
     """The transposed cofactors of each matrix, singular or not."""
+    check_square(x)
     try:
         # both come from the same LU factors, so a tiny last pivot cancels
         return xp.linalg.det(x)[..., None, None] * xp.linalg.inv(x)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from eagerflow_kernels.table import portable
 
-__all__ = ["CONVERSIONS", "integers", "normal_probability", "philox"]
+__all__ = ["CLAIMS", "CONVERSIONS", "integers", "is_wide", "normal_probability", "philox"]
 
 Array = Any  # of whatever namespace xp is
 Shape = tuple[int, ...]
@@ -76,6 +76,23 @@ def random_bits(xp: Any, key: Array, *, shape: Shape, dtype: Any, stream: int = 
     if narrow:
         words = xp.stack((words & _HALF, words >> 32), axis=-1).reshape(-1).astype("uint32")
     return words[:count].reshape(shape)
+
+
+# --- parameters -----------------------------------------------------------------------------
+
+#: what the parameters of draws must be
+CLAIMS: Final[dict[str, Callable[..., Any]]] = {
+    "scale": lambda x: x >= 0,
+    "probability": lambda x: (x >= 0) & (x <= 1),
+    "bounds": lambda a, b: a <= b,
+    "logits": lambda x: x.max(-1) > -math.inf if x.size else True,
+}
+
+
+@portable("check_parameters")
+def check_parameters(xp: Any, x: Array, *parameters: Array, claim: str, refusal: str) -> Array:
+    """The same values; the parameters are not looked at, since that would wait for them."""
+    return x
 
 
 # --- floating ---------------------------------------------------------------------------------
@@ -217,12 +234,21 @@ for _name, _convert in CONVERSIONS.items():
 
 @portable("random_integers")
 def random_integers(
-    xp: Any, key: Array, low: Array, last: Array, *, shape: Shape, wide: bool
+    xp: Any, key: Array, low: Array, last: Array, *, shape: Shape, wide: bool | None
 ) -> Array:
-    """Uniform on low … last; see `integers`."""
+    """Uniform on low … last; see `integers`. Without ``wide`` it follows from the bounds."""
+    wide = is_wide(low, last) if wide is None else wide
     kind = xp.dtype("uint64")
     draws = [random_bits(xp, key, shape=shape, dtype=kind, stream=i) for i in range(1 + wide)]
     return integers(xp, low, last, *draws)
+
+
+def is_wide(low: Array, last: Array) -> bool:
+    """Whether two integers are the ends of more than 2**32 values."""
+    span: int = last.item() - low.item()
+    if span < 0:
+        raise ValueError("low must be less than high")
+    return span > _HALF
 
 
 def integers(xp: Any, low: Array, last: Array, bits: Array, extra: Array | None = None) -> Array:

@@ -20,6 +20,25 @@ def _count(x: Array, axis: Axes) -> int:
     return math.prod(x.shape[a] for a in axis)
 
 
+def sum_to_axes(x: Array, shape: tuple[int, ...]) -> Axes:
+    """The axes along which an array of ``shape`` is repeated to have the shape of ``x``.
+
+    Raises:
+        ValueError: it is not repeated to that.
+    """
+    lead = x.ndim - len(shape)
+    if lead < 0 or any(d not in (1, n) for n, d in zip(x.shape[lead:], shape, strict=True)):
+        raise ValueError(f"shape {shape} does not broadcast to {x.shape}")
+    return (*range(lead), *(lead + i for i, d in enumerate(shape) if d != x.shape[lead + i]))
+
+
+@portable("sum_to")
+def sum_to(xp: Any, x: Array, *, shape: tuple[int, ...]) -> Array:
+    """As it is, in the same memory, if there is nothing to add."""
+    axis = sum_to_axes(x, shape)
+    return xp.sum(x, axis=axis).reshape(shape) if axis else x.view()
+
+
 @portable("mean")
 def mean(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
     """The sum over the number of elements."""
@@ -89,6 +108,12 @@ def var(xp: Any, x: Array, *, axis: Axes, keepdims: bool, correction: float) -> 
 def std(xp: Any, x: Array, *, axis: Axes, keepdims: bool, correction: float) -> Array:
     """The square root of the variance."""
     return xp.sqrt(variance(xp, xp.sum, x, axis, keepdims, correction))
+
+
+@portable("fraction")
+def fraction(xp: Any, x: Array) -> Array:
+    """As it is; to look at the values would wait for a device."""
+    return x.view()
 
 
 # --- along an axis --------------------------------------------------------------------------

@@ -11,12 +11,23 @@ __all__ = ["check_ids"]
 Array = Any  # of whatever namespace xp is
 
 
-def check_ids(xp: Any, ids: Array, num_segments: int) -> None:
-    """Refuse ids that are out of range."""
+def check_ids(xp: Any, values: Array, ids: Array, num_segments: int) -> None:
+    """Refuse ids that are out of range, or not as many as there are values."""
+    if len(values) != len(ids):
+        raise ValueError(f"{len(ids)} ids for {len(values)} values")
     if ids.size:
         for bad in (int(ids.min()), int(ids.max())):
             if not 0 <= bad < num_segments:
                 raise IndexError(f"id {bad} is out of range for {num_segments} segments")
+
+
+@portable("count_segments")
+def count_segments(xp: Any, ids: Array, *, least: int, natural: bool) -> tuple[Array, Array]:
+    """The ids, and all numbers from 0 up to the largest of them, not fewer than ``least``."""
+    if natural and ids.size and int(ids.min()) < 0:
+        raise ValueError("there are negative elements")
+    found = int(ids.max()) + 1 if ids.size else 0
+    return ids.view(), xp.arange(max(found, least, 0), dtype=ids.dtype)
 
 
 def flat_places(xp: Any, ids: Array, width: int) -> Array:
@@ -34,7 +45,7 @@ def _width(values: Array) -> int:
 @portable("segment_sum")
 def segment_sum(xp: Any, values: Array, segment_ids: Array, *, num_segments: int) -> Array:
     """Add the rows of each segment, in their order."""
-    check_ids(xp, segment_ids, num_segments)
+    check_ids(xp, values, segment_ids, num_segments)
     out = xp.zeros((num_segments, *values.shape[1:]), values.dtype)
     places = flat_places(xp, segment_ids, _width(values))
     xp.add.at(out.reshape(-1), places, values.reshape(-1))
@@ -44,7 +55,7 @@ def segment_sum(xp: Any, values: Array, segment_ids: Array, *, num_segments: int
 def _extreme(
     xp: Any, ufunc: Any, worst: Any, values: Array, segment_ids: Array, num_segments: int
 ) -> Array:
-    check_ids(xp, segment_ids, num_segments)
+    check_ids(xp, values, segment_ids, num_segments)
     out = xp.full((num_segments, *values.shape[1:]), worst, values.dtype)
     places = flat_places(xp, segment_ids, _width(values))
     ufunc.at(out.reshape(-1), places, values.reshape(-1))

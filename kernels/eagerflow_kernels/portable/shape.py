@@ -12,8 +12,15 @@ Array = Any  # of whatever namespace xp is
 
 
 @portable("reshape")
-def reshape(xp: Any, x: Array, *, shape: tuple[int, ...], copy: bool | None = None) -> Array:
-    """The same elements in C order; a view where strides allow it."""
+def reshape(
+    xp: Any, x: Array, *, shape: tuple[int, ...], copy: bool | None = None, closed: bool = False
+) -> Array:
+    """The same elements in C order; a view where strides allow it.
+
+    If ``closed``, no size is left open by -1.
+    """
+    if closed and min(shape, default=0) < 0:
+        raise ValueError("a size cannot be negative")
     out = x.reshape(shape)
     if copy is False and x.size and not xp.may_share_memory(out, x):
         raise ValueError(f"a view of shape {shape} does not exist, a copy is needed")
@@ -62,12 +69,15 @@ def stack(xp: Any, *arrays: Array, axis: int) -> Array:
 
 @portable("split")
 def split(xp: Any, x: Array, *, sizes: tuple[int, ...], axis: int) -> tuple[Array, ...]:
-    """Views of consecutive parts."""
+    """Views of consecutive parts, which together are the whole."""
     lead = (slice(None),) * axis
-    parts, start = [], 0
+    parts, start, least = [], 0, 0
     for size in sizes:
         parts.append(x[(*lead, slice(start, start + size))])
         start += size
+        least = size if size < least else least
+    if start != x.shape[axis] or least < 0:
+        raise ValueError(f"parts of sizes {sizes} do not make up {x.shape[axis]}")
     return tuple(parts)
 
 
@@ -98,18 +108,63 @@ def repeat(xp: Any, x: Array, *, repeats: int, axis: int) -> Array:
 
 
 @portable("repeat_each")
-def repeat_each(xp: Any, x: Array, repeats: Array, *, axis: int, total: int) -> Array:
-    """Each element as many times as its number says; ``total`` is their sum."""
-    return xp.repeat(x, repeats.tolist(), axis=axis)  # CuPy takes no array here
+def repeat_each(xp: Any, x: Array, repeats: Array, *, axis: int) -> Array:
+    """Each element as many times as its number says; one number is for all."""
+    numbers = repeats.tolist()  # CuPy takes no array here
+    if min(numbers, default=0) < 0:
+        raise ValueError("a negative number")
+    if len(numbers) == 1:
+        return xp.repeat(x, numbers[0], axis=axis)
+    if len(numbers) != x.shape[axis]:
+        raise ValueError("there must be a number for each place on the axis")
+    return xp.repeat(x, numbers, axis=axis)
 
 
 @portable("pad")
 def pad(xp: Any, x: Array, *, widths: tuple[tuple[int, int], ...], value: complex) -> Array:
     """The array inside a larger one that is filled with one value."""
+    if any(n < 0 for pair in widths for n in pair):
+        raise ValueError("a width cannot be negative")
     shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
     out = xp.full(shape, value, dtype=x.dtype)
     inside = tuple(
         slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)
     )
     out[(*inside, ...)] = x
+    return out
+
+
+def _sources(xp: Any, size: int, before: int, after: int, mode: str) -> Array:
+    """Where each element along an axis of a padded array comes from."""
+    if before < 0 or after < 0:
+        raise ValueError("a width cannot be negative")
+    if size == 0 and (before or after):
+        raise ValueError("an empty axis has nothing to add")
+    places = xp.arange(-before, size + after)
+    if mode == "edge" or size <= 1:
+        return xp.clip(places, 0, max(size - 1, 0))
+    if mode == "wrap":
+        return places % size
+    skip = 1 if mode == "reflect" else 0  # whether the outermost element is not repeated
+    period = 2 * (size - skip)
+    places %= period
+    return xp.where(places < size, places, period - places - (1 - skip))
+
+
+@portable("pad_with_own")
+def pad_with_own(
+    xp: Any, x: Array, *, axis: int, before: int, after: int, mode: str, back: bool
+) -> Array:
+    """The array continued along an axis with its own elements.
+
+    ``back`` is the transpose: what was added is summed up where it came from.
+    """
+    if not back:
+        return x.take(_sources(xp, x.shape[axis], before, after, mode), axis)
+    size = x.shape[axis] - before - after
+    sources = _sources(xp, size, before, after, mode)
+    lead = (slice(None),) * axis
+    out = x[(*lead, slice(before, before + size))].copy()
+    for part in (slice(before), slice(before + size, None)):
+        xp.add.at(out, (*lead, sources[part]), x[(*lead, part)])
     return out

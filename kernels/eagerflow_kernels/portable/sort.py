@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from eagerflow_kernels.table import portable
@@ -38,9 +39,19 @@ def _has_negative_zero(xp: Any, x: Array) -> bool:
     return bool((bits == xp.iinfo(bits.dtype).min).any())
 
 
+def places_around(x: Array, q: float) -> tuple[int, int, int]:
+    """The places below and above the fraction ``q`` of the last axis, and its last one."""
+    last = x.shape[-1] - 1
+    if last < 0:
+        raise ValueError("there are no elements")
+    place = q * last
+    return math.floor(place), math.ceil(place), last
+
+
 @portable("order_statistics")
-def order_statistics(xp: Any, x: Array, *, places: tuple[int, ...]) -> Array:
-    """The elements at these places of the order along the last axis, in linear time."""
+def order_statistics(xp: Any, x: Array, *, q: float) -> Array:
+    """The elements around a fraction of the order along the last axis, in linear time."""
+    places = places_around(x, q)
     return xp.partition(x, places, axis=-1)[..., list(places)]
 
 
@@ -62,6 +73,8 @@ def _reversed(x: Array, axis: int) -> Array:
 def topk_indices(xp: Any, x: Array, *, k: int, axis: int, largest: bool) -> Array:
     """The indices of the k first elements in sorted order; of equal ones the earliest first."""
     size = x.shape[axis]
+    if not 0 <= k <= size:
+        raise ValueError(f"{k} elements of {size}")
     lines = x.swapaxes(axis, -1)
     if size < _FEW or 4 * k > size or _has_nan(xp, x):
         order = argsort(xp, lines, axis=-1, descending=largest, stable=True)[..., :k]
@@ -99,6 +112,16 @@ def histogram_width(xp: Any, x: Array) -> Array:
     if not (xp.isfinite(x) & (x >= 0)).all():
         raise ValueError(f"the range is {float(x)} wide, bins need a finite one, not negative")
     return x
+
+
+@portable("isin")
+def isin(xp: Any, x1: Array, x2: Array) -> Array:
+    """Whether each element occurs among others."""
+    if not x2.size:
+        return xp.zeros(x1.shape, dtype=bool)
+    line = xp.sort(x2.reshape(-1))
+    place = xp.minimum(xp.searchsorted(line, x1), line.size - 1)
+    return line[place] == x1
 
 
 def _line(xp: Any, x: Array) -> Array:

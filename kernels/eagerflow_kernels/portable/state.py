@@ -28,9 +28,15 @@ def assign(xp: Any, value: Array, *, resource: Any) -> Array:
 
     It may be that of another library's array, which its owner may write into.
     """
+    _check_shape(value.shape, resource)
     own = getattr(value, "base", value) is None and value.flags.owndata
     with resource.lock:
         return resource.store(value if own else value.copy())
+
+
+def _check_shape(shape: tuple[int, ...], resource: Any) -> None:
+    if shape != resource.shape:
+        raise ValueError("a variable keeps its shape")
 
 
 def _combine(xp: Any, function: Any, value: Array, resource: Any) -> Array:
@@ -38,6 +44,7 @@ def _combine(xp: Any, function: Any, value: Array, resource: Any) -> Array:
         out = resource.writable()
         if out is None:
             out = xp.asarray(function(resource.read(), value))
+            _check_shape(out.shape, resource)
         else:
             function(out, value, out=out)
         return resource.store(out)

@@ -56,6 +56,8 @@ def _cov(x, y=None, *, rowvar=True, correction=1.0):
     return np.cov(x, y, rowvar=rowvar, ddof=int(correction)).astype(x.dtype)
 
 
+_RANK = "whether the result has axes depends on the size"
+
 CASES = [
     OpCase("concatenate", _two, lambda arrays: np.concatenate(arrays), dtypes=ALL, grad=(0,),
            layouts=AXED, ops=("concat",), exact=True),
@@ -85,11 +87,13 @@ CASES = [
     OpCase("percentile", lambda s: (s.array(), np.array([0.0, 12.5, 100.0]), -1), np.percentile,
            dtypes=("float64",), grad=(0,), layouts=FULL, ops=("sort",), tolerance=4, label="axis"),
     OpCase("cov", _one, _cov, dtypes=FLOATS + COMPLEX, grad=(0,), layouts=FULL, ops=("matmul",),
-           tolerance=4),
+           tolerance=4, specialises=_RANK),
     OpCase("cov", lambda s: (s.array(), s.array()), _cov, dtypes=FLOATS, grad=(0, 1),
-           layouts=FULL, ops=("matmul", "concat"), tolerance=4, label="two"),
+           layouts=FULL, ops=("matmul", "concat"), tolerance=4, label="two",
+           specialises=_RANK),
     OpCase("cov", _one, _cov, kwargs={"rowvar": False, "correction": 0.0}, dtypes=FLOATS,
-           grad=(0,), layouts=MATRICES, ops=("matmul",), tolerance=4, label="columns"),
+           grad=(0,), layouts=MATRICES, ops=("matmul",), tolerance=4, label="columns",
+           specialises=_RANK),
     OpCase("nanvar", _holes, _nanvar, dtypes=FLOATS, no_grad="see test_numpy_names",
            layouts=FULL, ops=("sum",), tolerance=4),
     OpCase("nanvar", _one, _nanvar, kwargs={"axis": 0, "correction": 1.0, "keepdims": True},

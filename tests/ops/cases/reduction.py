@@ -306,4 +306,25 @@ ALONG = [
            layouts=("vector",), ops=("subtract",), label="padded"),
 ]  # fmt: skip
 
-CASES = SUMS + EXTREMES + LOGIC + STATISTICS + ALONG
+
+def _sum_to(x: Any, shape: tuple[int, ...]) -> Any:
+    out = np.zeros(shape, x.dtype)
+    lead = x.ndim - len(shape)
+    for place in np.ndindex(*x.shape):
+        kept = tuple(0 if n == 1 else i for i, n in zip(place[lead:], shape, strict=True))
+        out[kept] = out[kept] + x[place]
+    return out
+
+
+SUM_TO = [
+    OpCase("sum_to", lambda s: (x := s.array(), x.shape), _sum_to, dtypes=FLOAT8 + INEXACT,
+           grad=(0,)),
+    OpCase("sum_to", lambda s: (x := s.array(), x.shape[1:]), _sum_to, dtypes=INEXACT,
+           grad=(0,), layouts=_VECTORS, label="leading"),
+    OpCase("sum_to", lambda s: (x := s.array(), (1, *x.shape[1:])), _sum_to, dtypes=INEXACT,
+           grad=(0,), layouts=_VECTORS, label="first"),
+    OpCase("sum_to", lambda s: (s.array(shape=(2, 3, 4)), (1, 4)), _sum_to, dtypes=INEXACT,
+           grad=(0,), layouts=_MATRICES, label="both"),
+]  # fmt: skip
+
+CASES = SUMS + SUM_TO + EXTREMES + LOGIC + STATISTICS + ALONG

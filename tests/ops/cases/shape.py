@@ -34,6 +34,9 @@ def _listed(*shapes):
     return lambda s: ([s.array(shape=shape) for shape in shapes],)
 
 
+_COUNT = "how many results there are is the size"
+
+
 def _case(name, make, reference, **options):
     """A row: elements are moved, so every dtype is taken and results are equal bit for bit."""
     usual = {"dtypes": DTYPES, "exact": True, "grad": (0,)}
@@ -120,7 +123,8 @@ _SHAPES = [
     _case("squeeze", lambda s: (s.array(shape=(1, *s.shape, 1)), (0, -1)),
            lambda x, a: _from(x.shape[1:-1], lambda p: (0, *p, 0), x)),
     _case("squeeze", _shaped((1, 3, 1)), lambda x: _from((3,), lambda p: (0, *p, 0), x),
-           layouts=MATRICES, label="all"),
+           layouts=MATRICES, label="all",
+           specialises="which axes are dropped depends on the sizes"),
     _case("expand_dims", lambda s: (s.array(),), lambda x, axis: _from(
         (*x.shape, 1), lambda p: p[:-1], x), kwargs={"axis": -1}),
     _case("expand_dims", _shaped((2, 3), rest=((0, 2),)), lambda x, a: _from(
@@ -190,10 +194,11 @@ _JOINS = [
     _case("stack", lambda s: ([s.array(), s.array()],), _stack, kwargs={"axis": -1},
            label="last"),
     _case("unstack", _one, lambda x: [_from(x.shape[1:], lambda p, i=i: (i, *p), x)
-                                       for i in range(x.shape[0])], layouts=AXED[1:]),
+                                       for i in range(x.shape[0])], layouts=AXED[1:],
+           specialises=_COUNT),
     _case("unstack", _one, lambda x, axis: [_from(x.shape[:1], lambda p, i=i: (*p, i), x)
                                              for i in range(x.shape[1])],
-           kwargs={"axis": -1}, layouts=MATRICES, label="last"),
+           kwargs={"axis": -1}, layouts=MATRICES, label="last", specialises=_COUNT),
     _case("split", _shaped((4, 2), rest=(2,)), lambda x, n: _cut(x, 0, 0, 2, 4),
            layouts=MATRICES),
     _case("split", _shaped((2, 5), rest=([1, -1],)), lambda x, n, axis: _cut(x, 1, 0, 1, 4, 5),
@@ -322,13 +327,13 @@ _PADS = [
     _case("pad", _shaped((2, 3), rest=(((1, 0), (0, 2)),)), _pad, kwargs={"constant_values": 1},
            layouts=MATRICES, label="value"),
     *(_case("pad", _shaped((3, 4), rest=(((1, 2), (2, 0)), mode)), _pad, layouts=MATRICES,
-             ops=("concat", "getitem"), label=mode)
+             ops=("pad_with_own",), label=mode)
       for mode in ("edge", "reflect", "symmetric", "wrap")),
     *(_case("pad", _shaped((2, 3), rest=(((5, 7), (8, 4)), mode)), _pad, layouts=("matrix",),
-             ops=("concat", "getitem"), label=f"{mode}_far")
+             ops=("pad_with_own",), label=f"{mode}_far")
       for mode in ("edge", "reflect", "symmetric", "wrap")),
     _case("pad", _shaped((1,), rest=(2, "reflect")), _pad, layouts=("vector",),
-           ops=("concat",), label="reflect_one"),
+           ops=("pad_with_own",), label="reflect_one"),
 ]  # fmt: skip
 
 

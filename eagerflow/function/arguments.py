@@ -1,0 +1,237 @@
+"""The arguments of a call: which are inputs of the graph, which are static, and the key they make.
+
+Tensors, and NumPy arrays in their place, are inputs. Python numbers are inputs as well, weakly
+typed. All else is static: another value is another trace.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, final
+
+from eagerflow.core import tree
+from eagerflow.core.convert import as_tensor
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.errors import TraceError
+from eagerflow.function.statics import describe, static_key
+from eagerflow.hardware import Lane, current_device
+from eagerflow.types import Shape, TensorType
+
+__all__ = ["Call", "Leaf", "Signature"]
+
+_NUMBERS: Final = (float, int, complex)
+
+
+@final
+class Leaf:
+    """One leaf of the arguments.
+
+    Attributes:
+        name: such as ``params['w']``.
+        value: a tensor, a number or a static value.
+        kind: ``"tensor"``, ``"number"`` or ``"static"``.
+        foreign: whether the tensor stands for an array of another library.
+        token: its part of the key.
+    """
+
+    __slots__ = ("foreign", "kind", "name", "token", "value")
+
+    def __init__(self, name: str, kind: str, value: Any, token: Any, foreign: bool = False) -> None:
+        self.name = name
+        self.kind = kind
+        self.value = value
+        self.token = token
+        self.foreign = foreign
+
+    def __str__(self) -> str:
+        if self.kind == "tensor":
+            return str(TensorType(self.value.dtype, self.value.shape, self.value.device))
+        return type(self.value).__name__ if self.kind == "number" else describe(self.value)
+
+
+@final
+class Call:
+    """The arguments of one call.
+
+    Attributes:
+        leaves: in the order of the signature.
+        names: the parameters.
+        treedefs: the structure of each argument, None for one that is static as a whole.
+        key: all of what they are but the sizes and the values of numbers.
+    """
+
+    __slots__ = ("key", "leaves", "names", "treedefs")
+
+    def __init__(
+        self, leaves: list[Leaf], names: tuple[str, ...], treedefs: tuple[tree.TreeDef | None, ...],
+        aliases: tuple[int, ...],
+    ) -> None:  # fmt: skip
+        self.leaves = leaves
+        self.names = names
+        self.treedefs = treedefs
+        tokens = tuple([leaf.token for leaf in leaves])
+        self.key = (names, treedefs, tokens, aliases, current_device())
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes of the tensors, in order."""
+        return tuple([leaf.value._data.shape for leaf in self.leaves if leaf.kind == "tensor"])
+
+
+@final
+class Signature:
+    """How a function takes its arguments.
+
+    Args:
+        function: the function.
+        static: names of parameters whose arguments are static.
+
+    Raises:
+        TraceError: ``static`` names no parameter.
+    """
+
+    def __init__(self, function: Callable[..., Any], static: Sequence[str]) -> None:
+        self._function = function
+        try:
+            self._signature: inspect.Signature | None = inspect.signature(function)
+        except (TypeError, ValueError):  # some builtins have none
+            self._signature = None
+        names = self._signature.parameters if self._signature is not None else {}
+        for name in static:
+            if name not in names:
+                raise TraceError(
+                    f"trace: static={name!r} is no parameter of the function",
+                    given=f"{getattr(function, '__name__', function)}{self._signature or '(...)'}",
+                )
+        self._static = frozenset(static)
+
+    def parse(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """The call with these arguments.
+
+        Raises:
+            TypeError: they do not fit the signature; Python's own error.
+            TraceError: an argument that a trace cannot take, such as a generator.
+        """
+        names, values = self._bind(args, kwargs)
+        leaves: list[Leaf] = []
+        treedefs: list[tree.TreeDef | None] = []
+        for name, value in zip(names, values, strict=True):
+            if name in self._static:
+                treedefs.append(None)
+                leaves.append(_static(name, value))
+                continue
+            found, treedef = tree.flatten(value)
+            treedefs.append(treedef)
+            paths = tree.paths(treedef) if len(found) != 1 or treedef.num_nodes != 1 else [""]
+            for path, leaf in zip(paths, found, strict=True):
+                leaves += _leaves(name + path, leaf)
+        return Call(leaves, names, tuple(treedefs), _aliases(leaves))
+
+    def rebuild(self, call: Call, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments to call the function with, ``values`` being in the place of the leaves."""
+        rest = iter(zip(call.leaves, values, strict=True))
+        arguments: Any = {}
+        for name, treedef in zip(call.names, call.treedefs, strict=True):
+            if treedef is None:
+                arguments[name] = next(rest)[1]
+            else:
+                parts = [_joined(rest) for _ in range(treedef.num_leaves)]
+                arguments[name] = tree.unflatten(treedef, parts)
+        if self._signature is None:
+            return arguments["args"], arguments["kwargs"]
+        bound = inspect.BoundArguments(self._signature, arguments)
+        return bound.args, bound.kwargs
+
+    def _bind(self, args: Any, kwargs: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        if self._signature is None:
+            return ("args", "kwargs"), (args, kwargs)
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError:
+            self._function(*args, **kwargs)  # Python words its error better
+            raise
+        bound.apply_defaults()
+        return tuple(bound.arguments), tuple(bound.arguments.values())
+
+
+def _static(name: str, value: Any) -> Leaf:
+    if any(isinstance(x, AbstractArray) for x in tree.leaves(value)):
+        raise TraceError(
+            f"the static argument {name} holds a tensor",
+            given=describe(value),
+            hint="leave it out of static=...: tensors are inputs of the graph",
+        )
+    return Leaf(name, "static", value, static_key(value))
+
+
+def _leaves(name: str, value: Any) -> Iterator[Leaf]:
+    """The leaf, or the two of a sparse gradient."""
+    kind = type(value)
+    if kind is Tensor:
+        yield _tensor(name, value)
+    elif kind in _NUMBERS:
+        yield Leaf(name, "number", value, kind)
+    elif kind is IndexedSlices:
+        # the shape of the whole is static; a marker tells that two tensors are to be joined
+        yield Leaf(name, "static", _Slices(value.shape), ("slices", value.shape))
+        yield _tensor(f"{name}.values", value.values)
+        yield _tensor(f"{name}.indices", value.indices)
+    elif _is_foreign_array(value):
+        yield _tensor(name, as_tensor(value), foreign=True)
+    elif isinstance(value, Iterator):
+        raise TraceError(
+            f"the argument {name} is an iterator, which tracing would use up",
+            given=kind.__name__,
+            hint="pass a list or a tensor, or iterate outside of the traced function",
+        )
+    else:
+        yield Leaf(name, "static", value, static_key(value))
+
+
+def _is_foreign_array(value: Any) -> bool:
+    kind = type(value)
+    if isinstance(value, (AbstractArray, type)):
+        return False
+    return hasattr(kind, "__dlpack__") or hasattr(kind, "__array_interface__")
+
+
+def _tensor(name: str, x: Tensor, foreign: bool = False) -> Leaf:
+    lane: Lane = x._lane
+    return Leaf(name, "tensor", x, (lane, len(x._data.shape), foreign), foreign)
+
+
+@final
+class _Slices:
+    """In the place of `IndexedSlices`, before their values and indices."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+
+    def __repr__(self) -> str:
+        return f"IndexedSlices of shape {self.shape}"
+
+
+def _joined(rest: Iterator[tuple[Leaf, Any]]) -> Any:
+    leaf, value = next(rest)
+    if type(leaf.value) is _Slices:
+        return IndexedSlices(next(rest)[1], next(rest)[1], leaf.value.shape)
+    return value
+
+
+def _aliases(leaves: Sequence[Leaf]) -> tuple[int, ...]:
+    """For each tensor that is an earlier one once more, its place and that of the earlier one.
+
+    An update in place of one is seen in the other, so such a call is a trace of its own.
+    """
+    first: dict[int, int] = {}
+    found = []
+    for i, leaf in enumerate(leaves):
+        if leaf.kind == "tensor":
+            place = first.setdefault(id(leaf.value), i)
+            if place != i:
+                found += [i, place]
+    return tuple(found)

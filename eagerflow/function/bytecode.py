@@ -1,0 +1,260 @@
+"""What a code object reads and writes by name, as its instructions say. Nothing is run.
+
+Names are all that is looked at: which object an attribute is taken of is not known here. So what
+is found is more than what happens, and never less, but for names that are made at run time.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any, Final, NamedTuple, final
+from weakref import ref
+
+__all__ = ["Facts", "Load", "facts_of", "nested"]
+
+_GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+_CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
+_ATTRIBUTES: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"})
+_SUBSCRIPT_STORES: Final = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"})
+#: what writes a name: instruction -> kind of name
+_STORES: Final = {
+    "STORE_GLOBAL": "global",
+    "DELETE_GLOBAL": "global",
+    "STORE_DEREF": "cell",
+    "DELETE_DEREF": "cell",
+    "STORE_ATTR": "attribute",
+    "DELETE_ATTR": "attribute",
+}
+#: functions that look up an attribute whose name is a value
+_REFLECTING: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
+_WHOLE: Final = frozenset({"vars", "dir", "__dict__", "__getattribute__", "getattr_static"})
+
+
+class Load(NamedTuple):
+    """One place in the code where a name is read.
+
+    Attributes:
+        kind: ``"global"``, ``"cell"``, ``"attribute"`` or ``"local"``.
+        name: the name.
+        keys: the constant subscripts that follow at once, as in ``cfg["opt"]["lr"]``.
+        attributes: or the attributes that follow at once, as in ``np.random.normal``.
+        offset: of the instruction.
+        writes: whether an item is stored there, so that nothing is read.
+        end: offset of the last of its attributes, or of itself.
+    """
+
+    kind: str
+    name: str
+    keys: tuple[Any, ...]
+    attributes: tuple[str, ...]
+    offset: int
+    writes: bool
+    end: int
+
+
+@final
+class Facts:
+    """What is known of a code object, those inside of it not included.
+
+    Attributes:
+        loads: the names that are read.
+        globals: the global names that are read.
+        attributes: the names of attributes that are read.
+        stores: what is written: (kind, name) -> offset of the first instruction that does.
+        subscript_store: offset of the first instruction that stores an item, or None.
+        imports: (module, level, offset), with the local name for `Load`.
+        aliases: local name -> (module, level, attribute) for imports in the function.
+        strings: constants that may be the names of attributes.
+        every_attribute: whether attributes are read whose names are made at run time.
+        arguments: for values that are just loaded and passed on, by the offset of their load,
+            the offset of that of the function.
+    """
+
+    __slots__ = (
+        "aliases", "arguments", "attributes", "every_attribute", "globals", "imports", "loads",
+        "stores", "strings", "subscript_store",
+    )  # fmt: skip
+
+    def __init__(self, code: CodeType) -> None:
+        self.loads: list[Load] = []
+        self.stores: dict[tuple[str, str], int] = {}
+        self.subscript_store: int | None = None
+        self.imports: list[tuple[str, int, int]] = []
+        self.aliases: dict[str, tuple[str, int, str]] = {}
+        self.attributes: set[str] = set()
+        self.strings: set[str] = set()
+        instructions = _plain(code)
+        for i in range(len(instructions)):
+            self._note(instructions, i)
+        self.globals = {load.name for load in self.loads if load.kind == "global"}
+        self.arguments = _arguments(instructions)
+        self._find_reflection(code, instructions)
+
+    def _note(self, instructions: list[tuple[int, str, Any]], i: int) -> None:
+        offset, op, name = instructions[i]
+        if op in _GLOBALS:
+            self.loads.append(_load("global", instructions, i))
+        elif op in _CELLS:
+            self.loads.append(_load("cell", instructions, i))
+        elif op in _ATTRIBUTES:
+            self.attributes.add(name)
+            self.loads.append(_load("attribute", instructions, i))
+        elif op in _STORES:
+            self.stores.setdefault((_STORES[op], name), offset)
+        elif op == "LOAD_FAST" and name in self.aliases:
+            self.loads.append(_load("local", instructions, i))
+        elif op in _SUBSCRIPT_STORES:
+            if self.subscript_store is None:
+                self.subscript_store = offset
+        elif op == "IMPORT_NAME":
+            self._note_import(instructions, i)
+
+    def _note_import(self, instructions: list[tuple[int, str, Any]], i: int) -> None:
+        offset, _, module = instructions[i]
+        level = instructions[i - 2][2] if i >= 2 and instructions[i - 2][1] == "LOAD_CONST" else 0
+        level = level if isinstance(level, int) else 0
+        self.imports.append((module, level, offset))
+        i += 1
+        while i + 1 < len(instructions) and instructions[i][1] == "IMPORT_FROM":
+            if instructions[i + 1][1] == "STORE_FAST":
+                self.aliases[instructions[i + 1][2]] = (module, level, instructions[i][2])
+            i += 2
+        if i < len(instructions) and instructions[i][1] == "STORE_FAST":
+            plain = instructions[i][2] == module.partition(".")[0]
+            top = module.partition(".")[0] if plain else module
+            self.aliases[instructions[i][2]] = (top, level, "")
+
+    def _find_reflection(self, code: CodeType, instructions: list[tuple[int, str, Any]]) -> None:
+        used = self.globals | self.attributes
+        self.every_attribute = not used.isdisjoint(_WHOLE)
+        constants = list(_strings(code.co_consts))
+        if not used.isdisjoint(_REFLECTING):
+            self.strings.update(constants)
+            asked = sum(1 for _, op, x in instructions if op in _GLOBALS and x in _REFLECTING)
+            if asked > sum(_names_constant(instructions, i) for i in range(len(instructions))):
+                self.every_attribute = True
+        elif any(op == "MATCH_CLASS" for _, op, _ in instructions):
+            self.strings.update(constants)
+
+
+def _plain(code: CodeType) -> list[tuple[int, str, Any]]:
+    """The instructions as (offset, name, argument), those that do two things as two."""
+    found: list[tuple[int, str, Any]] = []
+    for one in dis.get_instructions(code):
+        op, value = one.opname, one.argval
+        if isinstance(value, tuple) and "FAST_" in op and op.count("_FAST") == 2:
+            half = op.index("_FAST") + len("_FAST_")
+            found.append((one.offset, op[: half - 1], value[0]))
+            found.append((one.offset, op[half:], value[1]))
+        elif op == "LOAD_FAST_CHECK" or op == "LOAD_FAST_BORROW":
+            found.append((one.offset, "LOAD_FAST", value))
+        elif op not in ("CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL", "RESUME", "KW_NAMES"):
+            found.append((one.offset, op, value))
+    return found
+
+
+def _load(kind: str, instructions: list[tuple[int, str, Any]], i: int) -> Load:
+    offset, _, name = instructions[i]
+    keys: list[Any] = []
+    attributes: list[str] = []
+    writes = False
+    rest = iter(range(i + 1, len(instructions)))
+    for j in rest:
+        _, op, value = instructions[j]
+        if op in _ATTRIBUTES and not keys:
+            attributes.append(value)
+        elif op == "LOAD_CONST" and not attributes:
+            after = _after_copies(instructions, j + 1)
+            if after is None or instructions[after][1] not in ("BINARY_SUBSCR", "STORE_SUBSCR"):
+                break
+            writes = instructions[after][1] == "STORE_SUBSCR"
+            if not writes:
+                keys.append(value)
+            if writes or after != j + 1:
+                break
+            next(rest)
+        else:
+            break
+    end = instructions[i + len(attributes)][0]
+    return Load(kind, name, tuple(keys), tuple(attributes), offset, writes, end)
+
+
+def _after_copies(instructions: list[tuple[int, str, Any]], i: int) -> int | None:
+    """The index of the first instruction from ``i`` on that does not copy the top (``+=`` does)."""
+    while i < len(instructions) and instructions[i][1] == "COPY":
+        i += 1
+    return i if i < len(instructions) else None
+
+
+def _names_constant(instructions: list[tuple[int, str, Any]], i: int) -> bool:
+    """Whether a call has a constant string for its second argument, and perhaps a third one."""
+    _, op, count = instructions[i]
+    if not op.startswith("CALL") or count not in (2, 3) or i < count:
+        return False
+    _, before, value = instructions[i - count + 1]
+    return before == "LOAD_CONST" and isinstance(value, str)
+
+
+_PUSHES: Final = frozenset({"LOAD_CONST", "LOAD_FAST", *_GLOBALS, *_CELLS})
+#: what takes values and gives another one, and how many it takes
+_TAKES: Final = {
+    "LOAD_ATTR": 1, "LOAD_METHOD": 1, "BINARY_OP": 2, "BINARY_SUBSCR": 2, "COMPARE_OP": 2,
+    "UNARY_NEGATIVE": 1, "UNARY_NOT": 1, "UNARY_INVERT": 1,
+}  # fmt: skip
+_DROPS: Final = frozenset({"POP_TOP", "STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME"})
+
+
+def _arguments(instructions: list[tuple[int, str, Any]]) -> dict[int, int]:
+    """Follows the stack along straight code; what it does not know makes it forget all."""
+    found: dict[int, int] = {}
+    stack: list[int] = []
+    for offset, op, value in instructions:
+        if op in _PUSHES:
+            stack.append(offset)
+            continue
+        count = value + 1 if op == "CALL" else _TAKES.get(op, 1 if op in _DROPS else None)
+        if count is None or len(stack) < count:
+            stack.clear()
+            continue
+        taken = stack[len(stack) - count :]
+        del stack[len(stack) - count :]
+        if op == "CALL":
+            found.update(dict.fromkeys(taken[1:], taken[0]))
+        if op not in _DROPS:
+            stack.append(offset)
+    return found
+
+
+def _strings(constants: tuple[Any, ...]) -> Iterator[str]:
+    for value in constants:
+        if isinstance(value, str):
+            for part in value.split("."):
+                if part.isidentifier():
+                    yield part
+        elif isinstance(value, tuple):
+            yield from _strings(value)
+
+
+def nested(code: CodeType) -> list[CodeType]:
+    """A code object and those inside of it: inner functions, classes, comprehensions."""
+    found = [code]
+    for one in found:
+        found += [c for c in one.co_consts if isinstance(c, CodeType)]
+    return found
+
+
+#: by id of the code object, which the weak reference shows to be the same
+_known: Final[dict[int, tuple[ref[CodeType], Facts]]] = {}
+
+
+def facts_of(code: CodeType) -> Facts:
+    """The facts of a code object, worked out once."""
+    key = id(code)
+    found = _known.get(key)
+    if found is not None and found[0]() is code:
+        return found[1]
+    facts = Facts(code)
+    _known[key] = (ref(code, lambda _: _known.pop(key, None)), facts)
+    return facts

@@ -1,0 +1,155 @@
+"""The traces of a function: bounded, and weak where their keys are the user's objects."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, Final, final
+from weakref import ref
+
+from eagerflow.function.arguments import Call
+from eagerflow.function.entry import Trace
+from eagerflow.function.statics import Identity
+
+__all__ = ["Cache", "TraceGroup"]
+
+#: traces that a function keeps
+LIMIT: Final = 128
+
+
+@final
+class TraceGroup:
+    """The traces of one key: calls that differ in sizes and numbers only.
+
+    Attributes:
+        entries: the one used last comes first.
+        sizes: for each tensor among the arguments its shape, None for sizes that have differed.
+    """
+
+    __slots__ = ("entries", "sizes", "watches")
+
+    def __init__(self) -> None:
+        self.entries: list[Trace] = []
+        self.watches: list[Any] = []  # weak references that tell of the death of objects
+        self.sizes: tuple[tuple[int | None, ...], ...] | None = None
+
+    def widen(self, call: Call) -> tuple[tuple[int | None, ...], ...]:
+        """Note the sizes of a call; those that differ from earlier ones become symbols."""
+        shapes = call.shapes
+        if self.sizes is None:
+            self.sizes = shapes
+        else:
+            self.sizes = tuple(
+                tuple([a if a == b else None for a, b in zip(old, new, strict=True)])
+                for old, new in zip(self.sizes, shapes, strict=True)
+            )
+        return self.sizes
+
+
+@final
+class Cache:
+    """All traces of a function, by key."""
+
+    def __init__(self) -> None:
+        self._groups: OrderedDict[Any, TraceGroup] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return sum(len(g.entries) for g in self._groups.values())
+
+    def entries(self) -> Iterator[Trace]:
+        """All traces, those of the key used last at the end."""
+        for group in list(self._groups.values()):
+            yield from group.entries
+
+    def group(self, call: Call) -> TraceGroup | None:
+        """The traces of a call's key."""
+        found = self._groups.get(call.key)
+        if found is not None:
+            with self._lock:
+                if call.key in self._groups:
+                    self._groups.move_to_end(call.key)
+        return found
+
+    def add(self, call: Call, entry: Trace) -> None:
+        """Keep a trace; drop the ones used longest ago where there are too many."""
+        with self._lock:
+            group = self._ensure(call.key)
+            group.entries.insert(0, entry)
+            self._groups.move_to_end(call.key)
+            while len(self) > LIMIT:
+                oldest = next(iter(self._groups.values()))
+                if oldest.entries:
+                    oldest.entries.pop()
+                if not oldest.entries and len(self._groups) > 1:
+                    self._groups.popitem(last=False)
+
+    def ensure(self, call: Call) -> TraceGroup:
+        """The group of a call's key, made if there is none."""
+        with self._lock:
+            return self._ensure(call.key)
+
+    def _ensure(self, key: Any) -> TraceGroup:
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = TraceGroup()
+            here = ref(self)
+            for item in _identities(key):
+                group.watches.append(item.watch(lambda: _forget(here, key)))
+        return group
+
+    def prefer(self, group: TraceGroup, entry: Trace) -> None:
+        """Look at ``entry`` first from now on."""
+        with self._lock:
+            if entry in group.entries:
+                group.entries.remove(entry)
+                group.entries.insert(0, entry)
+
+    def tidy(self, call: Call) -> None:
+        """Drop the group of a call whose trace failed, if it is empty."""
+        with self._lock:
+            group = self._groups.get(call.key)
+            if group is not None and not group.entries:
+                del self._groups[call.key]
+
+    def groups(self) -> list[tuple[Any, TraceGroup]]:
+        """All keys with their traces."""
+        return list(self._groups.items())
+
+    def latest(self) -> Iterator[Trace]:
+        """All traces, the one used last first."""
+        for group in reversed(list(self._groups.values())):
+            yield from group.entries
+
+    def take(self, key: Any, group: TraceGroup, entry: Trace) -> None:
+        """Keep a trace that another function had under this key."""
+        with self._lock:
+            mine = self._ensure(key)
+            mine.sizes = group.sizes
+            mine.entries.append(entry)
+
+    def clear(self) -> None:
+        """Drop all."""
+        with self._lock:
+            self._groups.clear()
+
+    def drop(self, key: Any) -> None:
+        """Drop the traces of a key."""
+        # by identity: an object that has died is equal to nothing
+        for found in [k for k in list(self._groups) if k is key]:
+            self._groups.pop(found, None)
+
+
+def _forget(cache: ref[Cache], key: Any) -> None:
+    found = cache()
+    if found is not None:
+        found.drop(key)
+
+
+def _identities(key: Any) -> Iterator[Identity]:
+    if isinstance(key, Identity):
+        yield key
+    elif isinstance(key, (tuple, frozenset)):
+        for item in key:
+            yield from _identities(item)

@@ -1,0 +1,315 @@
+"""`Trace`: one trace of a function, with all that decides whether a call may use it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, final
+
+from eagerflow.core import interpreter, tree
+from eagerflow.core.convert import as_tensor
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.function.arguments import Call, Leaf
+from eagerflow.function.guards import Guards
+from eagerflow.function.places import Place
+from eagerflow.function.records import LeafRecord, Reason, TraceRecord
+from eagerflow.graph.ir import Graph, Value
+from eagerflow.hardware import Lane
+from eagerflow.runtime.program import Program
+from eagerflow.runtime.replay import is_watched, replay
+from eagerflow.types import Shape
+
+__all__ = ["CapturedInput", "Output", "Store", "Trace", "fits"]
+
+_NOTHING: Final[list[Any]] = []  # nobody changes it
+
+#: a shape with None for each symbolic size
+Pattern = tuple[int | None, ...]
+
+
+def fits(shape: Shape, pattern: Pattern) -> bool:
+    """Whether ``shape`` is one of those that ``pattern`` stands for."""
+    if shape == pattern:
+        return True
+    if len(shape) != len(pattern):
+        return False
+    return all(p is None or p == size for size, p in zip(shape, pattern, strict=True))
+
+
+class Output(NamedTuple):
+    """Where one leaf of a result comes from.
+
+    Attributes:
+        kind: ``"value"`` (an output of the graph), ``"slices"`` (two of them), ``"leaf"`` (an
+            argument itself), ``"place"`` (an object from outside itself) or ``"constant"``.
+        what: the index of the output or of the argument, the place, or the constant.
+        shape: of the whole of slices.
+    """
+
+    kind: str
+    what: Any
+    shape: Any = None
+
+
+class Store(NamedTuple):
+    """Something that is done outside after each run.
+
+    Attributes:
+        kind: ``"update"`` puts the value into the handle that is there, ``"set"`` puts it there,
+            ``"append"`` appends the values to the list that is there.
+        place: where; the index of an argument, for one whose handle is updated.
+        treedef: the structure of the value.
+        outputs: its leaves.
+    """
+
+    kind: str
+    place: Any
+    treedef: Any
+    outputs: tuple[Output, ...]
+
+
+@final
+class CapturedInput:
+    """An input of the graph that is read from outside at each call.
+
+    Attributes:
+        place: where it is read.
+        lane: of the tensor; None for a number.
+        pattern: its shape.
+        text: what was there when it was traced, for messages.
+        foreign: whether it is an array of NumPy.
+        used: whether it is an input of the graph; if not, Python looked at its type alone.
+        data: what it has to hold, if Python looked at its elements.
+    """
+
+    __slots__ = ("data", "foreign", "lane", "pattern", "place", "text", "used")
+
+    def __init__(
+        self, place: Place, lane: Lane | None, pattern: Pattern, text: str, *,
+        foreign: bool = False, used: bool = True, data: Any = None,
+    ) -> None:  # fmt: skip
+        self.place = place
+        self.lane = lane
+        self.pattern = pattern
+        self.text = text
+        self.foreign = foreign
+        self.used = used
+        self.data = data
+
+    def accept(self, found: Any) -> Any:
+        """What was read there as the tensor or number that it is; None if of another type."""
+        if self.lane is None:
+            return found
+        if self.foreign:
+            found = as_tensor(found)
+        if found._lane is not self.lane or not fits(found._data.shape, self.pattern):
+            return None
+        if self.data is not None and found._data is not self.data:
+            return None
+        return found
+
+    def difference(self, found: Any) -> str | None:
+        """How what was read there is of another type than the trace takes; None if it is not."""
+        if self.accept(found) is not None:
+            return None
+        now = as_tensor(found).type if self.foreign else found.type
+        if str(now) == self.text:
+            now = "other elements"
+        return f"{self.place.described}: now {now}, before {self.text}"
+
+
+@final
+class Trace:
+    """One trace.
+
+    Attributes:
+        graph: as traced.
+        leaves: which leaves of the arguments are inputs of the graph, in order.
+        patterns: the shapes of the tensors among the arguments.
+        numbers: the static numbers: which leaf, and its value.
+        captured: the inputs that follow those of the arguments.
+        guards: what else must be as it was.
+        treedef: the structure of the result.
+        outputs: its leaves.
+        stores: what is put back after each run.
+        record: what people are told of the trace.
+        locals: the values that local variables of the function were bound to at its end.
+        leaf_records: the arguments of the call that was traced, for messages.
+        makes_resources: whether the function makes variables.
+    """
+
+    __slots__ = (
+        "__weakref__", "_lanes", "_plain", "_program", "_single", "captured", "checks", "graph",
+        "guards", "leaf_records", "leaves", "locals", "makes_resources", "numbers", "optimised", "outputs",
+        "patterns", "record", "stores", "treedef",
+    )  # fmt: skip
+
+    graph: Graph
+    optimised: Graph
+    leaves: tuple[int, ...]
+    leaf_records: tuple[LeafRecord, ...]
+    makes_resources: bool
+    patterns: tuple[Pattern, ...]
+    numbers: tuple[tuple[int, Any], ...]
+    captured: tuple[CapturedInput, ...]
+    guards: Guards
+    treedef: Any
+    outputs: tuple[Output, ...]
+    stores: tuple[Store, ...]
+    record: TraceRecord
+    locals: dict[str, Any]
+
+    def __init__(self) -> None:
+        self._program: Program | None = None
+
+    def prepare(self) -> None:
+        """Make the program; to be called once all attributes are set."""
+        self._program = Program(self.optimised)
+        self._lanes = self._program.lanes
+        (first, *rest) = self.outputs or (None,)
+        plain = not rest and not self.stores and first is not None and first.kind == "value"
+        #: the lane of the result, if it is one tensor and nothing else is to be done
+        self._single: Lane | None = None
+        if plain and first is not None and self.treedef.num_nodes == 1:
+            self._single = self._lanes[first.what]
+        #: whether some captured inputs are tensors
+        self.checks = any(one.lane is not None for one in self.captured)
+        #: whether inputs are used as they come: leaf i is input i
+        self._plain = self.leaves == tuple(range(len(self.leaves)))
+
+    @property
+    def program(self) -> Program:
+        """What runs it."""
+        assert self._program is not None
+        return self._program
+
+    def takes(self, call: Call) -> bool:
+        """Whether the sizes and numbers of a call are those of the trace."""
+        return all(map(fits, call.shapes, self.patterns)) and all(
+            _same_number(call.leaves[i].value, value) for i, value in self.numbers
+        )
+
+    def same_numbers(self, args: Sequence[Any]) -> bool:
+        """Whether numbers that became static are those of the trace."""
+        return all(_same_number(args[i], value) for i, value in self.numbers if i < len(args))
+
+    def is_direct(self, call: Call, args: Sequence[Any]) -> bool:
+        """Whether positional arguments are the first leaves, so that all others are defaults.
+
+        A handle that is updated may be another argument as well, which has to be looked at.
+        """
+        leaves = call.leaves
+        return (
+            len(leaves) >= len(args)
+            and all(leaf.value is x for leaf, x in zip(leaves, args, strict=False))
+            and not any(isinstance(s.place, int) for s in self.stores)
+            and len({id(x) for x in args if type(x) is Tensor})
+            == sum(type(x) is Tensor for x in args)
+        )
+
+    def difference(self, call: Call) -> Reason:
+        """Why a call of the same key cannot use this trace."""
+        if not self.takes(call):
+            return self._sizes_differ(call)
+        texts = self.guards.explain()
+        values = self.guards.read()
+        for one, value in zip(self.captured, values or (), strict=False):
+            texts += filter(None, [one.difference(value)])
+        text = "; ".join(texts) or "what it reads from outside"
+        return Reason(text, text.partition(":")[0])
+
+    def _sizes_differ(self, call: Call) -> Reason:
+        parts, culprits = [], []
+        for i, value in self.numbers:
+            leaf = call.leaves[i]
+            if not _same_number(leaf.value, value):
+                parts.append(f"{leaf.name}: now {leaf.value!r}, before {value!r} (static)")
+                culprits.append(leaf.name)
+        patterns = iter(self.patterns)
+        for leaf, before in zip(call.leaves, self.leaf_records, strict=True):
+            if leaf.kind == "tensor" and not fits(leaf.value._data.shape, next(patterns)):
+                parts.append(f"{leaf.name}: now {leaf}, before {before.text}")
+                culprits.append(leaf.name)
+        return Reason("; ".join(parts), culprits[0])
+
+    def local(self, name: str) -> Value | None:
+        """The value in the optimised graph that a local variable was bound to."""
+        found = self.locals.get(name)
+        if found is None:
+            return None
+        if found.node is None or found in self.optimised.inputs:
+            return next((v for v in self.optimised.inputs if v.label == found.label), None)
+        return next((v for v in self.optimised.values() if v.name == found.name), None)
+
+    def read(self) -> Sequence[Any] | None:
+        """The captured inputs as they are now; None if a guard or a type does not hold."""
+        found = self.guards.read()
+        if found and self.checks:
+            accepted = []
+            for one, value in zip(self.captured, found, strict=True):
+                value = one.accept(value)
+                if value is None:
+                    return None
+                if one.used:
+                    accepted.append(value)
+            return accepted
+        return found
+
+    def run(self, leaves: Sequence[Any], captured: Sequence[Any]) -> Any:
+        """Run with these leaves of the arguments (tensors and numbers where they are inputs)."""
+        if self._plain and len(leaves) == len(self.leaves):
+            inputs = [*leaves, *captured]
+        else:
+            inputs = [*[leaves[i] for i in self.leaves], *captured]
+        values: Sequence[Any]
+        if not is_watched():
+            raw = self.program(*[x._data if type(x) is Tensor else x for x in inputs])
+            if self._single is not None:
+                return make_tensor(raw[0], self._single)
+            values = [
+                y if lane is None else make_tensor(y, lane)
+                for y, lane in zip(raw, self._lanes, strict=True)
+            ]
+        else:
+            # whoever looks on sees each op
+            values = replay(self.graph, inputs)
+        return self._finish(values, leaves)
+
+    def _finish(self, values: Sequence[Any], leaves: Sequence[Any]) -> Any:
+        """Put back what is stored outside, and build the result."""
+        results = [_output(out, values, leaves) for out in self.outputs]
+        for kind, place, treedef, outputs in self.stores:
+            made = tree.unflatten(treedef, [_output(out, values, leaves) for out in outputs])
+            if kind == "set":
+                place.set(made)
+            elif kind == "append":
+                place.get().extend(made)
+            else:
+                handle = leaves[place] if isinstance(place, int) else place.get()
+                interpreter.current().rebind(handle, made)
+        return tree.unflatten(self.treedef, results)
+
+
+def _output(output: Output, values: Sequence[Any], leaves: Sequence[Any]) -> Any:
+    kind, what, shape = output
+    if kind == "value":
+        return values[what]
+    if kind == "leaf":
+        return leaves[what]
+    if kind == "place":
+        return what.get()
+    if kind == "slices":
+        return IndexedSlices(values[what], values[what + 1], shape)
+    if kind == "copy":
+        return what.copy()
+    return what
+
+
+def _same_number(a: Any, b: Any) -> bool:
+    """Whether two numbers are one and the same: of one kind, and as they print."""
+    return type(a) is type(b) and (a == b if type(a) is int else repr(a) == repr(b))
+
+
+def leaf_values(leaves: Sequence[Leaf]) -> list[Any]:
+    """The values of leaves."""
+    return [leaf.value for leaf in leaves]

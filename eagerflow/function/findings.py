@@ -1,0 +1,236 @@
+"""What a trace cannot follow: calls that happen while tracing only, and state that nobody shows."""
+
+from __future__ import annotations
+
+import builtins
+import random
+import sys
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+from eagerflow.function.bytecode import Load, facts_of
+from eagerflow.function.library import is_library, is_library_class
+from eagerflow.function.places import GONE, Place, Root
+from eagerflow.function.reads import Finding, Reads, Site
+from eagerflow.source import Source
+
+__all__ = ["find_calls", "is_handed_over", "unwatched"]
+
+_ONCE: Final = "runs only while tracing"
+_FROZEN: Final = "gives what it gave while tracing"
+_UNSEEN: Final = "cannot be followed: changes are not seen"
+_ARGUMENT: Final = "compute it outside and pass it as an argument, or use ef.py_call"
+_OUTSIDE: Final = "do it outside, or use ef.py_call"
+_DRAW: Final = "use ef.random, or pass the numbers as an argument"
+
+#: (module, name, or * for all) -> what happens, and the remedy
+_RULES: Final[dict[tuple[str, str], tuple[str, str]]] = {
+    ("builtins", "print"): (_ONCE, "use ef.print"),
+    ("builtins", "input"): (_FROZEN, _ARGUMENT),
+    ("builtins", "open"): (_ONCE, _OUTSIDE),
+    ("builtins", "eval"): (_UNSEEN, "write the expression as code"),
+    ("builtins", "exec"): (_UNSEEN, "write it as code"),
+    ("builtins", "globals"): (_UNSEEN, "name what you read"),
+    ("builtins", "__import__"): (_UNSEEN, "use an import statement"),
+    ("time", "*"): (_FROZEN, _ARGUMENT),
+    ("random", "*"): (_FROZEN, _DRAW),
+    ("numpy.random", "*"): (_FROZEN, _DRAW),
+    ("secrets", "*"): (_FROZEN, _DRAW),
+    ("uuid", "*"): (_FROZEN, _ARGUMENT),
+    ("datetime", "now"): (_FROZEN, _ARGUMENT),
+    ("datetime", "utcnow"): (_FROZEN, _ARGUMENT),
+    ("datetime", "today"): (_FROZEN, _ARGUMENT),
+    ("logging", "*"): (_ONCE, _OUTSIDE),
+    ("warnings", "warn"): (_ONCE, _OUTSIDE),
+    ("sys.stdout", "write"): (_ONCE, "use ef.print"),
+    ("sys.stderr", "write"): (_ONCE, "use ef.print"),
+    ("os", "*"): (_FROZEN, _ARGUMENT),
+    ("subprocess", "*"): (_ONCE, _OUTSIDE),
+    ("shutil", "*"): (_ONCE, _OUTSIDE),
+    ("matplotlib.pyplot", "*"): (_ONCE, _OUTSIDE),
+}
+#: parts of those modules that give the same each time
+_PURE: Final = frozenset({"path", "sep", "linesep", "fspath", "PathLike", "SeedSequence", "UUID"})
+_NUMPY_RANDOM: Final = "numpy.random"
+
+
+def find_calls(found: Reads) -> None:
+    """Note the calls in reachable code that do not belong into a graph."""
+    told: set[tuple[int, int]] = set()
+    for site in found.sites:
+        for load in facts_of(site.code).loads:
+            key = (id(site.code), load.offset)
+            if load.kind == "attribute" or key in told:
+                continue
+            finding = _judge(site, load)
+            if finding is not None:
+                told.add(key)
+                found.findings.append(finding)
+
+
+def _judge(site: Site, load: Load) -> Finding | None:
+    value = _start(site, load)
+    if value is GONE:
+        return None
+    names = [load.name, *load.attributes]
+    for i in range(len(names)):
+        for module, name in _origins(value, names[: i + 1]):
+            rule = _RULES.get((module, name)) or _RULES.get((module, "*"))
+            if rule is not None and name not in _PURE:
+                text = ".".join(names[: i + 1])
+                kind = "unwatched" if rule[0] is _UNSEEN else "impure"
+                return Finding(kind, text, rule[0], rule[1], Source(site.code, load.offset))
+        if i + 1 < len(names):
+            value = _member(value, names[i + 1])
+            if value is GONE:
+                return None
+    return None
+
+
+def _start(site: Site, load: Load) -> Any:
+    """What a name stands for, as far as that is known without running code."""
+    function = site.function
+    if load.kind == "global":
+        found = function.__globals__.get(load.name, GONE)
+        return getattr(builtins, load.name, GONE) if found is GONE else found
+    if load.kind == "local":
+        module, level, attribute = facts_of(site.code).aliases[load.name]
+        found = GONE if level else sys.modules.get(module, GONE)
+        return _member(found, attribute) if attribute else found
+    code: Any = function.__code__
+    if load.name in code.co_freevars:
+        try:
+            return function.__closure__[code.co_freevars.index(load.name)].cell_contents
+        except ValueError:
+            return GONE
+    return GONE
+
+
+def _member(value: Any, name: str) -> Any:
+    """An attribute, where taking it runs no code of the user."""
+    if value is GONE:
+        return GONE
+    if isinstance(value, type):
+        library = is_library_class(value)
+    elif isinstance(value, ModuleType):
+        return vars(value).get(name, GONE)
+    else:
+        library = is_library_class(type(value)) and not isinstance(value, FunctionType)
+        library = library and type(value).__module__ in ("logging", "_io", "random")
+    return getattr(value, name, GONE) if library else GONE
+
+
+def _origins(value: Any, names: list[str]) -> Iterator[tuple[str, str]]:
+    """The modules and names under which rules may know a value."""
+    if issubclass(type(value), (ModuleType, type)) and not _is_drawn(value):
+        return
+    if not is_library_class(type(value)):  # its attributes may run code of the user
+        return
+    name = names[-1]
+    owner = getattr(value, "__self__", None)
+    if isinstance(owner, ModuleType):
+        yield _plain(owner.__name__), getattr(value, "__name__", name)
+    elif isinstance(owner, type):
+        yield owner.__module__, name
+    elif isinstance(owner, random.Random):
+        yield "random", name
+    elif owner is not None:
+        kind = type(owner).__module__
+        if kind.startswith(_NUMPY_RANDOM):
+            yield _NUMPY_RANDOM, name
+        elif kind.startswith("logging"):
+            yield "logging", name
+        elif owner in (sys.stdout, sys.stderr):
+            yield "sys.stdout", name
+    module = getattr(value, "__module__", None)
+    if isinstance(module, str) and (callable(value) or module == "os"):
+        module = _NUMPY_RANDOM if module.startswith(_NUMPY_RANDOM) else _plain(module)
+        yield module, getattr(value, "__name__", name)
+    if value is sys.modules["os"].environ:
+        yield "os", "environ"
+
+
+def _is_drawn(value: Any) -> bool:
+    """Whether a class is one of random numbers, whose instances made in a trace are frozen."""
+    return isinstance(value, type) and getattr(value, "__module__", "") in ("random", _NUMPY_RANDOM)
+
+
+def _plain(module: str) -> str:
+    return {"posix": "os", "nt": "os", "io": "builtins", "_io": "builtins"}.get(module, module)
+
+
+# --- state that nobody shows ------------------------------------------------------------------
+
+#: packages whose objects change without a sign
+_FOREIGN: Final = frozenset({"pandas", "polars", "pyarrow", "torch", "tensorflow", "jax", "cupy",
+                             "scipy", "xarray", "sklearn"})  # fmt: skip
+
+
+def unwatched(place: Place | Root, value: Any, found: Reads) -> Finding | None:
+    """The finding that an object has state which cannot be compared, if it has."""
+    cls = type(value)
+    if not is_library_class(cls) and not _is_iterator(cls):
+        return None
+    module = cls.__module__
+    top = module.partition(".")[0]
+    if top == "eagerflow":
+        return None
+    if _is_iterator(cls):
+        why, hint = "has a position that a trace cannot follow", "take the items outside"
+        if hasattr(cls, "read"):
+            why, hint = "is a file: a trace cannot follow it", _OUTSIDE
+    elif isinstance(value, random.Random) or module.startswith(_NUMPY_RANDOM):
+        why, hint = "has a state that a trace cannot follow", _DRAW
+    elif top in _FOREIGN and not callable(value) and not _is_scalar(value):
+        why, hint = "is compared by identity: changes in it are not seen", (
+            "pass it as an argument, or convert it with ef.asarray outside")  # fmt: skip
+    else:
+        return None
+    what = f"{place.text or 'the function'}: a {cls.__name__}"
+    return Finding("unwatched", what, why, hint, _line_of(place, found))
+
+
+def _is_iterator(cls: type) -> bool:
+    return hasattr(cls, "__next__") and hasattr(cls, "__iter__")
+
+
+def _is_scalar(value: Any) -> bool:
+    return getattr(type(value), "__hash__", None) not in (None, object.__hash__)
+
+
+def _line_of(place: Place | Root, found: Reads) -> Source | None:
+    if isinstance(place, Place):
+        for code, load in found.loads_of(place):
+            return Source(code, load.offset)
+    return None
+
+
+# --- arrays of NumPy --------------------------------------------------------------------------
+
+
+def is_handed_over(place: Place, found: Reads) -> bool:
+    """Whether all that code does with an array is to pass it to functions of eagerflow.
+
+    Then only eagerflow looks into it; else NumPy may compute with it while tracing, and the
+    results would be frozen.
+    """
+    loads = list(found.loads_of(place))
+    if not loads or place.fixed or place.how == "item":
+        return False
+    functions = {id(site.code): site for site in found.sites}
+    return all(_is_passed_on(functions[id(code)], load) for code, load in loads)
+
+
+def _is_passed_on(site: Site, load: Load) -> bool:
+    facts = facts_of(site.code)
+    callee = facts.arguments.get(load.offset)
+    for other in facts.loads:
+        if other.end == callee and other.kind != "attribute" and not load.attributes:
+            value = _start(site, other)
+            for name in other.attributes:
+                value = _member(value, name)
+            return isinstance(value, FunctionType) and (
+                is_library(value.__globals__) and value.__module__.startswith("eagerflow.")
+            )
+    return False

@@ -1,0 +1,69 @@
+"""What is library code, which a trace relies on as it is, and what is the user's own."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Mapping
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+__all__ = ["is_library", "is_library_class"]
+
+_OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
+#: parts of eagerflow that are written as users write
+_LIKE_USERS: Final = ("eagerflow.nn", "eagerflow.optim", "eagerflow.data")
+_STANDARD: Final = sys.stdlib_module_names - {"__main__"}
+_STANDARD_PLACES: Final = tuple(
+    {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None}
+)
+_HEAP_TYPE: Final = 1 << 9
+
+#: (module, file) -> whether it is library code; False also for what has to be looked at each time
+_known: Final[dict[tuple[str, str], bool]] = {}
+
+
+def is_library(namespace: Mapping[str, Any]) -> bool:
+    """Whether the functions of a module are not looked into, given its global names."""
+    name = namespace.get("__name__")
+    if not isinstance(name, str) or name == "__main__":
+        return False
+    file = namespace.get("__file__")
+    file = file if isinstance(file, str) else ""
+    top = name.partition(".")[0]
+    if top in _OWN:
+        return not name.startswith(_LIKE_USERS)
+    if top in _STANDARD and (not file or file.startswith(_STANDARD_PLACES)):
+        return True
+    if "site-packages" not in file and "dist-packages" not in file and not _is_binary(file):
+        return False
+    key = (name, file)
+    if key not in _known:
+        _known[key] = not any(map(_is_own, list(namespace.values())))
+    return _known[key]
+
+
+def _is_binary(file: str) -> bool:
+    return file.endswith((".so", ".pyd"))
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a global of a module shows that the module uses eagerflow."""
+    kind = type(value)
+    if kind is ModuleType:
+        name = value.__name__
+    else:
+        name = getattr(value if kind in (FunctionType, type) else kind, "__module__", None)
+    return isinstance(name, str) and name.partition(".")[0] in _OWN
+
+
+def is_library_class(cls: type) -> bool:
+    """Whether the methods of a class are not looked into."""
+    name = cls.__module__
+    if not isinstance(name, str) or name == "builtins":
+        # what `exec` makes in a namespace without a name says that it is a builtin
+        return not cls.__flags__ & _HEAP_TYPE
+    module = sys.modules.get(name)
+    if module is None:
+        return name.partition(".")[0] in _OWN or name.partition(".")[0] in _STANDARD
+    return is_library(vars(module))

@@ -1,0 +1,256 @@
+"""What a trace has to do with the world outside of its function: inputs, guards, what is put back.
+
+While the function is traced, the numbers that it reads from outside are symbolic in their places;
+afterwards all is as it was. What the function puts into places outside becomes part of each run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, final
+
+from eagerflow.core.convert import as_tensor
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.errors import TraceError
+from eagerflow.function.collect import collect
+from eagerflow.function.effects import substituted, watching
+from eagerflow.function.entry import CapturedInput, Store
+from eagerflow.function.guards import Guards
+from eagerflow.function.places import GONE, Place
+from eagerflow.function.reads import Read
+from eagerflow.graph.ir import Value
+from eagerflow.graph.numbers import TracedNumber
+from eagerflow.graph.trace import Tracer
+
+if TYPE_CHECKING:
+    from eagerflow.function.tracing import TraceRequest
+
+__all__ = ["Outside", "identifier"]
+
+
+def identifier(name: str) -> str:
+    """``name`` as the name of an input: ``self.cfg.lr`` becomes ``self_cfg_lr``."""
+    return re.sub(r"\W+", "_", name).strip("_") or "x"
+
+
+@final
+class Outside:
+    """The outside of one trace; a context manager around the run of the function.
+
+    Args:
+        request: what is traced.
+        tracer: the trace.
+
+    Raises:
+        TraceError: with ``strict=True``, if the function does what a trace would drop or freeze.
+
+    Attributes:
+        values: the captured inputs as they were when the function ran.
+    """
+
+    def __init__(self, request: TraceRequest, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._request = request
+        roots = [(leaf.name, leaf.value) for leaf in request.call.leaves if leaf.kind == "static"]
+        self.reads = collect(request.fn, roots)
+        self._notes = [str(f) for f in self.reads.findings]
+        for found in self.reads.findings:
+            if request.strict:
+                raise TraceError(
+                    f"{request.name}: {found.what} {found.why}",
+                    given="strict=True",
+                    hint=found.hint,
+                    source=found.source,
+                )
+        #: the numbers that may differ from call to call: what they are in the graph, and where
+        self._numbers: list[tuple[Value, Read]] = []
+        self._substitutes: list[tuple[Place, Any]] = []
+        for read in self.reads.numbers:
+            number = tracer.add_number(read.value, identifier(read.place.text))
+            self._numbers.append((number.value, read))
+            self._substitutes.append((read.place, number))
+        self._tensors = {id(r.value): r for r in self.reads.tensors}
+        self._data = {id(r.value._data): r for r in self.reads.tensors}
+        self._arrays = {_memory(as_tensor(r.value)): r for r in self.reads.arrays}
+        self._handles: list[tuple[Tensor, Tensor]] = []  # updated ones, with what they hold then
+        self.values: list[Any] = []
+
+    # --- while the function runs ---
+
+    def __enter__(self) -> None:
+        self._stack = ExitStack()
+        self._watch = self._stack.enter_context(watching(self.reads))
+        self._stack.enter_context(substituted(self._substitutes))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._restore_handles()
+        self._stack.__exit__(kind, value, trace)
+
+    def _restore_handles(self) -> None:
+        """Give handles from outside back what they held; keep what they hold now."""
+        for handle, data, lane, mark in self._tracer.updated.values():
+            now = Tensor()
+            now._data, now._lane, now._mark = handle._data, handle._lane, handle._mark
+            self._handles.append((handle, now))
+            handle._data, handle._lane, handle._mark = data, lane, mark
+        self._tracer.updated.clear()
+
+    def stores(self, make: Callable[..., Store]) -> Iterator[Store]:
+        """What is put back after each run; to be asked for while the trace is alive.
+
+        Args:
+            make: ``make(kind, place, value, outside)`` gives a store.
+        """
+        for handle, *_ in self._tracer.updated.values():
+            now = Tensor()
+            now._data, now._lane, now._mark = handle._data, handle._lane, None
+            read = self._tensors.get(id(handle))
+            if read is None:
+                self._doubt("a tensor from outside is updated in a way that cannot be repeated")
+            else:
+                yield make("update", read.place, now, self)
+        self._unproven = self._watch.unproven()
+        changes, mutations = self._watch.changes()
+        for change in changes:
+            if self._is_own(change.new):
+                continue
+            try:
+                if change.new is GONE:
+                    raise TypeError
+                yield make("set", change.place, change.new, self)
+            except (TraceError, TypeError):
+                self._doubt(f"{change}, only while tracing")
+        for mutation in mutations:
+            try:
+                if mutation.appended is None:
+                    raise TypeError
+                yield make("append", mutation.place, mutation.appended, self)
+            except (TraceError, TypeError):
+                self._doubt(str(mutation))
+
+    def _is_own(self, value: Any) -> bool:
+        """Whether the new value of a place is the symbolic number that was put there."""
+        return type(value) is TracedNumber and any(v is value.value for v, _ in self._numbers)
+
+    def _doubt(self, text: str) -> None:
+        """Note something that happens only while tracing."""
+        if self._request.strict:
+            raise TraceError(f"{self._request.name}: {text}", given="strict=True")
+        self._notes.append(text)
+
+    # --- results ---
+
+    def place_of(self, x: Tensor) -> Place | None:
+        """Where a tensor from outside is that a result is, unchanged or updated."""
+        read = self._tensors.get(id(x))
+        return None if read is None else read.place
+
+    def is_array(self, x: Any) -> bool:
+        """Whether ``x`` is an array of NumPy."""
+        return hasattr(type(x), "__array_interface__") and not isinstance(x, AbstractArray)
+
+    def knows(self, x: Any) -> bool:
+        """Whether ``x`` is an object from outside."""
+        return any(x is read.value for read in self.reads.reads) or any(
+            x is holder.value
+            for group in (self.reads.objects, self.reads.containers, self.reads.classes)
+            for holder in group
+        )
+
+    def name_of(self, value: Value) -> str | None:
+        """What a number from outside is called."""
+        return next((r.place.described for v, r in self._numbers if v is value), None)
+
+    def described(self) -> list[str]:
+        """What is read from outside, for people."""
+        return [
+            f"{read.place.described}: {read.value.type if read.kind == 'tensor' else read.kind}"
+            for read in self.reads.of_kind("tensor", "array", "number")
+        ]
+
+    def notes(self) -> list[str]:
+        """What is not as in eager mode."""
+        return list(dict.fromkeys(self._notes))
+
+    # --- inputs and guards ---
+
+    def close(
+        self, static: dict[int, Any]
+    ) -> tuple[list[tuple[Value | None, CapturedInput]], list[tuple[Value, Any]], Guards]:
+        """What is read from outside, the values that are constants, and the guards.
+
+        What is read is an input of the graph, or None where Python looked at its type alone.
+
+        Args:
+            static: the numbers that became static, by the id of their values.
+        """
+        used = self._used()
+        guards = Guards(self.reads)
+        for read in self._unproven:
+            guards.add(read)
+        inputs: list[tuple[Value | None, CapturedInput]] = []
+        constants: list[tuple[Value, Any]] = []
+        idle: list[CapturedInput] = []
+        for value, read in self._numbers:
+            if id(value) in static:
+                guards.specialise(read.place, read.value)
+            elif value in used:
+                kind = type(read.value).__name__
+                inputs.append((value, CapturedInput(read.place, None, (), kind)))
+                self.values.append(read.value)
+        seen: set[int] = set()
+        for capture in self._tracer.captures.values():
+            found = self._read_of(capture.handle)
+            if found is None:
+                constants.append((capture.value, capture.handle))
+                if not capture.fresh:
+                    where = f" at {capture.source}" if capture.source is not None else ""
+                    self._doubt(f"a tensor from outside is frozen: it cannot be watched{where}")
+                continue
+            seen.add(id(found))
+            capture.value.label = self._tracer.graph.unique(identifier(found.place.text))
+            inputs.append((capture.value, self._captured(found, capture.handle)))
+            self.values.append(capture.handle)
+        for read in self.reads.tensors:
+            if id(read) not in seen:
+                idle.append(self._captured(read, read.value, used=False))
+        for read in self.reads.arrays:
+            if id(read) not in seen:
+                guards.specialise(read.place, read.value)
+        inputs += [(None, one) for one in idle]
+        guards.capture([one.place for _, one in inputs])
+        return inputs, constants, guards
+
+    def _captured(self, read: Read, handle: Tensor, *, used: bool = True) -> CapturedInput:
+        data = handle._data if id(handle._data) in self._tracer.looked_at else None
+        if data is not None and read.kind == "array":
+            data = None
+        return CapturedInput(
+            read.place, handle._lane, handle._data.shape, str(handle.type),
+            foreign=read.kind == "array", used=used, data=data,
+        )  # fmt: skip
+
+    def _read_of(self, handle: Tensor) -> Read | None:
+        """Where the value of a concrete tensor was read."""
+        return self._data.get(id(handle._data)) or self._arrays.get(_memory(handle))
+
+    def _used(self) -> set[Value]:
+        graph = self._tracer.graph
+        return {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
+
+
+def _memory(x: Tensor) -> tuple[Any, ...]:
+    """What is the same for two arrays of the same elements at the same place."""
+    data = x._data
+    interface = getattr(data, "__array_interface__", None)
+    if interface is None:
+        return (id(data),)
+    return (interface["data"], interface["shape"], interface["strides"], interface["typestr"])

@@ -1,0 +1,96 @@
+"""What people are told of traces: why each was made, and what it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from eagerflow.function.arguments import Call
+
+__all__ = ["LeafRecord", "Reason", "TraceRecord", "difference"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LeafRecord:
+    """A leaf of the arguments as messages show it.
+
+    Attributes:
+        name: such as ``params['w']``.
+        text: its type, or the static value.
+        token: its part of the key.
+    """
+
+    name: str
+    text: str
+    token: Any
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a call needed a trace of its own.
+
+    Attributes:
+        text: for people.
+        culprit: what differed, such as ``"x"`` or ``"the size of x"``; empty for a first call.
+    """
+
+    text: str
+    culprit: str = ""
+
+
+@final
+@dataclass(slots=True)
+class TraceRecord:
+    """One trace of a function.
+
+    Attributes:
+        signature: the function with the types of its arguments; sizes that may differ have names.
+        reason: why it was made.
+        seconds: how long tracing and optimising took.
+        nodes: how many nodes the graph has that runs.
+        static: what Python asked for the value of, so that another value is another trace.
+        outside: what is read from outside at each call.
+        notes: what is not as in eager mode: it ran only while tracing, or cannot be watched.
+    """
+
+    signature: str
+    reason: str
+    seconds: float = 0.0
+    nodes: int = 0
+    static: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.signature}: {self.nodes} nodes, traced in {self.seconds * 1e3:.1f} ms",
+            f"  why: {self.reason}",
+        ]
+        for title, items in (
+            ("static", self.static),
+            ("read from outside", self.outside),
+            ("note", self.notes),
+        ):
+            lines += [f"  {title}: {item}" for item in items]
+        return "\n".join(lines)
+
+
+def difference(call: Call, before: Sequence[LeafRecord]) -> Reason:
+    """How the arguments of a call differ from those of an earlier one."""
+    now = [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in call.leaves]
+    if [r.name for r in now] != [r.name for r in before]:
+        names = {r.name for r in now} ^ {r.name for r in before}
+        shown = ", ".join(sorted(names)) or "their order"
+        return Reason(f"the structure of the arguments differs: {shown}", "the structure")
+    parts, culprits = [], []
+    for a, b in zip(now, before, strict=True):
+        if a.token != b.token or a.text != b.text:
+            what = f"{a.text} once more another object" if a.text == b.text else a.text
+            parts.append(f"{a.name}: now {what}, before {b.text}")
+            culprits.append(a.name)
+    if not parts:
+        return Reason("other devices, or arguments that are one object", "the device")
+    return Reason("; ".join(parts), culprits[0])

@@ -1,0 +1,437 @@
+"""`TracedFunction`: a Python function that runs as a graph, traced once per kind of call."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from types import FunctionType
+from typing import Any, Final, Literal, NamedTuple, final
+from weakref import WeakValueDictionary, ref
+
+from eagerflow.core import interpreter
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import TraceError, TraceWarning
+from eagerflow.function.arguments import Call, Signature
+from eagerflow.function.cache import Cache
+from eagerflow.function.entry import Pattern, Trace, leaf_values
+from eagerflow.function.explain import Explanation
+from eagerflow.function.records import Reason, TraceRecord, difference
+from eagerflow.function.statics import static_key
+from eagerflow.function.tracing import TraceRequest, make_entry
+from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.scopes import name_scope
+from eagerflow.graph.trace import tracer_of
+from eagerflow.hardware import current_device
+from eagerflow.profiling import NodeStatistics
+from eagerflow.source import capture
+
+__all__ = ["COMPILE", "BoundFunction", "Compile", "TracedFunction"]
+
+Compile = Literal["background", "now", "off"]
+COMPILE: Final = ("background", "now", "off")
+#: traces for one cause from which on there is a warning
+_STORM: Final = 3
+#: forms of calls whose trace is found without looking at their structure
+_DIRECT: Final = 1024
+_PLAIN: Final = frozenset({bool, str, type(None)})
+#: one trace at a time: what the function reads from outside is replaced meanwhile
+_tracing: Final = threading.RLock()
+_stack: Final = interpreter.stack
+#: the traced function made last under each name, so that a cell that runs again finds its traces
+_known: Final[WeakValueDictionary[tuple[str, str], TracedFunction]] = WeakValueDictionary()
+
+
+@final
+class TracedFunction:
+    """A function that is captured as a static dataflow graph and runs as one.
+
+    Call it as the function. The first call runs the Python code once, with symbolic tensors, and
+    keeps the graph; later calls run the graph alone. Another trace is made where dtypes, the
+    number of axes, or a static argument differ, or something that the function reads from outside.
+    A size that differs becomes symbolic, so there is no third trace for a third size. Numbers are
+    inputs: they may differ. What Python asks for the value of (`range(n)`, ``if n > 3``) becomes
+    static; `explain` tells.
+
+    Make one with `eagerflow.trace`.
+
+    >>> @ef.trace
+    ... def double(x):
+    ...     return x * 2
+    >>> double(ef.tensor([1.0, 2.0]))
+    Tensor([2., 4.], f32[2]@cpu:0)
+    >>> len(double.traces)
+    1
+    """
+
+    def __init__(
+        self, fn: Callable[..., Any], static: Sequence[str], compile: Compile, strict: bool,
+        max_traces: int | None, name: str | None,
+    ) -> None:  # fmt: skip
+        functools.update_wrapper(self, fn)
+        self.fn = fn
+        self.name = str(name or getattr(fn, "__name__", type(fn).__name__))
+        self._options = (tuple(static), compile, strict, max_traces)
+        self.strict = strict
+        self._max_traces = max_traces
+        self._signature = Signature(fn, static)
+        self._cache = Cache()
+        self._direct: dict[Any, tuple[Trace, tuple[Any, ...]]] = {}
+        self._outside_sizes: dict[str, Pattern] = {}
+        self._records: list[TraceRecord] = []
+        self._causes: dict[str, int] = {}
+        self._told: set[str] = set()
+        self._legacy = self._inherit()
+
+    # --- calls ---
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # notebooks show the user's own frames
+        if kwargs or _stack.installed:
+            return self._call(args, kwargs)
+        form: list[Any] = [current_device()]
+        for x in args:
+            kind = type(x)
+            if kind is Tensor:
+                form += (x._lane, x._data.shape)
+            elif kind is float or kind is int:
+                form.append(kind)
+            elif kind in _PLAIN:
+                form.append(x)
+            else:
+                return self._call(args, kwargs)
+        key = tuple(form)
+        direct = self._direct.get(key)
+        if direct is not None:
+            entry, rest = direct
+            if not entry.numbers or entry.same_numbers(args):
+                captured = entry.read()
+                if captured is not None:
+                    return entry.run((*args, *rest) if rest else args, captured)
+        return self._call(args, kwargs, key)
+
+    def _call(self, args: Any, kwargs: Any, form: Any = None) -> Any:
+        __tracebackhide__ = True  # notebooks show the user's own frames
+        if tracer_of(interpreter.current()) is not None:
+            with name_scope(self.name):
+                return self.fn(*args, **kwargs)
+        call = self._signature.parse(args, kwargs)
+        entry, captured = self._find(call)
+        leaves = leaf_values(call.leaves)
+        if form is not None and entry.is_direct(call, args):
+            if len(self._direct) >= _DIRECT:
+                self._direct.clear()
+            self._direct[form] = (entry, tuple(leaves[len(args) :]))
+        return entry.run(leaves, captured)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As an attribute of a class it is a method; all instances share the traces."""
+        return self if instance is None else BoundFunction(self, instance)
+
+    def _find(self, call: Call) -> tuple[Trace, Sequence[Any]]:
+        """The trace for a call, made if there is none, and what it reads from outside."""
+        found = self._existing(call)
+        if found is not None:
+            return found
+        with _tracing:
+            if self._legacy is not None:
+                self._adopt()
+            found = self._existing(call)  # another thread may have made it meanwhile
+            return found if found is not None else self._trace(call)
+
+    def _existing(self, call: Call) -> tuple[Trace, Sequence[Any]] | None:
+        group = self._cache.group(call)
+        for i, entry in enumerate(group.entries if group is not None else ()):
+            if entry.takes(call):
+                captured = entry.read()
+                if captured is not None:
+                    if i and group is not None:
+                        self._cache.prefer(group, entry)
+                    return entry, captured
+        return None
+
+    def _trace(self, call: Call) -> tuple[Trace, Sequence[Any]]:
+        reason = self._reason(call)
+        if self._max_traces is not None and len(self._records) >= self._max_traces:
+            raise TraceError(
+                f"{self.name} needs more than {self._max_traces} traces",
+                given=reason.text,
+                expected=f"max_traces={self._max_traces} to be enough",
+                hint="see f.explain() for what makes calls differ",
+            )
+        group = self._cache.ensure(call)
+        start = perf_counter()
+        request = TraceRequest(
+            self.fn, self.name, self._signature, call, group.widen(call),
+            self._outside_sizes, self.strict, reason.text,
+        )  # fmt: skip
+        try:
+            entry, first = make_entry(request)
+        except BaseException:
+            self._cache.tidy(call)
+            raise
+        entry.record.seconds = perf_counter() - start
+        self._records.append(entry.record)
+        self._note_storm(reason)
+        self._tell(entry.record)
+        self._cache.add(call, entry)
+        captured = entry.read()
+        # the function may have changed what it reads; then the next call traces again
+        return entry, captured if captured is not None else first
+
+    def _reason(self, call: Call) -> Reason:
+        """Why a call needs a trace of its own."""
+        group = self._cache.group(call)
+        if group is not None and group.entries:
+            return group.entries[0].difference(call)
+        last = next(iter(reversed(list(self._cache.entries()))), None)
+        return Reason("the first call") if last is None else difference(call, last.leaf_records)
+
+    def _note_storm(self, reason: Reason) -> None:
+        if not reason.culprit:
+            return
+        count = self._causes[reason.culprit] = self._causes.get(reason.culprit, 1) + 1
+        if count == _STORM:
+            _warn(
+                f"{self.name} was traced {count} times because of {reason.culprit}: {reason.text}\n"
+                "  each trace costs time and memory; f.explain() tells more"
+            )
+
+    def _tell(self, record: TraceRecord) -> None:
+        """Warn of what ran only while tracing, each once."""
+        for note in record.notes:
+            if note not in self._told:
+                self._told.add(note)
+                _warn(f"{self.name}: {note}")
+
+    # --- looking inside ---
+
+    @property
+    def traces(self) -> tuple[TraceRecord, ...]:
+        """All traces that were made, oldest first: signature, reason, seconds.
+
+        >>> @ef.trace
+        ... def f(x):
+        ...     return x + 1
+        >>> for size in (2, 3, 4):
+        ...     y = f(ef.zeros(size))
+        >>> for record in f.traces:
+        ...     print(record.signature, "|", record.reason)
+        f(x: f32[2]@cpu:0) | the first call
+        f(x: f32[n]@cpu:0) | x: now f32[3]@cpu:0, before f32[2]@cpu:0
+        """
+        return tuple(self._records)
+
+    def explain(self) -> Explanation:
+        """Why each trace was made, what is static in it, what it reads from outside.
+
+        >>> @ef.trace
+        ... def f(x, k):
+        ...     for _ in range(k):
+        ...         x = x * 2
+        ...     return x
+        >>> y = f(ef.tensor(1.0), 3)
+        >>> print(f.explain())  # doctest: +ELLIPSIS
+        f: 1 trace, run by the interpreter tier
+        1. f(x: f32[]@cpu:0, k: int): 3 nodes, traced in ... ms
+             why: the first call
+             static: k=3, because of its use as an index or a size
+        """
+        return Explanation(self.name, self._records)
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph that runs for these arguments; it is traced if need be, and not run.
+
+        ``f.graph(...).diff()`` shows what the passes changed in it.
+
+        >>> @ef.trace
+        ... def f(x):
+        ...     return x * 2 + 1
+        >>> [node.op for node in f.graph(ef.tensor(1.0)).nodes if node.op != "constant"]
+        ['multiply', 'add']
+        """
+        __tracebackhide__ = True  # notebooks show the user's own frames
+        if tracer_of(interpreter.current()) is not None:
+            raise TraceError(f"{self.name}.graph(...) within a traced function", given="a trace")
+        return self._find(self._signature.parse(args, kwargs))[0].optimised
+
+    def value(self, name: str) -> Value:
+        """The value in the graph used last that was bound last to the local variable ``name``.
+
+        Raises:
+            TraceError: the function was not traced yet, or has no such variable.
+
+        >>> @ef.trace
+        ... def f(x):
+        ...     h = x * 2
+        ...     return h + 1
+        >>> y = f(ef.tensor(1.0))
+        >>> f.value("h")
+        %multiply: f32[]@cpu:0
+        """
+        entry = next((e for e in self._cache.latest()), None)
+        if entry is None:
+            raise TraceError(f"{self.name} was not traced yet", hint="call it first")
+        found = entry.local(name)
+        if found is None:
+            raise TraceError(
+                f"{self.name} has no local variable {name!r} that holds a tensor of the graph",
+                given=", ".join(sorted(entry.locals)) or "no such variables",
+            )
+        return found
+
+    def stats(self) -> NodeStatistics:
+        """Times per node, of the calls within a ``with`` block.
+
+        >>> @ef.trace
+        ... def f(x):
+        ...     return ef.exp(x)
+        >>> with f.stats() as stats:
+        ...     y = f(ef.zeros(3))
+        >>> [(row.op, row.count) for row in stats.table()]
+        [('exp', 1)]
+        """
+        here = ref(self)
+
+        def mine(program: int) -> bool:
+            function = here()
+            return function is not None and any(
+                e.program.number == program for e in function._cache.entries()
+            )
+
+        return NodeStatistics(mine)
+
+    def wait(self) -> None:
+        """Until compiling has ended; in the interpreter tier there is nothing to wait for."""
+
+    def ir(self, stage: str = "graph") -> str:
+        """The text of a stage of what ran last: ``"graph"``, or ``"python"`` for what runs it.
+
+        Raises:
+            TraceError: there is no such stage, or no trace yet.
+        """
+        entry = next((e for e in self._cache.latest()), None)
+        if entry is None:
+            raise TraceError(f"{self.name} was not traced yet", hint="call it first")
+        if stage not in ("graph", "python"):
+            raise TraceError(f"there is no stage {stage!r}", expected="'graph' or 'python'")
+        return str(entry.optimised) if stage == "graph" else entry.program.text
+
+    def clear(self) -> None:
+        """Forget all traces.
+
+        >>> @ef.trace
+        ... def f(x):
+        ...     return x
+        >>> y = f(ef.tensor(1.0))
+        >>> f.clear()
+        >>> f.traces
+        ()
+        """
+        with _tracing:
+            self._cache.clear()
+            self._direct.clear()
+            self._records.clear()
+            self._causes.clear()
+            self._told.clear()
+
+    def __repr__(self) -> str:
+        count = len(self._records)
+        traces = "1 trace" if count == 1 else f"{count or 'no'} traces"
+        return f"<traced function {self.name}: {traces}>"
+
+    # --- cells that run again ---
+
+    def _inherit(self) -> _Legacy | None:
+        """The traces of the function that had this name, if it had the same code."""
+        key = (str(getattr(self.fn, "__module__", "")), str(getattr(self.fn, "__qualname__", "")))
+        with _tracing:
+            before = _known.get(key)
+            _known[key] = self
+            if before is None or before._options != self._options:
+                return None
+            if not _same_definition(before.fn, self.fn):
+                return None
+            if before._legacy is not None and not len(before._cache):
+                return before._legacy
+            return _Legacy(ref(before), before._cache)
+
+    def _adopt(self) -> None:
+        """Take the inherited traces over if the function that had them is gone.
+
+        A function that lives on keeps them: a factory makes many functions of one code.
+        """
+        legacy, self._legacy = self._legacy, None
+        if legacy is None or legacy.owner() is not None:
+            return
+        for key, group in legacy.cache.groups():
+            for entry in group.entries:
+                if not entry.makes_resources:
+                    entry.guards.rebase(self.fn)
+                    if entry.read() is not None:
+                        self._cache.take(key, group, entry)
+                        self._records.append(entry.record)
+
+
+class _Legacy(NamedTuple):
+    """Traces that a function may take over.
+
+    Attributes:
+        owner: the function that has them.
+        cache: the traces.
+    """
+
+    owner: ref[TracedFunction]
+    cache: Cache
+
+
+def _same_definition(a: Any, b: Any) -> bool:
+    """Whether two plain functions have the same code and the same defaults."""
+    if not isinstance(a, FunctionType) or not isinstance(b, FunctionType):
+        return False
+    return (
+        a.__code__ == b.__code__
+        and a.__globals__ is b.__globals__
+        and static_key(a.__defaults__ or ()) == static_key(b.__defaults__ or ())
+        and static_key(a.__kwdefaults__ or {}) == static_key(b.__kwdefaults__ or {})
+    )
+
+
+def _warn(text: str) -> None:
+    """A warning at the user's own line."""
+    source = capture(2)
+    warnings.warn_explicit(
+        text, TraceWarning, "<unknown>" if source is None else source.file,
+        0 if source is None else source.line,
+    )  # fmt: skip
+
+
+@final
+class BoundFunction:
+    """A traced function as a method of an instance.
+
+    Attributes:
+        __func__: the traced function.
+        __self__: the instance.
+    """
+
+    def __init__(self, function: TracedFunction, instance: Any) -> None:
+        self.__func__ = function
+        self.__self__ = instance
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # notebooks show the user's own frames
+        return self.__func__._call((self.__self__, *args), kwargs)
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """As `TracedFunction.graph`."""
+        return self.__func__.graph(self.__self__, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__func__, name)
+
+    def __repr__(self) -> str:
+        return f"<method of {self.__func__!r}>"

@@ -1,0 +1,320 @@
+"""Makes an entry: runs the function once with symbolic arguments, and finishes the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any, Final, final
+
+from eagerflow import settings
+from eagerflow.core import tree
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.dims import Dim, Size, number_of
+from eagerflow.errors import TraceError
+from eagerflow.function.arguments import Call, Leaf, Signature
+from eagerflow.function.entry import Output, Pattern, Store, Trace
+from eagerflow.function.locals import LocalNames
+from eagerflow.function.outside import Outside, identifier
+from eagerflow.function.records import LeafRecord, TraceRecord
+from eagerflow.graph.edit import substitute_sizes
+from eagerflow.graph.ir import Node, Value
+from eagerflow.graph.numbers import TracedNumber
+from eagerflow.graph.passes import optimise
+from eagerflow.graph.trace import Tracer
+from eagerflow.graph.verify import verify
+
+__all__ = ["TraceRequest", "make_entry"]
+
+#: the names of symbolic sizes, in the order in which they are given
+_LETTERS: Final = "nmpqrstuvw"
+_IMMUTABLE: Final = (bool, int, float, complex, str, bytes, type(None), type, FunctionType,
+                     ModuleType, range, slice, frozenset)  # fmt: skip
+
+
+@final
+@dataclass(frozen=True)
+class TraceRequest:
+    """What is to be traced.
+
+    Attributes:
+        fn: the function.
+        name: of the graph.
+        signature: how the function takes its arguments.
+        call: the arguments.
+        sizes: for each tensor among them its shape, None for a size that is to be symbolic.
+        outside_sizes: the same for tensors from outside, by the text of their place.
+        strict: whether what a trace would drop or freeze is an error.
+        reason: why it is traced, for people.
+    """
+
+    fn: Callable[..., Any]
+    name: str
+    signature: Signature
+    call: Call
+    sizes: Sequence[Pattern]
+    outside_sizes: dict[str, Pattern]
+    strict: bool
+    reason: str
+
+
+def make_entry(request: TraceRequest) -> tuple[Trace, Sequence[Any]]:
+    """Trace the function and make its graph ready to run; gives what it read from outside, too.
+
+    Raises:
+        TraceError: the function does what a trace cannot.
+    """
+    return _Maker(request).entry()
+
+
+@final
+class _Maker:
+    """Makes one entry."""
+
+    def __init__(self, request: TraceRequest) -> None:
+        self.request = request
+        self.tracer = Tracer(request.name)
+        self.leaves = request.call.leaves
+        self.axes: dict[str, str] = {}  # what each symbolic size is the size of
+        #: for each leaf its symbolic handle or number, or the static value
+        self.inputs: list[Any] = []
+        #: the data of each handle before the function ran
+        self.before: list[Any] = []
+        self.graph_leaves: list[int] = []
+        self.outputs: list[Value] = []
+
+    def entry(self) -> tuple[Trace, Sequence[Any]]:
+        """The entry, and the captured inputs as they were when the function ran."""
+        request, tracer = self.request, self.tracer
+        self._make_inputs()
+        outside = Outside(request, tracer)
+        args, kwargs = request.signature.rebuild(request.call, self.inputs)
+        names = LocalNames(request.fn)
+        with outside, tracer:
+            with names:
+                result = request.fn(*args, **kwargs)
+            entry = self._finish(result, outside)
+        entry.locals = names.values(tracer)
+        return entry, outside.values
+
+    # --- inputs ---
+
+    def _make_inputs(self) -> None:
+        sizes = iter(self.request.sizes)
+        handles: dict[int, Tensor] = {}
+        for i, leaf in enumerate(self.leaves):
+            made = leaf.value
+            if leaf.kind == "tensor":
+                pattern = next(sizes)
+                made = handles.get(id(leaf.value))
+                if made is None:
+                    made = handles[id(leaf.value)] = self._tensor(leaf, pattern)
+                    self.graph_leaves.append(i)
+            elif leaf.kind == "number":
+                made = self.tracer.add_number(leaf.value, identifier(leaf.name))
+                self.graph_leaves.append(i)
+            self.inputs.append(made)
+            self.before.append(made._data if type(made) is Tensor else None)
+
+    def _tensor(self, leaf: Leaf, pattern: Pattern) -> Tensor:
+        kind = type_of(leaf.value)
+        shape = self.symbolic_shape(kind.shape, pattern, leaf.name)
+        return self.tracer.add_input(kind.like(shape=shape), identifier(leaf.name))
+
+    def symbolic_shape(self, shape: Any, pattern: Pattern, name: str) -> Any:
+        """``shape`` with a new name for each size that is to be symbolic."""
+        found: list[Size] = []
+        for axis, (size, known) in enumerate(zip(shape, pattern, strict=True)):
+            if known is not None:
+                found.append(size)
+                continue
+            letter = _dim_name(len(self.tracer.sizes))
+            self.axes[letter] = f"axis {axis} of {name}"
+            found.append(self.tracer.add_size(letter, size))
+        return tuple(found)
+
+    # --- results ---
+
+    def _finish(self, result: Any, outside: Outside) -> Trace:
+        entry = Trace()
+        leaves, entry.treedef = tree.flatten(result)
+        paths = tree.paths(entry.treedef)
+        handles = {id(x): i for i, x in enumerate(self.inputs) if type(x) is Tensor}
+        entry.outputs = tuple(
+            [self._output(x, path, handles, outside) for x, path in zip(leaves, paths, strict=True)]
+        )
+        entry.stores = (*self._updated_arguments(), *outside.stores(self._store))
+        self._close_graph(entry, outside)
+        return entry
+
+    def _output(self, x: Any, path: str, handles: dict[int, int], outside: Outside) -> Output:
+        """Where a leaf of a result comes from."""
+        if type(x) is Tensor:
+            if id(x) in handles:
+                return Output("leaf", handles[id(x)])
+            place = outside.place_of(x)
+            if place is not None:
+                return Output("place", place)
+            return Output("value", self._add(self.tracer.value_of(x)))
+        if type(x) is Dim:
+            x = number_of(x)
+        if type(x) is TracedNumber:
+            return Output("value", self._add(x.value))
+        if type(x) is IndexedSlices:
+            first = self._add(self.tracer.value_of(x.values))
+            self._add(self.tracer.value_of(x.indices))
+            return Output("slices", first, x.shape)
+        return self._constant(x, path, outside)
+
+    def _constant(self, x: Any, path: str, outside: Outside) -> Output:
+        """A result that is no tensor: the same in each run."""
+        if isinstance(x, AbstractArray):
+            resource = getattr(x, "resource", None)
+            if any(resource is made for made in self.tracer.created_resources):
+                raise TraceError(
+                    "a traced function returns a variable that it makes",
+                    given=f"result{path}",
+                    hint="make the variable outside, or return its value: v.value",
+                )
+            return Output("constant", x)
+        if outside.is_array(x):
+            return Output("copy", x.copy())
+        known = any(x is leaf.value for leaf in self.leaves) or outside.knows(x)
+        hashes: Any = type(x).__hash__
+        by_value = hashes is not None and hashes is not object.__hash__
+        if known or by_value or isinstance(x, _IMMUTABLE):
+            return Output("constant", x)
+        raise TraceError(
+            f"a traced function returns a {type(x).__name__} that it makes",
+            given=f"result{path}",
+            expected="a tree (lists, tuples, dicts, dataclasses) of tensors, numbers and constants",
+            hint="return its tensors, and build the object outside",
+        )
+
+    def _add(self, value: Value) -> int:
+        self.outputs.append(value)
+        return len(self.outputs) - 1
+
+    def _updated_arguments(self) -> list[Store]:
+        """The handles of the caller that get another value."""
+        found = []
+        done: set[int] = set()
+        for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
+            if type(x) is not Tensor or x._data is before or id(x) in done:
+                continue
+            done.add(id(x))
+            leaf = self.leaves[i]
+            if leaf.foreign:
+                raise TraceError(
+                    f"a traced function cannot write into the array {leaf.name}",
+                    given=type(leaf.value).__name__,
+                    hint="pass ef.tensor(array), or work on a copy: x = ef.tensor(x)",
+                )
+            output = Output("value", self._add(self.tracer.value_of(x)))
+            found.append(Store("update", i, tree.flatten(0)[1], (output,)))
+        return found
+
+    def _store(self, kind: str, place: Any, value: Any, outside: Outside) -> Store:
+        """What puts ``value`` into a place after each run."""
+        leaves, treedef = tree.flatten(value)
+        paths = tree.paths(treedef)
+        outputs = [
+            self._output(x, path, {}, outside) for x, path in zip(leaves, paths, strict=True)
+        ]
+        return Store(kind, place, treedef, tuple(outputs))
+
+    # --- the graph ---
+
+    def _close_graph(self, entry: Trace, outside: Outside) -> None:
+        """Bring the inputs in order; what is static or made while tracing becomes constants."""
+        tracer, graph = self.tracer, self.tracer.graph
+        static = {id(r.value): r for r in tracer.numbers if r.why is not None}
+        constants: list[tuple[Value, Any]] = [(r.value, r.number) for r in static.values()]
+        inputs: list[Value] = []
+        leaves: list[int] = []
+        numbers: list[tuple[int, Any]] = []
+        for value, i in zip(list(graph.inputs), self.graph_leaves, strict=False):
+            if id(value) in static:
+                numbers.append((i, static[id(value)].number))
+            else:
+                inputs.append(value)
+                leaves.append(i)
+        captured, more, entry.guards = outside.close(static)
+        inputs += [value for value, _ in captured if value is not None]
+        entry.captured = tuple([one for _, one in captured])
+        constants += more
+        nodes = [_constant_node(graph, value, item) for value, item in constants]
+        graph.nodes[:0] = nodes
+        graph.inputs = inputs
+        for i, value in enumerate(inputs):
+            value.index = i
+        graph.outputs = self.outputs
+        sizes = {name: tracer.sizes[name] for name in tracer.static_sizes}
+        if sizes:
+            substitute_sizes(graph, sizes)
+        entry.leaves, entry.numbers = tuple(leaves), tuple(numbers)
+        entry.patterns = tuple([_pattern(x, before) for x, before in self._tensors(sizes)])
+        entry.record = self._record(entry, static, outside)
+        entry.leaf_records = tuple(
+            [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in self.leaves]
+        )
+        entry.makes_resources = bool(tracer.created_resources)
+        entry.graph = graph
+        if settings.current().verify:
+            verify(graph)
+        entry.optimised = optimise(graph)[0]
+        entry.record.nodes = len(entry.optimised.nodes)
+        entry.prepare()
+
+    def _tensors(self, sizes: dict[str, int]) -> list[tuple[Any, dict[str, int]]]:
+        """The shapes of the tensors among the arguments, with the sizes that became static."""
+        return [
+            (before.shape, sizes)
+            for leaf, before in zip(self.leaves, self.before, strict=True)
+            if leaf.kind == "tensor"
+        ]
+
+    def _record(self, entry: Trace, static: dict[int, Any], outside: Outside) -> TraceRecord:
+        types = []
+        for leaf, before in zip(self.leaves, self.before, strict=True):
+            text = str(leaf)
+            if leaf.kind == "tensor":
+                kind = type_of(leaf.value)
+                shape = tuple([
+                    self.tracer.sizes[str(d)] if str(d) in self.tracer.static_sizes else d
+                    for d in before.shape
+                ])  # fmt: skip
+                text = str(kind.like(shape=shape))
+            types.append(f"{leaf.name}: {text}" if leaf.kind != "static" else f"{leaf.name}={text}")
+        record = TraceRecord(f"{self.request.name}({', '.join(types)})", self.request.reason)
+        names = {id(v): self.leaves[i].name for v, i in zip(
+            self.tracer.graph.inputs, self.graph_leaves, strict=False)}  # fmt: skip
+        for root in static.values():
+            name = names.get(id(root.value)) or outside.name_of(root.value) or root.value.label
+            record.static.append(f"{name}={root.number!r}, because of {root.why}")
+        for name, (why, source) in self.tracer.static_sizes.items():
+            where = f" at {source}" if source is not None else ""
+            record.static.append(
+                f"{self.axes[name]} = {self.tracer.sizes[name]}, because of {why}{where}"
+            )
+        record.outside += outside.described()
+        record.notes += outside.notes()
+        return record
+
+
+def _pattern(shape: Any, sizes: dict[str, int]) -> Pattern:
+    """A shape with None for each symbol that stayed one."""
+    return tuple([d if type(d) is int else sizes.get(str(d)) for d in shape])
+
+
+def _constant_node(graph: Any, value: Value, item: Any) -> Node:
+    """The node that makes ``value``, which was an input, a constant."""
+    node = Node("constant", value.label, (), {"value": item}, (value,))
+    value.node, value.index = node, 0
+    return node
+
+
+def _dim_name(number: int) -> str:
+    letter, again = _LETTERS[number % len(_LETTERS)], number // len(_LETTERS)
+    return f"{letter}{again}" if again else letter

@@ -1,0 +1,142 @@
+"""Writes guards as straight Python code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Final, final
+
+from eagerflow.core.tensor import Tensor
+from eagerflow.function.places import GONE, Place, Root, instance_dict
+
+if TYPE_CHECKING:
+    from eagerflow.function.guards import Guard
+
+__all__ = ["write"]
+
+#: how a place is read, given the name of the variable that holds its owner
+_READ: Final = {
+    "global": "{owner}.__globals__[{key}]",
+    "cell": "{owner}.__closure__[{key}].cell_contents",
+    "attribute": "{owner}.{name}",
+    "dict": "own({owner})[{key}]",
+    "class": "{owner}.__class__",
+    "base": "{owner}.__mro__[{key}[0]].__dict__[{key}[1]]",
+}
+_TESTS: Final = {
+    "tensor": "{x}.__class__ is not Tensor",
+    "number": "{x}.__class__ is not {e}",
+    "array": "{x}.__class__ is not {e}",
+    "type": "{x}.__class__ is not {e}",
+    "unshadowed": "not {x}.keys().isdisjoint({e})",
+    "length": "{x}.__class__ is not {e}[0] or len({x}) != {e}[1]",
+    "value": "{x} is not {e} and not holds({g}, {x})",
+    "alias": "{x} is not {e}",
+    "identity": "{x} is not {e}",
+    "keys": "not holds({g}, {x})",
+    "items": "not holds({g}, {x})",
+    "content": "not holds({g}, {x})",
+    "function": "({x}.__code__ is not {e} or {x}.__globals__ is not {n}) and not holds({g}, {x})",
+}
+
+
+def write(
+    guards: Sequence[Guard], captured: Sequence[Place]
+) -> Callable[[], tuple[Any, ...] | None]:
+    """The function that checks all guards and gives what the captured places hold."""
+    run: Callable[[], tuple[Any, ...] | None] = _Writer().write(guards, captured)
+    return run
+
+
+@final
+class _Writer:
+    """Writes one function; each place is read once."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {"Tensor": Tensor, "own": _own, "item": _item, "holds": _holds}
+        self.variables: dict[Place | Root, str] = {}
+
+    def write(self, guards: Sequence[Guard], captured: Sequence[Place]) -> Any:
+        for guard in guards:
+            self._guard(guard)
+        found = [self._variable(place) for place in captured]
+        self.lines.append(f"return ({''.join(f'{x}, ' for x in found)})")
+        body = "\n  ".join(self.lines)
+        text = f"def read():\n try:\n  {body}\n except Exception:\n  return None\n"
+        module = compile(text, "<guards>", "exec")
+        code = next(c for c in module.co_consts if isinstance(c, CodeType))
+        return FunctionType(code, self.names)
+
+    def _key(self, value: Any) -> str:
+        return repr(value) if type(value) in (int, str) else self._constant(value)
+
+    def _constant(self, value: Any) -> str:
+        name = f"c{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def _variable(self, place: Place | Root) -> str:
+        known = self.variables.get(place)
+        if known is None:
+            known = f"v{len(self.variables)}"
+            expression = self._root(place) if isinstance(place, Root) else self._read(place)
+            self.variables[place] = known
+            self.lines.append(f"{known} = {expression}")
+        return known
+
+    def _root(self, root: Root) -> str:
+        return f"{self._constant(root.get)}()" if root.weak else self._constant(root.get())
+
+    def _read(self, place: Place) -> str:
+        key = self._key(place.key)
+        parent = place.parent
+        if isinstance(parent, Root) and not parent.weak and place.how in ("global", "cell"):
+            # the function itself, whose namespace and cells stay what they are
+            function = parent.get()
+            if place.how == "global":
+                return f"{self._constant(function.__globals__)}[{key}]"
+            return f"{self._constant(function.__closure__[place.key])}.cell_contents"
+        owner = self._variable(parent)
+        if place.how == "item":
+            value = parent.get()
+            plain = type(value) in (list, tuple, dict)
+            return f"{owner}[{key}]" if plain else f"item({owner}, {key})"
+        if place.how == "attribute" and not place.key.isidentifier():
+            return f"getattr({owner}, {key})"
+        return _READ[place.how].format(owner=owner, key=key, name=place.key)
+
+    def _guard(self, guard: Guard) -> None:
+        if guard.kind == "absent":
+            assert isinstance(guard.place, Place)
+            parent = guard.place.parent
+            names = f"{self._variable(parent)}.__globals__"
+            self.lines.append(f"if {guard.place.key!r} in {names}: return None")
+            return
+        x = self._variable(guard.place)
+        expected, namespace = guard.expected, ""
+        if guard.kind == "alias":
+            e = self._variable(expected)
+        elif guard.kind == "function":
+            e = self._constant(expected[0])
+            function = expected[1]()
+            namespace = self._constant(None if function is None else function.__globals__)
+        else:
+            e = self._constant(expected) + ("()" if guard.weak else "")
+        test = _TESTS[guard.kind].format(x=x, e=e, g=self._constant(guard), n=namespace)
+        self.lines.append(f"if {test}: return None")
+
+
+def _own(value: Any) -> Any:
+    return instance_dict(value)
+
+
+def _item(owner: Any, key: Any) -> Any:
+    for kind in (dict, list, tuple):
+        if isinstance(owner, kind):
+            return kind.__getitem__(owner, key)  # type: ignore[index]  # the kind of the owner
+    return owner[key]
+
+
+def _holds(guard: Guard, value: Any) -> bool:
+    return value is not GONE and guard.holds(value)

@@ -1,0 +1,120 @@
+"""Common subexpressions: what is computed twice is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import pack
+from typing import Any, Final, final
+
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim
+from eagerflow.graph.constants import content_name, has_values
+from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.passes.report import Report
+from eagerflow.graph.passes.rewrite import Rewriter, is_pure, shown
+from eagerflow.graph.signatures import fits
+from eagerflow.hardware import Device
+from eagerflow.types import DType
+
+__all__ = ["cse"]
+
+#: arrays of more bytes are the same only if they are the same object
+_CONTENT_LIMIT: Final = 1 << 20
+
+
+def cse(graph: Graph) -> tuple[Graph, Report]:
+    """Merge pure nodes of the same op, inputs, attributes, control edges and device."""
+    rewriter = Rewriter("cse", graph)
+    keys = _Keys()
+    kept: dict[Node, Node] = {}  # what a merged node was merged into
+    known: dict[Any, Node] = {}
+    pure: dict[str, bool] = {}
+    for node in graph.nodes:
+        op, attrs = node.op, node.attrs
+        if attrs:
+            rewriter.inside(node, cse)
+        free = pure.get(op)
+        if free is None:
+            free = is_pure(node)
+            if not any(True for _ in node.subgraphs()):  # else it depends on what is in them
+                pure[op] = free
+        if not free or not node.outputs:
+            continue
+        form = rewriter.form(node) if attrs else None
+        before = node.control_inputs
+        key = (
+            op,
+            rewriter.inputs(node),
+            keys.attrs(form.attrs) if form is not None else (),
+            node.device,
+            frozenset([kept.get(n, n) for n in before]) if before else None,
+        )
+        first = known.setdefault(key, node)
+        if first is node or not _same_types(first, node):
+            continue
+        kept[node] = first
+        rewriter.drop(node, first.outputs, f"merged {shown(node)} into {shown(first)}")
+    return rewriter.finish()
+
+
+def _same_types(a: Node, b: Node) -> bool:
+    """Sizes that depend on data have a name of their own in each node."""
+    return all(
+        x.type is y.type or (fits(x.type, y.type) and _device(x.type) == _device(y.type))
+        for x, y in zip(a.outputs, b.outputs, strict=True)
+    )
+
+
+def _device(kind: Any) -> Any:
+    return getattr(kind, "device", None)
+
+
+@final
+class _Keys:
+    """Hashable stand-ins for attributes, equal only where nothing can tell the two apart."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[int, tuple[Tensor, Any]] = {}  # by identity; kept alive
+
+    def attrs(self, attrs: dict[str, Any]) -> Any:
+        if len(attrs) == 1:
+            ((name, value),) = attrs.items()
+            return name, self.of(value)
+        return frozenset([(k, self.of(v)) for k, v in attrs.items()])
+
+    def of(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is int or kind is str:  # equal to no other kind: bools and floats come tagged
+            return value
+        if kind is tuple:
+            return tuple([self.of(item) for item in value])
+        if kind is Tensor:
+            return self._array(value)
+        form = _KEYS.get(kind)
+        if form is not None:
+            return form(value)
+        if kind is slice:
+            return slice, self.of(value.start), self.of(value.stop), self.of(value.step)
+        return id(value), kind
+
+    def _array(self, value: Tensor) -> Any:
+        found = self._arrays.get(id(value))
+        if found is None:
+            if not has_values(value) or value.nbytes > _CONTENT_LIMIT:
+                key: Any = (Tensor, id(value._data))
+            else:  # strides decide in which order later sums add
+                key = (Tensor, value.numpy().strides, content_name(value))
+            found = self._arrays[id(value)] = value, key
+        return found[1]
+
+
+_KEYS: Final[dict[type, Callable[[Any], Any]]] = {
+    type(None): lambda value: None,
+    bool: lambda value: (bool, value),
+    float: lambda value: pack("<d", value),
+    complex: lambda value: pack("<dd", value.real, value.imag),
+    type(...): lambda value: value,
+    DType: lambda value: (DType, value.name),
+    Device: lambda value: (Device, value.name),
+    Dim: lambda value: (Dim, value.terms),
+}

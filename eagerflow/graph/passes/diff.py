@@ -1,0 +1,112 @@
+"""Shows what passes changed, as text with marks in front of the lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import ndiff
+from typing import Final
+
+from eagerflow.errors import GraphError
+from eagerflow.graph.ir import Graph, methods
+from eagerflow.graph.passes import DEFAULT, optimise, run_passes
+from eagerflow.graph.printer import Printer
+
+__all__ = ["diff", "diff_graphs"]
+
+_CONTEXT: Final = 1
+_Line = tuple[str, str]  # the mark and the line
+
+
+def diff(graph: Graph, pass_name: str | None = None) -> str:
+    """What passes did to the graph that ``graph`` was made from, or do to ``graph`` itself.
+
+    Args:
+        graph: a graph, optimised or not.
+        pass_name: of one pass, each run of which is shown; None for all passes together.
+
+    Returns:
+        The reports, and the lines that changed: ``-`` before, ``+`` after.
+
+    Raises:
+        GraphError: there is no such pass.
+    """
+    start = graph if graph.origin is None else graph.origin.graph
+    if pass_name is None:
+        end = optimise(graph)[0] if graph.origin is None else graph
+        reports = () if end.origin is None else end.origin.reports
+        return _join([*map(str, reports), *diff_graphs(start, end)])
+    names = [p.__name__ for p in DEFAULT]
+    if pass_name not in names:
+        raise GraphError(f"there is no pass {pass_name!r}", expected=", ".join(names))
+    parts: list[str] = []
+    for before, after, report in run_passes(start, DEFAULT):
+        if report.name == pass_name and after is not before:
+            parts += [str(report), *diff_graphs(before, after)]
+    return _join(parts)
+
+
+def _join(lines: Sequence[str]) -> str:
+    return "\n".join(lines) if lines else "nothing changed"
+
+
+methods["diff"] = diff
+
+
+def diff_graphs(before: Graph, after: Graph) -> list[str]:
+    """The lines that differ, with a mark in front and a line around them.
+
+    Nodes are matched by name and keep their order, so the time is linear in their number.
+    """
+    marked = list(_marked(_blocks(before), _blocks(after)))
+    near: set[int] = set()
+    for i, (mark, _) in enumerate(marked):
+        if mark != " ":
+            near.update(range(i - _CONTEXT, i + _CONTEXT + 1))
+    found: list[str] = []
+    for i, (mark, line) in enumerate(marked):
+        if i in near:
+            found.append(f"{mark} {line}")
+        elif found and found[-1] != "  ...":
+            found.append("  ...")
+    return found
+
+
+def _blocks(graph: Graph) -> dict[str, list[str]]:
+    """The lines of the text by what they belong to: the head, a node, the end."""
+    printer = Printer()
+    printer.enter(graph)
+    head, *_, end, close = printer.graph(_ends(graph))
+    found = {"": [head]}
+    for node in graph.nodes:
+        found[f"&{node.name}"] = f"  {printer.node(node, '  ')}".split("\n")
+    found[" "] = [end, close]
+    return found
+
+
+def _ends(graph: Graph) -> Graph:
+    """The graph without its nodes, to print what is around them."""
+    ends = Graph(graph.name)
+    ends.inputs, ends.outputs = graph.inputs, graph.outputs
+    return ends
+
+
+def _marked(before: dict[str, list[str]], after: dict[str, list[str]]) -> Iterator[_Line]:
+    rest = iter(after.items())
+    for name, lines in before.items():
+        if name not in after:
+            yield from (("-", line) for line in lines)
+            continue
+        for other, new in rest:
+            if other == name:
+                yield from _compared(lines, new)
+                break
+            yield from (("+", line) for line in new)
+
+
+def _compared(old: list[str], new: list[str]) -> Iterator[_Line]:
+    if old == new:
+        yield from ((" ", line) for line in old)
+    elif len(old) == len(new) == 1:
+        yield from (("-", old[0]), ("+", new[0]))
+    else:
+        yield from ((line[0], line[2:]) for line in ndiff(old, new) if line[0] != "?")

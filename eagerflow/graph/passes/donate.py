@@ -1,0 +1,138 @@
+"""Buffer donation: nodes that may write their result into an input that nobody needs any more."""
+
+from __future__ import annotations
+
+from math import inf, prod
+from typing import Any, Final, final
+
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.passes.memory import Memory, MemoryLayout, is_fresh, on_cpu
+from eagerflow.graph.passes.report import Change, Report
+from eagerflow.graph.passes.rewrite import Form, Rewriter, is_pure, shown
+
+__all__ = ["donate"]
+
+#: bytes from which on it is faster to write into memory that is there than to take new
+_LEAST: Final = 1 << 16
+
+
+def donate(graph: Graph) -> tuple[Graph, Report]:
+    """Say in `Node.reuses` which input's buffer a node may write its output into.
+
+    The node's kernel is a ufunc. The input was made by a kernel that gives an array of its own,
+    has the type of the output, and lies in memory as the output would; nothing that comes later
+    takes it or what may be a view of it.
+    """
+    rewriter = Rewriter("donate", graph)
+    for node in graph.nodes:
+        if node.attrs:
+            rewriter.inside(node, donate)
+    reuses = _Owners(graph).reuses() if any(map(_is_large, graph.values())) else {}
+    if not rewriter.forms and all(node.reuses == reuses.get(node) for node in graph.nodes):
+        return rewriter.finish()
+    for node, i in reuses.items():
+        if node.reuses != i:
+            text = f"{shown(node)} goes into the buffer of %{node.inputs[i].name}"
+            rewriter.changes.append(Change(text, node.source))
+    for node in graph.nodes:
+        if node.reuses is not None and node not in reuses:
+            rewriter.note(f"{shown(node)} goes into a buffer of its own", node)
+    result = rewriter.build()
+    for node, new in zip(graph.nodes, result.nodes, strict=True):
+        new.reuses = reuses.get(node)
+    return result, Report("donate", rewriter.changes, len(graph.nodes), len(result.nodes))
+
+
+def _is_large(value: Value) -> bool:
+    kind = value.type
+    if isinstance(kind, NumberType) or any(type(d) is not int for d in kind.shape):
+        return False
+    return prod(kind.shape) * kind.dtype.itemsize >= _LEAST
+
+
+@final
+class _Owners:
+    """Which values may share memory, as groups, and until when each group is needed."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.memory = Memory()
+        self.parent: dict[Value, Value] = {}
+        self.foreign: set[Value] = set(graph.inputs)  # roots of groups that others may hold
+        self.last: dict[Value, float] = {}  # by root
+        self.fresh: dict[Node, bool] = {}
+        for place, node in enumerate(graph.nodes):
+            self._see(node, place)
+        for value in graph.outputs:
+            self.last[self._root(value)] = inf
+
+    def _see(self, node: Node, place: int) -> None:
+        form = Form(node.op, node.inputs, node.attrs)
+        self.memory.see(form, node.outputs)
+        for value in node.inputs:
+            self.last[self._root(value)] = place
+        for value in node.outputs:
+            self.last[value] = place
+        self.fresh[node] = fresh = is_fresh(form, self.memory)
+        if fresh:
+            return
+        together = [self._root(v) for v in (*node.inputs, *node.outputs)]
+        # a constant and what has an effect, or a body, may be held by others
+        held = node.op == "constant" or not is_pure(node) or any(True for _ in node.subgraphs())
+        for other in together[1:]:
+            self._join(together[0], other)
+        if held and together:
+            self.foreign.add(self._root(together[0]))
+
+    def _root(self, value: Value) -> Value:
+        parent = self.parent
+        while value in parent:
+            above = parent[value]
+            if above in parent:
+                parent[value] = parent[above]
+            value = above
+        return value
+
+    def _join(self, a: Value, b: Value) -> None:
+        a, b = self._root(a), self._root(b)
+        if a is not b:
+            self.parent[b] = a
+            self.last[a] = max(self.last.get(a, -1), self.last.get(b, -1))
+            if b in self.foreign:
+                self.foreign.add(a)
+
+    def reuses(self) -> dict[Node, int]:
+        """For each node that may reuse an input which."""
+        found: dict[Node, int] = {}
+        for place, node in enumerate(self.graph.nodes):
+            if len(node.outputs) == 1 and _is_large(node.outputs[0]) and self._in_place(node):
+                for i, value in enumerate(node.inputs):
+                    if self._may_go(value, node, place):
+                        found[node] = i
+                        break
+        return found
+
+    def _in_place(self, node: Node) -> bool:
+        """Whether the kernel takes an array to write into."""
+        dtype: Any = getattr(node.outputs[0].type, "dtype", None)
+        form = Form(node.op, node.inputs, node.attrs)
+        # small floats are computed in float32, by a function around the ufunc
+        return dtype.is_native and not node.attrs and self.memory.is_ufunc(form)
+
+    def _may_go(self, value: Value, node: Node, place: int) -> bool:
+        maker, output = value.node, node.outputs[0]
+        if maker is None or not self.fresh[maker] or len(maker.outputs) != 1:
+            return False
+        if value.type != output.type or not _is_large(value) or not on_cpu(value):
+            return False
+        root = self._root(value)
+        if root in self.foreign or self.last[root] != place:
+            return False
+        others = [v for v in node.inputs if v is not value]
+        if any(self._root(v) is root for v in others):
+            return False
+        return (
+            self.memory.lies_like(value, others)
+            and self.memory.layout(value) > MemoryLayout.UNKNOWN
+        )

@@ -1,0 +1,164 @@
+"""Constant folding: what follows from constants alone is computed once."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from math import prod
+from typing import Any, Final, final
+
+from eagerflow.core.convert import as_tensor
+from eagerflow.core.interpreter import BASE, use
+from eagerflow.core.op import bind, functions, get_op
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim
+from eagerflow.graph.constants import has_values
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import NumberType, Reference, ValueType
+from eagerflow.graph.passes.report import Report
+from eagerflow.graph.passes.rewrite import Form, Rewriter, is_pure, shown
+from eagerflow.hardware import Device, as_device
+from eagerflow.types import TensorType
+
+__all__ = ["fold"]
+
+#: bytes that a constant may have even if it is larger than what it is computed from
+_LIMIT: Final = 1 << 12
+#: bits of the integers that powers are computed of
+_BITS: Final = 1 << 10
+
+_NUMBERS: Final[dict[str, Callable[..., Any]]] = {
+    "python_abs": abs, "python_add": operator.add, "python_complex": complex,
+    "python_float": float, "python_floordiv": operator.floordiv, "python_int": int,
+    "python_mod": operator.mod, "python_mul": operator.mul, "python_neg": operator.neg,
+    "python_pos": operator.pos, "python_pow": operator.pow, "python_sub": operator.sub,
+    "python_truediv": operator.truediv,
+}  # fmt: skip
+
+
+def fold(graph: Graph) -> tuple[Graph, Report]:
+    """Run pure nodes whose inputs are all constants, on their device, and keep the results.
+
+    Left as they are: nodes whose result is large and larger than their inputs together, that
+    raise, whose sizes or attributes are not known, that wait for others, and what is on devices
+    of another process or without data.
+    """
+    rewriter = Rewriter("fold", graph)
+    constants: dict[Value, Any] = {}
+    xp = as_device("cpu:0").backend.xp
+    with use(BASE), xp.errstate(all="ignore"):
+        for node in graph.nodes:
+            if node.op == "constant":
+                value = node.attrs.get("value")
+                if node.outputs and not node.control_inputs and not isinstance(value, Reference):
+                    constants[node.outputs[0]] = value
+                continue
+            if node.attrs:
+                rewriter.inside(node, fold)
+            inputs = node.inputs
+            if all(v in constants for v in inputs):
+                _fold_node(node, [constants[v] for v in inputs], rewriter, constants)
+    return rewriter.finish()
+
+
+def _fold_node(
+    node: Node, inputs: list[Any], rewriter: Rewriter, constants: dict[Value, Any]
+) -> None:
+    if not node.outputs or node.control_inputs or node in rewriter.forms:
+        return
+    types = [v.type for v in node.outputs]
+    if not _is_small(types, inputs) or not all(_is_known(v) for v in _items(node.attrs.values())):
+        return
+    if not is_pure(node) or next(node.subgraphs(), None) is not None:
+        return
+    try:
+        results = list(_run(node, inputs, types))
+    except Exception:  # whatever it is, the step raises it again, at the user's line
+        return
+    if len(results) != len(types) or not all(map(_has_type, results, types)):
+        return
+    constants.update(zip(node.outputs, results, strict=True))
+    forms = [Form("constant", (), {"value": result}) for result in results]
+    rewriter.put(node, forms, f"computed {shown(node)} = {node.op}")
+
+
+def _is_small(types: Iterable[ValueType], inputs: Iterable[Any]) -> bool:
+    size = 0
+    for kind in types:
+        if isinstance(kind, TensorType):
+            if any(type(d) is not int for d in kind.shape):
+                return False
+            size += prod(kind.shape) * kind.dtype.itemsize
+    return size <= _LIMIT or size <= sum(x.nbytes for x in inputs if isinstance(x, Tensor))
+
+
+def _items(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if type(value) is slice:
+            yield from (value.start, value.stop, value.step)
+        elif isinstance(value, (tuple, list)):
+            yield from _items(value)
+        else:
+            yield value
+
+
+def _is_known(value: Any) -> bool:
+    return type(value) is not Dim and not isinstance(value, Reference)
+
+
+# --- running one node -------------------------------------------------------------------------
+
+
+@final
+class _NotHereError(Exception):
+    """What is needed is on a device of another process, or holds no data."""
+
+
+def _run(node: Node, inputs: list[Any], types: list[ValueType]) -> Iterable[Any]:
+    op = node.op
+    if op == "python_size":
+        return [node.attrs["size"]]
+    if op == "python_tensor":
+        return [_number_tensor(inputs[0], types[0])]
+    if op in _NUMBERS:
+        if op == "python_pow":
+            _check_power(*inputs)
+        return [_NUMBERS[op](*inputs)]
+    tensors = [_at(x, v.type) for x, v in zip(inputs, node.inputs, strict=True)]
+    found = bind(get_op(op), *tensors, **node.attrs)
+    results = found if type(found) is tuple else (found,)
+    if not all(has_values(x) for x in results):
+        raise _NotHereError
+    return results
+
+
+def _number_tensor(number: Any, kind: ValueType) -> Tensor:
+    assert isinstance(kind, TensorType)
+    return as_tensor(number, kind.dtype, _device(kind))
+
+
+def _check_power(base: Any, exponent: Any) -> None:
+    if type(base) is int and type(exponent) is int and exponent * base.bit_length() > _BITS:
+        raise OverflowError
+
+
+def _at(value: Any, kind: ValueType) -> Tensor:
+    """A constant where the node that takes it runs."""
+    if not isinstance(value, Tensor) or not has_values(value):
+        raise _NotHereError
+    device = _device(kind)
+    return value if value.device is device else functions["to_device"](value, device)
+
+
+def _device(kind: ValueType) -> Device:
+    device = getattr(kind, "device", None)
+    found = as_device("cpu:0") if device is None else device
+    if type(found) is not Device or found.backend.xp is None:
+        raise _NotHereError
+    return found
+
+
+def _has_type(result: Any, kind: ValueType) -> bool:
+    if isinstance(kind, NumberType):
+        return type(result) is kind.kind
+    return isinstance(result, Tensor) and result.dtype is kind.dtype and result.shape == kind.shape

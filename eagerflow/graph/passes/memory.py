@@ -1,0 +1,199 @@
+"""What is known, without running anything, of the arrays that kernels give.
+
+Results are to be the same bit for bit, and the order in which sums, products of matrices and so on
+add depends on how the elements lie in memory. A pass that takes one array for another, or another
+array's memory for a result, must know that they lie alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import Any, Final, final
+
+from eagerflow.dims import same
+from eagerflow.graph.ir import Value
+from eagerflow.graph.passes.rewrite import Form
+from eagerflow.hardware import Device, as_device
+from eagerflow.types import TensorType
+from eagerflow_kernels import table
+
+__all__ = ["Memory", "MemoryLayout", "has_one_axis", "is_flat", "is_fresh", "on_cpu", "same_shape"]
+
+
+@final
+class MemoryLayout(IntEnum):
+    """How the elements of an array lie in memory, as far as that is known."""
+
+    UNKNOWN = 0
+    DENSE = 1  # next to each other, in some order of the axes
+    ROWS = 2  # next to each other, those along the last axis first
+
+
+#: kernels that always give an array of their own, besides ufuncs
+_FRESH: Final = frozenset({
+    "arange", "cast", "concat", "copy", "eye", "full", "linspace", "matmul", "pad", "repeat",
+    "stack", "take", "take_along_axis", "where", "zeros",
+})  # fmt: skip
+_REDUCTIONS: Final = frozenset({"all", "any", "max", "mean", "min", "prod", "sum"})
+#: of these, the result lies as ufuncs lay theirs: in the order of the inputs
+_LIKE_UFUNCS: Final = frozenset({"cast", "where"})
+_IN_ROWS: Final = frozenset({"arange", "copy", "eye", "full", "linspace", "zeros"})
+_SAME_PLACE: Final = frozenset({
+    "expand_dims", "identity", "positive", "squeeze", "stop_gradient",
+})  # fmt: skip
+
+
+def on_cpu(value: Value) -> bool:
+    """Whether ``value`` is a tensor on a CPU of this process, or not placed yet."""
+    kind = value.type
+    if not isinstance(kind, TensorType):
+        return False
+    device = kind.device
+    return device is None or (type(device) is Device and device.backend.kind == "cpu")
+
+
+def has_one_axis(value: Value) -> bool:
+    """Whether at most one axis may be longer than 1: then it leaves the order to others."""
+    return sum(d != 1 for d in map(_known, value.type.shape)) <= 1
+
+
+def is_flat(value: Value) -> bool:
+    """Whether it has one element at most, so that nothing can lie in another order."""
+    return all(_known(d) == 1 for d in value.type.shape)
+
+
+def _known(size: Any) -> int:
+    return size if type(size) is int else -1
+
+
+def is_fresh(form: Form, memory: Memory) -> bool:
+    """Whether the kernel surely gives an array of its own and keeps none of its inputs."""
+    op = form.op
+    if op in _FRESH:
+        return True
+    if op in _REDUCTIONS:
+        return _has_axes(form)
+    return memory.is_ufunc(form)
+
+
+def _has_axes(form: Form) -> bool:
+    axis = form.attrs.get("axis")
+    return type(axis) is tuple and len(axis) > 0
+
+
+@final
+class Memory:
+    """The layouts of the values of one graph; `see` the nodes in order."""
+
+    def __init__(self) -> None:
+        self.layouts: dict[Value, MemoryLayout] = {}
+        #: in the order of whose axes a value lies, if not of its own; for results of ufuncs
+        self._kin: dict[Value, Value] = {}
+        self._spread: set[Value] = set()  # one element, repeated by strides of zero
+        self._ufuncs: dict[tuple[str, str], bool] = {}
+        self._xp = as_device("cpu:0").backend.xp
+
+    def is_ufunc(self, form: Form) -> bool:
+        """Whether the kernel on a CPU is a ufunc, whatever is done about the dtype around it."""
+        kind = form.inputs[0].type if form.inputs else None
+        if not isinstance(kind, TensorType) or not on_cpu(form.inputs[0]):
+            return False
+        key = form.op, kind.dtype.name
+        found = self._ufuncs.get(key)
+        if found is None:
+            kernel: Any = self._kernel(form, key)
+            # a signature means that it does not work element by element
+            plain = isinstance(kernel, self._xp.ufunc) and kernel.signature is None
+            found = self._ufuncs[key] = plain
+        return found
+
+    def _kernel(self, form: Form, key: tuple[str, str]) -> Callable[..., Any] | None:
+        op, dtype = key
+        several = table.find(op, "cpu", (dtype,) * len(form.inputs), self._xp)
+        # as `eagerflow.core.execute` chooses
+        return table.find(op, "cpu", (dtype,), self._xp) or several
+
+    def layout(self, value: Value) -> MemoryLayout:
+        """How ``value`` lies."""
+        return (
+            MemoryLayout.ROWS if is_flat(value) else self.layouts.get(value, MemoryLayout.UNKNOWN)
+        )
+
+    def see(self, form: Form, outputs: tuple[Value, ...]) -> None:
+        """Note how the outputs of the next node lie."""
+        if len(outputs) == 1 and on_cpu(outputs[0]):
+            found = self._layout_of(form, outputs[0])
+            if found:
+                self.layouts[outputs[0]] = found
+
+    def _layout_of(self, form: Form, output: Value) -> MemoryLayout:
+        op, inputs = form.op, form.inputs
+        if op in _LIKE_UFUNCS or self.is_ufunc(form):
+            layout = MemoryLayout.ROWS if self._all_rows(inputs) else MemoryLayout.DENSE
+            if layout == MemoryLayout.DENSE:
+                self._note_kin(inputs, output)
+        elif op in _SAME_PLACE:
+            layout = self.layouts.get(inputs[0], MemoryLayout.UNKNOWN)
+        elif op in _IN_ROWS:
+            layout = MemoryLayout.ROWS
+        elif op == "constant":
+            layout = _constant_layout(form.attrs.get("value"))
+        elif op == "matmul":
+            flat = len(output.type.shape) <= 2
+            layout = MemoryLayout.ROWS if flat or self._all_rows(inputs) else MemoryLayout.UNKNOWN
+        elif op == "concat" or op == "reshape":
+            rows = all(self.layouts.get(v) == MemoryLayout.ROWS for v in inputs)
+            layout = MemoryLayout.ROWS if rows else MemoryLayout.UNKNOWN
+        elif op in _REDUCTIONS and _has_axes(form):
+            layout = MemoryLayout.ROWS if self._all_rows(inputs) else MemoryLayout.UNKNOWN
+        elif op == "broadcast_to" and is_flat(inputs[0]):
+            self._spread.add(output)
+            return MemoryLayout.UNKNOWN
+        elif op == "permute_dims":
+            layout = min(self.layouts.get(inputs[0], MemoryLayout.UNKNOWN), MemoryLayout.DENSE)
+        else:
+            return MemoryLayout.UNKNOWN
+        return MemoryLayout.ROWS if layout and has_one_axis(output) else layout
+
+    def _all_rows(self, values: tuple[Value, ...]) -> bool:
+        layouts = self.layouts
+        return all(layouts.get(v) == MemoryLayout.ROWS or self._is_neutral(v) for v in values)
+
+    def _is_neutral(self, value: Value) -> bool:
+        """Whether it leaves the order of the axes to other inputs of a ufunc."""
+        return value in self._spread or has_one_axis(value)
+
+    def _note_kin(self, inputs: tuple[Value, ...], output: Value) -> None:
+        """A ufunc keeps the order of the axes that its inputs agree on."""
+        large = [v for v in inputs if not self._is_neutral(v)]
+        kin = {self._kin.get(v, v) for v in large}
+        if len(kin) == 1 and all(same_shape(v, output) for v in large):
+            self._kin[output] = kin.pop()
+
+    def lies_like(self, value: Value, others: Iterable[Value]) -> bool:
+        """Whether a ufunc of ``value`` and ``others`` gives an array that lies as ``value`` does.
+
+        The result must have the shape of ``value``.
+        """
+        layout = self.layout(value)
+        if layout == MemoryLayout.UNKNOWN:
+            return False
+        rest = [v for v in others if not self._is_neutral(v)]
+        if layout == MemoryLayout.ROWS and self._all_rows(tuple(rest)):
+            return True
+        kin = self._kin.get(value, value)
+        return all(self._kin.get(v, v) is kin and same_shape(v, value) for v in rest)
+
+
+def _constant_layout(value: Any) -> MemoryLayout:
+    numpy = getattr(value, "numpy", None)  # a number and a reference have none
+    if numpy is None or value.device.backend.xp is None:
+        return MemoryLayout.UNKNOWN
+    return MemoryLayout.ROWS if numpy().flags.c_contiguous else MemoryLayout.UNKNOWN
+
+
+def same_shape(a: Value, b: Value) -> bool:
+    """Whether two values have the same shape, whatever the names of sizes stand for."""
+    x, y = a.type.shape, b.type.shape
+    return x is y or (len(x) == len(y) and all(map(same, x, y)))

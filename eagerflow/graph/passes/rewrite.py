@@ -1,0 +1,189 @@
+"""Collects what a pass changes, and then makes the new graph in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, final
+
+from eagerflow.core.op import get_op
+from eagerflow.errors import OpDefinitionError
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.passes.report import Change, Report
+
+__all__ = ["Form", "Inner", "Rewriter", "effect_of", "is_pure", "shown"]
+
+#: a pass on a subgraph
+Inner = Callable[[Graph], tuple[Graph, Report]]
+
+_CONTROL: Final = frozenset({"call", "cond", "scan", "switch", "while_loop"})
+_RANKS: Final = ("pure", "reads", "writes", "fence", "blocks")
+
+
+def effect_of(node: Node) -> str:
+    """What ``node`` does to state (see `Op.effect`); of an unknown op, the worst."""
+    op = node.op
+    if op == "constant" or op.startswith("python_"):
+        return "pure"
+    if op in _CONTROL:
+        inside = (effect_of(n) for _, graph in node.subgraphs() for n in graph.nodes)
+        return max(inside, key=_RANKS.index, default="pure")
+    try:
+        return get_op(op).effect
+    except OpDefinitionError:
+        return "blocks"
+
+
+def is_pure(node: Node) -> bool:
+    """Whether it makes no difference if and how often ``node`` runs."""
+    return effect_of(node) == "pure"
+
+
+def shown(node: Node) -> str:
+    """What the text form calls a node."""
+    return f"%{node.name}" if len(node.outputs) == 1 else f"&{node.name}"
+
+
+class Form(NamedTuple):
+    """What a node computes, or shall compute."""
+
+    op: str
+    inputs: tuple[Value, ...]
+    attrs: dict[str, Any]
+
+
+@final
+class Rewriter:
+    """The changes of one pass to one graph, which stays as it is.
+
+    Nodes are to be visited in order. What stands for a value is always known in full, because it
+    was defined, and perhaps replaced, before.
+
+    Args:
+        name: of the pass.
+        graph: the graph.
+    """
+
+    def __init__(self, name: str, graph: Graph) -> None:
+        self.name = name
+        self.graph = graph
+        self.changes: list[Change] = []
+        self.replaced: dict[Value, Value] = {}
+        self.forms: dict[Node, tuple[Form, ...]] = {}
+        self.dropped: set[Node] = set()
+        self._bodies: dict[int, Graph] = {}
+
+    def inputs(self, node: Node) -> tuple[Value, ...]:
+        """The inputs of ``node`` as they now are."""
+        replaced = self.replaced
+        if not replaced:
+            return node.inputs
+        return tuple([replaced.get(v, v) for v in node.inputs])
+
+    def form(self, node: Node) -> Form:
+        """What ``node`` computes now."""
+        found = self.forms.get(node)
+        return Form(node.op, self.inputs(node), node.attrs) if found is None else found[0]
+
+    def drop(self, node: Node, instead: Sequence[Value], text: str) -> None:
+        """Take out ``node``; ``instead`` are what stands for its outputs, if they are used."""
+        self.dropped.add(node)
+        self.replaced.update(zip(node.outputs, instead, strict=False))
+        self.note(text, node)
+
+    def put(self, node: Node, forms: Iterable[Form], text: str) -> None:
+        """Let ``node`` compute something else: one form for all outputs, or one for each."""
+        self.forms[node] = tuple(forms)
+        self.note(text, node)
+
+    def note(self, text: str, node: Node) -> None:
+        """Add a line to the report."""
+        self.changes.append(Change(text, node.source))
+
+    def inside(self, node: Node, run: Inner) -> None:
+        """Run the pass on the subgraphs of ``node``."""
+        attrs = {}
+        for key, value in node.attrs.items():
+            if type(value) is Graph:
+                new: Any = self._body(value, run, node)
+            elif type(value) is tuple and any(type(item) is Graph for item in value):
+                new = tuple([self._body(i, run, node) if type(i) is Graph else i for i in value])
+                if all(a is b for a, b in zip(new, value, strict=True)):
+                    continue
+            else:
+                continue
+            if new is not value:
+                attrs[key] = new
+        if attrs:
+            form = self.form(node)
+            self.forms[node] = (form._replace(attrs={**form.attrs, **attrs}),)
+
+    def _body(self, graph: Graph, run: Inner, node: Node) -> Graph:
+        found = self._bodies.get(id(graph))
+        if found is None:
+            found, report = run(graph)
+            self._bodies[id(graph)] = found
+            where = f"in &{node.name}: "
+            self.changes += [Change(where + c.text, c.source) for c in report.changes]
+        return found
+
+    def finish(self) -> tuple[Graph, Report]:
+        """The new graph, or the old one if nothing has changed."""
+        before = len(self.graph.nodes)
+        graph = self.graph
+        if self.dropped or self.forms:
+            graph = self.build()
+        return graph, Report(self.name, self.changes, before, len(graph.nodes))
+
+    def build(self) -> Graph:
+        old, result = self.graph, Graph(self.graph.name)
+        result.resources = dict(old.resources)
+        result._names = dict(old._names)
+        values: dict[Value, Value] = {}
+        for value in old.inputs:
+            values[value] = Value(value.type, None, value.index, value.label)
+        result.inputs = list(values.values())
+        nodes: dict[Node, tuple[Node, ...]] = {}  # what a control edge from a node has become
+        for node in old.nodes:
+            before = node.control_inputs
+            if before:
+                before = tuple(dict.fromkeys([n for c in before for n in nodes[c]]))
+            if node in self.dropped:
+                nodes[node] = before
+                for value in node.outputs:
+                    instead = self.replaced.get(value)
+                    if instead is not None:
+                        values[value] = values[instead]
+                continue
+            forms = self.forms.get(node) or (Form(node.op, node.inputs, node.attrs),)
+            nodes[node] = made = _make(result, node, forms, values, before)
+            if len(made) == 1:
+                for value, new in zip(node.outputs, made[0].outputs, strict=True):
+                    values[value] = new
+            else:
+                for value, part in zip(node.outputs, made, strict=True):
+                    values[value] = part.outputs[0]
+        result.outputs = [values[v] for v in old.outputs]
+        return result
+
+
+def _make(
+    graph: Graph,
+    node: Node,
+    forms: tuple[Form, ...],
+    values: dict[Value, Value],
+    before: tuple[Node, ...],
+) -> tuple[Node, ...]:
+    made = []
+    several = len(forms) > 1
+    for i, (op, inputs, attrs) in enumerate(forms):
+        # not by `add_node`, which is for names that may be taken
+        name = graph.unique(f"{node.name}_{i}") if several else node.name
+        new = Node(
+            op, name, tuple([values[v] for v in inputs]), dict(attrs), (), before,
+            node.device, node.reason, node.scope, node.source,
+        )  # fmt: skip
+        outputs = (node.outputs[i],) if several else node.outputs
+        new.outputs = tuple([Value(v.type, new, j) for j, v in enumerate(outputs)])
+        graph.nodes.append(new)
+        made.append(new)
+    return tuple(made)

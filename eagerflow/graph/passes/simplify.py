@@ -1,0 +1,194 @@
+"""Algebraic simplification: only what gives the same bits, NaN, infinities and -0.0 included.
+
+The rules are in a table by op: `arithmetic` and `movement` add to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import copysign
+from typing import Any, Final, TypeVar, final
+
+from eagerflow.core.tensor import Tensor
+from eagerflow.graph.constants import has_values
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.passes.memory import Memory, MemoryLayout, is_flat, same_shape
+from eagerflow.graph.passes.report import Report
+from eagerflow.graph.passes.rewrite import Form, Rewriter, shown
+from eagerflow.types import DType, TensorType
+
+__all__ = ["RuleSite", "rule", "simplify"]
+
+#: gives what the node may be replaced by: a value of the same type, or another form; or None
+Rule = Callable[["RuleSite"], Value | Form | None]
+_R = TypeVar("_R", bound=Rule)
+
+#: by op
+rules: Final[dict[str, list[Rule]]] = {}
+#: how often one node is looked at again
+_LIMIT: Final = 100
+#: elements of a constant that are compared with each other
+_SMALL: Final = 1024
+
+
+def rule(*ops: str) -> Callable[[_R], _R]:
+    """Make the decorated function a rule for nodes of ``ops``."""
+
+    def register(function: _R) -> _R:
+        for op in ops:
+            rules.setdefault(op, []).append(function)
+        return function
+
+    return register
+
+
+@final
+class RuleSite:
+    """The node at which a rule is tried, as it is after what was done before.
+
+    Attributes:
+        op: its op.
+        inputs: its inputs.
+        attrs: its attributes.
+        output: its output.
+        memory: how the values before it lie in memory.
+    """
+
+    __slots__ = ("_rewriter", "attrs", "form", "inputs", "memory", "op", "output")
+
+    def __init__(self, form: Form, output: Value, memory: Memory, rewriter: Rewriter) -> None:
+        self.form = form
+        self.op, self.inputs, self.attrs = form
+        self.output = output
+        self.memory = memory
+        self._rewriter = rewriter
+
+    @property
+    def dtype(self) -> DType | None:
+        """The dtype of the output; None for a number."""
+        kind = self.output.type
+        return kind.dtype if isinstance(kind, TensorType) else None
+
+    def maker(self, value: Value, *ops: str) -> Form | None:
+        """What computes ``value``, if it is one of ``ops``."""
+        node = value.node
+        if node is None or node.control_inputs:  # who takes the value waits for these as well
+            return None
+        if node.op not in ops and node not in self._rewriter.forms:
+            return None
+        form = self._rewriter.form(node)
+        return form if form.op in ops else None
+
+    def constant(self, value: Value) -> Any:
+        """The one number that all elements of ``value`` are; None if they are not known."""
+        form = self.maker(value, "constant", "broadcast_to", "full", "zeros")
+        if form is None:
+            return None
+        if form.op == "zeros":
+            return 0
+        if form.op == "full":
+            return form.attrs.get("fill_value")
+        if form.op == "broadcast_to":
+            inner = form.inputs[0]
+            return self.constant(inner) if is_flat(inner) else None
+        found = form.attrs.get("value")
+        if isinstance(found, Tensor):
+            return _uniform(found)
+        return found if isinstance(found, (int, float, complex)) else None
+
+    def is_like(self, value: Value) -> bool:
+        """Whether ``value`` has the type of the output."""
+        a, b = value.type, self.output.type
+        if isinstance(a, NumberType) or isinstance(b, NumberType):
+            return a == b
+        return a is b or (
+            a.dtype is b.dtype and a.device == b.device and same_shape(value, self.output)
+        )
+
+    def view(self, value: Value) -> Value | None:
+        """``value``, as what is the same memory; None if the type differs."""
+        return value if self.is_like(value) else None
+
+    def copy(self, value: Value, others: Iterable[Value] | None = None) -> Value | None:
+        """``value``, as what a ufunc computes the same elements of.
+
+        None if the type differs, or perhaps the layout.
+
+        Args:
+            value: what may stand for the output.
+            others: what else the ufunc takes; by default the other inputs.
+        """
+        if not self.is_like(value):
+            return None
+        if isinstance(value.type, NumberType):
+            return value
+        rest = [v for v in self.inputs if v is not value] if others is None else others
+        return value if self.memory.lies_like(value, rest) else None
+
+    def rows(self, value: Value) -> Value | None:
+        """``value``, as what a kernel copies row by row."""
+        lies = isinstance(value.type, NumberType) or self.memory.layout(value) == MemoryLayout.ROWS
+        return value if lies and self.is_like(value) else None
+
+
+def _uniform(tensor: Tensor) -> Any:
+    """The number that all elements are, of small tensors; None if they differ."""
+    if not has_values(tensor) or not 0 < tensor.size <= _SMALL:
+        return None
+    array = tensor.numpy()
+    first = array[(0,) * array.ndim]
+    data = array.tobytes()
+    return first.item() if data == data[: array.itemsize] * array.size else None
+
+
+def is_number(found: Any, number: int) -> bool:
+    """Whether a constant is this number, and no negative zero."""
+    if found is None or found != number:
+        return False
+    parts = (found.real, found.imag) if isinstance(found, complex) else (found,)
+    return number != 0 or all(copysign(1, part) > 0 for part in parts)
+
+
+def simplify(graph: Graph) -> tuple[Graph, Report]:
+    """Apply the rules to each node, until none fits. Nodes with control edges stay."""
+    rewriter = Rewriter("simplify", graph)
+    memory = Memory()
+    for node in graph.nodes:
+        if node.attrs:
+            rewriter.inside(node, simplify)
+        form = rewriter.form(node)
+        if form.op in rules and len(node.outputs) == 1 and not node.control_inputs:
+            found = _apply(form, node, memory, rewriter)
+            if found is None:
+                continue
+            form = found
+        memory.see(form, node.outputs)
+    return rewriter.finish()
+
+
+def _apply(form: Form, node: Node, memory: Memory, rewriter: Rewriter) -> Form | None:
+    """The last form that ``node`` takes; None if a value takes its place."""
+    (output,) = node.outputs
+    before = form
+    for _ in range(_LIMIT):
+        found = _first(RuleSite(form, output, memory, rewriter))
+        if isinstance(found, Value):
+            text = f"{shown(node)} = {node.op} is %{found.name}"
+            rewriter.drop(node, (found,), text)
+            return None
+        if found is None:
+            break
+        form = found
+    if form is not before:
+        taken = ", ".join([f"%{v.name}" for v in form.inputs])
+        rewriter.put(node, (form,), f"{shown(node)} = {node.op} is {form.op}({taken})")
+    return form
+
+
+def _first(site: RuleSite) -> Value | Form | None:
+    for each in rules.get(site.op, ()):
+        found = each(site)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,241 @@
+"""Ops that call Python when they run: `print` and `py_call`.
+
+Both are fences: they wait for all effects before them, and later effects wait for them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+from eagerflow.core import tree
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.interpreter import BASE, use
+from eagerflow.core.op import bind, define
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.dims import Dim, may_equal, number_of, unknown
+from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.hardware import Device, as_device, current_device
+from eagerflow.types import DTYPES, TensorType, as_dtype
+
+__all__ = ["print", "py_call"]
+
+_NUMBERS: Final = {int: DTYPES["int64"], float: DTYPES["float64"], complex: DTYPES["complex128"]}
+_TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
+
+
+@final
+class PyFunction:
+    """A Python function as a resource of a graph, with the structure of its arguments.
+
+    Args:
+        function: what is called.
+        template: the arguments, with an `_Argument` in the place of each that is an array.
+        treedef: of the result.
+        types: of the leaves of the result.
+        device: where they are.
+
+    Attributes:
+        name: of the function, for people.
+        types: of the leaves of the result.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], template: Sequence[Any], argument_tree: tree.TreeDef,
+        treedef: tree.TreeDef, types: Sequence[TensorType], device: Device,
+    ) -> None:  # fmt: skip
+        self.name = str(getattr(function, "__name__", type(function).__name__))
+        self.types = types
+        self._function = function
+        self._template = template
+        self._argument_tree = argument_tree
+        self._treedef = treedef
+        self._device = device
+
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
+        """Call the function with tensors of the arrays; gives the arrays of its result."""
+        rest = iter(arrays)
+        leaves = [x.restore(next(rest)) if type(x) is _Argument else x for x in self._template]
+        with use(BASE):  # what it computes is no part of whatever is being recorded
+            result = self._function(*tree.unflatten(self._argument_tree, leaves))
+            if not self.types:
+                return []
+            return self._checked(result)
+
+    def _checked(self, result: Any) -> list[Any]:
+        found, treedef = tree.flatten(result)
+        if treedef != self._treedef:
+            raise ShapeError(
+                f"py_call: {self.name} gave another structure than out_types has",
+                given=tree.show(treedef),
+                expected=tree.show(self._treedef),
+            )
+        arrays = []
+        for x, kind in zip(found, self.types, strict=True):
+            weak = isinstance(x, (int, float, complex)) and not isinstance(x, AbstractArray)
+            y = as_tensor(x, kind.dtype if weak else None, self._device)
+            same = len(y.shape) == kind.ndim and all(map(may_equal, y.shape, kind.shape))
+            if not same or y.dtype is not kind.dtype:
+                raise (ShapeError if y.dtype is kind.dtype else DTypeError)(
+                    f"py_call: {self.name} gave another type than out_types says",
+                    given=str(y.type),
+                    expected=str(kind),
+                )
+            arrays.append(y._data)
+        return arrays
+
+    def __repr__(self) -> str:
+        return f"<function {self.name}>"
+
+
+@final
+class _Argument:
+    """In the place of an argument that is an array when the op runs."""
+
+    __slots__ = ("_device", "_kind", "_like")
+
+    def __init__(self, like: Tensor, kind: Any) -> None:
+        self._like = like.dtype
+        self._device = like.device
+        self._kind = kind  # of a number, None for a tensor
+
+    def restore(self, array: Any) -> Any:
+        """The tensor or the number."""
+        x = make_tensor(array, self._device.lanes[self._like])
+        return x if self._kind is None else self._kind(x.item())
+
+
+def _types(
+    *inputs: TensorType, resource: PyFunction, device: Device | None = None
+) -> tuple[TensorType, ...]:
+    return tuple([_sized(kind) for kind in resource.types])
+
+
+def _sized(kind: TensorType) -> TensorType:
+    """The type with a size of its own for each name: only the result tells."""
+    names: dict[str, Any] = {}
+    shape: list[Any] = []
+    for size in kind.shape:
+        if isinstance(size, Dim):
+            name = str(size)
+            if name not in names:
+                names[name] = unknown(name, f"the size {name} depends on what the function gives")
+            shape.append(names[name])
+        else:
+            shape.append(size)
+    return kind.like(shape=tuple(shape))
+
+
+_py_call = define(
+    "py_call", infer=_types, nondifferentiable=True, effect="fence", precision="exact"
+)
+_print = define("print", infer=_types, nondifferentiable=True, effect="fence", precision="exact")
+
+
+def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:
+    """The arrays among the leaves of arguments, and the leaves with markers in their place."""
+    leaves, treedef = tree.flatten(args)
+    tensors: list[Tensor] = []
+    template: list[Any] = []
+    for leaf in leaves:
+        value, kind = leaf, None
+        if type(value) is Dim:
+            value = number_of(value)
+        if issubclass(type(value), AbstractNumber):
+            kind = value.kind
+            value = as_tensor(value, _NUMBERS[kind])
+        if not isinstance(value, AbstractArray):
+            template.append(leaf)
+            continue
+        tensors.append(tensor_of(value))
+        template.append(_Argument(tensors[-1], kind))
+    return tensors, template, treedef
+
+
+def py_call(function: Callable[..., Any], out_types: Any, /, *args: Any) -> Any:
+    """Call a Python function, eagerly and in each run of a traced function.
+
+    In a graph it is a node that waits for all effects before it. It has no derivative.
+
+    Args:
+        function: takes the arguments, with tensors that have values in the place of symbolic ones.
+        out_types: a tree of what the function gives: types such as ``"f32[8,128]"`` (a name in
+            the place of a size, ``"f32[k]"``, for any size), tensors of such a type, or None if
+            it gives nothing.
+        args: trees of tensors, numbers and anything else.
+
+    Returns:
+        What the function gives, as tensors in the structure of ``out_types``.
+
+    Raises:
+        ShapeError: the function gave another shape than it was said to, or another structure.
+        DTypeError: likewise for the dtype.
+
+    >>> @ef.trace
+    ... def f(x):
+    ...     return ef.py_call(lambda y: y.numpy().sum(), "f32[]", x) * 2
+    >>> f(ef.tensor([1.0, 2.0]))
+    Tensor(6., f32[]@cpu:0)
+    """
+    tensors, template, argument_tree = _split(args)
+    device = tensors[0].device if tensors else current_device()
+    kinds, treedef = tree.flatten(out_types)
+    types = [_as_type(kind, device) for kind in kinds]
+    resource = PyFunction(function, template, argument_tree, treedef, types, device)
+    result = _call(_py_call, tensors, resource, device)
+    return tree.unflatten(treedef, result) if types else None
+
+
+def _call(op: Any, tensors: Sequence[Tensor], resource: PyFunction, device: Device) -> Any:
+    if tensors:
+        return bind(op, *tensors, resource=resource)
+    return bind(op, resource=resource, device=device)
+
+
+def _as_type(kind: Any, device: Device) -> TensorType:
+    if isinstance(kind, TensorType):
+        return TensorType(kind.dtype, kind.shape, as_device(kind.device or device))
+    if isinstance(kind, AbstractArray):
+        return type_of(kind)
+    match = _TYPE.fullmatch(kind) if isinstance(kind, str) else None
+    if match is None:
+        raise DTypeError(
+            "py_call: this is no type", given=repr(kind), expected="such as 'f32[8,128]'"
+        )
+    dtype, sizes, where = match.groups()
+    parts = [part.strip() for part in sizes.split(",") if part.strip()]
+    shape: Any = tuple([int(part) if part.isdigit() else Dim(part) for part in parts])
+    return TensorType(as_dtype(dtype), shape, device if where is None else as_device(where))
+
+
+def print(*args: TensorLike, sep: str = " ", end: str = "\n", file: Any = None) -> None:
+    """Print values, eagerly and in each run of a traced function, as Python's `print` does.
+
+    In a graph it is a node that waits for all effects before it, so lines come in the order of
+    the program.
+
+    Args:
+        args: trees of tensors, numbers and anything else.
+        sep: between them.
+        end: after the last.
+        file: where to; by default ``sys.stdout`` as it is when the line is printed.
+
+    >>> @ef.trace
+    ... def f(x):
+    ...     ef.print("x is", x)
+    ...     return x
+    >>> y = f(ef.tensor([1.0, 2.0]))
+    x is [1. 2.]
+    """
+    tensors, template, argument_tree = _split(args)
+    device = tensors[0].device if tensors else current_device()
+
+    def show(*values: Any) -> None:
+        builtins.print(*values, sep=sep, end=end, file=file)
+
+    show.__name__ = "print"
+    none = tree.flatten(None)[1]
+    _call(_print, tensors, PyFunction(show, template, argument_tree, none, (), device), device)

@@ -1,0 +1,111 @@
+"""Shapes of which some sizes may be symbolic: what rules ask of them, and what slices select.
+
+Nothing here asks for the value of a size. What cannot be decided without is left to the kernel,
+which sees the sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from eagerflow.dims import Dim, maximum, may_equal, minimum, same
+from eagerflow.errors import ShapeError
+from eagerflow.types import Shape
+
+__all__ = [
+    "Slice",
+    "check_not_negative",
+    "is_symbolic",
+    "joined_shape",
+    "may_be",
+    "place_within",
+    "slice_size",
+]
+
+Slice = tuple[int | None, int | None, int | None]
+
+
+def is_symbolic(size: Any) -> bool:
+    """Whether a size is not known."""
+    return type(size) is Dim
+
+
+def may_be(a: Shape, b: Shape) -> bool:
+    """Whether two shapes may be the same."""
+    return len(a) == len(b) and all(map(may_equal, a, b))
+
+
+def joined_shape(shapes: Sequence[Shape]) -> Shape:
+    """What shapes that are equal at run time are: of each size what is known best."""
+    first, *rest = shapes
+    for shape in rest:
+        first = tuple([b if is_symbolic(a) else a for a, b in zip(first, shape, strict=True)])
+    return first
+
+
+def check_not_negative(*sizes: int) -> None:
+    """Refuse a negative size.
+
+    Raises:
+        ShapeError: a size that is known is negative.
+    """
+    for size in sizes:
+        if type(size) is int and size < 0:
+            raise ShapeError("a size cannot be negative")
+
+
+# --- slices ---------------------------------------------------------------------------------
+
+
+def _place(index: Any, size: Any) -> Any:
+    """``index`` counted from the front; one before the front may stay negative."""
+    if type(index) is int:
+        return index if index >= 0 else size + index
+    if same(maximum(index, 0), index):
+        return index
+    # 1 for an index that is not negative, else 0
+    from_front = minimum(maximum(index + 1, 0), 1)
+    return index + size * (1 - from_front)
+
+
+def place_within(index: Any, size: Any) -> Any:
+    """Where a bound of a slice cuts an axis: from 0 to ``size``."""
+    if type(index) is int and type(size) is int:
+        return min(max(index + size if index < 0 else index, 0), size)
+    return minimum(maximum(_place(index, size), 0), size)
+
+
+def slice_size(item: Slice, size: Any) -> Any:
+    """How many places a slice selects from an axis; holds for every size, 0 and 1 included.
+
+    Args:
+        item: the bounds and the step, which is a known integer.
+        size: of the axis.
+    """
+    start, stop, step = item
+    step = 1 if step is None else step
+    if not any(map(is_symbolic, (size, start, stop))):
+        return len(range(*slice(start, stop, step).indices(size)))
+    span = _span_down(start, stop, size) if step < 0 else _span_up(start, stop, size)
+    distance = abs(step)
+    return span if distance == 1 else (span + (distance - 1)) // distance
+
+
+def _span_up(start: Any, stop: Any, size: Any) -> Any:
+    """The places from ``start`` up to ``stop``.
+
+    A start behind the end, or a stop before the front, leaves none: only the others are clipped.
+    """
+    if stop is None and type(start) is int and start < 0:
+        return minimum(size, -start)
+    end = size if stop is None else minimum(_place(stop, size), size)
+    begin = 0 if start is None else maximum(_place(start, size), 0)
+    return maximum(end - begin, 0)
+
+
+def _span_down(start: Any, stop: Any, size: Any) -> Any:
+    """The places from ``start`` down to ``stop``."""
+    begin = size - 1 if start is None else minimum(_place(start, size), size - 1)
+    end = -1 if stop is None else maximum(_place(stop, size), -1)
+    return maximum(begin - end, 0)

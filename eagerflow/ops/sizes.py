@@ -1,0 +1,114 @@
+"""Questions about sizes of which some may be symbolic, and checks that wait for run time.
+
+Nothing here asks a resolver: a trace never gets tied to a size by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from eagerflow import dims
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size
+from eagerflow.errors import ShapeError
+from eagerflow.types import TensorType
+
+__all__ = ["at_least", "matched", "surely_at_most", "surely_less"]
+
+Given = str | Callable[[], str]
+
+
+def surely_at_most(a: Size, b: Size) -> bool:
+    """Whether ``a <= b`` whatever the names stand for."""
+    if type(a) is int and type(b) is int:
+        return a <= b
+    return dims.same(dims.minimum(a, b), a)
+
+
+def surely_less(a: Size, b: Size) -> bool:
+    """Whether ``a < b`` whatever the names stand for."""
+    return surely_at_most(a + 1, b)
+
+
+def _refuted(sizes: Sequence[Size], expected: Sequence[Size], least: bool) -> bool:
+    """Whether some size is wrong whatever the names stand for."""
+    if least:
+        return any(map(surely_less, sizes, expected))
+    return not all(map(dims.may_equal, sizes, expected))
+
+
+def _checked_type(
+    x: TensorType, *, sizes: tuple[Size, ...], expected: tuple[Size, ...], least: bool, refusal: str
+) -> TensorType:
+    if _refuted(sizes, expected, least):
+        raise ShapeError(refusal)
+    return x
+
+
+_check_sizes = define(
+    "check_sizes",
+    infer=_checked_type,
+    vjp=(lambda g, out, x, **attrs: g,),
+    saved="none",
+    precision="exact",
+)
+
+
+def matched(
+    x: Tensor, sizes: Sequence[Size], expected: Sequence[Size], refusal: str, given: Given
+) -> Tensor:
+    """``x``, if sizes are equal in pairs; those of a trace are compared when it runs.
+
+    Args:
+        x: what the result is made of, so that the check happens before.
+        sizes: as many as ``expected``.
+        expected: what they are to be.
+        refusal: the error's first line.
+        given: its second one, or what makes it.
+
+    Raises:
+        ShapeError: some differ.
+    """
+    if all(map(dims.same, sizes, expected)):
+        return x
+    return _checked(x, sizes, expected, False, refusal, given)
+
+
+def at_least(x: Tensor, size: Size, least: int, refusal: str, given: Given) -> Tensor:
+    """``x``, if a size is not smaller than ``least``; in a trace that is seen when it runs.
+
+    Args:
+        x: what the result is made of, so that the check happens before.
+        size: the size.
+        least: the smallest that will do.
+        refusal: the error's first line.
+        given: its second one, or what makes it.
+
+    Raises:
+        ShapeError: it is smaller.
+    """
+    if surely_at_most(least, size):
+        return x
+    return _checked(x, (size,), (least,), True, refusal, given)
+
+
+def _checked(
+    x: Tensor,
+    sizes: Sequence[Size],
+    expected: Sequence[Size],
+    least: bool,
+    refusal: str,
+    given: Given,
+) -> Tensor:
+    if _refuted(sizes, expected, least):
+        raise ShapeError(refusal, given=given if isinstance(given, str) else given())
+    result: Tensor = bind(
+        _check_sizes,
+        x,
+        sizes=tuple(sizes),
+        expected=tuple(expected),
+        least=least,
+        refusal=refusal,
+    )
+    return result

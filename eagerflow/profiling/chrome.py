@@ -1,0 +1,110 @@
+"""Events as a trace that Perfetto and Chrome show: one row per thread, scopes around their nodes.
+
+The format is the "JSON object format" of Chrome's trace events: complete events (``"ph": "X"``)
+with times in microseconds. Slices of one thread nest by their times.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, final
+
+from eagerflow.events import Event
+
+__all__ = ["to_chrome"]
+
+_MICRO: Final = 1e6
+
+
+def to_chrome(events: Sequence[Event]) -> dict[str, Any]:
+    """The trace, ready for `json.dump`.
+
+    Args:
+        events: of any threads, those of one thread in the order of their ends.
+    """
+    begin = min((e.start for e in events), default=0.0)
+    threads = list(dict.fromkeys(e.thread for e in events))
+    rows = {ident: row for row, ident in enumerate(threads, 1)}  # Perfetto's are 32 bits wide
+    slices = [s for ident in threads for s in _slices([e for e in events if e.thread == ident])]
+    names = {t.ident: t.name for t in threading.enumerate()}
+    pid = os.getpid()
+    found: list[dict[str, Any]] = [_name("process_name", pid, 0, "eagerflow")]
+    for ident, row in rows.items():
+        found.append(_name("thread_name", pid, row, names.get(ident, f"thread {ident}")))
+    for s in sorted(slices, key=lambda s: (s.start, -s.stop, s.depth)):
+        found.append(
+            {
+                "name": s.name,
+                "cat": s.kind,
+                "ph": "X",
+                "ts": (s.start - begin) * _MICRO,
+                "dur": (s.stop - s.start) * _MICRO,
+                "pid": pid,
+                "tid": rows[s.thread],
+                "args": s.args,
+            }
+        )
+    return {"traceEvents": found, "displayTimeUnit": "ms"}
+
+
+def _name(what: str, pid: int, row: int, name: str) -> dict[str, Any]:
+    return {"name": what, "ph": "M", "pid": pid, "tid": row, "args": {"name": name}}
+
+
+@final
+class _Slice:
+    """One bar of the picture; of bars with the same times the deeper is within the other."""
+
+    __slots__ = ("args", "depth", "kind", "name", "start", "stop", "thread")
+
+    def __init__(
+        self, kind: str, name: str, event: Event, args: dict[str, Any], depth: int
+    ) -> None:
+        self.depth = depth
+        self.kind = kind
+        self.name = name
+        self.start = event.start
+        self.stop = event.stop
+        self.thread = event.thread
+        self.args = args
+
+
+def _slices(events: Iterable[Event]) -> Iterator[_Slice]:
+    """Those of one thread: one for each event, and one around nodes in a row of one scope."""
+    opened: list[_Slice] = []
+    program = 0
+    for event in events:
+        depth = event.scope.count("/") + 1 if event.scope else 0
+        yield _Slice(event.kind, event.name, event, _args(event), depth)
+        if event.kind != "node":
+            yield from opened
+            opened = []
+            continue
+        path = event.scope.split("/") if event.scope else []
+        same = 0
+        if event.program == program:
+            while same < min(len(path), len(opened)) and opened[same].name == path[same]:
+                same += 1
+        yield from opened[same:]
+        del opened[same:]
+        for name in path[same:]:
+            opened.append(_Slice("scope", name, event, {}, len(opened)))
+        for around in opened:
+            around.stop = event.stop
+        program = event.program
+    yield from opened
+
+
+def _args(event: Event) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "device": event.device,
+        "types": event.detail,
+        "bytes": event.nbytes,
+        "node": event.node,
+        "scope": event.scope,
+        "graph": event.graph,
+        "source": "" if event.source is None else str(event.source),
+    }
+    return {key: value for key, value in found.items() if value != ""}

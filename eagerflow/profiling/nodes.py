@@ -1,0 +1,121 @@
+"""Statistics of the nodes of graphs over many steps."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from types import TracebackType
+from typing import Final, final
+
+from eagerflow import events
+from eagerflow.events import Event
+
+__all__ = ["NodeRow", "NodeStatistics"]
+
+_KEPT: Final = 1000  # times of one node, of which the median is taken
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """What is known of one node.
+
+    Attributes:
+        node: its name.
+        op: the name of its op.
+        scope: its name scope.
+        device: where it ran.
+        count: how often it ran.
+        total: seconds of all runs.
+        median: seconds of the run in the middle, of the last 1000.
+    """
+
+    node: str
+    op: str
+    scope: str
+    device: str
+    count: int
+    total: float
+    median: float
+
+
+@final
+class _Times:
+    """The runs of one node."""
+
+    __slots__ = ("count", "event", "last", "total")
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+        self.count = 0
+        self.total = 0.0
+        self.last: deque[float] = deque(maxlen=_KEPT)
+
+
+@final
+class NodeStatistics:
+    """How often each node of a graph ran and how long that took, within ``with`` blocks.
+
+    Args:
+        program: the number of the program whose nodes count (`eagerflow.runtime.Program.number`),
+            or a function that says whether one does; all if not given.
+
+    >>> from eagerflow.profiling import NodeStatistics
+    >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
+    >>> with NodeStatistics() as statistics:
+    ...     for _ in range(3):
+    ...         y = graph.run(["y"], {"x": ef.zeros(2)})
+    >>> [(row.node, row.op, row.count) for row in statistics.table()]
+    [('y', 'exp', 3)]
+    """
+
+    def __init__(self, program: int | Callable[[int], bool] | None = None) -> None:
+        self._counts = program if callable(program) else lambda n: program in (None, n)
+        self._times: dict[tuple[int, str], _Times] = {}
+        self._lock = threading.Lock()
+        self._depth = 0
+
+    def __enter__(self) -> NodeStatistics:
+        self._depth += 1
+        events.add_instrument(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._depth -= 1
+        if not self._depth:
+            events.remove_instrument(self)
+
+    def event(self, event: Event, /) -> None:
+        """Take one event; other kinds than nodes are left out."""
+        if event.kind != "node" or not self._counts(event.program):
+            return
+        with self._lock:
+            times = self._times.setdefault((event.program, event.node), _Times(event))
+            times.count += 1
+            times.total += event.seconds
+            times.last.append(event.seconds)
+
+    def table(self) -> list[NodeRow]:
+        """The nodes, those that took longest first."""
+        with self._lock:
+            rows = [
+                NodeRow(
+                    node=t.event.node,
+                    op=t.event.name,
+                    scope=t.event.scope,
+                    device=t.event.device,
+                    count=t.count,
+                    total=t.total,
+                    median=median(t.last),
+                )
+                for t in self._times.values()
+            ]
+        return sorted(rows, key=lambda row: row.total, reverse=True)

@@ -1,0 +1,139 @@
+"""What a failed run of a program raises: what eager code would, with the line of the node."""
+
+from __future__ import annotations
+
+from types import FrameType, TracebackType
+from typing import Any, final
+
+from eagerflow.core.execute import explain
+from eagerflow.core.op import get_op
+from eagerflow.dims import Dim, evaluate
+from eagerflow.errors import EagerflowError, relocate, strip
+from eagerflow.graph.ir import Node
+from eagerflow.graph.printer import print_node
+from eagerflow.resources.generator import GeneratorState
+from eagerflow.runtime.codegen import Code
+from eagerflow.runtime.instructions import Instruction, Instructions
+from eagerflow.source import is_framework_frame
+from eagerflow.types import TensorType
+
+__all__ = ["failure"]
+
+_SHOWN = 200  # characters of a node in a note
+
+
+def failure(program: Instructions, code: Code, error: Exception) -> Exception:
+    """The error to raise for one that a run of ``code`` raised."""
+    trace = _generated(error.__traceback__, code)
+    if trace is None:
+        return error
+    index = code.lines[trace.tb_lineno]
+    line = program.lines[index] if index >= 0 else None
+    if line is None or line.node is None or line.axis is not None:
+        return error
+    by_user = isinstance(error, EagerflowError) and _from_user(trace.tb_next)
+    explained = _Failed(program, line, line.node, trace.tb_frame).explain(error)
+    if explained is not error:
+        explained.__context__ = None  # it would keep the values of the step alive
+    if not by_user:
+        relocate(explained, line.node.source)
+    return _with_notes(explained, program, index)
+
+
+def _generated(trace: TracebackType | None, code: Code) -> TracebackType | None:
+    """The place in the generated code: the innermost, as `run` calls parts of it."""
+    found = None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == code.file:
+            found = trace
+        trace = trace.tb_next
+    return found
+
+
+def _from_user(trace: TracebackType | None) -> bool:
+    """Whether Python code of the user raised, called by a node: the error knows its line."""
+    while trace is not None:
+        if not is_framework_frame(trace.tb_frame):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+@final
+class _Failed:
+    """An instruction that failed, with the values of its registers.
+
+    Args:
+        program: the instructions.
+        line: the one that failed.
+        node: its node.
+        frame: the frame of the generated code.
+    """
+
+    def __init__(
+        self, program: Instructions, line: Instruction, node: Node, frame: FrameType
+    ) -> None:
+        self.program = program
+        self.line = line
+        self.node = node
+        self.values = frame.f_locals
+
+    def explain(self, error: Exception) -> Exception:
+        if self.node.op.startswith("python_"):
+            return strip(error)
+        sizes = {name: self.values[f"r{r}"] for name, r in self.line.sizes.items()}
+        try:
+            attrs = {k: _evaluated(v, sizes) for k, v in self.node.attrs.items()}
+        except (EagerflowError, ZeroDivisionError) as size_error:  # as where the user computes it
+            return strip(size_error)
+        types = tuple(map(self.type_of, self.line.inputs))
+        return explain(get_op(self.node.op), types, attrs, error)
+
+    def type_of(self, register: int) -> TensorType:
+        kind = self.program.kinds[register]
+        assert isinstance(kind, TensorType)
+        constants = self.program.constants
+        data = constants[register] if register in constants else self.values[f"r{register}"]
+        return kind.like(shape=tuple(data.shape))
+
+
+def _evaluated(value: Any, sizes: dict[str, int]) -> Any:
+    if type(value) is Dim:
+        return evaluate(value, sizes)
+    if type(value) is tuple:
+        return tuple([_evaluated(v, sizes) for v in value])
+    if type(value) is slice:
+        return slice(*_evaluated((value.start, value.stop, value.step), sizes))
+    return value
+
+
+def _with_notes(error: Exception, program: Instructions, index: int) -> Exception:
+    node = program.lines[index].node
+    assert node is not None
+    text = print_node(node, None).split(" # ")[0]
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    error.add_note(f"  node: {text}")
+    if not isinstance(error, EagerflowError) and node.source is not None:
+        error.add_note(f"  at: {node.source}")
+    written = _written(program, index)
+    if written:
+        error.add_note(f"  this step had already written: {', '.join(written)}")
+    return error
+
+
+def _written(program: Instructions, index: int) -> list[str]:
+    """The resources that nodes before ``index`` wrote, and generators that gave tickets."""
+    found: dict[int, str] = {}
+    for line in program.lines[:index]:
+        node = line.node
+        if node is None or line.axis is not None or node.op.startswith("python_"):
+            continue
+        if get_op(node.op).effect in ("writes", "fence", "blocks"):
+            resource = node.attrs.get("resource")
+            if resource is not None:
+                found[id(resource)] = _shown(resource)
+    return list(found.values())
+
+
+def _shown(resource: Any) -> str:
+    return "a generator" if isinstance(resource, GeneratorState) else repr(resource)

@@ -1,0 +1,166 @@
+"""`replay`: a graph run node by node through `bind`, so that tapes and traces see each op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Final, final
+
+from eagerflow.core import interpreter
+from eagerflow.core.convert import scalar
+from eagerflow.core.monitors import Timing
+from eagerflow.core.op import bind, get_op
+from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.dims import Dim, Size, substitute
+from eagerflow.errors import GraphError
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.scopes import name_scope
+from eagerflow.hardware import as_device
+from eagerflow.runtime.instructions import NOT_RUN, check_given, has_dims, named_axes, on_device
+from eagerflow.runtime.numbers import OPERATORS
+from eagerflow.runtime.quiet import QUIET, error_state
+from eagerflow.source import Source
+from eagerflow.types import TensorType
+
+__all__ = ["is_watched", "replay"]
+
+#: `eagerflow.source` takes the local variable of this name in frames of this file for the place
+REPLAYS: Final = "at"
+
+
+def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+    """Run ``graph`` through the interpreters of this thread.
+
+    Args:
+        graph: the graph.
+        inputs: a tensor or a number for each of its inputs; they may belong to a trace.
+
+    Returns:
+        A tensor or a number for each output.
+
+    Raises:
+        GraphError: something in the graph cannot run.
+
+    >>> from eagerflow.runtime import replay
+    >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
+    >>> ef.grad(lambda x: replay(graph, [x])[0].sum())(ef.zeros(2))
+    Tensor([1., 1.], f32[2]@cpu:0)
+    """
+    token = error_state.set(QUIET)
+    try:
+        return _Replay(graph, inputs, {}).run()
+    finally:
+        error_state.reset(token)
+
+
+def is_watched() -> bool:
+    """Whether an interpreter of this thread has to see each op, so that graphs are replayed.
+
+    Timing need not: programs tell of their nodes themselves.
+    """
+    if not interpreter.stack.installed:
+        return False
+    if interpreter.current() is not interpreter.BASE:
+        return True
+    return any(type(monitor) is not Timing for monitor in interpreter.monitors())
+
+
+@final
+class _Replay:
+    """One replay.
+
+    Args:
+        graph: the graph.
+        inputs: what its inputs are.
+        sizes: what names of sizes are around it.
+    """
+
+    def __init__(self, graph: Graph, inputs: Sequence[Any], sizes: Mapping[str, Size]) -> None:
+        self.graph = graph
+        self.values: dict[Value, Any] = {}
+        self.sizes: dict[str, Size] = {}
+        for value, given in zip(graph.inputs, inputs, strict=True):
+            self.set(value, given)
+        self.sizes = {**sizes, **self.sizes}
+
+    def set(self, value: Value, given: Any) -> None:
+        """Note a value, and the sizes that its type is the first to name."""
+        self.values[value] = given
+        for axis, name in named_axes(value.type):
+            self.sizes.setdefault(name, given.shape[axis])
+
+    def run(self) -> list[Any]:
+        last = self._last_uses()
+        for node in self.graph.nodes:
+            with name_scope(node.scope) if node.scope else nullcontext():
+                results = self.node(node, [self.values[v] for v in node.inputs])
+            for value, result in zip(node.outputs, results, strict=True):
+                self.set(value, result)
+            del results
+            for value in (*node.inputs, *node.outputs):
+                if last.get(value, node) is node:
+                    self.values.pop(value, None)
+        return [self.values[v] for v in self.graph.outputs]
+
+    def _last_uses(self) -> dict[Value, Node | None]:
+        found: dict[Value, Node | None] = {}
+        for node in self.graph.nodes:
+            found.update(dict.fromkeys(node.inputs, node))
+        found.update(dict.fromkeys(self.graph.outputs))
+        return found
+
+    def node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        if node.op == "constant":
+            return (self.constant(node),)
+        if node.op == "call":
+            return _Replay(node.attrs["body"], inputs, self.sizes).run()
+        if node.op.startswith("python_"):
+            return (_at(node.source, self.number, node, inputs),)
+        if node.op in NOT_RUN:
+            raise GraphError(f"{node.op} cannot be run yet", given=f"&{node.name}")
+        check_given(node)
+        attrs = node.attrs
+        if any(map(has_dims, attrs.values())):
+            attrs = {k: self.sized(v) for k, v in attrs.items()}
+        result = _bind(node.source, node.op, inputs, attrs)
+        return result if type(result) is tuple else (result,)
+
+    def constant(self, node: Node) -> Any:
+        value, (output,) = node.attrs["value"], node.outputs
+        if isinstance(output.type, NumberType):
+            return value
+        if not isinstance(value, Tensor):
+            raise GraphError("a constant of the graph was not given", given=repr(value))
+        device = value.device if output.type.device is None else as_device(output.type.device)
+        made = make_tensor(on_device(value, device), device.lanes[value.dtype])
+        if interpreter.stack.installed:
+            interpreter.current().made(made)
+        return made
+
+    def number(self, node: Node, inputs: list[Any]) -> Any:
+        if node.op == "python_size":
+            return substitute(node.attrs["size"], self.sizes)
+        if node.op == "python_tensor":
+            kind = node.outputs[0].type
+            assert isinstance(kind, TensorType)
+            return scalar(inputs[0], as_device(kind.device).lanes[kind.dtype])
+        return OPERATORS[node.op](*inputs)
+
+    def sized(self, value: Any) -> Any:
+        """An attribute with the sizes of this run in the place of names."""
+        if type(value) is Dim:
+            return substitute(value, self.sizes)
+        if type(value) is tuple:
+            return tuple([self.sized(v) for v in value])
+        if type(value) is slice:
+            return slice(*self.sized((value.start, value.stop, value.step)))
+        return value
+
+
+def _at(at: Source | str | None, function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
+def _bind(at: Source | str | None, op: str, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+    return bind(get_op(op), *inputs, **attrs)

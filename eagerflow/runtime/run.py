@@ -1,0 +1,211 @@
+"""`Graph.run`: a part of a graph, from any values that are fed to any that are fetched."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, final
+
+from eagerflow.core.convert import as_tensor, scalar
+from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.dims import evaluate, symbols
+from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
+from eagerflow.graph.edit import copy_node, needed
+from eagerflow.graph.ir import Graph, Node, Value, methods
+from eagerflow.graph.kinds import NumberType
+from eagerflow.hardware import as_device
+from eagerflow.ops.promotion import weak_fits
+from eagerflow.runtime.instructions import named_axes
+from eagerflow.runtime.program import Program
+from eagerflow.runtime.replay import is_watched, replay
+from eagerflow.types import TensorType
+
+__all__ = ["extract", "run"]
+
+_LIMIT: Final = 32  # programs of one graph
+_NUMBERS: Final = (bool, int, float, complex)
+
+_lock: Final = threading.Lock()
+_programs: Final[weakref.WeakKeyDictionary[Graph, OrderedDict[Any, Program]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def run(
+    graph: Graph, fetches: Iterable[Value | str], feeds: Mapping[Any, Any] | None = None
+) -> list[Any]:
+    """What `Graph.run` does."""
+    if isinstance(fetches, (Value, str)):
+        raise GraphError("fetches is a list of values", given=repr(fetches))
+    names = _Names(graph)
+    wanted = [names.find(v) for v in fetches]
+    given = {names.find(v): x for v, x in (feeds or {}).items()}
+    inputs = _Feeds(given).inputs()
+    program = _program(graph, tuple(wanted), tuple(given))
+    if is_watched():
+        return replay(program.graph, inputs)
+    raw = program(*[x._data if type(x) is Tensor else x for x in inputs])
+    return [
+        data if lane is None else make_tensor(data, lane)
+        for data, lane in zip(raw, program.lanes, strict=True)
+    ]
+
+
+methods["run"] = run
+
+
+@final
+class _Names:
+    """The values of a graph by what the user calls them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._values: dict[str, Value] | None = None
+
+    def find(self, key: Any) -> Value:
+        if isinstance(key, Value):
+            return key
+        if not isinstance(key, str):
+            raise GraphError("this is no value", given=repr(key), expected="a Value or its name")
+        if self._values is None:
+            self._values = {v.name: v for v in self.graph.values()}
+        name = key.removeprefix("%")
+        if name not in self._values:
+            return self.graph.value(name)  # raises
+        return self._values[name]
+
+
+def _program(graph: Graph, fetches: tuple[Value, ...], fed: tuple[Value, ...]) -> Program:
+    key = (fetches, fed, len(graph.nodes))
+    with _lock:
+        known = _programs.setdefault(graph, OrderedDict())
+        found = known.get(key)
+        if found is not None:
+            known.move_to_end(key)
+            return found
+    made = Program(extract(graph, fetches, fed))
+    with _lock:
+        known[key] = made
+        if len(known) > _LIMIT:
+            known.popitem(last=False)
+    return made
+
+
+def extract(graph: Graph, fetches: Sequence[Value], fed: Sequence[Value]) -> Graph:
+    """The part of ``graph`` that computes ``fetches`` from ``fed``, as a graph of its own.
+
+    Args:
+        graph: the graph.
+        fetches: the outputs of the result.
+        fed: the inputs of the result.
+
+    Raises:
+        GraphError: an input of ``graph`` is needed and not fed, or a value is not of ``graph``.
+    """
+    known = set(graph.values())
+    for value in (*fetches, *fed):
+        if value not in known:
+            raise GraphError(f"%{value.name} is not of this graph")
+    result = Graph(graph.name)
+    result.resources = dict(graph.resources)
+    values: dict[Value, Value] = {v: result.add_input(v.type, v.name) for v in fed}
+    nodes: dict[Node, Node] = {}
+    for node in needed(graph, fetches, fed):
+        inputs = [_resolve(v, values) for v in node.inputs]
+        before = tuple([nodes[n] for n in node.control_inputs])
+        made = nodes[node] = copy_node(result, node, inputs, control_inputs=before)
+        for value, copied in zip(node.outputs, made.outputs, strict=True):
+            values.setdefault(value, copied)
+    result.outputs = [_resolve(v, values) for v in fetches]
+    return result
+
+
+def _resolve(value: Value, values: Mapping[Value, Value]) -> Value:
+    if value in values:
+        return values[value]
+    assert value.node is None
+    raise GraphError(
+        f"%{value.name} is needed and not fed",
+        expected=f"a feed for %{value.name}: {value.type}",
+    )
+
+
+# --- feeds ------------------------------------------------------------------------------------
+
+
+@final
+class _Feeds:
+    """What is fed, checked against the types of the values."""
+
+    def __init__(self, given: Mapping[Value, Any]) -> None:
+        self.given = given
+
+    def inputs(self) -> list[Any]:
+        """A tensor or a number for each value that is fed.
+
+        Raises:
+            DTypeError: another dtype, or another kind of number.
+            ShapeError: another shape, or sizes that contradict each other.
+            DeviceError: another device.
+        """
+        found = [_converted(v, x) for v, x in self.given.items()]
+        sizes: dict[str, int] = {}
+        pairs = [
+            (v, x) for v, x in zip(self.given, found, strict=True) if isinstance(v.type, TensorType)
+        ]
+        for value, x in pairs:
+            if len(x.shape) != len(value.type.shape):
+                raise _misfit(value, x)
+            for axis, name in named_axes(value.type):
+                sizes.setdefault(name, x.shape[axis])
+        for value, x in pairs:
+            for size, actual in zip(value.type.shape, x.shape, strict=True):
+                known = symbols((size,)) <= sizes.keys()
+                if known and evaluate(size, sizes) != actual:
+                    raise _misfit(value, x, sizes)
+        return found
+
+
+def _misfit(value: Value, x: Tensor, sizes: Mapping[str, int] | None = None) -> ShapeError:
+    known = ", ".join(f"{n}={s}" for n, s in (sizes or {}).items())
+    return ShapeError(
+        f"run: the shape of %{value.name} is another",
+        given=str(type_of(x)),
+        expected=f"{value.type}" + (f" with {known}" if known else ""),
+    )
+
+
+def _converted(value: Value, x: Any) -> Any:
+    kind = value.type
+    if isinstance(kind, NumberType):
+        return _number(value, kind, x)
+    if type(x) in _NUMBERS and not isinstance(x, AbstractArray):
+        if not weak_fits(x, kind.dtype):
+            raise _wrong_dtype(value, type(x).__name__)
+        return scalar(x, as_device(kind.device).lanes[kind.dtype])
+    tensor = as_tensor(x, None, None if isinstance(x, AbstractArray) else as_device(kind.device))
+    if tensor.dtype is not kind.dtype:
+        raise _wrong_dtype(value, str(type_of(tensor)))
+    if kind.device is not None and tensor.device != kind.device:
+        raise DeviceError(
+            f"run: %{value.name} is on another device",
+            given=str(type_of(tensor)),
+            expected=str(kind),
+            hint=f"move it with .to('{kind.device}')",
+        )
+    return tensor
+
+
+def _number(value: Value, kind: NumberType, x: Any) -> complex:
+    ranks = (int, float, complex)
+    if type(x) not in ranks or ranks.index(type(x)) > ranks.index(kind.kind):
+        raise _wrong_dtype(value, repr(x))
+    return kind.kind(x)
+
+
+def _wrong_dtype(value: Value, given: str) -> DTypeError:
+    return DTypeError(
+        f"run: %{value.name} is of another dtype", given=given, expected=str(value.type)
+    )

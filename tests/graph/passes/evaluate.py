@@ -1,0 +1,131 @@
+"""A small reference evaluator: node by node through `bind`, and what passes must not change."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import eagerflow as ef
+from eagerflow.core.convert import as_tensor
+from eagerflow.core.op import bind, get_op
+from eagerflow.dims import Dim
+from eagerflow.graph import Graph, Node, Value
+from eagerflow.graph.passes import Pass, Report
+from eagerflow.types import TensorType
+from eagerflow_kernels import table
+
+NUMBERS: dict[str, Callable[..., Any]] = {
+    "python_abs": abs, "python_complex": complex, "python_float": float, "python_int": int,
+    **{f"python_{n}": getattr(operator, n) for n in (
+        "add", "floordiv", "mod", "mul", "neg", "pos", "pow", "sub", "truediv")},
+}  # fmt: skip
+
+
+def run(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+    """The outputs of ``graph``."""
+    values = evaluate(graph, inputs)
+    return [values[v] for v in graph.outputs]
+
+
+def evaluate(graph: Graph, inputs: Sequence[Any]) -> dict[Value, Any]:
+    """All values of ``graph``; buffers are reused where nodes say so."""
+    values: dict[Value, Any] = {}
+    sizes: dict[str, int] = {}
+    for value, given in zip(graph.inputs, inputs, strict=True):
+        values[value] = given
+        _learn(value, given, sizes)
+    for node in graph.nodes:
+        found = _run(node, [values[v] for v in node.inputs], sizes)
+        for value, made in zip(node.outputs, found, strict=True):
+            values[value] = made
+            _learn(value, made, sizes)
+    return values
+
+
+def _learn(value: Value, given: Any, sizes: dict[str, int]) -> None:
+    if isinstance(value.type, TensorType):
+        for size, known in zip(value.type.shape, given.shape, strict=True):
+            if isinstance(size, Dim) and size.is_name:
+                sizes.setdefault(str(size), known)
+
+
+def _sized(item: Any, sizes: dict[str, int]) -> Any:
+    if isinstance(item, Dim):
+        return item.evaluate(sizes)
+    return tuple([_sized(i, sizes) for i in item]) if isinstance(item, tuple) else item
+
+
+def _run(node: Node, inputs: list[Any], sizes: dict[str, int]) -> Sequence[Any]:
+    op, attrs = node.op, {k: _sized(v, sizes) for k, v in node.attrs.items()}
+    if op == "constant":
+        return (attrs["value"],)
+    if op == "python_size":
+        return (attrs["size"],)
+    if op == "python_tensor":
+        return (as_tensor(inputs[0], node.outputs[0].type.dtype),)  # type: ignore[union-attr]  # a tensor
+    if op in NUMBERS:
+        return (NUMBERS[op](*inputs),)
+    if op == "call":
+        return run(attrs["body"], inputs)
+    if op == "cond":
+        chooser, *operands = inputs
+        return run(attrs["branches"][0 if chooser.numpy() else 1], operands)
+    if node.reuses is not None:
+        return (_in_place(node, inputs),)
+    found = bind(get_op(op), *inputs, **attrs)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _in_place(node: Node, inputs: list[Any]) -> Any:
+    """Write into the buffer, after a look at whether that gives what a new one would."""
+    assert node.reuses is not None
+    want = bind(get_op(node.op), *inputs)
+    arrays = [x._data for x in inputs]
+    kernel = table.find(node.op, "cpu", (inputs[0].dtype.name,), np)
+    assert isinstance(kernel, np.ufunc)
+    buffer = arrays[node.reuses]
+    kernel(*arrays, out=buffer)
+    assert_same([want], [inputs[node.reuses]])
+    return ef.asarray(buffer)
+
+
+def assert_same(want: Sequence[Any], got: Sequence[Any]) -> None:
+    """The same bits, that lie in memory in the same order of the axes."""
+    assert len(want) == len(got)
+    for a, b in zip(want, got, strict=True):
+        if not isinstance(a, ef.Tensor):
+            assert type(a) is type(b)
+            assert repr(a) == repr(b)
+            continue
+        assert a.type == b.type
+        x, y = a.numpy(), b.numpy()
+        assert x.tobytes() == y.tobytes(), (x, y)
+        if x.size:
+            assert strides(x) == strides(y), (x.shape, x.strides, y.strides)
+
+
+def strides(x: np.ndarray[Any, Any]) -> list[int]:
+    return [s for s, d in zip(x.strides, x.shape, strict=True) if d > 1]
+
+
+def changed(run_pass: Pass, before: str, after: str) -> Report:
+    """Check that the pass makes of one text the other, and the argument stays as it is."""
+    graph = Graph.parse(before)
+    text = str(graph)
+    result, report = run_pass(graph)
+    assert str(graph) == text
+    assert str(result) == str(Graph.parse(after))
+    assert run_pass(result)[0] is result
+    assert (report.before, report.after) == (len(graph.nodes), len(result.nodes))
+    return report
+
+
+def unchanged(run_pass: Pass, text: str) -> None:
+    """Check that the pass finds nothing to do."""
+    graph = Graph.parse(text)
+    result, report = run_pass(graph)
+    assert result is graph, str(report)
+    assert not report.changes

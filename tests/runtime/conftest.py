@@ -1,0 +1,27 @@
+"""Kernels that tests put in the place of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from eagerflow_kernels import table
+
+
+@pytest.fixture
+def add_kernel() -> Iterator[Callable[[str, Any], None]]:
+    """Registers portable kernels, and takes them out again."""
+    before: dict[str, Any] = {}
+
+    def register(name: str, kernel: Any) -> None:
+        before.setdefault(name, table.portable_kernel(name))
+        table.portable(name)(kernel)
+
+    yield register
+    for name, kernel in before.items():
+        if isinstance(kernel, str):
+            table.portable(name, kernel)
+        else:
+            table.portable(name)(kernel)

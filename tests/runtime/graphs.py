@@ -1,0 +1,102 @@
+"""Graphs to run: traced from small functions, or chains written as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import eagerflow as ef
+from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.dims import Dim
+from eagerflow.graph import Graph, Value
+from eagerflow.graph.numbers import TracedNumber
+from eagerflow.graph.trace import Tracer
+from eagerflow.runtime import Program
+from eagerflow.types import TensorType, as_dtype
+
+CPU = ef.hardware.as_device("cpu:0")
+
+
+class Traced:
+    """A function as a graph, with the tensors from outside that it reads.
+
+    Args:
+        function: of tensors and numbers, gives one or a tuple of them.
+        args: a number, or a dtype and a shape whose strings are names of sizes.
+    """
+
+    def __init__(self, function: Callable[..., Any], *args: Any) -> None:
+        tracer = Tracer(function.__name__)
+        sizes: dict[str, Any] = {}
+        symbolic = [self._input(tracer, i, a, sizes) for i, a in enumerate(args)]
+        with tracer:
+            results = function(*symbolic)
+            results = results if type(results) is tuple else (results,)
+            tracer.graph.outputs = [self._value(tracer, r) for r in results]
+        self.graph: Graph = tracer.graph
+        self.static = list(tracer.static_sizes)
+        self.captured = [c.handle for c in tracer.captures.values()]
+        self.fresh = [c.fresh for c in tracer.captures.values()]
+        self.count = len(args)
+        order = [*symbolic, *self.captured]
+        self.places = [self._place(tracer, v, symbolic, order) for v in self.graph.inputs]
+        self.program = Program(self.graph)
+
+    def _input(self, tracer: Tracer, i: int, arg: Any, sizes: dict[str, Any]) -> Any:
+        if isinstance(arg, (int, float, complex)):
+            return tracer.add_number(arg, f"k{i}")
+        dtype, shape = arg
+        for size in shape:
+            if isinstance(size, str) and size not in sizes:
+                sizes[size] = tracer.add_size(size, 3 + len(sizes))
+        found = tuple(sizes[s] if isinstance(s, str) else s for s in shape)
+        return tracer.add_input(TensorType(as_dtype(dtype), found, CPU), f"x{i}")
+
+    def _value(self, tracer: Tracer, result: Any) -> Value:
+        if type(result) is TracedNumber:
+            return result.value
+        if type(result) is Dim:
+            return tracer.size_number(result).value
+        return tracer.value_of(result)
+
+    def _place(self, tracer: Tracer, value: Value, symbolic: list[Any], order: list[Any]) -> int:
+        for i, x in enumerate(symbolic):
+            if (x.value if type(x) is TracedNumber else x._data.value) is value:
+                return i
+        return len(symbolic) + [c.value for c in tracer.captures.values()].index(value)
+
+    def inputs(self, args: Sequence[Any]) -> list[Any]:
+        """``args`` and the captured tensors in the order of the graph's inputs."""
+        everything = [*args, *self.captured]
+        return [everything[i] for i in self.places]
+
+    def __call__(self, *args: Any) -> tuple[Any, ...]:
+        """Run the program."""
+        return run(self.program, self.inputs(args))
+
+
+def run(program: Program, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Run ``program`` on tensors and numbers."""
+    raw = program(*[x._data if type(x) is Tensor else x for x in inputs])
+    pairs = zip(raw, program.lanes, strict=True)
+    return tuple(x if lane is None else make_tensor(x, lane) for x, lane in pairs)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two results are equal bit by bit, types and layout in memory too."""
+    if type(a) is not Tensor:
+        return type(a) is type(b) and repr(a) == repr(b)
+    x, y = a.numpy(), b.numpy()
+    layout = x.strides == y.strides or x.size < 2
+    return a.type == b.type and layout and x.tobytes() == y.tobytes()
+
+
+def chain(length: int, op: str = "add", shape: str = "n") -> Graph:
+    """``y = op(y, x)``, as many times."""
+    kind = f"f32[{shape}]@cpu:0"
+    lines = [f"graph chain(%x: {kind}, %y: {kind}) {{"]
+    last = "y"
+    for i in range(length):
+        lines.append(f"%v{i} = {op}(%{last}, %x) : {kind}")
+        last = f"v{i}"
+    return Graph.parse("\n".join([*lines, f"return %{last} }}"]))

@@ -1,0 +1,148 @@
+"""`Graph.run`: any value fed, any fetched, only what is needed runs."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
+from eagerflow.graph import Graph
+from eagerflow.runtime import run as run_module
+from tests.runtime.graphs import Traced, same
+
+TEXT = """graph f(%x: f32[n], %y: f32[n], %k: float) {
+  %a = exp(%x) : f32[n]
+  %b = multiply(%a, %a) : f32[n]
+  %w = assign_add(%b) {resource=@v} : f32[2]
+  %c = add(%b, %y) : f32[n] after &w
+  %two.0, %two.1 = split(%c) {sizes=(1, 1), axis=0} : f32[1], f32[1]
+  %t = python_tensor(%k) : f32[]
+  %d = multiply(%two.1, %t) : f32[1]
+  %e = python_mul(%k, %k) : float
+  return %d, %e
+}"""
+
+
+@pytest.fixture
+def graph() -> Graph:
+    variable = ef.Variable([0.0, 0.0])
+    found = Graph.parse(TEXT, {"v": variable.resource})
+    found.variable = variable  # type: ignore[attr-defined]  # for the tests
+    return found
+
+
+def test_outputs_of_inputs(graph: Any) -> None:
+    x = ef.zeros(2)
+    d, e = graph.run(graph.outputs, {"x": x, "y": [1.0, 2.0], "k": 3.0})
+    assert d.tolist() == [9.0]
+    assert e == 9.0
+    assert graph.variable.tolist() == [1.0, 1.0]
+
+
+def test_only_what_is_needed_runs(graph: Any) -> None:
+    (b,) = graph.run(["%b"], {"x": ef.zeros(2)})
+    assert b.tolist() == [1.0, 1.0]
+    assert graph.run(["e"], {"k": 2}) == [4.0]
+    assert graph.variable.tolist() == [0.0, 0.0]
+    (c,) = graph.run([graph.value("c")], {"b": ef.ones(2), "y": ef.ones(2)})
+    assert c.tolist() == [2.0, 2.0]
+    assert graph.variable.tolist() == [1.0, 1.0]  # by the control edge
+
+
+def test_inner_values_are_fed_and_fetched(graph: Any) -> None:
+    values = {"two.1": ef.tensor([5.0]), "k": 2.0}
+    d, fed, t = graph.run(["d", "two.1", "t"], values)
+    assert (d.tolist(), fed.tolist(), t.item()) == ([10.0], [5.0], 2.0)
+    one, c = graph.run(["two.0", "c"], {"c": ef.tensor([5.0, 6.0])})
+    assert (one.tolist(), c.tolist()) == ([5.0], [5.0, 6.0])
+    assert graph.run([], {}) == []
+    assert graph.run(["x"], {"x": ef.ones(2)})[0].tolist() == [1.0, 1.0]
+    # one output of a node fed, the other fetched
+    first, second = graph.run(["two.0", "two.1"], {"c": ef.ones(2), "two.1": ef.tensor([7.0])})
+    assert (first.tolist(), second.tolist()) == ([1.0], [7.0])
+
+
+def test_what_can_be_fed(graph: Any) -> None:
+    for x in (ef.zeros(2), ef.Variable([0.0, 0.0]), np.zeros(2, np.float32), [0.0, 0.0]):
+        assert graph.run(["b"], {"x": x})[0].tolist() == [1.0, 1.0]
+    assert graph.run(["d"], {"t": 3, "two.1": [2.0]})[0].tolist() == [6.0]
+
+
+@pytest.mark.parametrize(
+    ("fetches", "feeds", "error", "words"),
+    [
+        (["b"], {}, GraphError, "%x is needed and not fed"),
+        (["d"], {"k": 1.0, "x": [1.0, 1.0]}, GraphError, "%y is needed and not fed"),
+        (["q"], {}, GraphError, "the graph has no value %q"),
+        (["b"], {"q": 1}, GraphError, "the graph has no value %q"),
+        ([3], {}, GraphError, "this is no value"),
+        ("b", {}, GraphError, "fetches is a list"),
+        (["b"], {"x": [[1.0]]}, ShapeError, "the shape of %x is another"),
+        (["c"], {"x": [1.0, 1.0], "y": [1.0]}, ShapeError, "the shape of %y is another"),
+        (["d"], {"two.1": [1.0, 2.0], "k": 1.0}, ShapeError, "the shape of %two.1 is another"),
+        (["b"], {"x": np.zeros(2)}, DTypeError, "%x is of another dtype"),
+        (["b"], {"x": ef.zeros(2, dtype=ef.int32)}, DTypeError, "%x is of another dtype"),
+        (["b"], {"x": 1j}, DTypeError, "%x is of another dtype"),
+        (["e"], {"k": 1j}, DTypeError, "%k is of another dtype"),
+        (["e"], {"k": True}, DTypeError, "%k is of another dtype"),
+        (["e"], {"k": ef.ones(())}, DTypeError, "%k is of another dtype"),
+    ],
+)
+def test_what_is_refused(graph: Any, fetches: Any, feeds: Any, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words) as caught:
+        graph.run(fetches, feeds)
+    assert "test_run.py" in str(caught.value.source)
+
+
+def test_a_value_of_another_graph(graph: Any) -> None:
+    other = Graph.parse(TEXT, {"v": graph.variable.resource})
+    with pytest.raises(GraphError, match="is not of this graph"):
+        graph.run([other.nodes[0].outputs[0]], {"x": [0.0]})
+    with pytest.raises(GraphError, match="%x is not of this graph"):
+        graph.run(["b"], {other.inputs[0]: [0.0]})
+
+
+def test_the_device_of_a_feed() -> None:
+    graph = Graph.parse("graph f(%x: f32[n]@cpu:1) { %y = exp(%x) : f32[n]@cpu:1 return %y }")
+    with ef.config(cpu_devices=2):
+        (y,) = graph.run(["y"], {"x": [0.0]})
+        assert y.device.name == "cpu:1"
+        with pytest.raises(DeviceError, match="%x is on another device"):
+            graph.run(["y"], {"x": ef.zeros(1)})
+
+
+def test_a_result_is_a_tensor_under_a_tape() -> None:
+    f = Traced(lambda x: (x * x).sum(), ("float32", ("n",)))
+    x = ef.tensor([1.0, 2.0])
+
+    def loss(x: Any) -> Any:
+        return f.graph.run(f.graph.outputs, {f.graph.inputs[0]: x})[0]
+
+    assert same(ef.grad(loss)(x), 2 * x)
+
+
+def test_programs_are_kept_and_freed(graph: Any) -> None:
+    for _ in range(3):
+        graph.run(["b"], {"x": ef.zeros(2)})
+    assert len(run_module._programs[graph]) == 1
+    names = [v.name for v in graph.values()]
+    for i in range(40):
+        graph.run([names[0]] * i, {"x": ef.zeros(2)})
+    assert len(run_module._programs[graph]) == 32
+    (program,) = list(run_module._programs[graph].values())[-1:]
+    refs = weakref.ref(graph), weakref.ref(program)
+    del program, graph.variable
+    gc.collect()
+    count = len(run_module._programs)
+    copy = Graph.parse("graph f(%x: f32[]) { return %x }")
+    copy.run(["x"], {"x": 1.0})
+    assert len(run_module._programs) == count + 1
+    del copy
+    gc.collect()
+    assert len(run_module._programs) == count
+    assert refs[0]() is graph
