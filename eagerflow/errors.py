@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import ModuleType, TracebackType
 from typing import Final, Literal, TypeVar
 
-from eagerflow.source import Source, capture, is_framework_frame
+from eagerflow.source import Source, capture, cell_name, is_framework_frame
 
 __all__ = [
     "AuthenticationError",
@@ -109,6 +109,9 @@ class EagerflowError(Exception):
             frames = _traceback.StackSummary.from_list(
                 f for f, tb in zip(frames, _walk(trace), strict=True) if not _hidden(tb)
             )
+        for frame in frames:
+            _ = frame.line  # of the file, before it gets the name of the cell
+            frame.filename = cell_name(frame.filename)
         lines = ["Traceback (most recent call last):\n"] if frames else []
         lines += frames.format()
         lines += _traceback.format_exception_only(type(self), self)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Final, final
 
-__all__ = ["Source", "capture", "is_framework_frame", "position"]
+__all__ = ["Source", "capture", "cell_name", "is_framework_frame", "position"]
 
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of its own
@@ -60,7 +60,7 @@ class Source:
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
-        where = f"{_cell_name(self.file)}:{self.line}"
+        where = f"{cell_name(self.file)}:{self.line}"
         if self.code.co_name != "<module>":
             where += f" in {self.function}"
         return f"{where}: {self.text}" if self.text else where
@@ -89,9 +89,11 @@ def position(depth: int = 1) -> tuple[CodeType | None, int]:
             if not internal:
                 return code, frame.f_lasti
             if internal in code.co_varnames:  # to ask a frame for its variables keeps them alive
-                source = frame.f_locals[internal]
+                source = frame.f_locals.get(internal)
                 if type(source) is Source:
                     return source.code, source.offset
+                if type(source) is tuple and source[0] is not None:
+                    return source  # a code object and an offset
         frame = frame.f_back
     return None, 0
 
@@ -117,7 +119,7 @@ def _classify(frame: FrameType) -> bool | str:
     return internal
 
 
-def _cell_name(file: str) -> str:
+def cell_name(file: str) -> str:
     """``Cell In[3]`` for a notebook cell whose number IPython knows, else the file name."""
     if "ipykernel_" not in file and not file.startswith("<ipython-input-"):
         return file

@@ -19,6 +19,8 @@ from eagerflow.types import DType, Shape
 __all__ = ["gradients", "search"]
 
 _null: Final = as_device("null:0")
+#: `eagerflow.source` takes the local variable of this name in frames of this file for the place
+REPLAYS: Final = "at"
 
 
 def gradients(
@@ -134,6 +136,7 @@ def _pull(record: Record, slots: Sequence[int], g: Any) -> Sequence[Any]:
     A composite may give a link in the place of a cotangent that is lost within it.
     """
     op, _, outs, attrs, code, offset = record[:FIRST_INPUT]
+    at = record[4:FIRST_INPUT]  # noqa: F841 - what rules bind belongs to the line of the op
     try:
         if type(g) is list:
             assert outs is not None

@@ -66,13 +66,13 @@ class Call:
 
     def __init__(
         self, leaves: list[Leaf], names: tuple[str, ...], treedefs: tuple[tree.TreeDef | None, ...],
-        aliases: tuple[int, ...],
+        orders: tuple[Any, ...], aliases: tuple[int, ...],
     ) -> None:  # fmt: skip
         self.leaves = leaves
         self.names = names
         self.treedefs = treedefs
         tokens = tuple([leaf.token for leaf in leaves])
-        self.key = (names, treedefs, tokens, aliases, current_device())
+        self.key = (names, treedefs, tokens, orders, aliases, current_device())
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -127,7 +127,8 @@ class Signature:
             paths = tree.paths(treedef) if len(found) != 1 or treedef.num_nodes != 1 else [""]
             for path, leaf in zip(paths, found, strict=True):
                 leaves += _leaves(name + path, leaf)
-        return Call(leaves, names, tuple(treedefs), _aliases(leaves))
+        orders = tuple([order for value in values for order in _orders(value)])
+        return Call(leaves, names, tuple(treedefs), orders, _aliases(leaves))
 
     def rebuild(self, call: Call, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments to call the function with, ``values`` being in the place of the leaves."""
@@ -220,6 +221,24 @@ def _joined(rest: Iterator[tuple[Leaf, Any]]) -> Any:
     if type(leaf.value) is _Slices:
         return IndexedSlices(next(rest)[1], next(rest)[1], leaf.value.shape)
     return value
+
+
+def _orders(value: Any) -> Iterator[tuple[Any, ...]]:
+    """The keys of dicts in their order, which Python shows and structures leave out."""
+    kind = type(value)
+    if isinstance(value, dict):
+        if len(value) > 1:
+            yield tuple(value)
+        parts: Any = value.values()
+    elif isinstance(value, (list, tuple)):
+        parts = value
+    elif hasattr(kind, "__dataclass_fields__") and not isinstance(value, type):
+        parts = [getattr(value, name, None) for name in kind.__dataclass_fields__]
+    else:
+        return
+    for part in parts:
+        if type(part) is not Tensor:
+            yield from _orders(part)
 
 
 def _aliases(leaves: Sequence[Leaf]) -> tuple[int, ...]:

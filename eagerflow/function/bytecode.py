@@ -41,7 +41,7 @@ class Load(NamedTuple):
         keys: the constant subscripts that follow at once, as in ``cfg["opt"]["lr"]``.
         attributes: or the attributes that follow at once, as in ``np.random.normal``.
         offset: of the instruction.
-        writes: whether an item is stored there, so that nothing is read.
+        stored: the key of the item that is stored there, so that nothing is read.
         end: offset of the last of its attributes, or of itself.
     """
 
@@ -50,7 +50,7 @@ class Load(NamedTuple):
     keys: tuple[Any, ...]
     attributes: tuple[str, ...]
     offset: int
-    writes: bool
+    stored: tuple[Any, ...]
     end: int
 
 
@@ -130,6 +130,9 @@ class Facts:
         used = self.globals | self.attributes
         self.every_attribute = not used.isdisjoint(_WHOLE)
         constants = list(_strings(code.co_consts))
+        if "setattr" in used or "delattr" in used or "__setattr__" in used:
+            for name in constants:
+                self.stores.setdefault(("attribute", name), 0)
         if not used.isdisjoint(_REFLECTING):
             self.strings.update(constants)
             asked = sum(1 for _, op, x in instructions if op in _GLOBALS and x in _REFLECTING)
@@ -159,7 +162,7 @@ def _load(kind: str, instructions: list[tuple[int, str, Any]], i: int) -> Load:
     offset, _, name = instructions[i]
     keys: list[Any] = []
     attributes: list[str] = []
-    writes = False
+    stored: tuple[Any, ...] = ()
     rest = iter(range(i + 1, len(instructions)))
     for j in rest:
         _, op, value = instructions[j]
@@ -169,16 +172,17 @@ def _load(kind: str, instructions: list[tuple[int, str, Any]], i: int) -> Load:
             after = _after_copies(instructions, j + 1)
             if after is None or instructions[after][1] not in ("BINARY_SUBSCR", "STORE_SUBSCR"):
                 break
-            writes = instructions[after][1] == "STORE_SUBSCR"
-            if not writes:
-                keys.append(value)
-            if writes or after != j + 1:
+            if instructions[after][1] == "STORE_SUBSCR":
+                stored = (value,)
+                break
+            keys.append(value)
+            if after != j + 1:
                 break
             next(rest)
         else:
             break
     end = instructions[i + len(attributes)][0]
-    return Load(kind, name, tuple(keys), tuple(attributes), offset, writes, end)
+    return Load(kind, name, tuple(keys), tuple(attributes), offset, stored, end)
 
 
 def _after_copies(instructions: list[tuple[int, str, Any]], i: int) -> int | None:

@@ -7,6 +7,7 @@ import enum
 import functools
 import importlib.util
 import sys
+from argparse import Namespace
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import (
@@ -15,6 +16,7 @@ from types import (
     MemberDescriptorType,
     MethodType,
     ModuleType,
+    SimpleNamespace,
 )
 from typing import Any, Final, final
 
@@ -24,7 +26,7 @@ from eagerflow.function.findings import find_calls, is_handed_over, unwatched
 from eagerflow.function.library import is_library, is_library_class
 from eagerflow.function.members import Members
 from eagerflow.function.places import Place, Root, instance_dict
-from eagerflow.function.reads import Holder, Reads, Site
+from eagerflow.function.reads import Finding, Holder, Reads, Site
 from eagerflow.function.usage import Usage
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import DType
@@ -40,6 +42,10 @@ _CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
 _WRAPPED: Final = {"UserDict": "data", "UserList": "data", "ChainMap": "maps"}
 #: what a library wrapper calls the function that it wraps
 _WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
+#: classes without methods, whose attributes the user makes
+_BARE: Final = frozenset({SimpleNamespace, Namespace, ModuleType, FunctionType})
+#: places from which on no more are looked for
+_MOST: Final = 50_000
 _CALLABLE: Final = (FunctionType, MethodType, functools.partial)
 
 
@@ -54,7 +60,10 @@ def collect(function: Callable[..., Any], roots: Sequence[tuple[str, Any]] = ())
     collector = _Collector(function)
     for text, value in roots:
         collector.visit(Root(value, text, weak=True), value)
-    return collector.run()
+    try:
+        return collector.run()
+    finally:
+        del collector.members  # it knows the collector: a cycle would keep the user's objects
 
 
 @final
@@ -63,7 +72,8 @@ class _Collector:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.found = Reads(Root(function))
+        named = isinstance(function, FunctionType)
+        self.found = Reads(Root(function, function.__name__ if named else ""))
         self.names: set[str] = set()  # of attributes that reachable code reads
         self.stored: set[str] = set()  # and of those that it sets
         self.every = False  # whether names are made at run time
@@ -87,16 +97,26 @@ class _Collector:
         before = -1
         while True:
             while self._pending:
+                if len(self.found.reads) > _MOST:
+                    return self._give_up()
                 self._look(*self._pending.popleft())
             size = self._size()
             if size == before:
                 break
             before = size
             self._scan()
-        self.members.finish()
+        self._finish_objects()
         self.usage.finish(self.found)
         self._finish_arrays()
         find_calls(self.found)
+        return self.found
+
+    def _give_up(self) -> Reads:
+        self.found.findings.append(Finding(
+            "unwatched", self.found.root.text or "the function",
+            f"reaches more than {_MOST:,} places: changes in the others are not seen",
+            "pass what it needs as arguments", None,
+        ))  # fmt: skip
         return self.found
 
     def _size(self) -> int:
@@ -227,7 +247,7 @@ class _Collector:
             self.names.add(_WRAPPED[cls.__name__])
         if not is_library_class(cls):
             text = cls.__qualname__.rpartition(".")[2]
-            self.members.add_instance(Place(place, "class", None, text, True), place, value)
+            self.members.add_instance(Place(place, "class", None, text, True), value)
 
     # --- functions ---
 
@@ -237,11 +257,13 @@ class _Collector:
         for i, (name, cell) in enumerate(
             zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         ):
+            made = Place(place, "cell", i, name, library)
             try:
                 value = cell.cell_contents
-            except ValueError:  # not bound yet
+            except ValueError:  # not bound yet, or not any more
+                self.found.add(made, "absent", None)
                 continue
-            self.visit(Place(place, "cell", i, name, library), value)
+            self.visit(made, value)
         if place is not self.found.root:
             self._look_at_defaults(place, function)
         if library:
@@ -311,19 +333,20 @@ class _Collector:
     def _scan_attributes(self, holder: Holder) -> None:
         place, value = holder
         own = instance_dict(value)
-        for name in self._wanted(own or ()):
+        every = self._takes_every(value)
+        for name in self._wanted(own or (), every):
             self._look_at_attribute(place, value, name, (own or {})[name])
         if issubclass(type(value), (ModuleType, FunctionType)):
             return
-        for name in self._wanted(_slots(type(value))):
+        for name in self._wanted(_slots(type(value)), every):
             try:
                 found = getattr(value, name)
             except AttributeError:
                 continue
             self._look_at_attribute(place, value, name, found)
 
-    def _wanted(self, names: Iterable[str]) -> list[str]:
-        if self.every:
+    def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
+        if every:
             return [n for n in names if isinstance(n, str)]
         return [n for n in names if n in self.names]
 
@@ -338,6 +361,24 @@ class _Collector:
         if module:
             self._places[id(vars(owner)), name] = made
         self.visit(made, value)
+
+    def _finish_objects(self) -> None:
+        """Of the attributes that code reads, instances get no others of their own."""
+        for place, value in self.found.objects:
+            own = instance_dict(value)
+            if own is None or issubclass(type(value), (ModuleType, FunctionType)):
+                continue
+            entries = Place(place, "attribute", "__dict__", place.text or "the function", True)
+            if self._takes_every(value):
+                self.found.add(entries, "keys", own)
+                continue
+            names = frozenset(n for n in self.names if not n.startswith("__")) - own.keys()
+            if names:
+                self.found.add(entries, "unshadowed", names)
+
+    def _takes_every(self, value: Any) -> bool:
+        """Whether attributes of an object may be read by names made at run time."""
+        return self.every and (type(value) in _BARE or not is_library_class(type(value)))
 
     def _finish_arrays(self) -> None:
         """Arrays that NumPy may look into are compared by their content."""

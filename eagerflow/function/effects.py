@@ -92,10 +92,14 @@ class Watch:
     Args:
         reads: what the function can reach.
         extra: more containers to watch, each with its text.
+
+    Attributes:
+        kept: the containers, by id, whose changes stay.
     """
 
     def __init__(self, reads: Reads, extra: Iterable[tuple[str, Any]] = ()) -> None:
         self._reads = reads
+        self.kept: set[int] = set()
         self._stored = {key for s in reads.sites for key in facts_of(s.code).stores}
         self._places: list[tuple[Place, Any]] = [(p, p.get()) for p in self._stored_names()]
         self._known = {
@@ -160,9 +164,7 @@ class Watch:
         source = self._store(place.how, key)
         return Change(place, old, new, f"{place.described} {verb}", source)
 
-    def _mutated(
-        self, holder: Holder, what: str, appended: list[Any] | None = None
-    ) -> Mutation:
+    def _mutated(self, holder: Holder, what: str, appended: list[Any] | None = None) -> Mutation:
         text = f"{holder.place.text or 'the function'}: {what}, only while tracing"
         return Mutation(holder.place, holder.value, text, self._mutator(holder.place), appended)
 
@@ -206,11 +208,26 @@ class Watch:
                 for name, value in before.items()
                 if ("attribute", name) in self._stored and not isinstance(holder.value, type)
             ]
+        found += self._stored_items()
         return [
             Read(place, "value", old)
             for place, old in found
             if type(old) in _ATOMS and place.get() is old
         ]
+
+    def _stored_items(self) -> Iterator[tuple[Place, Any]]:
+        """The items of containers that code sets by a constant subscript, as they were."""
+        stored = {
+            load.stored[0]
+            for loads in self._reads.loads.values() for _, load in loads if load.stored
+        }  # fmt: skip
+        for (place, value), before in self._containers:
+            if not isinstance(value, (list, dict)):
+                continue
+            keys = before if isinstance(before, dict) else range(len(before))
+            for key in stored:
+                if key in keys:
+                    yield Place(place, "item", key, f"{place.text}[{key!r}]"), before[key]
 
     # --- the lines ---
 
@@ -227,7 +244,7 @@ class Watch:
         near = [c for c, _ in self._reads.loads_of(place)] if isinstance(place, Place) else []
         if isinstance(place, Place):
             for code, load in self._reads.loads_of(place):
-                if load.writes:
+                if load.stored:
                     return Source(code, load.offset)
         for code in (*near, *codes.values()):
             offset = facts_of(code).subscript_store
@@ -245,14 +262,18 @@ class Watch:
             for load in facts_of(site.code).loads:
                 if load.kind == "attribute" and load.name in _MUTATORS:
                     return Source(site.code, load.offset)
-        return self._subscript(place)
+        found = self._subscript(place)
+        if found is None and isinstance(place, Place):
+            found = next((Source(c, load.offset) for c, load in self._reads.loads_of(place)), None)
+        return found
 
     # --- undoing ---
 
     def restore(self) -> None:
         """Put everything back as it was."""
         for holder, before in self._containers:
-            _restore_container(holder.value, before)
+            if id(holder.value) not in self.kept:
+                _restore_container(holder.value, before)
         for holder, read, before in self._entries:
             now = read()
             for name in {**before, **now}:

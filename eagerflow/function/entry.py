@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, Literal, NamedTuple, final
 
+from eagerflow.autodiff.tape import Tape
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.function.arguments import Call, Leaf
+from eagerflow.function.derivative import Derivative
 from eagerflow.function.guards import Guards
 from eagerflow.function.places import Place
 from eagerflow.function.records import LeafRecord, Reason, TraceRecord
@@ -128,6 +130,7 @@ class Trace:
         patterns: the shapes of the tensors among the arguments.
         numbers: the static numbers: which leaf, and its value.
         captured: the inputs that follow those of the arguments.
+        shared: arguments that are read from outside as well: which leaf, and where.
         guards: what else must be as it was.
         treedef: the structure of the result.
         outputs: its leaves.
@@ -139,9 +142,9 @@ class Trace:
     """
 
     __slots__ = (
-        "__weakref__", "_lanes", "_plain", "_program", "_single", "captured", "checks", "graph",
+        "__weakref__", "_derivative", "_lanes", "_plain", "_program", "_single", "captured", "checks", "graph",
         "guards", "leaf_records", "leaves", "locals", "makes_resources", "numbers", "optimised", "outputs",
-        "patterns", "record", "stores", "treedef",
+        "patterns", "record", "shared", "stores", "treedef",
     )  # fmt: skip
 
     graph: Graph
@@ -152,6 +155,7 @@ class Trace:
     patterns: tuple[Pattern, ...]
     numbers: tuple[tuple[int, Any], ...]
     captured: tuple[CapturedInput, ...]
+    shared: tuple[tuple[int, Place], ...]
     guards: Guards
     treedef: Any
     outputs: tuple[Output, ...]
@@ -161,6 +165,7 @@ class Trace:
 
     def __init__(self) -> None:
         self._program: Program | None = None
+        self._derivative: Derivative | Literal[False] | None = False  # not tried yet
 
     def prepare(self) -> None:
         """Make the program; to be called once all attributes are set."""
@@ -189,6 +194,23 @@ class Trace:
             _same_number(call.leaves[i].value, value) for i, value in self.numbers
         )
 
+    def shares(self, call: Call) -> bool:
+        """Whether the same arguments as in the trace are read from outside as well.
+
+        If nothing is updated in place that is of no account, but for those that were.
+        """
+        if any(place.get() is not call.leaves[i].value for i, place in self.shared):
+            return False
+        if not any(store.kind == "update" for store in self.stores):
+            return True
+        known = {id(place) for _, place in self.shared}
+        handles = {id(leaf.value) for leaf in call.leaves if leaf.kind == "tensor"}
+        return not any(
+            id(one.place.get()) in handles
+            for one in self.captured
+            if one.lane is not None and id(one.place) not in known
+        )
+
     def same_numbers(self, args: Sequence[Any]) -> bool:
         """Whether numbers that became static are those of the trace."""
         return all(_same_number(args[i], value) for i, value in self.numbers if i < len(args))
@@ -196,13 +218,16 @@ class Trace:
     def is_direct(self, call: Call, args: Sequence[Any]) -> bool:
         """Whether positional arguments are the first leaves, so that all others are defaults.
 
-        A handle that is updated may be another argument as well, which has to be looked at.
+        A handle that is updated may be another argument as well, which has to be looked at, and
+        of a static number the value.
         """
         leaves = call.leaves
         return (
             len(leaves) >= len(args)
             and all(leaf.value is x for leaf, x in zip(leaves, args, strict=False))
-            and not any(isinstance(s.place, int) for s in self.stores)
+            and not any(leaf.kind == "static" and type(leaf.value) in (int, float) for leaf in leaves)
+            and not self.shared
+            and not any(s.kind == "update" for s in self.stores)
             and len({id(x) for x in args if type(x) is Tensor})
             == sum(type(x) is Tensor for x in args)
         )
@@ -211,6 +236,9 @@ class Trace:
         """Why a call of the same key cannot use this trace."""
         if not self.takes(call):
             return self._sizes_differ(call)
+        if not self.shares(call):
+            what = "an argument that is also read from outside is not the same"
+            return Reason(f"{what} as before", what)
         texts = self.guards.explain()
         values = self.guards.read()
         for one, value in zip(self.captured, values or (), strict=False):
@@ -271,9 +299,19 @@ class Trace:
                 for y, lane in zip(raw, self._lanes, strict=True)
             ]
         else:
-            # whoever looks on sees each op
-            values = replay(self.graph, inputs)
+            values = self._run_watched(inputs)
         return self._finish(values, leaves)
+
+    def _run_watched(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Run for a tape, as one step of it if it is alone; all others see each op."""
+        top = interpreter.current()
+        alone = top.below is interpreter.BASE and next(interpreter.monitors(), None) is None
+        if type(top) is Tape and alone:
+            if self._derivative is False:
+                self._derivative = Derivative.of(self.graph)
+            if self._derivative is not None:
+                return self._derivative.call(top, inputs)
+        return replay(self.graph, inputs)
 
     def _finish(self, values: Sequence[Any], leaves: Sequence[Any]) -> Any:
         """Put back what is stored outside, and build the result."""

@@ -47,12 +47,12 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "<tr><th></th><th>signature</th><th>nodes</th><th>ms</th><th>why</th><th></th></tr>"
+        head = "<tr><th></th><th>signature</th><th>nodes</th><th>traced in</th><th>why</th><th></th></tr>"
         rows = []
         for i, r in enumerate(self.records, 1):
             more = [f"static: {x}" for x in r.static] + [f"outside: {x}" for x in r.outside]
             more += [f"note: {x}" for x in r.notes]
-            cells = (str(i), r.signature, str(r.nodes), f"{r.seconds * 1e3:.1f}", r.reason)
+            cells = (str(i), r.signature, str(r.nodes), f"{r.seconds * 1e3:.1f} ms", r.reason)
             texts = [escape(cell) for cell in cells] + ["<br>".join(map(escape, more))]
             rows.append("<tr>" + "".join(f"<td>{text}</td>" for text in texts) + "</tr>")
         title = f"<b>{escape(self.name)}</b>, run by the {self.tier} tier"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import random
 import sys
+import warnings
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any, Final
@@ -114,11 +115,15 @@ def _member(value: Any, name: str) -> Any:
     if isinstance(value, type):
         library = is_library_class(value)
     elif isinstance(value, ModuleType):
-        return vars(value).get(name, GONE)
+        # NumPy imports its parts, such as np.random, when they are first asked for
+        library = name not in vars(value) and is_library(vars(value))
+        if not library:
+            return vars(value).get(name, GONE)
     else:
         library = is_library_class(type(value)) and not isinstance(value, FunctionType)
         library = library and type(value).__module__ in ("logging", "_io", "random")
-    return getattr(value, name, GONE) if library else GONE
+    with warnings.catch_warnings(action="ignore"):
+        return getattr(value, name, GONE) if library else GONE
 
 
 def _origins(value: Any, names: list[str]) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ A guard is a place, a kind and what is expected there:
 ``keys``        a dict with these keys, in this order
 ``items``       a container with equal items
 ``content``     an array with equal elements
-``absent``      no such global name
+``absent``      no such global name, or an enclosing one that is not bound
 ``unshadowed``  no names of these in an instance
 ==============  ===============================================================================
 
@@ -92,16 +92,18 @@ class Guard:
         if value is GONE:
             return f"{self.place.described} is gone, was {self.was}"
         if self.kind == "absent":
-            return f"{self.place.described} is there now, hides the builtin"
+            hides = ", hides the builtin" if self.place.how == "global" else ""
+            return f"{self.place.described} is there now{hides}"
         if self.kind == "function" and isinstance(value, FunctionType):
             return f"{self.place.text} was redefined"
         if self.kind == "unshadowed":
             names = ", ".join(sorted(self.expected & value.keys()))
-            return f"{self.place.text} has its own {names} now, had that of its class"
+            return f"{self.place.text} has its own {names} now"
+        if self.kind == "alias":
+            return f"{self.place.described} is not {self.was} any more"
         now = _describe(Read(self.place, self.kind, value))
-        if self.kind in ("content", "items", "identity", "alias", "keys") and now == self.was:
-            now = _CHANGED.get(self.kind, "another object")
-            return f"{self.place.described}: {self.was} is {now}"
+        if now == self.was:
+            return f"{self.place.described} {_CHANGED.get(self.kind, 'is another object')}: {now}"
         return f"{self.place.described}: was {self.was}, now {now}"
 
 
@@ -112,7 +114,7 @@ def _same_code(value: Any, expected: tuple[CodeType, ref[Any], int]) -> bool:
     )  # fmt: skip
 
 
-_CHANGED: Final = {"content": "changed", "items": "changed", "keys": "in another order now"}
+_CHANGED: Final = {"content": "has other elements", "items": "has other items"}
 
 _EXPECT: Final[dict[str, Callable[[Any], Any]]] = {
     "tensor": lambda _: Tensor,
@@ -154,7 +156,7 @@ def _flat(value: Any) -> tuple[list[Any]]:
 def _describe(read: Read) -> str:
     value = read.value
     if read.kind == "alias":
-        return f"the same object as {read.value.text}"
+        return f"the object {read.value.text}"
     if read.kind == "length":
         return f"a {type(value).__name__} of {len(value)}"
     if read.kind in ("keys", "items", "content", "array") or isinstance(value, (list, dict, set)):

@@ -63,7 +63,8 @@ def is_library_class(cls: type) -> bool:
     if not isinstance(name, str) or name == "builtins":
         # what `exec` makes in a namespace without a name says that it is a builtin
         return not cls.__flags__ & _HEAP_TYPE
+    top = name.partition(".")[0]
     module = sys.modules.get(name)
-    if module is None:
-        return name.partition(".")[0] in _OWN or name.partition(".")[0] in _STANDARD
+    if module is None or top.startswith("_cython_"):
+        return top in _OWN or top in _STANDARD or top.startswith("_cython_")
     return is_library(vars(module))

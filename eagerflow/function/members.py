@@ -7,7 +7,7 @@ from types import FunctionType, MemberDescriptorType
 from typing import Any, Final, Protocol, final
 
 from eagerflow.function.library import is_library_class
-from eagerflow.function.places import Place, Root, instance_dict
+from eagerflow.function.places import Place, Root
 from eagerflow.function.reads import Finding, Holder, Reads
 from eagerflow.source import Source
 
@@ -42,16 +42,15 @@ class _Class:
         place: where it was found first.
         value: the class.
         constructs: whether code may call it.
-        names: of the members that were looked at, and that an instance may shadow.
+        done: the members that were looked at.
     """
 
-    __slots__ = ("constructs", "done", "names", "place", "value")
+    __slots__ = ("constructs", "done", "place", "value")
 
     def __init__(self, place: Place | Root, value: type, constructs: bool) -> None:
         self.place = place
         self.value = value
         self.constructs = constructs
-        self.names: set[str] = set()
         self.done: set[tuple[int, str]] = set()
 
 
@@ -66,7 +65,6 @@ class Members:
     def __init__(self, visitor: _Visitor) -> None:
         self._visitor = visitor
         self._classes: dict[int, _Class] = {}
-        self._instances: list[Holder] = []
 
     def add_class(self, place: Place | Root, cls: type, *, constructs: bool) -> None:
         """Note a class, if it is none of a library."""
@@ -82,11 +80,10 @@ class Members:
         if id(cls) in self._classes:
             self._classes[id(cls)].constructs = True
 
-    def add_instance(self, place: Place, owner: Place | Root, value: Any) -> None:
-        """Note an object; ``place`` is that of its class, ``owner`` its own."""
+    def add_instance(self, place: Place, value: Any) -> None:
+        """Note an object; ``place`` is that of its class."""
         self._visitor.found.add(place, "identity", type(value))
         self.add_class(place, type(value), constructs=False)
-        self._instances.append(Holder(owner, value))
 
     def scan(self) -> None:
         """Look at the members whose names are read now and were not before."""
@@ -118,7 +115,6 @@ class Members:
         text = f"{one.value.__qualname__.rpartition('.')[2]}.{name}"
         if isinstance(member, MemberDescriptorType):
             return
-        one.names.add(name)
         through_base = overridden or isinstance(member, (staticmethod, classmethod))
         plain = isinstance(member, FunctionType) or not hasattr(type(member), "__get__")
         how = "base" if through_base or not plain else "attribute"
@@ -146,18 +142,6 @@ class Members:
             "unwatched", text, "decides what attributes are: changes that it makes are not seen",
             "use __getattr__ or a property", source,
         ))  # fmt: skip
-
-    def finish(self) -> None:
-        """Note of which names instances have none of their own."""
-        for place, value in self._instances:
-            own = instance_dict(value)
-            one = self._classes.get(id(type(value)))
-            if own is None or one is None:
-                continue
-            names = frozenset(n for n in one.names if not n.startswith("__")) - own.keys()
-            if names:
-                entries = Place(place, "attribute", "__dict__", place.text, True)
-                self._visitor.found.add(entries, "unshadowed", names)
 
 
 def _is_generated(member: Any, cls: type) -> bool:

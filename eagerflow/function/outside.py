@@ -7,7 +7,7 @@ afterwards all is as it was. What the function puts into places outside becomes 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, final
@@ -43,6 +43,7 @@ class Outside:
     Args:
         request: what is traced.
         tracer: the trace.
+        inputs: what the leaves of the arguments are in it.
 
     Raises:
         TraceError: with ``strict=True``, if the function does what a trace would drop or freeze.
@@ -51,11 +52,12 @@ class Outside:
         values: the captured inputs as they were when the function ran.
     """
 
-    def __init__(self, request: TraceRequest, tracer: Tracer) -> None:
+    def __init__(self, request: TraceRequest, tracer: Tracer, inputs: Sequence[Any]) -> None:
         self._tracer = tracer
         self._request = request
         roots = [(leaf.name, leaf.value) for leaf in request.call.leaves if leaf.kind == "static"]
         self.reads = collect(request.fn, roots)
+        self._guards = Guards(self.reads)  # of what is there before the function runs
         self._notes = [str(f) for f in self.reads.findings]
         for found in self.reads.findings:
             if request.strict:
@@ -75,8 +77,21 @@ class Outside:
         self._tensors = {id(r.value): r for r in self.reads.tensors}
         self._data = {id(r.value._data): r for r in self.reads.tensors}
         self._arrays = {_memory(as_tensor(r.value)): r for r in self.reads.arrays}
-        self._handles: list[tuple[Tensor, Tensor]] = []  # updated ones, with what they hold then
+        #: arguments that are read from outside as well: which leaf, and where
+        self.shared: list[tuple[int, Place]] = []
+        for i, (leaf, handle) in enumerate(zip(request.call.leaves, inputs, strict=True)):
+            if type(handle) is Tensor and not leaf.foreign:
+                self._share(i, leaf.value, handle)
+        self._kept: list[tuple[Place, Any]] = []  # what stays as the function left it
         self.values: list[Any] = []
+
+    def _share(self, leaf: int, value: Tensor, handle: Tensor) -> None:
+        """Let a tensor that is an argument, too, be the same one in its place."""
+        for read in self.reads.of_kind("tensor", "alias"):
+            found = read.value.get() if read.kind == "alias" else read.value
+            if found is value and not read.place.fixed:
+                self.shared.append((leaf, read.place))
+                self._substitutes.append((read.place, handle))
 
     # --- while the function runs ---
 
@@ -93,13 +108,16 @@ class Outside:
     ) -> None:
         self._restore_handles()
         self._stack.__exit__(kind, value, trace)
+        if kind is None:
+            for place, new in self._kept:
+                place.set(new)
 
     def _restore_handles(self) -> None:
         """Give handles from outside back what they held; keep what they hold now."""
         for handle, data, lane, mark in self._tracer.updated.values():
             now = Tensor()
             now._data, now._lane, now._mark = handle._data, handle._lane, handle._mark
-            self._handles.append((handle, now))
+
             handle._data, handle._lane, handle._mark = data, lane, mark
         self._tracer.updated.clear()
 
@@ -128,6 +146,7 @@ class Outside:
                 yield make("set", change.place, change.new, self)
             except (TraceError, TypeError):
                 self._doubt(f"{change}, only while tracing")
+                self._kept.append((change.place, change.new))
         for mutation in mutations:
             try:
                 if mutation.appended is None:
@@ -135,9 +154,12 @@ class Outside:
                 yield make("append", mutation.place, mutation.appended, self)
             except (TraceError, TypeError):
                 self._doubt(str(mutation))
+                self._watch.kept.add(id(mutation.value))
 
     def _is_own(self, value: Any) -> bool:
-        """Whether the new value of a place is the symbolic number that was put there."""
+        """Whether the new value of a place is what was put there for the trace."""
+        if type(value) is Tensor:
+            return any(value is substitute for _, substitute in self._substitutes)
         return type(value) is TracedNumber and any(v is value.value for v, _ in self._numbers)
 
     def _doubt(self, text: str) -> None:
@@ -193,7 +215,7 @@ class Outside:
             static: the numbers that became static, by the id of their values.
         """
         used = self._used()
-        guards = Guards(self.reads)
+        guards = self._guards
         for read in self._unproven:
             guards.add(read)
         inputs: list[tuple[Value | None, CapturedInput]] = []

@@ -174,13 +174,18 @@ class Place:
 
     def get(self) -> Any:
         """What is there now, or `GONE`."""
-        owner = self.parent.get()
-        if owner is GONE:
-            return GONE
+        path = [self]  # no recursion: lists that are linked by attributes may be long
+        while isinstance(path[-1].parent, Place):
+            path.append(path[-1].parent)
+        value = path[-1].parent.get()
         try:
-            return _READ[self.how](owner, self.key)
+            for place in reversed(path):
+                if value is GONE:
+                    return GONE
+                value = _READ[place.how](value, place.key)
         except Exception:
             return GONE
+        return value
 
     def set(self, value: Any) -> None:
         """Put a value there; `GONE` takes away what is there.

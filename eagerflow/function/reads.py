@@ -23,7 +23,7 @@ class Read(NamedTuple):
     """One place, with what is there when the function is traced and what a trace relies on.
 
     Attributes:
-        place: the place. For ``"absent"`` that of a global name that is not there.
+        place: the place. For ``"absent"`` that of a name to which nothing is bound.
         kind: ``"tensor"``, ``"number"`` (may differ from call to call), ``"array"`` (of NumPy, and
             read by eagerflow alone), or how it is guarded: see `eagerflow.function.guards`.
         value: what is there; for ``"alias"`` the place or root that holds the same object, for

@@ -66,7 +66,7 @@ class TraceRecord:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.signature}: {self.nodes} nodes, traced in {self.seconds * 1e3:.1f} ms",
+            f"{self.signature}: {self.nodes} node{'s' * (self.nodes != 1)}, traced in {self.seconds * 1e3:.1f} ms",
             f"  why: {self.reason}",
         ]
         for title, items in (
@@ -92,5 +92,5 @@ def difference(call: Call, before: Sequence[LeafRecord]) -> Reason:
             parts.append(f"{a.name}: now {what}, before {b.text}")
             culprits.append(a.name)
     if not parts:
-        return Reason("other devices, or arguments that are one object", "the device")
+        return Reason("other devices, another order of keys, or arguments that are one object", "the device")
     return Reason("; ".join(parts), culprits[0])

@@ -144,7 +144,7 @@ class TracedFunction:
     def _existing(self, call: Call) -> tuple[Trace, Sequence[Any]] | None:
         group = self._cache.group(call)
         for i, entry in enumerate(group.entries if group is not None else ()):
-            if entry.takes(call):
+            if entry.takes(call) and entry.shares(call):
                 captured = entry.read()
                 if captured is not None:
                     if i and group is not None:
@@ -195,7 +195,7 @@ class TracedFunction:
         count = self._causes[reason.culprit] = self._causes.get(reason.culprit, 1) + 1
         if count == _STORM:
             _warn(
-                f"{self.name} was traced {count} times because of {reason.culprit}: {reason.text}\n"
+                f"{self.name} was traced {count} times because of {reason.culprit}; {reason.text}\n"
                 "  each trace costs time and memory; f.explain() tells more"
             )
 
@@ -275,6 +275,12 @@ class TracedFunction:
         if entry is None:
             raise TraceError(f"{self.name} was not traced yet", hint="call it first")
         found = entry.local(name)
+        if found is None and name in entry.locals:
+            raise TraceError(
+                f"the graph that runs has no value of its own for {name!r}",
+                given=repr(entry.locals[name]),
+                hint=f"passes dropped it or merged it: {self.name}.graph(...).diff() shows where",
+            )
         if found is None:
             raise TraceError(
                 f"{self.name} has no local variable {name!r} that holds a tensor of the graph",

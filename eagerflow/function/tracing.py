@@ -83,19 +83,23 @@ class _Maker:
         self.before: list[Any] = []
         self.graph_leaves: list[int] = []
         self.outputs: list[Value] = []
+        self._handles: dict[int, tuple[int, Tensor]] = {}  # the outputs that are tensors, by id
 
     def entry(self) -> tuple[Trace, Sequence[Any]]:
         """The entry, and the captured inputs as they were when the function ran."""
         request, tracer = self.request, self.tracer
         self._make_inputs()
-        outside = Outside(request, tracer)
+        outside = Outside(request, tracer, self.inputs)
         args, kwargs = request.signature.rebuild(request.call, self.inputs)
         names = LocalNames(request.fn)
-        with outside, tracer:
-            with names:
-                result = request.fn(*args, **kwargs)
-            entry = self._finish(result, outside)
-        entry.locals = names.values(tracer)
+        try:
+            with outside, tracer:
+                with names:
+                    result = request.fn(*args, **kwargs)
+                entry = self._finish(result, outside)
+            entry.locals = names.values(tracer)
+        finally:
+            tracer.forget()
         return entry, outside.values
 
     # --- inputs ---
@@ -140,23 +144,25 @@ class _Maker:
         entry = Trace()
         leaves, entry.treedef = tree.flatten(result)
         paths = tree.paths(entry.treedef)
-        handles = {id(x): i for i, x in enumerate(self.inputs) if type(x) is Tensor}
         entry.outputs = tuple(
-            [self._output(x, path, handles, outside) for x, path in zip(leaves, paths, strict=True)]
+            [self._output(x, path, outside) for x, path in zip(leaves, paths, strict=True)]
         )
         entry.stores = (*self._updated_arguments(), *outside.stores(self._store))
         self._close_graph(entry, outside)
         return entry
 
-    def _output(self, x: Any, path: str, handles: dict[int, int], outside: Outside) -> Output:
-        """Where a leaf of a result comes from."""
+    def _output(
+        self, x: Any, path: str, outside: Outside, *, stored: bool = False
+    ) -> Output:
+        """Where a leaf of a result comes from, or of what is stored outside."""
         if type(x) is Tensor:
-            if id(x) in handles:
-                return Output("leaf", handles[id(x)])
+            leaf = next((i for i, y in enumerate(self.inputs) if y is x), None)
+            if leaf is not None:
+                return Output("leaf", leaf)
             place = outside.place_of(x)
             if place is not None:
                 return Output("place", place)
-            return Output("value", self._add(self.tracer.value_of(x)))
+            return Output("value", self._add_handle(x))
         if type(x) is Dim:
             x = number_of(x)
         if type(x) is TracedNumber:
@@ -165,13 +171,13 @@ class _Maker:
             first = self._add(self.tracer.value_of(x.values))
             self._add(self.tracer.value_of(x.indices))
             return Output("slices", first, x.shape)
-        return self._constant(x, path, outside)
+        return self._constant(x, path, outside, stored)
 
-    def _constant(self, x: Any, path: str, outside: Outside) -> Output:
+    def _constant(self, x: Any, path: str, outside: Outside, stored: bool) -> Output:
         """A result that is no tensor: the same in each run."""
         if isinstance(x, AbstractArray):
             resource = getattr(x, "resource", None)
-            if any(resource is made for made in self.tracer.created_resources):
+            if not stored and any(resource is made for made in self.tracer.created_resources):
                 raise TraceError(
                     "a traced function returns a variable that it makes",
                     given=f"result{path}",
@@ -191,6 +197,13 @@ class _Maker:
             expected="a tree (lists, tuples, dicts, dataclasses) of tensors, numbers and constants",
             hint="return its tensors, and build the object outside",
         )
+
+    def _add_handle(self, x: Tensor) -> int:
+        """The output for a tensor; a tensor in two places is one handle there, too."""
+        known = self._handles.get(id(x))
+        if known is None:
+            known = self._handles[id(x)] = (self._add(self.tracer.value_of(x)), x)
+        return known[0]
 
     def _add(self, value: Value) -> int:
         self.outputs.append(value)
@@ -220,7 +233,8 @@ class _Maker:
         leaves, treedef = tree.flatten(value)
         paths = tree.paths(treedef)
         outputs = [
-            self._output(x, path, {}, outside) for x, path in zip(leaves, paths, strict=True)
+            self._output(x, path, outside, stored=True)
+            for x, path in zip(leaves, paths, strict=True)
         ]
         return Store(kind, place, treedef, tuple(outputs))
 
@@ -243,6 +257,7 @@ class _Maker:
         captured, more, entry.guards = outside.close(static)
         inputs += [value for value, _ in captured if value is not None]
         entry.captured = tuple([one for _, one in captured])
+        entry.shared = tuple(outside.shared)
         constants += more
         nodes = [_constant_node(graph, value, item) for value, item in constants]
         graph.nodes[:0] = nodes

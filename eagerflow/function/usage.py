@@ -102,7 +102,7 @@ class Usage:
             return {("global", place.key, ()), ("attribute", place.key, ())}
         if place.how == "cell" and not place.fixed:
             return {("cell", place.text, ())}
-        if place.how in ("attribute", "dict") and _has_names(place.parent.get()):
+        if place.how in ("attribute", "dict") and _has_names(place):
             return {("attribute", place.key, ()), ("global", place.key, ())}
         if place.how != "item" or not isinstance(place.parent, Place):
             return None
@@ -158,16 +158,18 @@ class Usage:
                 found.add(one.place, "length", one.value)
 
 
-def _has_names(owner: Any) -> bool:
-    """Whether only the user's code reads the attributes of an object."""
-    return type(owner) in (type, ModuleType, FunctionType, SimpleNamespace, Namespace) or (
-        not is_library_class(type(owner))
+def _has_names(place: Place) -> bool:
+    """Whether only code of the user that says its name reads an attribute."""
+    owner = place.parent.get()
+    return not place.key.startswith("__") and (
+        type(owner) in (type, ModuleType, FunctionType, SimpleNamespace, Namespace)
+        or (not is_library_class(type(owner)))
     )
 
 
 def _is_blind(load: Load, path: tuple[Any, ...]) -> bool:
     """Whether nothing of the container is read there, but perhaps something is put into it."""
-    return load.writes or (not path and not _BLIND.isdisjoint(load.attributes[:1]))
+    return bool(load.stored) or (not path and not _BLIND.isdisjoint(load.attributes[:1]))
 
 
 def _item(one: _Container, key: Any) -> Iterator[tuple[Place, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.core.tensor import Tensor
@@ -54,7 +54,9 @@ class _Writer:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {"Tensor": Tensor, "own": _own, "item": _item, "holds": _holds}
+        self.names: dict[str, Any] = {
+            "Tensor": Tensor, "own": _own, "item": _item, "holds": _holds, "bound": _bound,
+        }  # fmt: skip
         self.variables: dict[Place | Root, str] = {}
 
     def write(self, guards: Sequence[Guard], captured: Sequence[Place]) -> Any:
@@ -79,8 +81,9 @@ class _Writer:
     def _variable(self, place: Place | Root) -> str:
         known = self.variables.get(place)
         if known is None:
-            known = f"v{len(self.variables)}"
+            # its owner gets a variable first, so the number is not known before
             expression = self._root(place) if isinstance(place, Root) else self._read(place)
+            known = f"v{len(self.variables)}"
             self.variables[place] = known
             self.lines.append(f"{known} = {expression}")
         return known
@@ -109,9 +112,11 @@ class _Writer:
     def _guard(self, guard: Guard) -> None:
         if guard.kind == "absent":
             assert isinstance(guard.place, Place)
-            parent = guard.place.parent
-            names = f"{self._variable(parent)}.__globals__"
-            self.lines.append(f"if {guard.place.key!r} in {names}: return None")
+            owner, key = self._variable(guard.place.parent), guard.place.key
+            there = f"{key!r} in {owner}.__globals__"
+            if guard.place.how == "cell":
+                there = f"bound({owner}.__closure__[{key}])"
+            self.lines.append(f"if {there}: return None")
             return
         x = self._variable(guard.place)
         expected, namespace = guard.expected, ""
@@ -125,6 +130,14 @@ class _Writer:
             e = self._constant(expected) + ("()" if guard.weak else "")
         test = _TESTS[guard.kind].format(x=x, e=e, g=self._constant(guard), n=namespace)
         self.lines.append(f"if {test}: return None")
+
+
+def _bound(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - asking is what raises
+    except ValueError:
+        return False
+    return True
 
 
 def _own(value: Any) -> Any:

@@ -108,8 +108,7 @@ def outline(graph: Graph, limit: int = 300) -> Outline:
     drawing.add(graph)
     drawing.add_resources()
     devices = dict.fromkeys(b.device for b in drawing.boxes if b.device is not None)
-    edges = [e for e in drawing.edges.values() if e.kind != "control" or not drawing.joined(e)]
-    return Outline(drawing.root, drawing.boxes, edges, list(devices))
+    return Outline(drawing.root, drawing.boxes, drawing.needed_edges(), list(devices))
 
 
 @final
@@ -201,37 +200,57 @@ class _Drawing:
             return Edge(source, target, kind)
         return self.edges.setdefault((id(source), id(target), kind), Edge(source, target, kind))
 
-    def joined(self, edge: Edge) -> bool:
-        """Whether data go the same way."""
-        return (id(edge.source), id(edge.target), "data") in self.edges
+    def needed_edges(self) -> list[Edge]:
+        """The edges without the control edges that other ways say as well."""
+        kept = list(self.edges.values())
+        ways: dict[Box, list[Box]] = {}
+        for edge in kept:
+            if edge.kind in ("data", "control"):
+                ways.setdefault(edge.source, []).append(edge.target)
+        for edge in [e for e in kept if e.kind == "control"]:
+            ways[edge.source].remove(edge.target)
+            if _leads(ways, edge.source, edge.target):
+                kept.remove(edge)
+            else:
+                ways[edge.source].append(edge.target)
+        return kept
 
     # --- resources ---
 
     def add_resources(self) -> None:
-        """Draw each resource, unless all who use it are seen as one box."""
+        """Draw each resource, unless all who use it are seen as one box.
+
+        It has one box for who writes it and one for all others: state is read at the top of a
+        graph and written at its end, and edges back to the top would cover everything.
+        """
         shown = []
         for resource, name, nodes in self.resources.values():
             users = list(dict.fromkeys(map(self.box, nodes)))
             if len(users) > 1 or users[0].kind != "closed":
-                shown.append((resource, name, nodes, users))
+                shown.append((resource, name, nodes))
         together: dict[tuple[int, ...], Box] = {}
         many = len(shown) > ENDS
-        for resource, name, nodes, users in shown:
-            key = tuple(map(id, users)) if many else (id(resource),)
-            box = together.get(key)
-            if box is None:
-                box = together[key] = Box("resource", [], "", users[0].group, users[0].device)
-                self.boxes.insert(self.boxes.index(users[0]), box)
-            box.title += f"@{name}: {_resource_type(resource)}\n"
-            box.lines = [clip(f"@{name}"), clip(_resource_type(resource))]
-            if box.title.count("\n") > 1:
-                box.lines = [f"{box.title.count(chr(10))} resources"]
-            for node in nodes:
-                self.join_resource(box, node)
+        for resource, name, nodes in shown:
+            for writes in (False, True):
+                part = [node for node in nodes if (_effect(node) == "writes") is writes]
+                users = list(dict.fromkeys(map(self.box, part)))
+                if users:
+                    key = (*map(id, users), writes) if many else (id(resource), writes)
+                    box = together.get(key)
+                    if box is None:
+                        box = together[key] = self.resource_box(users)
+                    _name_resource(box, name, resource)
+                    for node in part:
+                        self.join_resource(box, node)
+
+    def resource_box(self, users: list[Box]) -> Box:
+        """A box, without a text as yet, of what ``users`` share."""
+        box = Box("resource", [], "", users[0].group, users[0].device)
+        self.boxes.insert(self.boxes.index(users[0]), box)
+        return box
 
     def join_resource(self, box: Box, node: Node) -> None:
-        op = all_ops().get(node.op)
-        effect = "fence" if op is None else op.effect
+        effect = _effect(node)
         if effect == "writes":
             self.join(self.box(node), box, "state")
         else:
@@ -250,7 +269,9 @@ class _Drawing:
         if not node.name.startswith(node.op):
             lines.append(clip(f"%{node.name}"))
         attrs = [
-            f"{k}={self.printer.literal(v, '')}" for k, v in node.attrs.items() if _is_short(v)
+            f"{k}={self.printer.literal(v, '')}"
+            for k, v in node.attrs.items()
+            if v is not None and v is not False and _is_short(v)
         ]
         if attrs:
             lines.append(clip(", ".join(attrs)))
@@ -270,6 +291,33 @@ class _Drawing:
             return Box("closed", lines, title[:_TITLE], home, owner.device)
         lines = [clip(group.name), _nodes(count.total()), clip(", ".join(ops))]
         return Box("closed", lines, title[:_TITLE], home, group.device())
+
+
+def _effect(node: Node) -> str:
+    op = all_ops().get(node.op)
+    return "fence" if op is None else op.effect
+
+
+def _name_resource(box: Box, name: str, resource: Any) -> None:
+    """Add a resource to the text of its box."""
+    box.title += f"@{name}: {_resource_type(resource)}\n"
+    box.lines = [clip(f"@{name}"), clip(_resource_type(resource))]
+    count = box.title.count("\n")
+    if count > 1:
+        box.lines = [f"{count} resources"]
+
+
+def _leads(ways: dict[Box, list[Box]], source: Box, target: Box) -> bool:
+    """Whether there is a way between two boxes."""
+    waiting, met = [source], {source}
+    while waiting:
+        for box in ways.get(waiting.pop(), ()):
+            if box is target:
+                return True
+            if box not in met:
+                met.add(box)
+                waiting.append(box)
+    return False
 
 
 # --- texts ------------------------------------------------------------------------------------

@@ -136,6 +136,16 @@ class Tracer(AbstractInterpreter):
         self._alive = False
         del self._resolver, self._inside, self._outside
 
+    def forget(self) -> None:
+        """Let go of tensors and resources; what has leaked still knows where it comes from."""
+        self.captures = {}
+        self.updated = {}
+        self.looked_at = {}
+        self.created_resources = []
+        self._fresh = {}
+        self._tensors = {}
+        self._constants = {}
+
     def check_alive(self, what: str) -> None:
         """Refuse the use of a value of this trace after its end."""
         if not self._alive:
@@ -181,7 +191,8 @@ class Tracer(AbstractInterpreter):
             return data.value
         found = self.captures.get(id(data))
         if found is None:
-            value = self.graph.add_input(TensorType(x.dtype, data.shape, x.device), "captured")
+            name = "constant" if id(data) in self._fresh else "captured"
+            value = self.graph.add_input(TensorType(x.dtype, data.shape, x.device), name)
             handle = make_tensor(data, x._lane)
             handle._mark = x._mark
             fresh = id(data) in self._fresh

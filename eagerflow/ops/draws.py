@@ -15,7 +15,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device, as_device, current_device
-from eagerflow.ops.arguments import as_shape
+from eagerflow.ops.arguments import as_index, as_shape
 from eagerflow.ops.elementwise import add, multiply
 from eagerflow.ops.elementwise_logic import not_equal
 from eagerflow.ops.indexing import where
@@ -91,6 +91,14 @@ def _define(name: str) -> Op:
 
 
 _NEXT_KEY: Final = define("next_key", infer=_key_type, vjp=(), effect="writes", precision="exact")
+#: only in a trace, where setting a generator is a step of the graph
+_SET_KEY: Final = define(
+    "set_key",
+    infer=lambda *, seed, ticket, **attrs: _key_type(**attrs),
+    vjp=(),
+    effect="fence",
+    precision="exact",
+)
 BITS: Final = _define("random_bits")
 UNIFORM: Final = _define("random_uniform")
 NORMAL: Final = _define("random_normal")
@@ -100,6 +108,16 @@ TRUNCATED_NORMAL: Final = _define("random_truncated_normal")
 INTEGERS: Final = define(
     "random_integers", infer=_integers_type, vjp=(None,) * 3, saved="none", precision="exact"
 )
+
+
+def set_state(state: GeneratorState, seed: Any, ticket: Any = 0) -> None:
+    """Go on from this seed and ticket, in each run where a function is traced."""
+    if is_traced():
+        seed, ticket = as_index("seed", "the seed", seed), as_index("seed", "the ticket", ticket)
+        GeneratorState(seed).set(seed, ticket)  # refuses now what does not fit
+        bind(_SET_KEY, resource=state, seed=seed, ticket=ticket, device=current_device())
+    else:
+        state.set(seed, ticket)
 
 
 def key_of(generator: Generator | None, device: Device) -> Tensor:

@@ -21,9 +21,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, final
 
+from eagerflow.core.interpreter import is_traced
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import TensorValueError, unknown_name
-from eagerflow.ops.draws import default_state
+from eagerflow.errors import TensorValueError, TraceError, unknown_name
+from eagerflow.ops.draws import default_state, set_state
 from eagerflow.ops.random_continuous import (
     exponential,
     gumbel,
@@ -88,10 +89,17 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         self._state = GeneratorState(seed)
+        if seed is not None and is_traced():
+            set_state(self._state, seed)  # each run of the graph makes it anew
 
     @property
     def state(self) -> dict[str, int]:
         """The seed and the ticket of the next draw; setting it goes on from there."""
+        if is_traced():
+            raise TraceError(
+                "the state of a generator is known only when the graph runs",
+                hint="read it outside of the traced function",
+            )
         seed, ticket = self._state.get()
         return {"seed": seed, "ticket": ticket}
 
@@ -103,7 +111,7 @@ class Generator:
                 given=repr(value),
                 expected="{'seed': …, 'ticket': …}",
             )
-        self._state.set(value["seed"], value["ticket"])
+        set_state(self._state, value["seed"], value["ticket"])
 
     bernoulli = _method(bernoulli)
     bits = _method(bits)
@@ -156,7 +164,7 @@ def seed(value: int) -> None:
     >>> bool((ef.random.normal((2,)) == a).all())
     True
     """
-    _default._state.set(value)
+    set_state(_default._state, value)
 
 
 def __getattr__(name: str) -> object:

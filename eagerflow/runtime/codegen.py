@@ -3,8 +3,8 @@
 The text of ``y = exp(x); z = y + x`` is::
 
     def run(r0):
-        r1 = k0(r0)
-        r2 = k1(r1, r0)
+        r1 = exp_0(r0)
+        r2 = add_1(r1, r0)
         del r1, r0
         return (r2,)
 
@@ -211,7 +211,7 @@ class _Writer:
 
     def prologue(self) -> None:
         for state, (seed, ticket, number) in self.tickets.items():
-            self.add(f" r{seed}, r{ticket} = {self.bound(state.reserve)}({number})")
+            self.add(f" r{seed}, r{ticket} = {self.bound(state.reserve, 'reserve')}({number})")
         if self.noted:
             self.add(" t = note(-1, 0.0)")
 
@@ -244,7 +244,7 @@ class _Writer:
     def node(self, index: int, line: Instruction, node: Node) -> None:
         if index in self.draws:
             seed, ticket, number = self.draws[index]
-            make = self.bound(self._key(node))
+            make = self.bound(self._key(node), "key")
             self.add(f" r{line.outputs[0]} = {make}(r{seed}, r{ticket} + {number})", index)
         elif node.op.startswith("python_"):
             self.add(f" r{line.outputs[0]} = {self.number(line, node)}", index)
@@ -270,12 +270,13 @@ class _Writer:
         if node.op == "python_tensor":
             lane = self.program.lane(line.outputs[0])
             assert lane is not None
-            return f"{self.bound(self._shared(('tensor', lane), to_array(lane)))}({operands[0]})"
+            make = self._shared(("tensor", lane), to_array(lane))
+            return f"{self.bound(make, 'tensor')}({operands[0]})"
         if node.op == "python_pow":
             kind = self.program.kinds[line.outputs[0]]
             assert isinstance(kind, NumberType)
             make = self._shared(("power", kind), power(kind.kind))
-            return f"{self.bound(make)}({', '.join(operands)})"
+            return f"{self.bound(make, 'power')}({', '.join(operands)})"
         return EXPRESSIONS[node.op].format(*operands)
 
     def op(self, index: int, line: Instruction, node: Node) -> None:
@@ -284,12 +285,12 @@ class _Writer:
         kernel = self.reused(entry.kernel, index, line, node)
         words = [self.operand(r) for r in line.inputs]
         words += [f"{key}={self.attribute(value, line)}" for key, value in attrs.items()]
-        text = f"{self.bound(kernel)}({', '.join(words)})"
+        text = f"{self.bound(kernel, node.op)}({', '.join(words)})"
         if op.moves:
             text += "._data"
         if len(line.outputs) == 1:
             if not _gives_one(op):
-                text = f"{self.bound(_only)}({text})"
+                text = f"{self.bound(_only, 'only')}({text})"
             (register,) = line.outputs
             self.add(f" r{register} = {self.wrapped(text, register, entry)}", index)
             return
@@ -337,7 +338,7 @@ class _Writer:
         assert kind is not None
         if kind.shape or entry.asarray is None:
             return text
-        return f"{self.bound(entry.asarray)}({text})"
+        return f"{self.bound(entry.asarray, 'array')}({text})"
 
     # --- words ---
 
@@ -355,11 +356,12 @@ class _Writer:
         constants = self.program.constants
         return self.bound(constants[register]) if register in constants else f"r{register}"
 
-    def bound(self, value: Any) -> str:
-        """The name of a global variable that holds ``value``."""
+    def bound(self, value: Any, hint: str = "constant") -> str:
+        """The name of a global variable that holds ``value``, made of ``hint`` and a number."""
         name = self._objects.get(id(value))
         if name is None:
-            name = self._objects[id(value)] = f"k{len(self._objects)}"
+            name = f"{hint if hint.isidentifier() else 'op'}_{len(self._objects)}"
+            self._objects[id(value)] = name
             self.names[name] = value
         return name
 

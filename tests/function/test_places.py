@@ -169,3 +169,10 @@ def test_any_path_through_lists(tree: Any, data: st.DataObject) -> None:
     assert place.get() == value
     place.set(-7)
     assert place.get() == -7
+
+
+def test_long_paths() -> None:
+    place: Any = Root([1], "x")
+    for _ in range(5000):
+        place = Place(place, "class", None, "C")
+    assert place.get() is type

@@ -322,7 +322,9 @@ def test_methods() -> None:
     has(layer.act, lr="number", self="identity")
     has(Layer.__call__, ("self", layer), **{"self.w": "tensor", "lr": "number"})
     method = layer.act
-    has(lambda x: method(x), method="type", lr="number")
+    reads = collect(lambda x: method(x))
+    assert [r.kind for r in reads.reads if r.place.text == "method"] == ["type", "function"]
+    assert kinds(reads)["lr"] == "number"
 
 
 def test_a_callable_object() -> None:
@@ -635,3 +637,20 @@ def test_roots_are_weak() -> None:
     reads = collect(Layer.__call__, [("self", layer)])
     roots = {r.place.parent for r in reads.reads if isinstance(r.place.parent, Root)}
     assert [r.weak for r in roots if r.text == "self"] == [True]
+
+
+def test_there_is_an_end() -> None:
+    first = node = SimpleNamespace(rate=0.1)
+    for _ in range(60_000):
+        node.next = SimpleNamespace(rate=0.1)
+        node = node.next
+
+    def f(x):
+        at = first
+        while at:
+            x, at = x * at.rate, at.next
+        return x
+
+    reads = collect(f)
+    assert len(reads.reads) < 60_000
+    assert "reaches more than 50,000 places" in str(reads.findings[-1])

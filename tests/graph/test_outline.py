@@ -60,7 +60,7 @@ def test_boxes() -> None:
         "result 1": ("output", [], None),
     }
     assert picture.devices == ["gpu:0", "gpu:1"]
-    assert _box(picture, "sum").lines == ["sum", "%b", "axis=(0,), keepdims=False"]
+    assert _box(picture, "sum").lines == ["sum", "%b", "axis=(0,)"]
     assert "cell 1: ef.exp(x)" in _box(picture, "exp").title
     assert _box(picture, "%x").lines == ["%x", "f32[n]"]
 
@@ -78,10 +78,23 @@ def test_edges() -> None:
         ("multiply", "assign", "data"),
         ("multiply", "result 1", "data"),
         ("read", "assign", "control"),
-        ("read", "print", "control"),
         ("sum", "multiply", "data"),
     ]
     assert [e.label for e in picture.edges[:2]] == ["f32[n]", "f32[n]"]
+
+
+def test_control_edges_are_drawn_where_nothing_else_says_the_order() -> None:
+    text = """graph (%x: f32[]) {
+      %r = read() {resource=@w} : f32[]
+      %y = add(%r, %x) : f32[]
+      %z = exp(%y) : f32[]
+      %s = assign(%z) {resource=@w} : f32[] after &r
+      &p: print(%x) {text="p"} after &s
+      &q: print(%x) {text="q"} after &s, &p
+      return %z
+    }"""
+    control = [edge for edge in _edges(outline(small(text))) if edge[2] == "control"]
+    assert control == [("assign", "print", "control"), ("print", "print", "control")]
 
 
 def test_resources_of_unknown_ops_have_no_direction() -> None:

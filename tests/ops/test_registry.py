@@ -20,6 +20,7 @@ OPS = sorted(all_ops())
 ELSEWHERE = {
     "check_parameters": "tests/ops/test_symbolic_draws.py",
     "check_sizes": "tests/ops/test_sizes.py",
+    "set_key": "tests/function/test_random_state.py",
 }
 #: names that Tensor's methods and operators call, but that are not public by themselves
 INTERNAL = {"getitem", "setitem"}

@@ -56,6 +56,13 @@ def philox(counter: tuple[Array, ...], key: tuple[Array, Array]) -> tuple[Array,
     return c0, c1, c2, c3
 
 
+@portable("set_key")
+def set_key(xp: Any, *, resource: Any, seed: int, ticket: int) -> Array:
+    """Let the generator go on from this seed and ticket; gives the key."""
+    resource.set(seed, ticket)
+    return xp.asarray([seed, ticket], dtype=xp.uint64)
+
+
 @portable("next_key")
 def next_key(xp: Any, *, resource: Any) -> Array:
     """The key of one draw: the generator's seed and a ticket that nobody else gets."""

@@ -1,0 +1,12 @@
+"""Programs as users write them, and what they expect of a trace: `PROGRAMS`."""
+
+from tests.function.expectations import (
+    arguments,
+    captured,
+    numbers,
+    objects,
+    state,
+)
+from tests.function.expectations.program import PROGRAMS
+
+__all__ = ["PROGRAMS", "arguments", "captured", "numbers", "objects", "state"]

@@ -1,0 +1,164 @@
+"""Other sizes for the arguments of a case: the calls that one traced function gets in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import eagerflow as ef
+from eagerflow.core import tree
+from eagerflow.errors import EagerflowError
+from tests.ops.case import LAYOUTS, OpCase
+from tests.ops.table import function_of, made, map_arrays, sample_of
+
+Arguments = list[Any]
+
+#: shapes of samples: the first call, the candidates for the second, then those with 0 and 1
+_SHAPES: dict[int, tuple[tuple[int, ...], ...]] = {
+    0: ((),),
+    1: ((5,), (7,), (1,), (0,)),
+    2: ((3, 4), (5, 2), (1, 4), (4, 1), (0, 3), (2, 0), (1, 1)),
+}
+
+
+class Size(int):
+    """A size of the sample: a case that passes it on means the size of an argument."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class AxisOf:
+    """In the place of a `Size` among arguments: this axis of the tensor ``like``."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls in a row that differ in sizes alone.
+
+    Attributes:
+        function: what is called: the function of the case, with a tensor before its arguments
+            of which the sizes are those of the sample.
+        first: the arguments for the first trace.
+        second: those which make sizes symbolic; none if the case has no other sizes.
+        more: further ones, with sizes 0 and 1 among them. For some, eager code raises.
+    """
+
+    function: Callable[..., Any]
+    first: Arguments
+    second: Arguments | None
+    more: list[Arguments]
+
+
+def calls_of(case: OpCase, dtype: str) -> Calls:
+    """The calls of a case."""
+    function = function_of(case)
+    layout = next(x for x in ("matrix", "vector", *case.layouts) if x in case.layouts)
+    shapes = _SHAPES[len(LAYOUTS[layout][0])]
+    found = list(_sampled(case, dtype, shapes))
+    first = found[0]
+    kept = [first, *(_keeping(first, args) for args in found[1:])]
+    if all(_shapes(args) == _shapes(first) for args in kept) or not _works(
+        function, case, kept[1]
+    ):
+        kept = [first, *_resized(function, case, first)]
+    second, more = (kept[1], kept[2:]) if len(kept) > 1 else (None, [])
+    return Calls(_with_sizes(function), first, second, more)
+
+
+def _with_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(like: Any, *args: Any, **kwargs: Any) -> Any:
+        args = tree.map(lambda x: like.shape[x.axis] if type(x) is AxisOf else x, args)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _sampled(case: OpCase, dtype: str, shapes: Sequence[tuple[int, ...]]) -> Iterator[Arguments]:
+    """The arguments that the case makes for samples of other shapes."""
+    for shape in shapes:
+        sample = sample_of(case, dtype, _marked(shape), False)
+        try:
+            args = made(case, sample)
+        except (ValueError, IndexError):  # there are no such arguments, as no index into no rows
+            continue
+        args = tree.map(lambda x: AxisOf(x.axis) if type(x) is Size else x, args)
+        yield [ef.zeros(shape), *(map_arrays(ef.asarray, a) for a in args)]
+
+
+def _marked(shape: tuple[int, ...]) -> tuple[int, ...]:
+    found = [Size(n) for n in shape]
+    for axis, size in enumerate(found):
+        size.axis = axis
+    return tuple(found)
+
+
+def _keeping(first: Arguments, args: Arguments) -> Arguments:
+    """``args`` with the variables and generators of the first call: they are static."""
+    kinds = (ef.Variable, ef.random.Generator)
+    return [a if isinstance(a, kinds) else b for a, b in zip(first, args, strict=True)]
+
+
+def _tensors(args: Arguments) -> list[ef.Tensor]:
+    return [x for x in tree.leaves(args[1:]) if isinstance(x, ef.Tensor)]
+
+
+def _shapes(args: Arguments) -> list[tuple[int, ...]]:
+    return [x.shape for x in _tensors(args)]
+
+
+def _works(function: Callable[..., Any], case: OpCase, args: Arguments) -> bool:
+    try:
+        with np.errstate(all="ignore"):
+            _with_sizes(function)(*args, **case.kwargs)
+    except EagerflowError:
+        return False
+    return True
+
+
+# --- arguments that are cut or grown ----------------------------------------------------------
+
+
+def _resized(
+    function: Callable[..., Any], case: OpCase, first: Arguments
+) -> Iterator[Arguments]:
+    """Arguments with the arrays of the first cut or grown, equal sizes to equal sizes.
+
+    As many sizes differ as the function takes; to begin with, one less each or one more.
+    """
+    sizes = sorted({n for shape in _shapes(first) for n in shape})
+    taken: dict[int, int] = {}
+    for n in sizes:
+        for other in (n - 1, n + 1, n + 2):
+            trial = {**taken, n: other}
+            if other > 0 and _works(function, case, _changed(first, trial)):
+                taken = trial
+                break
+    if not taken:
+        return
+    yield _changed(first, taken)
+    for small in (1, 0):
+        yield _changed(first, dict.fromkeys(taken, small))
+        for n in taken if len(taken) > 1 else ():
+            yield _changed(first, {**taken, n: small})
+
+
+def _changed(args: Arguments, sizes: Mapping[int, int]) -> Arguments:
+    def resize(x: Any) -> Any:
+        if not isinstance(x, ef.Tensor):
+            return x
+        array = x.numpy()
+        for axis, n in enumerate(x.shape):
+            wanted = sizes.get(n, n)
+            if n == 0 and wanted:
+                array = np.zeros((*array.shape[:axis], wanted, *array.shape[axis + 1 :]), x.dtype)
+            elif n:
+                array = np.take(array, np.arange(wanted) % n, axis)
+        return ef.asarray(array)
+
+    return [args[0], *(tree.map(resize, a) for a in args[1:])]

@@ -1,0 +1,218 @@
+"""Runs functions traced, in every way that graphs can run, and compares bit for bit with eager.
+
+`run_traced` is the column "traced" of the table. `run_again` is for later calls of one traced
+function, as with other sizes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import eagerflow as ef
+from eagerflow.core import tree
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.dims import evaluate, symbols
+from eagerflow.errors import EagerflowError
+from eagerflow.function.entry import Trace, leaf_values
+from eagerflow.function.traced import TracedFunction
+from eagerflow.graph.ir import Graph
+from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.serial import from_file_bytes, to_bytes
+from eagerflow.graph.verify import verify
+from eagerflow.runtime.instructions import named_axes
+from eagerflow.runtime.program import Program
+from eagerflow.runtime.replay import replay
+from eagerflow.runtime.run import extract
+
+Function = Callable[..., Any]
+_count = itertools.count()
+
+
+def traced(function: Function) -> TracedFunction:
+    """``function``, which may be one of eagerflow's, called by a traced function of the user."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    # traces are handed on to the next function of the same name: no test may meet another's
+    call.__qualname__ = f"call_{next(_count)}"
+    return ef.trace(call)
+
+
+# --- comparing --------------------------------------------------------------------------------
+
+
+class Outcome(NamedTuple):
+    """What a call did, for comparisons: equal outcomes are equal bit for bit."""
+
+    structure: str
+    leaves: list[tuple[Any, ...]]
+    state: list[tuple[Any, ...]]
+
+
+def bits(x: Any) -> tuple[Any, ...]:
+    """One leaf of a result: its type, and every bit of its value."""
+    if isinstance(x, ef.Variable):
+        return ("variable", str(x.type), x.numpy().tobytes())
+    if isinstance(x, ef.random.Generator):
+        return ("generator", *x.state.values())
+    if isinstance(x, IndexedSlices):
+        return ("slices", x.shape, *bits(x.values), *bits(x.indices))
+    if isinstance(x, Tensor):
+        array = x.numpy()
+        return (str(x.type), array, array.tobytes())
+    return (type(x).__name__, repr(x))
+
+
+class State:
+    """The variables and generators among arguments, to be as they were before each run."""
+
+    def __init__(self, *args: Any) -> None:
+        found = tree.leaves(args)
+        self.variables = [(v, v.numpy().copy()) for v in found if isinstance(v, ef.Variable)]
+        self.generators = [(g, g.state) for g in found if isinstance(g, ef.random.Generator)]
+
+    def restore(self) -> None:
+        for variable, value in self.variables:
+            variable.assign(value)
+        for generator, state in self.generators:
+            generator.state = state
+
+    def run(self, function: Function, *args: Any, **kwargs: Any) -> tuple[Any, Outcome]:
+        """The result of a call, and all that it did."""
+        self.restore()
+        result = function(*args, **kwargs)
+        leaves, treedef = tree.flatten(result)
+        state = [bits(x) for x, _ in (*self.variables, *self.generators)]
+        return result, Outcome(str(treedef), list(map(bits, leaves)), state)
+
+
+def assert_same(got: Outcome, want: Outcome, what: str) -> None:
+    """Two outcomes are the same, bit for bit."""
+    assert got.structure == want.structure, what
+    for g, w in zip((*got.leaves, *got.state), (*want.leaves, *want.state), strict=True):
+        assert _plain(g) == _plain(w), f"{what}: {g[:-1]} is not {w[:-1]} (eager)"
+
+
+def _plain(leaf: tuple[Any, ...]) -> list[Any]:
+    return [x for x in leaf if not isinstance(x, np.ndarray)]
+
+
+# --- running ----------------------------------------------------------------------------------
+
+
+def run_traced(
+    function: Function, args: Sequence[Any], kwargs: dict[str, Any], *, every_way: bool = True
+) -> Any:
+    """The result of a function that is traced with these arguments, after all comparisons.
+
+    Args:
+        function: the function.
+        args: its arguments.
+        kwargs: the others.
+        every_way: whether the graph is also checked, and run in every other way.
+    """
+    state = State(args, kwargs)
+    _, want = state.run(function, *args, **kwargs)
+    f = traced(function)
+    result, got = state.run(f, *args, **kwargs)
+    assert_same(got, want, "the call that traces")
+    _, again = state.run(f, *args, **kwargs)
+    assert_same(again, want, "a call that only runs")
+    assert len(f.traces) == 1, f.explain()
+    if every_way:
+        run_every_way(f, args, kwargs, state, want)
+    return result
+
+
+def run_again(f: TracedFunction, function: Function, args: Sequence[Any], state: State) -> None:
+    """Call ``f``, the traced function, once more; it must do what ``function`` does eagerly.
+
+    Where that is to raise an error, so must the call.
+    """
+    try:
+        _, want = state.run(function, *args)
+    except EagerflowError as error:
+        got = _error_of(state, f, args)
+        assert got is type(error), f"{got} is raised, not {type(error)}: {error}"
+        return
+    _, outcome = state.run(f, *args)
+    assert_same(outcome, want, f"the same call with {_types(args)}")
+    run_every_way(f, args, {}, state, want)
+
+
+def _error_of(state: State, f: Function, args: Sequence[Any]) -> type | None:
+    try:
+        state.run(f, *args)
+    except EagerflowError as error:
+        return type(error)
+    return None
+
+
+def _types(args: Sequence[Any]) -> str:
+    return ", ".join(str(x.type) for x in tree.leaves(args) if isinstance(x, Tensor))
+
+
+def run_every_way(
+    f: TracedFunction, args: Sequence[Any], kwargs: dict[str, Any], state: State, want: Outcome
+) -> None:
+    """Check the graphs of ``f`` for these arguments, and run each in every way.
+
+    As traced and as optimised; by the program and by the replay; written, read and run again.
+    """
+    call = f._signature.parse(tuple(args), kwargs)
+    entry, captured = f._find(call)
+    leaves = leaf_values(call.leaves)
+    inputs = [*[leaves[i] for i in entry.leaves], *captured]
+    for name, graph in (("traced", entry.graph), ("optimised", entry.optimised)):
+        verify(graph)
+        for kind, same in (("", graph), (", read again", _read_again(graph))):
+            for run in (_programmed, replay):
+                _, got = state.run(_finished, entry, run, same, inputs, leaves)
+                assert_same(got, want, f"{run.__name__} of the graph {name}{kind}")
+        state.restore()
+        check_types(graph, inputs)
+
+
+def _finished(entry: Trace, run: Function, graph: Graph, inputs: Any, leaves: Any) -> Any:
+    return entry._finish(run(graph, inputs), leaves)
+
+
+def _programmed(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+    program = Program(graph)
+    raw = program(*[x._data if type(x) is Tensor else x for x in inputs])
+    return [
+        y if lane is None else make_tensor(y, lane)
+        for y, lane in zip(raw, program.lanes, strict=True)
+    ]
+
+
+def _read_again(graph: Graph) -> Graph:
+    """The graph from its file; its text is the same."""
+    with ef.config(cpu_devices=2):  # cases may move to a device that is usable, but not configured
+        again = from_file_bytes(to_bytes(graph), graph.resources)
+    assert str(again) == str(graph)
+    return again
+
+
+def check_types(graph: Graph, inputs: Sequence[Any]) -> None:
+    """Run a graph; each value has the type that the graph says, with the sizes of this run."""
+    values = list(graph.values())
+    results = replay(extract(graph, values, graph.inputs), inputs)
+    sizes: dict[str, int] = {}
+    for value, x in zip(values, results, strict=True):
+        for axis, name in named_axes(value.type):
+            sizes.setdefault(name, x.shape[axis])
+    for value, x in zip(values, results, strict=True):
+        if isinstance(value.type, NumberType):
+            assert type(x) is value.type.kind, f"%{value.name}: {x!r} is no {value.type}"
+            continue
+        known = symbols(value.type.shape) <= sizes.keys()
+        want = tuple([evaluate(d, sizes) for d in value.type.shape]) if known else x.shape
+        right = x.shape == want and x.dtype is value.type.dtype and x.device == value.type.device
+        assert right, f"%{value.name}: rule {value.type} with {sizes}, kernel {x.type}"
