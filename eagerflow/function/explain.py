@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import final
+from typing import Final, final
 
 from eagerflow.function.records import TraceRecord
 
 __all__ = ["Explanation"]
+
+#: notebooks put the texts of tables at the right
+_LEFT: Final = ' style="text-align: left"'
 
 
 @final
@@ -47,13 +50,14 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "<tr><th></th><th>signature</th><th>nodes</th><th>traced in</th><th>why</th><th></th></tr>"
+        titles = ("", "signature", "nodes", "traced in", "why", "")
+        head = "<tr>" + "".join(f"<th{_LEFT}>{title}</th>" for title in titles) + "</tr>"
         rows = []
         for i, r in enumerate(self.records, 1):
             more = [f"static: {x}" for x in r.static] + [f"outside: {x}" for x in r.outside]
             more += [f"note: {x}" for x in r.notes]
             cells = (str(i), r.signature, str(r.nodes), f"{r.seconds * 1e3:.1f} ms", r.reason)
             texts = [escape(cell) for cell in cells] + ["<br>".join(map(escape, more))]
-            rows.append("<tr>" + "".join(f"<td>{text}</td>" for text in texts) + "</tr>")
+            rows.append("<tr>" + "".join(f"<td{_LEFT}>{text}</td>" for text in texts) + "</tr>")
         title = f"<b>{escape(self.name)}</b>, run by the {self.tier} tier"
         return f"{title}<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"

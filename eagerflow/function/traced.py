@@ -26,7 +26,7 @@ from eagerflow.graph.scopes import name_scope
 from eagerflow.graph.trace import tracer_of
 from eagerflow.hardware import current_device
 from eagerflow.profiling import NodeStatistics
-from eagerflow.source import capture
+from eagerflow.source import capture, cell_name
 
 __all__ = ["COMPILE", "BoundFunction", "Compile", "TracedFunction"]
 
@@ -409,7 +409,7 @@ def _warn(text: str) -> None:
     """A warning at the user's own line."""
     source = capture(2)
     warnings.warn_explicit(
-        text, TraceWarning, "<unknown>" if source is None else source.file,
+        text, TraceWarning, "<unknown>" if source is None else cell_name(source.file),
         0 if source is None else source.line,
     )  # fmt: skip
 

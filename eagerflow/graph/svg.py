@@ -54,7 +54,7 @@ def mimebundle(graph: Graph) -> dict[str, str]:
         lines[_TEXT_LINES - 10 : -10] = [f"  … {rest:,} more lines: print(graph) shows all"]
     return {
         "text/plain": "\n".join(lines),
-        "text/html": f'<div style="overflow: auto; max-height: 45em">{svg}</div>',
+        "text/html": f'<div style="overflow: auto; max-height: 60em">{svg}</div>',
         "image/svg+xml": svg,
     }
 

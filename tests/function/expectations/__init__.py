@@ -3,10 +3,16 @@
 from tests.function.expectations import (
     arguments,
     captured,
+    errors,
+    gradients,
+    language,
     numbers,
     objects,
     state,
 )
 from tests.function.expectations.program import PROGRAMS
 
-__all__ = ["PROGRAMS", "arguments", "captured", "numbers", "objects", "state"]
+__all__ = [
+    "PROGRAMS", "arguments", "captured", "errors", "gradients", "language", "numbers", "objects",
+    "state",
+]  # fmt: skip

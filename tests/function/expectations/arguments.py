@@ -397,3 +397,47 @@ def variable_argument(trace: Trace) -> Steps:
     variable = ef.Variable([1.0, 2.0])
     yield f(variable, x), variable
     yield f(variable, x), variable
+
+
+@program(traces=1)
+def containers_in_arguments_are_changed_inside(trace: Trace) -> Steps:
+    @trace
+    def f(params, history, batch):
+        params["w"] = params["w"] * 2
+        params["more"] = params["b"]
+        history.append(params["w"].sum())
+        batch.inputs = batch.inputs + 1
+        return params["w"]
+
+    for _ in range(3):
+        params, history, batch = {"w": x, "b": y}, [x], Batch(x, y)
+        kept = params["b"]
+        yield f(params, history, batch), params, history, batch, params["more"] is kept
+
+
+@program(traces=1)
+def items_are_taken_out_of_arguments(trace: Trace) -> Steps:
+    @trace
+    def f(params, items):
+        w = params.pop("w")
+        last = items.pop()
+        items.reverse()
+        return w + last
+
+    for _ in range(2):
+        params, items = {"w": x, "b": y}, [x + 1, y + 1, x]
+        yield f(params, items), params, items
+
+
+@program(traces=1)
+def nested_containers_are_changed_inside(trace: Trace) -> Steps:
+    @trace
+    def f(model):
+        layer = model["layers"][0]
+        layer["w"] = layer["w"] - 0.5
+        model["layers"][1]["count"] += 1
+        return model
+
+    model = {"layers": [{"w": x}, {"w": y, "count": 0}]}
+    for _ in range(3):
+        yield f(model), model

@@ -195,7 +195,7 @@ def list_grows_between_calls(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=3)
+@program(traces=2)
 def list_of_tensors(trace: Trace) -> Steps:
     tensors = [ef.tensor([1.0, 2.0]), ef.tensor([3.0, 4.0])]
 

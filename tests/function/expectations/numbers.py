@@ -323,13 +323,14 @@ def numpy_of_a_traced_shape(trace: Trace) -> Steps:
     yield f(m + 1)
 
 
-@program(traces=1)
+@program(traces=2)
 def booleans_from_numbers(trace: Trace) -> Steps:
     @trace
     def f(x, flag):
         return x * flag, x + (not flag)
 
     yield f(x, True)
+    yield f(x, False)
 
 
 @program(traces=2)

@@ -1,0 +1,395 @@
+"""Python's own constructs, and what functions may return."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import eagerflow as ef
+from eagerflow.errors import TraceError
+from tests.function.expectations.program import Steps, Trace, attempt, program
+
+# mypy: disable-error-code="no-untyped-def"
+
+x = ef.tensor([1.0, 2.0])
+
+
+@dataclass
+class Result:
+    loss: Any
+    parts: list[Any]
+    name: str = "result"
+
+
+@program(traces=1)
+def result_is_an_argument(trace: Trace) -> Steps:
+    weight = ef.tensor([3.0, 4.0])
+    f = trace(lambda a, b: (b, a, weight, a * 1))
+    one, two = x * 1, x * 2
+    for _ in range(2):
+        result = f(one, two)
+        yield result, result[0] is two, result[1] is one, result[2] is weight, result[3] is one
+    result[1][0] = 9.0
+    yield one
+
+
+@program(traces=1)
+def one_tensor_twice_in_the_result(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        y = x * 2
+        return y, [y], {"z": x * 2}
+
+    for _ in range(2):
+        a, (b,), c = f(x)
+        a[0] = 100.0
+        yield a, b, c, a is b
+
+
+@program(traces=1)
+def results_of_all_kinds(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return {
+            "tuple": (x, (x * 2, None)), "none": None, "str": "text", "number": 1.5, "int": k,
+            "float": k * 2.5, "bool": True, "dtype": x.dtype, "list": [], "array": np.arange(2),
+            "result": Result(x.sum(), [x, k]), "range": range(3),
+        }  # fmt: skip
+
+    yield f(x, 2)
+    yield f(x + 1, 3)
+
+
+@program(traces=2)
+def shape_returned(trace: Trace) -> Steps:
+    f = trace(lambda x: (x.shape, x.shape[0] + 1, len(x), x.ndim, x.size, x.sum()))
+    for n in (2, 3, 5, 0):
+        yield f(ef.ones((n, 2)))
+
+
+@program(traces=1)
+def no_result(trace: Trace) -> Steps:
+    v = ef.Variable(0.0)
+
+    @trace
+    def f(x):
+        v.assign_add(x.sum())
+
+    for _ in range(2):
+        yield f(x), v
+
+
+@program(traces=0, error=TraceError, words=("returns a SimpleNamespace that it makes", "tensors"))
+def an_object_as_a_result(trace: Trace) -> Steps:
+    f = trace(lambda x: SimpleNamespace(y=x * 2))
+    f(x)
+    yield 1
+
+
+@program(traces=0, error=TraceError, words=("generator",))
+def generator_function(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        for i in range(3):
+            yield x * i
+
+    yield list(f(x))
+
+
+@program(traces=1)
+def try_except(trace: Trace) -> Steps:
+    config = {"a": 2.0}
+
+    @trace
+    def f(x):
+        try:
+            scale = config["missing"]
+        except KeyError:
+            scale = config["a"]
+        finally:
+            x = x + 1
+        return x * scale
+
+    yield f(x)
+    yield f(x * 2)
+
+
+@program(traces=2)
+def missing_key_appears(trace: Trace) -> Steps:
+    config = {"a": 2.0}
+
+    @trace
+    def f(x):
+        try:
+            return x * config["missing"]
+        except KeyError:
+            return x - 1
+
+    yield f(x)
+    config["missing"] = 9.0
+    yield f(x)
+
+
+@program(traces=2)
+def missing_index_appears(trace: Trace) -> Steps:
+    scales = [2.0]
+
+    @trace
+    def f(x):
+        try:
+            return x * scales[1]
+        except IndexError:
+            return x - 1
+
+    yield f(x)
+    scales.append(9.0)
+    yield f(x)
+
+
+@program(traces=2)
+def key_looked_up_with_get(trace: Trace) -> Steps:
+    config = {"a": 2.0}
+
+    @trace
+    def f(x):
+        x = x * config.get("missing", 0.5)
+        return x + 1 if "flag" in config else x
+
+    yield f(x)
+    config["missing"] = 9.0
+    config["flag"] = True
+    yield f(x)
+
+
+@program(traces=1)
+def shape_errors_are_caught(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        try:
+            return x + ef.ones(3)
+        except ValueError as e:
+            return x * 2, str(e).split("\n")[0]
+
+    yield f(x)
+    yield f(x + 1)
+
+
+@program(traces=2)
+def with_statement_of_the_user(trace: Trace) -> Steps:
+    mode = "a"
+
+    @contextmanager
+    def using(name):
+        nonlocal mode
+        before, mode = mode, name
+        try:
+            yield
+        finally:
+            mode = before
+
+    def scaled(x):
+        return x * 2 if mode == "a" else x * 3
+
+    @trace
+    def f(x):
+        with using("b"):
+            y = scaled(x)
+        return y, scaled(x)
+
+    yield f(x), mode
+    mode = "b"
+    yield f(x), mode
+
+
+@program(traces=1)
+def name_scopes_and_devices(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        with ef.name_scope("layer"), ef.device("cpu:0"):
+            return ef.ones(2) + x
+
+    yield f(x)
+    yield f(x * 2)
+
+
+@program(traces=2)
+def device_block_around(trace: Trace) -> Steps:
+    f = trace(lambda k: ef.zeros(2) + k)
+    with ef.config(cpu_devices=2):
+        yield f(1.0)
+        with ef.device("cpu:1"):
+            yield f(2.0)
+        yield f(3.0)
+
+
+@program(traces=1, error=FloatingPointError, words=("NaN",), eagerly=True)
+def check_nan_around(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        return ef.log(x)
+
+    yield f(-x)
+    with ef.config(check_nan=True):
+        yield f(x)
+        yield f(-x)
+
+
+@program(traces=1)
+def comprehensions_and_walrus(trace: Trace) -> Steps:
+    @trace
+    def f(items):
+        doubled = [y for i in items if (y := i * 2) is not None]
+        table = {k: v + 1 for k, v in zip("abc", doubled, strict=False)}
+        return doubled, table, sum(i.sum() for i in items)
+
+    yield f([x, x + 1])
+    yield f([x * 2, x])
+
+
+@program(traces=1)
+def sorting_by_names(trace: Trace) -> Steps:
+    params = {"w": ef.tensor([1.0, 2.0]), "b": ef.tensor([3.0, 4.0])}
+
+    @trace
+    def f(x):
+        return [x * v for _, v in sorted(params.items(), key=lambda item: item[0])]
+
+    yield f(x)
+    params["b"] = ef.tensor([7.0, 8.0])
+    yield f(x)
+
+
+@program(traces=2)
+def assert_on_a_shape(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        assert x.shape[-1] == 2, f"expected 2 columns, not {x.shape[-1]}"
+        return x.sum(axis=-1)
+
+    yield f(ef.ones((3, 2)))
+    yield f(ef.ones((4, 2)))
+    yield attempt(f, ef.ones((4, 5)))
+
+
+@program(traces=1)
+def unpacking(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        a, b = x
+        first, *rest = ef.stack([x, x * 2, x * 3])
+        return a - b, first, rest, [row.sum() for row in ef.stack([x, x])]
+
+    yield f(x)
+    yield f(x * 5)
+
+
+@program(traces=2)
+def iterating_over_rows(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        total = ef.zeros(2)
+        for i, row in enumerate(x):
+            total = total + row * i
+        return total
+
+    yield f(ef.ones((2, 2)))
+    yield f(ef.ones((3, 2)))
+
+
+@program(traces=1)
+def inner_functions_and_mutable_locals(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        found = []
+
+        def add(y):
+            nonlocal x
+            found.append(y)
+            x = x + y
+
+        for i in range(3):
+            add(x * i * k)
+        y = found[-1]
+        y[0] = 7.0
+        found[0] += 1
+        return found, x
+
+    yield f(x, 2.0), x
+    yield f(x, 3.0), x
+
+
+@program(traces=2)
+def match_statement(trace: Trace) -> Steps:
+    @trace
+    def f(x, command):
+        match command:
+            case {"scale": scale}:
+                return x * scale
+            case [a, b]:
+                return x * a + b
+            case _:
+                return x
+
+    yield f(x, {"scale": 2.0})
+    yield f(x, {"scale": 5.0})
+    yield f(x, [1.0, 2.0])
+    yield f(x, [3.0, 4.0])
+
+
+@program(traces=1)
+def numpy_constants_inside(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        return x * np.pi + np.array([1.0, 2.0], np.float32) * np.float32(2)
+
+    yield f(x)
+    yield f(x + 1)
+
+
+@program(traces=2)
+def dtype_decides(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        return x * 2 if x.dtype == ef.float32 else x + 1
+
+    yield f(x)
+    yield f(ef.tensor([1, 2]))
+
+
+@program(traces=2)
+def import_inside(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        import math  # noqa: PLC0415 - what users write
+
+        return x * math.pi
+
+    yield f(x)
+    yield f(ef.tensor([[1.0]]))
+
+
+@program(traces=1)
+def string_methods_and_constants(trace: Trace) -> Steps:
+    names = ("alpha", "beta")
+
+    @trace
+    def f(params):
+        return {name.upper(): params[name] * len(name) for name in names}
+
+    yield f({"alpha": x, "beta": x + 1})
+    yield f({"alpha": x * 2, "beta": x})
+
+
+@program(traces=2)
+def chained_number_decisions(trace: Trace) -> Steps:
+    @trace
+    def f(x, step):
+        rate = 0.1 * 0.9**step
+        return x - rate * x, x * 2 if step % 2 else x
+
+    for step in (0, 1, 0):
+        yield f(x, step)
