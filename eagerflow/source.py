@@ -16,6 +16,7 @@ from typing import Final, final
 __all__ = ["Source", "capture", "cell_name", "is_framework_frame", "position"]
 
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
+_EXAMPLES: Final = "eagerflow.demo"  # written as users write
 _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of its own
 
 #: file name of a code object -> whether it belongs to eagerflow; for a module that runs nodes of
@@ -113,6 +114,7 @@ def _classify(frame: FrameType) -> bool | str:
     else:
         module = str(frame.f_globals.get("__name__", ""))
         internal = module.partition(".")[0] in _FRAMEWORK or name.startswith("<frozen ")
+        internal = internal and not module.startswith(_EXAMPLES)
         if internal:
             internal = str(frame.f_globals.get("REPLAYS", "")) or True
     _by_file[name] = internal

@@ -248,7 +248,7 @@ class Tape(AbstractDifferentiator):
             ]
         where = position(4)
         out_slots = self._enter_outputs(op.name, outputs, slots, flowing, (), where)
-        if max(out_slots) >= 0:
+        if max(out_slots, default=UNKNOWN) >= 0:
             one = len(outputs) == 1
             whole = op.saved == "outputs" or op.saved == "all"
             # the type of a single output is that of its cotangent

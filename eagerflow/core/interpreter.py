@@ -200,6 +200,16 @@ def is_followed(x: Any) -> bool:
     return False
 
 
+def is_differentiated() -> bool:
+    """Whether there is a differentiator in this thread's chain."""
+    interpreter = current()
+    while interpreter is not BASE:
+        if isinstance(interpreter, AbstractDifferentiator):
+            return True
+        interpreter = interpreter.below
+    return False
+
+
 @final
 class applying_rules:  # noqa: N801 - a context manager
     """Tell all differentiators of this thread's chain that rules run within the block."""

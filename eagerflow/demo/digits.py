@@ -1,7 +1,8 @@
-"""Two classifiers of handwritten digits, trained eagerly with nothing but arrays and gradients.
+"""Two classifiers of handwritten digits, trained with nothing but arrays and gradients.
 
-Read it from top to bottom. It uses public names only, as your own code would:
-the data, two models, the loss, an optimiser, and one loop that trains any of them.
+Read it from top to bottom. It uses public names only, as your own code would: the data, two
+models, the loss, an optimiser, and one loop that trains any of them, eagerly or traced. What is
+traced is the very function that runs eagerly; the results are the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -60,13 +61,15 @@ def load(seed: int) -> Digits:
 class Linear:
     """``x @ weight + bias``, the weights drawn as in He et al. (2015)."""
 
-    def __init__(self, inputs: int, outputs: int) -> None:
-        spread = math.sqrt(2 / inputs)
-        self.weight = ef.Variable(ef.random.normal((inputs, outputs), scale=spread), name="weight")
-        self.bias = ef.Variable(ef.zeros(outputs), name="bias")
+    def __init__(self, name: str, inputs: int, outputs: int) -> None:
+        self.name = name
+        weight = ef.random.normal((inputs, outputs), scale=math.sqrt(2 / inputs))
+        self.weight = ef.Variable(weight, name=f"{name}.weight")
+        self.bias = ef.Variable(ef.zeros(outputs), name=f"{name}.bias")
 
     def __call__(self, x: ef.Tensor) -> ef.Tensor:
-        return x @ self.weight + self.bias
+        with ef.name_scope(self.name):  # a box in the picture of the graph
+            return x @ self.weight + self.bias
 
 
 @final
@@ -74,7 +77,9 @@ class Classifier:
     """Linear layers with a ReLU between each two; of one layer, it is softmax regression."""
 
     def __init__(self, *sizes: int) -> None:
-        self.layers = [Linear(a, b) for a, b in pairwise(sizes)]
+        self.layers = [
+            Linear(f"layer{i}", a, b) for i, (a, b) in enumerate(pairwise(sizes), start=1)
+        ]
 
     def __call__(self, x: ef.Tensor) -> ef.Tensor:
         for layer in self.layers[:-1]:
@@ -89,8 +94,9 @@ class Classifier:
 
 def cross_entropy(logits: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
     """The mean of ``-log softmax(logits)`` at the right classes."""
-    right = ef.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
-    return (ef.logsumexp(logits, axis=1) - right).mean()
+    with ef.name_scope("loss"):
+        right = ef.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
+        return (ef.logsumexp(logits, axis=1) - right).mean()
 
 
 # --- the optimiser ----------------------------------------------------------------------------
@@ -103,8 +109,8 @@ class Adam:
     def __init__(self, variables: list[ef.Variable], beta1: float = 0.9, beta2: float = 0.999):
         self.variables = variables
         self.beta1, self.beta2 = beta1, beta2
-        self.means = [ef.Variable(ef.zeros_like(v), trainable=False) for v in variables]
-        self.squares = [ef.Variable(ef.zeros_like(v), trainable=False) for v in variables]
+        self.means = [_zeros(v, "mean") for v in variables]
+        self.squares = [_zeros(v, "square") for v in variables]
         self.count = 0
 
     def update(self, gradients: list[ef.Tensor], rate: float) -> None:
@@ -115,9 +121,14 @@ class Adam:
         square_part = 1 - self.beta2**self.count
         rows = zip(self.variables, gradients, self.means, self.squares, strict=True)
         for variable, g, mean, square in rows:
-            m = mean.assign(self.beta1 * mean + (1 - self.beta1) * g)
-            s = square.assign(self.beta2 * square + (1 - self.beta2) * g * g)
-            variable.assign_sub(rate * (m / mean_part) / (ef.sqrt(s / square_part) + 1e-8))
+            with ef.name_scope(variable.name or "variable"):
+                m = mean.assign(self.beta1 * mean + (1 - self.beta1) * g)
+                s = square.assign(self.beta2 * square + (1 - self.beta2) * g * g)
+                variable.assign_sub(rate * (m / mean_part) / (ef.sqrt(s / square_part) + 1e-8))
+
+
+def _zeros(variable: ef.Variable, of: str) -> ef.Variable:
+    return ef.Variable(ef.zeros_like(variable), trainable=False, name=f"{variable.name}.{of}")
 
 
 # --- training ---------------------------------------------------------------------------------
@@ -138,7 +149,8 @@ def make_step(model: Classifier) -> Step:
     def step(images: ef.Tensor, labels: ef.Tensor, rate: float) -> ef.Tensor:
         loss: ef.Tensor
         loss, gradients = gradients_of(images, labels)
-        optimiser.update(gradients, rate)
+        with ef.name_scope("adam"):
+            optimiser.update(gradients, rate)
         return loss
 
     return step
@@ -163,11 +175,13 @@ class Result:
     """What one training run gave."""
 
     name: str
+    traced: bool
     parameters: int
     losses: list[float] = field(default_factory=list)
     step_times: list[float] = field(default_factory=list)
     predicted: ef.Tensor = field(default_factory=lambda: ef.zeros(0, dtype=ef.int64))
     accuracy: float = 0.0
+    graph: ef.Graph | None = None
 
     @property
     def step_time(self) -> float:
@@ -175,13 +189,16 @@ class Result:
         return statistics.median(self.step_times)
 
 
-def train(name: str, model: Classifier, digits: Digits, epochs: int) -> Result:
+def train(name: str, model: Classifier, digits: Digits, epochs: int, traced: bool) -> Result:
     """Train ``model`` and test it; the learning rate falls along a cosine."""
-    result = Result(name, parameters=sum(v.size for v in model.variables))
+    result = Result(name, traced, parameters=sum(v.size for v in model.variables))
     step = make_step(model)
+    if traced:
+        step = ef.trace(step)  # nothing else differs
     per_epoch = digits.train_images.shape[0] // BATCH
     total = epochs * per_epoch
-    with tqdm(total=total, desc=name, unit="step", mininterval=0.25) as bar:
+    how = "traced" if traced else "eager"
+    with tqdm(total=total, desc=f"{name}, {how}", unit="step", mininterval=0.25) as bar:
         for epoch in range(epochs):
             for images, labels in batches(digits):
                 rate = RATE * (1 + math.cos(math.pi * len(result.losses) / total)) / 2
@@ -193,6 +210,8 @@ def train(name: str, model: Classifier, digits: Digits, epochs: int) -> Result:
             bar.update(per_epoch)
     result.predicted = model(digits.test_images).argmax(axis=1)
     result.accuracy = float((result.predicted == digits.test_labels).astype(ef.float32).mean())
+    if isinstance(step, ef.TracedFunction):
+        result.graph = step.graph(images, labels, rate)
     return result
 
 
@@ -201,10 +220,14 @@ MODELS = {"softmax regression": (64, CLASSES), "MLP 64-128-10": (64, 128, CLASSE
 
 
 def run(seed: int, epochs: int) -> tuple[Digits, list[Result]]:
-    """Train all models; the seed decides on split, initial values, order and noise."""
+    """Train all models, each of them eagerly and then traced.
+
+    The seed decides on split, initial values, order and noise.
+    """
     digits = load(seed)
     results = []
     for name, sizes in MODELS.items():
-        ef.random.seed(seed)
-        results.append(train(name, Classifier(*sizes), digits, epochs))
+        for traced in (False, True):
+            ef.random.seed(seed)
+            results.append(train(name, Classifier(*sizes), digits, epochs, traced))
     return digits, results

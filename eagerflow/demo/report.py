@@ -17,11 +17,12 @@ from eagerflow.demo.digits import CLASSES, Digits, Result
 __all__ = ["draw", "main"]
 
 _COLOURS = ("#8a8f98", "#2563eb")
+_BOXES = 100  # in the picture of the graph; scopes with more nodes are closed
 _SHOWN = 10  # misclassified digits in the picture
 
 
 def main(seed: int = 0, epochs: int = 60, picture: Path = Path("eagerflow-digits.png")) -> None:
-    """Train, print a table, draw a picture, and say where to read on."""
+    """Train, print a table, draw a picture and a graph, and say where to read on."""
     start = time.perf_counter()
     digits, results = example.run(seed, epochs)
     seconds = time.perf_counter() - start
@@ -30,30 +31,63 @@ def main(seed: int = 0, epochs: int = 60, picture: Path = Path("eagerflow-digits
     print()
     print(table(results))
     print()
+    for eager, traced in pairs(results):
+        print(f"{eager.name}: {comparison(eager, traced)}")
+    print()
     draw(digits, results, picture)
-    print(f"trained in {seconds:.1f} s; the picture is {picture}")
-    print(f"read next: {example.__file__}, the code of this demo; then docs/tutorial.md")
+    print(f"trained in {seconds:.1f} s; curves and mistakes: {picture}")
+    graph = results[-1].graph
+    if graph is not None:
+        file = picture.with_name(f"{picture.stem}-step.svg")
+        file.write_text(graph.to_svg(limit=_BOXES), encoding="utf-8")
+        print(
+            f"the graph of a training step, {len(graph.nodes)} nodes: {file} (open it in a browser)"
+        )
+    print(f"read next: {example.__file__}, the code of this demo")
+    print("open next: notebooks/00_quickstart.ipynb (make lab), then docs/tutorial.md")
 
 
 def table(results: list[Result]) -> str:
-    """A row per model."""
-    head = f"{'model':20} {'parameters':>10} {'accuracy':>9} {'loss':>8} {'ms/step':>8}"
+    """A row per run."""
+    head = f"{'model':20} {'run':6} {'parameters':>10} {'accuracy':>9} {'loss':>8} {'us/step':>8}"
     rows = [
-        f"{r.name:20} {r.parameters:10,} {r.accuracy:9.4f} {np.mean(r.losses[-20:]):8.4f} "
-        f"{1e3 * r.step_time:8.3f}"
+        f"{r.name:20} {_how(r):6} {r.parameters:10,} {r.accuracy:9.4f} "
+        f"{np.mean(r.losses[-20:]):8.4f} {1e6 * r.step_time:8.0f}"
         for r in results
     ]
     return "\n".join([head, "-" * len(head), *rows])
 
 
+def _how(result: Result) -> str:
+    return "traced" if result.traced else "eager"
+
+
+def pairs(results: list[Result]) -> list[tuple[Result, Result]]:
+    """The eager and the traced run of each model."""
+    return list(zip(results[::2], results[1::2], strict=True))
+
+
+def comparison(eager: Result, traced: Result) -> str:
+    """Whether two runs gave the same, and how much faster the second one was."""
+    speed = f"{eager.step_time / traced.step_time:.1f} times as fast as eager"
+    differ = [i for i, (a, b) in enumerate(zip(eager.losses, traced.losses, strict=True)) if a != b]
+    if differ:
+        return f"DIFFERENT: {len(differ)} losses differ, the first in step {differ[0]}; {speed}"
+    if not bool((eager.predicted == traced.predicted).all()):
+        return f"DIFFERENT: equal losses, but other predictions; {speed}"
+    count = len(eager.losses)
+    return f"traced gives all {count:,} losses and all predictions bit for bit, {speed}"
+
+
 def draw(digits: Digits, results: list[Result], path: Path) -> None:
-    """The loss of all runs; the confusion matrix and the mistakes of the last one."""
+    """The losses of all runs, the step times; the confusion matrix and mistakes of the last one."""
     best = results[-1]
-    figure = Figure(figsize=(10, 5.6), dpi=100, layout="constrained")
+    figure = Figure(figsize=(12, 5.8), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     (top,), (bottom,) = figure.subfigures(2, 1, height_ratios=(3.1, 1), squeeze=False)
-    left, right = top.subplots(1, 2, width_ratios=(1.55, 1))
+    left, middle, right = top.subplots(1, 3, width_ratios=(1.5, 0.75, 1))
     _draw_losses(left, results)
+    _draw_times(middle, results)
     _draw_confusion(right, best, digits.test_labels)
     _draw_mistakes(bottom, best, digits)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,15 +95,31 @@ def draw(digits: Digits, results: list[Result], path: Path) -> None:
 
 
 def _draw_losses(axes: Axes, results: list[Result]) -> None:
-    for result, colour in zip(results, _COLOURS, strict=False):
-        steps = np.arange(1, len(result.losses) + 1)
-        label = f"{result.name}, accuracy {result.accuracy:.4f}"
-        axes.plot(steps, result.losses, color=colour, alpha=0.2, linewidth=0.6)
-        axes.plot(steps, _smooth(result.losses), color=colour, linewidth=1.8, label=label)
+    for (eager, traced), colour in zip(pairs(results), _COLOURS, strict=False):
+        steps = np.arange(1, len(eager.losses) + 1)
+        axes.plot(steps, eager.losses, color=colour, alpha=0.2, linewidth=0.6)
+        label = f"{eager.name}, eager, accuracy {eager.accuracy:.4f}"
+        axes.plot(steps, _smooth(eager.losses), color=colour, linewidth=4, alpha=0.4, label=label)
+        label = f"{traced.name}, traced, accuracy {traced.accuracy:.4f}"
+        axes.plot(steps, _smooth(traced.losses), color=colour, linewidth=1.4, label=label)
     axes.set(yscale="log", xlabel="step", ylabel="cross-entropy", title="Training loss")
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize=9)
+    axes.legend(frameon=False, fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_times(axes: Axes, results: list[Result]) -> None:
+    names = [f"{r.name.split()[0]}\n{_how(r)}" for r in results]
+    times = [1e6 * r.step_time for r in results]
+    colours = [colour for colour in _COLOURS for _ in range(2)]
+    bars = axes.bar(names, times, color=colours)
+    for bar, result in zip(bars, results, strict=True):
+        bar.set_alpha(1.0 if result.traced else 0.4)
+    axes.bar_label(bars, fmt="%.0f us", fontsize=8)
+    axes.set(title="Median time of a step")
+    axes.set_yticks([])
+    axes.tick_params(length=0, labelsize=8)
+    axes.spines[["top", "right", "left"]].set_visible(False)
 
 
 def _smooth(values: list[float]) -> list[float]:

@@ -8,6 +8,7 @@ that is not negative.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
 from functools import reduce
@@ -18,6 +19,7 @@ from typing import Any, Final, NoReturn, final
 from eagerflow.dims import polynomial, text
 from eagerflow.dims.polynomial import Terms
 from eagerflow.errors import DataDependentError, DimError, UnhashableError
+from eagerflow.source import is_framework_frame
 
 __all__ = [
     "Dim",
@@ -44,7 +46,8 @@ class Dim:
 
     ``+ - * // %`` with integers and other dims give dims (or integers, where names cancel out).
     A comparison is decided if it holds, or fails, whatever the sizes are. Otherwise, and for
-    ``int()``, ``bool()``, ``hash()`` and use as an index, whoever traces is asked for the size.
+    ``int()``, ``bool()``, ``hash()``, use as an index, and text that the user's code makes,
+    whoever traces is asked for the size.
 
     Args:
         name: an identifier. Names are those of one trace: see ``owner``.
@@ -263,11 +266,21 @@ class Dim:
     # --- text ---
 
     def __str__(self) -> str:
+        if _resolver.get() is not None and not is_framework_frame(sys._getframe(1)):
+            return str(self._size(f"str({self._shown()})"))  # the user's code wants the number
+        return self._shown()
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        if spec or (_resolver.get() is not None and not is_framework_frame(sys._getframe(1))):
+            return format(self._size(f"formatting {self._shown()}"), spec)
+        return self._shown()
+
+    def _shown(self) -> str:
         if self._text is None:
             self._text = text.to_text(self.terms)
         return self._text
-
-    __repr__ = __str__
 
     def __copy__(self) -> Dim:
         return self

@@ -22,6 +22,8 @@ from eagerflow.types import Shape, TensorType
 __all__ = ["Call", "Leaf", "Signature"]
 
 _NUMBERS: Final = (float, int, complex)
+#: structures of arguments of which a function keeps the paths of the leaves
+_STRUCTURES: Final = 256
 
 
 @final
@@ -59,16 +61,18 @@ class Call:
         leaves: in the order of the signature.
         names: the parameters.
         treedefs: the structure of each argument, None for one that is static as a whole.
+        values: the arguments, by parameter.
         key: all of what they are but the sizes and the values of numbers.
     """
 
-    __slots__ = ("key", "leaves", "names", "treedefs")
+    __slots__ = ("key", "leaves", "names", "treedefs", "values")
 
     def __init__(
         self, leaves: list[Leaf], names: tuple[str, ...], treedefs: tuple[tree.TreeDef | None, ...],
-        orders: tuple[Any, ...], aliases: tuple[int, ...],
+        orders: tuple[Any, ...], aliases: tuple[int, ...], values: tuple[Any, ...],
     ) -> None:  # fmt: skip
         self.leaves = leaves
+        self.values = values
         self.names = names
         self.treedefs = treedefs
         tokens = tuple([leaf.token for leaf in leaves])
@@ -106,6 +110,18 @@ class Signature:
                     given=f"{getattr(function, '__name__', function)}{self._signature or '(...)'}",
                 )
         self._static = frozenset(static)
+        self._paths: dict[tree.TreeDef, list[str]] = {}
+        self._defaults = _defaults(self._signature)
+
+    def _paths_of(self, treedef: tree.TreeDef) -> list[str]:
+        """The paths of leaves: a path takes longer to write than a call to run."""
+        found = self._paths.get(treedef)
+        if found is None:
+            if len(self._paths) >= _STRUCTURES:
+                self._paths.clear()
+            found = tree.paths(treedef) if treedef.num_nodes != 1 else [""]
+            self._paths[treedef] = found
+        return found
 
     def parse(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """The call with these arguments.
@@ -124,30 +140,41 @@ class Signature:
                 continue
             found, treedef = tree.flatten(value)
             treedefs.append(treedef)
-            paths = tree.paths(treedef) if len(found) != 1 or treedef.num_nodes != 1 else [""]
-            for path, leaf in zip(paths, found, strict=True):
+            for path, leaf in zip(self._paths_of(treedef), found, strict=True):
                 leaves += _leaves(name + path, leaf)
         orders = tuple([order for value in values for order in _orders(value)])
-        return Call(leaves, names, tuple(treedefs), orders, _aliases(leaves))
+        return Call(leaves, names, tuple(treedefs), orders, _aliases(leaves), values)
 
-    def rebuild(self, call: Call, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments to call the function with, ``values`` being in the place of the leaves."""
+    def rebuild(self, call: Call, values: Sequence[Any]) -> list[Any]:
+        """The arguments by parameter, ``values`` being in the place of the leaves."""
         rest = iter(zip(call.leaves, values, strict=True))
-        arguments: Any = {}
-        for name, treedef in zip(call.names, call.treedefs, strict=True):
+        arguments: list[Any] = []
+        for treedef in call.treedefs:
             if treedef is None:
-                arguments[name] = next(rest)[1]
+                arguments.append(next(rest)[1])
             else:
                 parts = [_joined(rest) for _ in range(treedef.num_leaves)]
-                arguments[name] = tree.unflatten(treedef, parts)
+                arguments.append(tree.unflatten(treedef, parts))
+        return arguments
+
+    def apply(self, call: Call, arguments: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What to call the function with, given the arguments by parameter."""
         if self._signature is None:
-            return arguments["args"], arguments["kwargs"]
-        bound = inspect.BoundArguments(self._signature, arguments)
+            args, kwargs = arguments
+            return args, kwargs
+        named: Any = dict(zip(call.names, arguments, strict=True))
+        bound = inspect.BoundArguments(self._signature, named)
         return bound.args, bound.kwargs
 
     def _bind(self, args: Any, kwargs: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         if self._signature is None:
             return ("args", "kwargs"), (args, kwargs)
+        plain = self._defaults
+        if plain is not None and not kwargs:
+            names, defaults = plain
+            missing = len(names) - len(args)
+            if 0 <= missing <= len(defaults):
+                return names, (*args, *defaults[len(defaults) - missing :])
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError:
@@ -155,6 +182,17 @@ class Signature:
             raise
         bound.apply_defaults()
         return tuple(bound.arguments), tuple(bound.arguments.values())
+
+
+def _defaults(
+    signature: inspect.Signature | None,
+) -> tuple[tuple[str, ...], tuple[Any, ...]] | None:
+    """The parameters and the defaults of the last ones; None if some are of a special kind."""
+    parameters = list(signature.parameters.values()) if signature is not None else []
+    if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in parameters) or signature is None:
+        return None
+    defaults = tuple([p.default for p in parameters if p.default is not p.empty])
+    return tuple([p.name for p in parameters]), defaults
 
 
 def _static(name: str, value: Any) -> Leaf:

@@ -16,6 +16,7 @@ __all__ = ["Cache", "TraceGroup"]
 
 #: traces that a function keeps
 LIMIT: Final = 128
+_FEW: Final = LIMIT // 4
 
 
 @final
@@ -49,10 +50,15 @@ class TraceGroup:
 
 @final
 class Cache:
-    """All traces of a function, by key."""
+    """All traces of a function, by key.
 
-    def __init__(self) -> None:
+    Args:
+        shortcuts: what is emptied whenever a trace is dropped, so that it leads to none of these.
+    """
+
+    def __init__(self, shortcuts: dict[Any, Any]) -> None:
         self._groups: OrderedDict[Any, TraceGroup] = OrderedDict()
+        self._shortcuts = shortcuts
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -66,7 +72,7 @@ class Cache:
     def group(self, call: Call) -> TraceGroup | None:
         """The traces of a call's key."""
         found = self._groups.get(call.key)
-        if found is not None:
+        if found is not None and len(self._groups) > _FEW:  # the order matters near the limit
             with self._lock:
                 if call.key in self._groups:
                     self._groups.move_to_end(call.key)
@@ -82,6 +88,7 @@ class Cache:
                 oldest = next(iter(self._groups.values()))
                 if oldest.entries:
                     oldest.entries.pop()
+                    self._shortcuts.clear()
                 if not oldest.entries and len(self._groups) > 1:
                     self._groups.popitem(last=False)
 
@@ -133,12 +140,14 @@ class Cache:
         """Drop all."""
         with self._lock:
             self._groups.clear()
+            self._shortcuts.clear()
 
     def drop(self, key: Any) -> None:
         """Drop the traces of a key."""
         # by identity: an object that has died is equal to nothing
         for found in [k for k in list(self._groups) if k is key]:
             self._groups.pop(found, None)
+        self._shortcuts.clear()
 
 
 def _forget(cache: ref[Cache], key: Any) -> None:

@@ -25,7 +25,7 @@ from eagerflow.function.bytecode import facts_of, nested
 from eagerflow.function.findings import find_calls, is_handed_over, unwatched
 from eagerflow.function.library import is_library, is_library_class
 from eagerflow.function.members import Members
-from eagerflow.function.places import Place, Root, instance_dict
+from eagerflow.function.places import Place, Root, instance_dict, joined
 from eagerflow.function.reads import Finding, Holder, Reads, Site
 from eagerflow.function.usage import Usage
 from eagerflow.hardware import Device, as_device
@@ -45,7 +45,7 @@ _WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
 #: classes without methods, whose attributes the user makes
 _BARE: Final = frozenset({SimpleNamespace, Namespace, ModuleType, FunctionType})
 #: places from which on no more are looked for
-_MOST: Final = 50_000
+MOST: Final = 20_000
 _CALLABLE: Final = (FunctionType, MethodType, functools.partial)
 
 
@@ -86,6 +86,7 @@ class _Collector:
         self._attributes: set[tuple[int, str]] = set()
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
+        self._scanned = 0  # how many objects
         self.visit(self.found.root, function)
 
     def visit(self, place: Place | Root, value: Any) -> None:
@@ -94,46 +95,52 @@ class _Collector:
 
     def run(self) -> Reads:
         """Go on until nothing is added, then note what needs the whole picture."""
-        before = -1
-        while True:
-            while self._pending:
-                if len(self.found.reads) > _MOST:
-                    return self._give_up()
-                self._look(*self._pending.popleft())
+        before, whole = -1, False
+        while self._drain():
             size = self._size()
-            if size == before:
+            if whole and size == before:
                 break
+            # what is new comes first; all again only where that adds nothing
+            whole = size == before
             before = size
-            self._scan()
+            self._scan(whole=whole)
         self._finish_objects()
         self.usage.finish(self.found)
         self._finish_arrays()
         find_calls(self.found)
         return self.found
 
-    def _give_up(self) -> Reads:
-        self.found.findings.append(Finding(
-            "unwatched", self.found.root.text or "the function",
-            f"reaches more than {_MOST:,} places: changes in the others are not seen",
-            "pass what it needs as arguments", None,
-        ))  # fmt: skip
-        return self.found
+    def _drain(self) -> bool:
+        """Look at all that waits; False if that is too much."""
+        while self._pending:
+            if len(self.found.reads) > MOST:
+                self.found.findings.append(Finding(
+                    "unwatched", self.found.root.text or "the function",
+                    f"reaches more than {MOST:,} places: changes in the others are not seen",
+                    "pass what it needs as arguments", None,
+                ))  # fmt: skip
+                return False
+            self._look(*self._pending.popleft())
+        return True
 
     def _size(self) -> int:
         """What only grows, and grows whenever there may be more to find."""
         found = self.found
         known = (self.names, self.stored, found.sites, found.reads, found.objects, found.classes)
-        return sum(map(len, known)) + len(found.containers) + self.every
+        return sum(map(len, known)) + len(found.containers) + self.every + self.usage.changes
 
     def wants(self, name: str) -> bool:
         """Whether reachable code may read an attribute of this name."""
         return self.every or name in self.names
 
-    def _scan(self) -> None:
-        for holder in self.found.objects:
+    def _scan(self, *, whole: bool) -> None:
+        """Look at attributes, members and items: of all, or of what was found since last time."""
+        objects = self.found.objects
+        first, self._scanned = 0 if whole else self._scanned, len(objects)
+        for holder in objects[first:]:
             self._scan_attributes(holder)
-        self.members.scan()
-        for place, value in self.usage.new_items():
+        self.members.scan(whole=whole)
+        for place, value in self.usage.new_items(whole=whole):
             self.visit(place, value)
 
     # --- values ---
@@ -254,9 +261,13 @@ class _Collector:
     def _look_at_function(self, place: Place | Root, function: FunctionType) -> None:
         self.found.add(place, "function", function)
         library = is_library(function.__globals__)
+        codes = nested(function.__code__)
+        loaded = {x.name for c in codes for x in facts_of(c).loads if x.kind == "cell"}
         for i, (name, cell) in enumerate(
             zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         ):
+            if name not in loaded:  # it is only set
+                continue
             made = Place(place, "cell", i, name, library)
             try:
                 value = cell.cell_contents
@@ -270,7 +281,7 @@ class _Collector:
             return
         if function.__dict__:
             self.found.objects.append(Holder(place, function))
-        for code in nested(function.__code__):
+        for code in codes:
             self._look_at_code(Site(code, function, place))
 
     def _look_at_defaults(self, place: Place | Root, function: FunctionType) -> None:
@@ -407,4 +418,4 @@ def _is_plain(cls: type, name: str) -> bool:
 
 
 def _joined(place: Place | Root, end: str) -> str:
-    return f"{place.text}{end}".lstrip(".") or "the function"
+    return joined(place.text, end).lstrip(".") or "the function"

@@ -19,7 +19,7 @@ from eagerflow.function.places import GONE, Place, Root, instance_dict
 from eagerflow.function.reads import Holder, Read, Reads
 from eagerflow.source import Source
 
-__all__ = ["Change", "Mutation", "Watch", "substituted", "watching"]
+__all__ = ["Mutation", "Rebinding", "Watch", "substituted", "watching"]
 
 _ATOMS: Final = frozenset({bool, str, bytes, type(None), type(...), int, float, complex})
 #: methods that change a container
@@ -30,7 +30,7 @@ _MUTATORS: Final = frozenset({
 })  # fmt: skip
 
 
-class Change(NamedTuple):
+class Rebinding(NamedTuple):
     """A place that holds something else. ``place.set(new)`` does it again.
 
     Attributes:
@@ -130,9 +130,9 @@ class Watch:
 
     # --- comparing ---
 
-    def changes(self) -> tuple[list[Change], list[Mutation]]:
+    def changes(self) -> tuple[list[Rebinding], list[Mutation]]:
         """What is not as it was: places that were set, and containers that were changed."""
-        found: list[Change | Mutation] = [
+        found: list[Rebinding | Mutation] = [
             self._rebound(place, old, place.get())
             for place, old in self._places
             if _differs(old, place.get())
@@ -148,7 +148,7 @@ class Watch:
         for holder, before in self._arrays:
             if not _same_array(holder.value, before):
                 found.append(self._mutated(holder, "changed elements"))
-        changes = [c for c in found if isinstance(c, Change)]
+        changes = [c for c in found if isinstance(c, Rebinding)]
         return changes, [c for c in found if isinstance(c, Mutation)]
 
     def _attribute(self, holder: Holder, name: str) -> Place:
@@ -158,17 +158,17 @@ class Watch:
                 return known
         return Place(holder.place, "attribute", name, f"{holder.place.text}.{name}".lstrip("."))
 
-    def _rebound(self, place: Place, old: Any, new: Any) -> Change:
+    def _rebound(self, place: Place, old: Any, new: Any) -> Rebinding:
         verb = "is deleted" if new is GONE else "is set"
         key = place.text if place.how == "cell" else place.key
         source = self._store(place.how, key)
-        return Change(place, old, new, f"{place.described} {verb}", source)
+        return Rebinding(place, old, new, f"{place.described} {verb}", source)
 
     def _mutated(self, holder: Holder, what: str, appended: list[Any] | None = None) -> Mutation:
         text = f"{holder.place.text or 'the function'}: {what}, only while tracing"
         return Mutation(holder.place, holder.value, text, self._mutator(holder.place), appended)
 
-    def _container_changes(self, holder: Holder, before: Any) -> Iterator[Change | Mutation]:
+    def _container_changes(self, holder: Holder, before: Any) -> Iterator[Rebinding | Mutation]:
         now = holder.value
         if isinstance(now, (set, frozenset)):
             if now != before:
@@ -190,10 +190,10 @@ class Watch:
                 if _differs(old, new):
                     yield self._item(holder, i, old, new)
 
-    def _item(self, holder: Holder, key: Any, old: Any, new: Any) -> Change:
+    def _item(self, holder: Holder, key: Any, old: Any, new: Any) -> Rebinding:
         place = Place(holder.place, "item", key, f"{holder.place.text}[{key!r}]")
         source = self._subscript(holder.place) or self._mutator(holder.place)
-        return Change(place, old, new, f"{place.text} is set", source)
+        return Rebinding(place, old, new, f"{place.text} is set", source)
 
     def unproven(self) -> list[Read]:
         """Guards for what code stores to, and where the same plain value is as before.

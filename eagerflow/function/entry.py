@@ -58,7 +58,8 @@ class Store(NamedTuple):
 
     Attributes:
         kind: ``"update"`` puts the value into the handle that is there, ``"set"`` puts it there,
-            ``"append"`` appends the values to the list that is there.
+            ``"append"`` appends the values to the list that is there, ``"change"`` does what is
+            in its place to a container among the arguments.
         place: where; the index of an argument, for one whose handle is updated.
         treedef: the structure of the value.
         outputs: its leaves.
@@ -139,11 +140,12 @@ class Trace:
         locals: the values that local variables of the function were bound to at its end.
         leaf_records: the arguments of the call that was traced, for messages.
         makes_resources: whether the function makes variables.
+        own_rules: the names of functions with derivatives of their own, which the graph lacks.
     """
 
     __slots__ = (
         "__weakref__", "_derivative", "_lanes", "_plain", "_program", "_single", "captured", "checks", "graph",
-        "guards", "leaf_records", "leaves", "locals", "makes_resources", "numbers", "optimised", "outputs",
+        "guards", "leaf_records", "leaves", "locals", "makes_resources", "numbers", "optimised", "outputs", "own_rules",
         "patterns", "record", "shared", "stores", "treedef",
     )  # fmt: skip
 
@@ -152,6 +154,7 @@ class Trace:
     leaves: tuple[int, ...]
     leaf_records: tuple[LeafRecord, ...]
     makes_resources: bool
+    own_rules: tuple[str, ...]
     patterns: tuple[Pattern, ...]
     numbers: tuple[tuple[int, Any], ...]
     captured: tuple[CapturedInput, ...]
@@ -224,10 +227,10 @@ class Trace:
         leaves = call.leaves
         return (
             len(leaves) >= len(args)
-            and all(leaf.value is x for leaf, x in zip(leaves, args, strict=False))
+            and all(leaf.value is x or leaf.foreign for leaf, x in zip(leaves, args, strict=False))
             and not any(leaf.kind == "static" and type(leaf.value) in (int, float) for leaf in leaves)
             and not self.shared
-            and not any(s.kind == "update" for s in self.stores)
+            and not any(s.kind in ("update", "change") for s in self.stores)
             and len({id(x) for x in args if type(x) is Tensor})
             == sum(type(x) is Tensor for x in args)
         )
@@ -283,7 +286,9 @@ class Trace:
             return accepted
         return found
 
-    def run(self, leaves: Sequence[Any], captured: Sequence[Any]) -> Any:
+    def run(
+        self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any] = ()
+    ) -> Any:
         """Run with these leaves of the arguments (tensors and numbers where they are inputs)."""
         if self._plain and len(leaves) == len(self.leaves):
             inputs = [*leaves, *captured]
@@ -300,28 +305,35 @@ class Trace:
             ]
         else:
             values = self._run_watched(inputs)
-        return self._finish(values, leaves)
+        return self._finish(values, leaves, arguments)
 
     def _run_watched(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Run for a tape, as one step of it if it is alone; all others see each op."""
         top = interpreter.current()
-        alone = top.below is interpreter.BASE and next(interpreter.monitors(), None) is None
-        if type(top) is Tape and alone:
+        alone = type(top) is Tape and top.below is interpreter.BASE
+        if alone and next(interpreter.monitors(), None) is None:
+            assert type(top) is Tape
             if self._derivative is False:
                 self._derivative = Derivative.of(self.graph)
             if self._derivative is not None:
                 return self._derivative.call(top, inputs)
         return replay(self.graph, inputs)
 
-    def _finish(self, values: Sequence[Any], leaves: Sequence[Any]) -> Any:
+    def _finish(
+        self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
+    ) -> Any:
         """Put back what is stored outside, and build the result."""
         results = [_output(out, values, leaves) for out in self.outputs]
-        for kind, place, treedef, outputs in self.stores:
+        # found before anything is done to them: one may be taken out of another
+        owners = [s.place.owner(arguments) if s.kind == "change" else None for s in self.stores]
+        for (kind, place, treedef, outputs), owner in zip(self.stores, owners, strict=True):
             made = tree.unflatten(treedef, [_output(out, values, leaves) for out in outputs])
             if kind == "set":
                 place.set(made)
             elif kind == "append":
                 place.get().extend(made)
+            elif kind == "change":
+                place.apply(owner, made)
             else:
                 handle = leaves[place] if isinstance(place, int) else place.get()
                 interpreter.current().rebind(handle, made)

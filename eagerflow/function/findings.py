@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dis
 import random
 import sys
 import warnings
@@ -16,7 +17,7 @@ from eagerflow.function.places import GONE, Place, Root
 from eagerflow.function.reads import Finding, Reads, Site
 from eagerflow.source import Source
 
-__all__ = ["find_calls", "is_handed_over", "unwatched"]
+__all__ = ["asks_types", "find_calls", "is_handed_over", "unwatched"]
 
 _ONCE: Final = "runs only while tracing"
 _FROZEN: Final = "gives what it gave while tracing"
@@ -51,6 +52,10 @@ _RULES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("shutil", "*"): (_ONCE, _OUTSIDE),
     ("matplotlib.pyplot", "*"): (_ONCE, _OUTSIDE),
 }
+#: modules written in C, and by which name people know them
+_PLAIN_NAMES: Final = {
+    "posix": "os", "nt": "os", "io": "builtins", "_io": "builtins", "_warnings": "warnings",
+}  # fmt: skip
 #: parts of those modules that give the same each time
 _PURE: Final = frozenset({"path", "sep", "linesep", "fspath", "PathLike", "SeedSequence", "UUID"})
 _NUMPY_RANDOM: Final = "numpy.random"
@@ -162,7 +167,20 @@ def _is_drawn(value: Any) -> bool:
 
 
 def _plain(module: str) -> str:
-    return {"posix": "os", "nt": "os", "io": "builtins", "_io": "builtins"}.get(module, module)
+    return _PLAIN_NAMES.get(module, module)
+
+
+def asks_types(found: Reads) -> bool:
+    """Whether reachable code looks at ``type(x)``, and not only at its name.
+
+    A number in a trace is an int or a float for ``isinstance``; its type is its own.
+    """
+    for code, load in found.loads.get(("global", "type"), ()):
+        ops = [i for i in dis.get_instructions(code) if i.offset >= load.offset]
+        called = next((n for n, i in enumerate(ops) if i.opname == "CALL"), None)
+        if called is not None and ops[called + 1].opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+            return True
+    return False
 
 
 # --- state that nobody shows ------------------------------------------------------------------

@@ -114,7 +114,11 @@ def _same_code(value: Any, expected: tuple[CodeType, ref[Any], int]) -> bool:
     )  # fmt: skip
 
 
-_CHANGED: Final = {"content": "has other elements", "items": "has other items"}
+_CHANGED: Final = {
+    "content": "has other elements",
+    "items": "has other items",
+    "keys": "has other keys",
+}
 
 _EXPECT: Final[dict[str, Callable[[Any], Any]]] = {
     "tensor": lambda _: Tensor,

@@ -12,7 +12,7 @@ __all__ = ["is_library", "is_library_class"]
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 #: parts of eagerflow that are written as users write
-_LIKE_USERS: Final = ("eagerflow.nn", "eagerflow.optim", "eagerflow.data")
+_LIKE_USERS: Final = ("eagerflow.nn", "eagerflow.optim", "eagerflow.data", "eagerflow.demo")
 _STANDARD: Final = sys.stdlib_module_names - {"__main__"}
 _STANDARD_PLACES: Final = tuple(
     {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None}

@@ -65,29 +65,35 @@ class Members:
     def __init__(self, visitor: _Visitor) -> None:
         self._visitor = visitor
         self._classes: dict[int, _Class] = {}
+        self._new: list[_Class] = []
 
     def add_class(self, place: Place | Root, cls: type, *, constructs: bool) -> None:
         """Note a class, if it is none of a library."""
         known = self._classes.get(id(cls))
         if known is not None:
-            known.constructs = known.constructs or constructs
+            if constructs:
+                self.constructs(cls)
         elif not is_library_class(cls):
-            self._classes[id(cls)] = _Class(place, cls, constructs)
+            self._classes[id(cls)] = found = _Class(place, cls, constructs)
+            self._new.append(found)
             self._visitor.found.classes.append(Holder(place, cls))
 
     def constructs(self, cls: type) -> None:
         """Note that code may make instances of the class."""
-        if id(cls) in self._classes:
-            self._classes[id(cls)].constructs = True
+        known = self._classes.get(id(cls))
+        if known is not None and not known.constructs:
+            known.constructs = True
+            self._new.append(known)
 
     def add_instance(self, place: Place, value: Any) -> None:
         """Note an object; ``place`` is that of its class."""
         self._visitor.found.add(place, "identity", type(value))
         self.add_class(place, type(value), constructs=False)
 
-    def scan(self) -> None:
-        """Look at the members whose names are read now and were not before."""
-        for one in list(self._classes.values()):
+    def scan(self, *, whole: bool) -> None:
+        """Look at the members whose names are read, of all classes or of the new ones."""
+        classes, self._new = list(self._classes.values()) if whole else self._new, []
+        for one in classes:
             seen: set[str] = set()
             for i, base in enumerate(one.value.__mro__):
                 if is_library_class(base):

@@ -18,6 +18,7 @@ from eagerflow.errors import TraceError
 from eagerflow.function.collect import collect
 from eagerflow.function.effects import substituted, watching
 from eagerflow.function.entry import CapturedInput, Store
+from eagerflow.function.findings import asks_types
 from eagerflow.function.guards import Guards
 from eagerflow.function.places import GONE, Place
 from eagerflow.function.reads import Read
@@ -43,16 +44,16 @@ class Outside:
     Args:
         request: what is traced.
         tracer: the trace.
-        inputs: what the leaves of the arguments are in it.
 
     Raises:
         TraceError: with ``strict=True``, if the function does what a trace would drop or freeze.
 
     Attributes:
+        asks_types: whether code looks at the types of objects, so that numbers have to be numbers.
         values: the captured inputs as they were when the function ran.
     """
 
-    def __init__(self, request: TraceRequest, tracer: Tracer, inputs: Sequence[Any]) -> None:
+    def __init__(self, request: TraceRequest, tracer: Tracer) -> None:
         self._tracer = tracer
         self._request = request
         roots = [(leaf.name, leaf.value) for leaf in request.call.leaves if leaf.kind == "static"]
@@ -70,20 +71,31 @@ class Outside:
         #: the numbers that may differ from call to call: what they are in the graph, and where
         self._numbers: list[tuple[Value, Read]] = []
         self._substitutes: list[tuple[Place, Any]] = []
-        for read in self.reads.numbers:
-            number = tracer.add_number(read.value, identifier(read.place.text))
-            self._numbers.append((number.value, read))
-            self._substitutes.append((read.place, number))
+        self.asks_types = asks_types(self.reads)
         self._tensors = {id(r.value): r for r in self.reads.tensors}
         self._data = {id(r.value._data): r for r in self.reads.tensors}
         self._arrays = {_memory(as_tensor(r.value)): r for r in self.reads.arrays}
         #: arguments that are read from outside as well: which leaf, and where
         self.shared: list[tuple[int, Place]] = []
-        for i, (leaf, handle) in enumerate(zip(request.call.leaves, inputs, strict=True)):
-            if type(handle) is Tensor and not leaf.foreign:
-                self._share(i, leaf.value, handle)
         self._kept: list[tuple[Place, Any]] = []  # what stays as the function left it
         self.values: list[Any] = []
+
+    def connect(self, inputs: Sequence[Any]) -> None:
+        """Prepare what is put into places outside while the function runs.
+
+        Args:
+            inputs: what the leaves of the arguments are in the trace.
+        """
+        for read in self.reads.numbers:
+            number = self._tracer.add_number(read.value, identifier(read.place.text))
+            self._numbers.append((number.value, read))
+            if self.asks_types:
+                number.fix("type()")
+            else:
+                self._substitutes.append((read.place, number))
+        for i, (leaf, handle) in enumerate(zip(self._request.call.leaves, inputs, strict=True)):
+            if type(handle) is Tensor and not leaf.foreign:
+                self._share(i, leaf.value, handle)
 
     def _share(self, leaf: int, value: Tensor, handle: Tensor) -> None:
         """Let a tensor that is an argument, too, be the same one in its place."""

@@ -13,7 +13,10 @@ from types import MemberDescriptorType
 from typing import Any, Final, final
 from weakref import ref
 
-__all__ = ["GONE", "Place", "Root", "instance_dict"]
+__all__ = ["GONE", "Place", "Root", "instance_dict", "joined"]
+
+#: characters of a path that people are shown
+_LONG: Final = 200
 
 
 @final
@@ -71,6 +74,12 @@ class Root:
 
     def __repr__(self) -> str:
         return f"Root({self.text or self.get()!r})"
+
+
+def joined(text: str, end: str) -> str:
+    """The text of a path that goes on; of long ones only the end."""
+    text += end
+    return text if len(text) <= _LONG else f"...{text[-_LONG // 2 :]}"
 
 
 def instance_dict(value: Any) -> dict[str, Any] | None:

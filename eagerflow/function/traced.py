@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, final
 from weakref import WeakValueDictionary, ref
 
 from eagerflow.core import interpreter
+from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError, TraceWarning
 from eagerflow.function.arguments import Call, Signature
@@ -24,7 +25,7 @@ from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.scopes import name_scope
 from eagerflow.graph.trace import tracer_of
-from eagerflow.hardware import current_device
+from eagerflow.hardware import as_device, current_device
 from eagerflow.profiling import NodeStatistics
 from eagerflow.source import capture, cell_name
 
@@ -37,6 +38,8 @@ _STORM: Final = 3
 #: forms of calls whose trace is found without looking at their structure
 _DIRECT: Final = 1024
 _PLAIN: Final = frozenset({bool, str, type(None)})
+_BY_IDENTITY: Final[Any] = object.__hash__
+_ARRAY: Final = as_device("cpu:0").backend.array_type
 #: one trace at a time: what the function reads from outside is replaced meanwhile
 _tracing: Final = threading.RLock()
 _stack: Final = interpreter.stack
@@ -77,8 +80,9 @@ class TracedFunction:
         self.strict = strict
         self._max_traces = max_traces
         self._signature = Signature(fn, static)
-        self._cache = Cache()
+        #: forms of calls and their traces, with the defaults that the arguments leave out
         self._direct: dict[Any, tuple[Trace, tuple[Any, ...]]] = {}
+        self._cache = Cache(self._direct)
         self._outside_sizes: dict[str, Pattern] = {}
         self._records: list[TraceRecord] = []
         self._causes: dict[str, int] = {}
@@ -92,7 +96,8 @@ class TracedFunction:
         if kwargs or _stack.installed:
             return self._call(args, kwargs)
         form: list[Any] = [current_device()]
-        for x in args:
+        leaves = args
+        for i, x in enumerate(args):
             kind = type(x)
             if kind is Tensor:
                 form += (x._lane, x._data.shape)
@@ -100,6 +105,12 @@ class TracedFunction:
                 form.append(kind)
             elif kind in _PLAIN:
                 form.append(x)
+            elif kind is _ARRAY:
+                x = as_tensor(x)
+                leaves = (*leaves[:i], x, *leaves[i + 1 :])
+                form += (x._lane, x._data.shape, _ARRAY)
+            elif kind.__hash__ is _BY_IDENTITY:
+                form.append(id(x))  # forgotten when the object dies
             else:
                 return self._call(args, kwargs)
         key = tuple(form)
@@ -109,7 +120,7 @@ class TracedFunction:
             if not entry.numbers or entry.same_numbers(args):
                 captured = entry.read()
                 if captured is not None:
-                    return entry.run((*args, *rest) if rest else args, captured)
+                    return entry.run((*leaves, *rest) if rest else leaves, captured)
         return self._call(args, kwargs, key)
 
     def _call(self, args: Any, kwargs: Any, form: Any = None) -> Any:
@@ -119,12 +130,14 @@ class TracedFunction:
                 return self.fn(*args, **kwargs)
         call = self._signature.parse(args, kwargs)
         entry, captured = self._find(call)
+        if entry.own_rules and interpreter.is_differentiated():
+            return self.fn(*args, **kwargs)  # the graph has its ops, and not its derivatives
         leaves = leaf_values(call.leaves)
         if form is not None and entry.is_direct(call, args):
             if len(self._direct) >= _DIRECT:
                 self._direct.clear()
             self._direct[form] = (entry, tuple(leaves[len(args) :]))
-        return entry.run(leaves, captured)
+        return entry.run(leaves, captured, call.values)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As an attribute of a class it is a method; all instances share the traces."""
@@ -430,7 +443,7 @@ class BoundFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # notebooks show the user's own frames
-        return self.__func__._call((self.__self__, *args), kwargs)
+        return self.__func__(self.__self__, *args, **kwargs)
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """As `TracedFunction.graph`."""

@@ -14,6 +14,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim, Size, number_of
 from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
+from eagerflow.function.containers import Containers
 from eagerflow.function.entry import Output, Pattern, Store, Trace
 from eagerflow.function.locals import LocalNames
 from eagerflow.function.outside import Outside, identifier
@@ -88,9 +89,12 @@ class _Maker:
     def entry(self) -> tuple[Trace, Sequence[Any]]:
         """The entry, and the captured inputs as they were when the function ran."""
         request, tracer = self.request, self.tracer
-        self._make_inputs()
-        outside = Outside(request, tracer, self.inputs)
-        args, kwargs = request.signature.rebuild(request.call, self.inputs)
+        outside = Outside(request, tracer)
+        self._make_inputs(outside.asks_types)
+        outside.connect(self.inputs)
+        arguments = request.signature.rebuild(request.call, self.inputs)
+        self.containers = Containers(arguments)
+        args, kwargs = request.signature.apply(request.call, arguments)
         names = LocalNames(request.fn)
         try:
             with outside, tracer:
@@ -104,19 +108,21 @@ class _Maker:
 
     # --- inputs ---
 
-    def _make_inputs(self) -> None:
+    def _make_inputs(self, static: bool) -> None:
+        """The inputs of the graph; with ``static``, numbers and sizes are what they are."""
         sizes = iter(self.request.sizes)
         handles: dict[int, Tensor] = {}
         for i, leaf in enumerate(self.leaves):
             made = leaf.value
             if leaf.kind == "tensor":
-                pattern = next(sizes)
+                pattern = next(sizes) if not static else leaf.value._data.shape
                 made = handles.get(id(leaf.value))
                 if made is None:
                     made = handles[id(leaf.value)] = self._tensor(leaf, pattern)
                     self.graph_leaves.append(i)
             elif leaf.kind == "number":
                 made = self.tracer.add_number(leaf.value, identifier(leaf.name))
+                made = made.fix("type()") if static else made
                 self.graph_leaves.append(i)
             self.inputs.append(made)
             self.before.append(made._data if type(made) is Tensor else None)
@@ -147,7 +153,11 @@ class _Maker:
         entry.outputs = tuple(
             [self._output(x, path, outside) for x, path in zip(leaves, paths, strict=True)]
         )
-        entry.stores = (*self._updated_arguments(), *outside.stores(self._store))
+        entry.stores = (
+            *self._updated_arguments(),
+            *[self._store("change", c, value, outside) for c, value in self.containers.changes()],
+            *outside.stores(self._store),
+        )
         self._close_graph(entry, outside)
         return entry
 
@@ -275,6 +285,7 @@ class _Maker:
             [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in self.leaves]
         )
         entry.makes_resources = bool(tracer.created_resources)
+        entry.own_rules = tuple(tracer.own_rules)
         entry.graph = graph
         if settings.current().verify:
             verify(graph)

@@ -10,7 +10,7 @@ from typing import Any, Final, final
 
 from eagerflow.function.bytecode import Load
 from eagerflow.function.library import is_library_class
-from eagerflow.function.places import Place, Root
+from eagerflow.function.places import Place, Root, joined
 from eagerflow.function.reads import Finding, Reads
 
 __all__ = ["LIMIT", "Usage"]
@@ -25,6 +25,10 @@ _SETS: Final = (set, frozenset)
 #: methods that change a container, read nothing of it and give nothing back
 _BLIND: Final = frozenset({"add", "append", "appendleft", "clear", "discard", "extend", "insert"})
 
+_NAMED: Final = frozenset({"attribute", "dict"})
+#: subscripts of subscripts from which on names are not followed
+_DEEP: Final = 8
+
 #: how code names a container: kind and name, and the subscripts from there
 _Path = tuple[str, str, tuple[Any, ...]]
 
@@ -37,18 +41,24 @@ class _Container:
         place: where it was found first.
         value: the container.
         paths: how code names it.
+        owners: the containers that it is an item of, with its keys there.
+        unnamed: whether it can be reached without a name.
         whole: whether it may be iterated, passed on, or indexed by what is not constant.
         visited: the keys of which the items were looked at.
+        missed: whether one that code names was not there.
     """
 
-    __slots__ = ("paths", "place", "value", "visited", "whole")
+    __slots__ = ("missed", "owners", "paths", "place", "unnamed", "value", "visited", "whole")
 
     def __init__(self, place: Place | Root, value: Any) -> None:
         self.place = place
         self.value = value
         self.paths: set[_Path] = set()
-        self.whole = False
+        self.owners: list[tuple[_Container, Any]] = []
+        self.unnamed = False
+        self.whole = issubclass(type(value), _SETS)
         self.visited: set[Any] = set()
+        self.missed = False
 
     @property
     def as_one(self) -> bool:
@@ -57,6 +67,19 @@ class _Container:
             return True
         items = self.value.values() if isinstance(self.value, dict) else self.value
         return _LONG <= len(self.value) <= LIMIT and all(type(x) in _PLAIN for x in items)
+
+    def follow_owners(self) -> bool:
+        """Take over how the containers that hold it are named; whether that is new."""
+        before = len(self.paths) + self.whole
+        for owner, key in self.owners:
+            self.unnamed = self.unnamed or owner.unnamed
+            for kind, name, keys in list(owner.paths):
+                if len(keys) < _DEEP:
+                    self.paths.add((kind, name, (*keys, key)))
+                else:
+                    self.unnamed = True
+        self.whole = self.whole or self.unnamed
+        return len(self.paths) + self.whole != before
 
 
 @final
@@ -69,13 +92,16 @@ class Usage:
     Attributes:
         whole: names of attributes that are looked up by strings.
         every: whether attributes are looked up whose names are made at run time.
+        changes: how often something was added.
     """
 
     def __init__(self, loads: dict[tuple[str, str], list[tuple[CodeType, Load]]]) -> None:
         self._loads = loads
         self._containers: dict[int, _Container] = {}
+        self._new: list[_Container] = []
         self.whole: set[str] = set()
         self.every = False
+        self.changes = 0
 
     def add(self, place: Place | Root, value: Any) -> None:
         """Note a container."""
@@ -87,35 +113,30 @@ class Usage:
         known = self._containers.get(id(value))
         if known is None or known.value is not value:
             return
-        paths = self._paths(place)
-        if paths is None:
-            known.whole = True
-        else:
-            known.paths |= paths
-
-    def _paths(self, place: Place | Root) -> set[_Path] | None:
-        """How code may name a place; None if nothing is known of that."""
+        self._new.append(known)
+        self.changes += 1
         if not isinstance(place, Place):
-            return None
-        if place.how == "global":
-            # functions of its module say the name, all others an attribute of the module
-            return {("global", place.key, ()), ("attribute", place.key, ())}
-        if place.how == "cell" and not place.fixed:
-            return {("cell", place.text, ())}
-        if place.how in ("attribute", "dict") and _has_names(place):
-            return {("attribute", place.key, ()), ("global", place.key, ())}
-        if place.how != "item" or not isinstance(place.parent, Place):
-            return None
-        owner = self._containers.get(id(place.parent.get()))
-        if owner is None or owner.whole:
-            return None
-        return {(kind, name, (*keys, place.key)) for kind, name, keys in owner.paths}
+            known.unnamed = True
+        elif place.how == "item":
+            owner = self._containers.get(id(place.parent.get()))
+            if owner is None:
+                known.unnamed = True
+            else:
+                known.owners.append((owner, place.key))
+        elif place.how == "cell" and not place.fixed:
+            known.paths.add(("cell", place.text, ()))
+        elif place.how == "global" or (place.how in _NAMED and _has_names(place)):
+            # functions of a module say the name, all others an attribute of the module
+            known.paths |= {("global", place.key, ()), ("attribute", place.key, ())}
+        else:
+            known.unnamed = True
 
-    def new_items(self) -> Iterator[tuple[Place, Any]]:
-        """The items that are read and were not given before."""
-        for one in list(self._containers.values()):
+    def new_items(self, *, whole: bool) -> Iterator[tuple[Place, Any]]:
+        """The items that are read and were not given before, of all containers or of new ones."""
+        containers, self._new = list(self._containers.values()) if whole else self._new, []
+        for one in containers:
+            self.changes += one.follow_owners()
             if isinstance(one.value, _SETS):
-                one.whole = True
                 continue
             keys = self._keys(one)
             if one.whole:
@@ -144,7 +165,7 @@ class Usage:
     def finish(self, found: Reads) -> None:
         """Note how containers that are used as a whole are compared."""
         for one in self._containers.values():
-            if not one.whole:
+            if not one.whole and not one.missed:
                 continue
             if len(one.value) > LIMIT:
                 found.findings.append(_too_long(one, found))
@@ -174,10 +195,13 @@ def _is_blind(load: Load, path: tuple[Any, ...]) -> bool:
 
 def _item(one: _Container, key: Any) -> Iterator[tuple[Place, Any]]:
     fixed = isinstance(one.value, tuple)
-    place = Place(one.place, "item", key, f"{one.place.text}[{key!r}]", fixed)
+    place = Place(one.place, "item", key, joined(one.place.text, f"[{key!r}]"), fixed)
     try:
         value = dict.__getitem__(one.value, key) if isinstance(one.value, dict) else one.value[key]
-    except (LookupError, TypeError):
+    except LookupError:
+        one.missed = True
+        return
+    except TypeError:
         return
     if not isinstance(one.value, (list, tuple, dict, deque)):
         return

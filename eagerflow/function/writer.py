@@ -7,7 +7,7 @@ from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.core.tensor import Tensor
-from eagerflow.function.places import GONE, Place, Root, instance_dict
+from eagerflow.function.places import Place, Root, instance_dict
 
 if TYPE_CHECKING:
     from eagerflow.function.guards import Guard
@@ -152,4 +152,4 @@ def _item(owner: Any, key: Any) -> Any:
 
 
 def _holds(guard: Guard, value: Any) -> bool:
-    return value is not GONE and guard.holds(value)
+    return guard.holds(value)

@@ -153,6 +153,10 @@ class TracedNumber(AbstractNumber):
     def ask(self, what: str) -> Any:
         """The number itself; static from then on."""
         self.tracer.check_alive(what)
+        return self.fix(what)
+
+    def fix(self, what: str) -> Any:
+        """As `ask`, before the function runs."""
         for root in self.roots:
             root.specialise(what)
         return self.number
@@ -229,5 +233,15 @@ def _plain(x: Any, what: str) -> Any:
 
 
 def _keeps_kind(base: Any, exponent: Any) -> bool:
-    """Whether the kind of a power follows from the kinds: 2 ** -1 is a float."""
-    return type(exponent) is int and (exponent >= 0 or type(_number(base)) is not int)
+    """Whether the kind of a power follows from what is known: 2 ** -1 is a float, -1 ** 0.5 complex.
+
+    Args:
+        base: a number, traced or not.
+        exponent: likewise.
+    """
+    kinds = type(_number(base)), type(_number(exponent))
+    if complex in kinds:
+        return True
+    if kinds[1] is float:
+        return type(base) is not TracedNumber and base >= 0
+    return kinds[0] is float or (type(exponent) is not TracedNumber and exponent >= 0)

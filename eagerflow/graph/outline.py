@@ -137,9 +137,11 @@ class _Drawing:
         if self.closed(home) is None:
             self.ends("input", graph.inputs, home)
         for node in graph.nodes:
+            if self.is_small(node):
+                continue
             box = self.box(node)
             for value in node.inputs:
-                self.join(self.source(value, graph), box, "data").values[value] = None
+                self.join(self.source(value, graph, box), box, "data").values[value] = None
             for before in node.control_inputs:
                 self.join(self.box(before), box, "control")
             for item in _flat(node.attrs.values()):
@@ -153,7 +155,7 @@ class _Drawing:
         if self.closed(home) is None:
             results = self.ends("output", graph.outputs, home)
             for value, result in zip(graph.outputs, results, strict=True):
-                self.join(self.source(value, graph), result, "data").values[value] = None
+                self.join(self.source(value, graph, result), result, "data").values[value] = None
 
     def closed(self, group: Group) -> Group | None:
         """The closed group that is drawn in place of ``group``, if any."""
@@ -173,8 +175,18 @@ class _Drawing:
             self.boxes.append(box)
         return box
 
-    def source(self, value: Value, graph: Graph) -> Box:
-        """Where ``value`` comes from."""
+    def is_small(self, node: Node) -> bool:
+        """Whether it is a constant that has a box of its own beside each box that takes it."""
+        return node.op == "constant" and self.closed(self.homes[node]) is None
+
+    def source(self, value: Value, graph: Graph, user: Box) -> Box:
+        """Where ``value`` comes from that ``user`` takes."""
+        if value.node is not None and self.is_small(value.node):
+            key = (value.node, user)
+            if key not in self.made:
+                box = self.made[key] = self.op_box(value.node, user.group)
+                self.boxes.insert(self.boxes.index(user), box)
+            return self.made[key]
         if value.node is not None:
             return self.box(value.node)
         closed = self.closed(self.graphs[graph])

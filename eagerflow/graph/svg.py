@@ -20,6 +20,7 @@ __all__ = ["draw", "mimebundle", "to_svg"]
 _STYLE: Final = """<style>
 .ef-graph { --ef-text: #1f2328; --ef-line: #6e7781;
   color: var(--jp-content-font-color1, var(--vscode-editor-foreground, var(--ef-text))); }
+svg.ef-graph:root { color-scheme: light dark; }
 @media (prefers-color-scheme: dark) { .ef-graph { --ef-text: #e6edf3; --ef-line: #8b949e; } }
 .ef-graph text { fill: currentColor; font-family: Helvetica, Arial, sans-serif; }
 .ef-graph .edge text, .ef-graph .small { fill: currentColor; opacity: .75; }

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.core.convert import as_tensor
-from eagerflow.core.interpreter import BASE, AbstractInterpreter, installed, use
+from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, installed, use
 from eagerflow.core.op import Op, bind, describe, get_op, infer
 from eagerflow.core.symbols import AbstractSymbol
 from eagerflow.core.tensor import Tensor, make_tensor
@@ -95,6 +95,8 @@ class Tracer(AbstractInterpreter):
         updated: the handles from outside that got another value, with what they held before.
         looked_at: the concrete tensors whose elements Python has seen, by id of their data.
         effects: the order of effects.
+        own_rules: the names of composites with derivatives of their own, of which the graph has
+            the ops alone.
     """
 
     traces = True
@@ -109,6 +111,7 @@ class Tracer(AbstractInterpreter):
         self.updated: dict[int, tuple[Tensor, Any, Lane, Any]] = {}
         self.effects = EffectOrder()
         self.created_resources: list[Any] = []
+        self.own_rules: list[str] = []
         self.looked_at: dict[int, Tensor] = {}
         self._fresh: dict[int, Tensor] = {}
         self._resources: dict[int, str] = {}
@@ -261,6 +264,11 @@ class Tracer(AbstractInterpreter):
         """A variable that the function makes gets its first value anew in each run."""
         self.created_resources.append(resource)
         self.bind(get_op("assign"), (value,), {"resource": resource})
+
+    def call(self, composite: Composite, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        if composite.own_rule:
+            self.own_rules.append(composite.name)
+        return super().call(composite, inputs)
 
     def rebind(self, handle: Tensor, value: Tensor) -> None:
         if type(handle._data) is not Symbol and not self.is_fresh(handle):

@@ -7,7 +7,7 @@ from eagerflow.hardware.backends import (
     NullArray,
     NullBackend,
 )
-from eagerflow.hardware.devices import (
+from eagerflow.hardware.registry import (
     Device,
     as_device,
     current_device,

@@ -13,7 +13,7 @@ from eagerflow import settings
 from eagerflow.errors import DeviceError
 
 if TYPE_CHECKING:
-    from eagerflow.hardware.devices import Device
+    from eagerflow.hardware.registry import Device
 
 __all__ = ["AbstractBackend", "CpuBackend", "MemoryStats", "NullArray", "NullBackend"]
 

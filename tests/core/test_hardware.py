@@ -13,7 +13,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors, hardware
-from eagerflow.hardware import Device, as_device
+from eagerflow.hardware import Device, as_device, registry
 from eagerflow_kernels import table
 from tests.core.fake_accelerator import FakeArray, FakeBackend
 
@@ -286,9 +286,9 @@ def fake() -> Iterator[FakeBackend]:
     backend = FakeBackend()
     hardware.register_backend(backend)
     yield backend
-    hardware.devices._backends.pop("fake")
+    registry._backends.pop("fake")
     for name in ("fake:0", "fake:1"):
-        hardware.devices._devices.pop(name, None)
+        registry._devices.pop(name, None)
 
 
 def test_a_third_party_kind_runs_the_portable_kernels(fake) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors, hardware
+from eagerflow.hardware import registry
 from eagerflow.core import op as ops
 from eagerflow.core.op import bind, define, get_op
 from eagerflow_kernels import table
@@ -124,7 +125,7 @@ class BrokenPoint:
 
 
 def test_a_broken_plug_in_is_named(monkeypatch) -> None:
-    monkeypatch.setattr(hardware, "_plugins_loaded", False)
+    monkeypatch.setattr(registry, "_plugins_loaded", False)
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [BrokenPoint()])
     with pytest.raises(errors.DeviceError, match="plug-in broken") as caught:
         ef.device("abacus:0")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.function.collect import collect
-from eagerflow.function.effects import Change, Mutation, Watch, substituted, watching
+from eagerflow.function.effects import Mutation, Rebinding, Watch, substituted, watching
 from eagerflow.function.guards import Guards
 from eagerflow.function.places import GONE
 from tests.function import settings_module
@@ -48,7 +48,7 @@ class Slotted:
         self.a: Any = 1
 
 
-def effects(function: Callable[..., Any], *args: Any) -> tuple[list[Change], list[Mutation]]:
+def effects(function: Callable[..., Any], *args: Any) -> tuple[list[Rebinding], list[Mutation]]:
     """What one call changes; all is put back."""
     with watching(collect(function)) as watch:
         function(*args)

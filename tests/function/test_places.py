@@ -124,7 +124,7 @@ def test_a_weak_root_keeps_nothing_alive() -> None:
     gc.collect()
     assert gone() is None
     assert place.get() is GONE
-    with pytest.raises(TypeError, match="owner.a cannot be set"):
+    with pytest.raises(TypeError, match=r"owner\.a cannot be set"):
         place.set(1)
 
 

@@ -133,6 +133,8 @@ class OpCase:
         plain: call the reference without the keyword arguments.
         specialises: why the function asks for a size or a number while it is traced, so that
             another one traces again; empty if it asks for none.
+        fixed: why there is no second size for its tensors; empty if there is.
+        untraceable: why the function cannot be traced; empty if it can.
     """
 
     name: str
@@ -152,6 +154,8 @@ class OpCase:
     second: bool = True
     plain: bool = False
     specialises: str = ""
+    fixed: str = ""
+    untraceable: str = ""
 
     def __post_init__(self) -> None:
         if bool(self.grad) == bool(self.no_grad):

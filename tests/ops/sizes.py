@@ -1,7 +1,12 @@
-"""Other sizes for the arguments of a case: the calls that one traced function gets in a row."""
+"""Cases with other sizes, on one trace.
+
+`calls_of` makes the calls that one traced function gets in a row; `check_sizes` makes them, and
+compares each with eager mode bit for bit.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +15,11 @@ import numpy as np
 
 import eagerflow as ef
 from eagerflow.core import tree
-from eagerflow.errors import EagerflowError
+from eagerflow.errors import EagerflowError, TraceWarning
 from tests.ops.case import LAYOUTS, OpCase
+from tests.ops.gradients import gradient
 from tests.ops.table import function_of, made, map_arrays, sample_of
+from tests.ops.tracing import State, run_again, traced
 
 Arguments = list[Any]
 
@@ -30,11 +37,14 @@ class Size(int):
     axis: int
 
 
-@dataclass(frozen=True)
 class AxisOf:
     """In the place of a `Size` among arguments: this axis of the tensor ``like``."""
 
-    axis: int
+    def __init__(self, axis: int) -> None:
+        self.axis = axis
+
+
+_AXES = (AxisOf(0), AxisOf(1))  # static arguments of a trace are told apart by identity
 
 
 @dataclass(frozen=True)
@@ -63,12 +73,21 @@ def calls_of(case: OpCase, dtype: str) -> Calls:
     found = list(_sampled(case, dtype, shapes))
     first = found[0]
     kept = [first, *(_keeping(first, args) for args in found[1:])]
-    if all(_shapes(args) == _shapes(first) for args in kept) or not _works(
-        function, case, kept[1]
-    ):
+    if all(_shapes(args) == _shapes(first) for args in kept) or not _works(function, case, kept[1]):
         kept = [first, *_resized(function, case, first)]
-    second, more = (kept[1], kept[2:]) if len(kept) > 1 else (None, [])
+    second = kept[1] if len(kept) > 1 else None
+    more = [args for args in kept[2:] if _varies_alike(first, kept[1], args)]
     return Calls(_with_sizes(function), first, second, more)
+
+
+def _varies_alike(first: Arguments, second: Arguments, args: Arguments) -> bool:
+    """Whether the sizes that differ from the first ones are among those that became symbolic."""
+    return all(
+        third == one
+        for shapes in zip(*map(_shapes, (first, second, args)), strict=True)
+        for one, two, third in zip(*shapes, strict=True)
+        if one == two
+    )
 
 
 def _with_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,7 +106,7 @@ def _sampled(case: OpCase, dtype: str, shapes: Sequence[tuple[int, ...]]) -> Ite
             args = made(case, sample)
         except (ValueError, IndexError):  # there are no such arguments, as no index into no rows
             continue
-        args = tree.map(lambda x: AxisOf(x.axis) if type(x) is Size else x, args)
+        args = tree.map(lambda x: _AXES[x.axis] if type(x) is Size else x, args)
         yield [ef.zeros(shape), *(map_arrays(ef.asarray, a) for a in args)]
 
 
@@ -105,7 +124,10 @@ def _keeping(first: Arguments, args: Arguments) -> Arguments:
 
 
 def _tensors(args: Arguments) -> list[ef.Tensor]:
-    return [x for x in tree.leaves(args[1:]) if isinstance(x, ef.Tensor)]
+    """The tensors that matter: the one before the arguments does if its sizes are used."""
+    leaves = tree.leaves(args[1:])
+    used = args[:1] if any(type(x) is AxisOf for x in leaves) else []
+    return [*used, *(x for x in leaves if isinstance(x, ef.Tensor))]
 
 
 def _shapes(args: Arguments) -> list[tuple[int, ...]]:
@@ -124,9 +146,7 @@ def _works(function: Callable[..., Any], case: OpCase, args: Arguments) -> bool:
 # --- arguments that are cut or grown ----------------------------------------------------------
 
 
-def _resized(
-    function: Callable[..., Any], case: OpCase, first: Arguments
-) -> Iterator[Arguments]:
+def _resized(function: Callable[..., Any], case: OpCase, first: Arguments) -> Iterator[Arguments]:
     """Arguments with the arrays of the first cut or grown, equal sizes to equal sizes.
 
     As many sizes differ as the function takes; to begin with, one less each or one more.
@@ -134,9 +154,9 @@ def _resized(
     sizes = sorted({n for shape in _shapes(first) for n in shape})
     taken: dict[int, int] = {}
     for n in sizes:
-        for other in (n - 1, n + 1, n + 2):
+        for other in (n - 1, n + 1, n + 2, 1):
             trial = {**taken, n: other}
-            if other > 0 and _works(function, case, _changed(first, trial)):
+            if 0 < other != n and _works(function, case, _changed(first, trial)):
                 taken = trial
                 break
     if not taken:
@@ -144,8 +164,9 @@ def _resized(
     yield _changed(first, taken)
     for small in (1, 0):
         yield _changed(first, dict.fromkeys(taken, small))
-        for n in taken if len(taken) > 1 else ():
-            yield _changed(first, {**taken, n: small})
+        if len(taken) > 1:
+            for n in taken:
+                yield _changed(first, {**taken, n: small})
 
 
 def _changed(args: Arguments, sizes: Mapping[int, int]) -> Arguments:
@@ -162,3 +183,50 @@ def _changed(args: Arguments, sizes: Mapping[int, int]) -> Arguments:
         return ef.asarray(array)
 
     return [args[0], *(tree.map(resize, a) for a in args[1:])]
+
+
+# --- the check --------------------------------------------------------------------------------
+
+
+def dtype_of(case: OpCase) -> str:
+    """The dtype in which a case is run with other sizes."""
+    return next(d for d in ("float64", "float32", *case.dtypes) if d in case.dtypes)
+
+
+def check_sizes(case: OpCase, order: int = 0) -> None:
+    """Call a case, traced once, with several sizes; there are at most two traces.
+
+    Args:
+        case: the row.
+        order: 1 for its gradients, 2 for gradients of these.
+    """
+    calls = calls_of(case, dtype_of(case))
+    assert (calls.second is None and bool(_tensors(calls.first))) == bool(case.fixed), case.id
+    function = _whole(case, calls, order)
+    f, state = traced(function), State(calls.first)
+    rows = [calls.first, calls.second or calls.first, *calls.more]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        if case.specialises:  # which is told from the third trace on
+            warnings.simplefilter("ignore", TraceWarning)
+        for i, args in enumerate(rows):
+            last = i == len(rows) - 1
+            run_again(f, function, args, state, every_way=not order or i == 1 or last)
+    if case.specialises:
+        assert len(f.traces) > 2, f"{case.id} does not specialise"
+        assert any("axis" in line for line in f.traces[-1].static), f.explain()
+        assert f"static: {f.traces[-1].static[0]}" in str(f.explain())
+    else:
+        assert len(f.traces) <= 2, f.explain()
+
+
+def _whole(case: OpCase, calls: Calls, order: int) -> Callable[..., Any]:
+    """The function of the calls' arguments that is traced."""
+    if order:
+        return gradient(calls.function, [i + 1 for i in case.grad], case.kwargs, order)
+    if not case.kwargs:
+        return calls.function
+
+    def call(*args: Any) -> Any:
+        return calls.function(*args, **case.kwargs)
+
+    return call

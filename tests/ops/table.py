@@ -1,12 +1,15 @@
 """Checks one `OpCase`: values against its reference, types against its rules, gradients against
 numeric derivatives. `COLUMNS` are the ways to run it; a later stage adds a way, not a test.
+
+What is traced is compared with eager mode bit for bit as well (`tests/ops/tracing.py`); so are its
+gradients, which then need no numeric derivatives. Other sizes on one trace: `tests/ops/sizes.py`.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,8 @@ from eagerflow.core.op import infer
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from tests.numeric import numeric_vjp_check
 from tests.ops.case import LAYOUTS, TOLERANCE, OpCase, Sample, np_dtype
+from tests.ops.gradients import gradient
+from tests.ops.tracing import compare_traced, run_traced, traced
 
 Run = Callable[[Callable[..., Any], Sequence[Any], dict[str, Any]], Any]
 
@@ -43,9 +48,12 @@ def _check_other_device(x: Tensor) -> None:
 COLUMNS: dict[str, Run] = {
     "eager": lambda function, args, kwargs: function(*args, **kwargs),
     "cpu:1": _elsewhere,
+    "traced": run_traced,
 }
 #: columns that need no more than the values of one dtype per kind
 NARROW = frozenset({"cpu:1"})
+#: columns that compare with eager mode themselves, where types are checked and gradients numeric
+COMPARED = frozenset({"traced"})
 
 
 class RuleChecker(AbstractInterpreter):
@@ -161,7 +169,9 @@ def check_arguments(case: OpCase, args: list[Any], column: str = "eager") -> Non
     """Run a case on given arguments and compare with its reference."""
     before = [a.copy() for a in flatten_arrays(args)]
     tensors = [map_arrays(ef.asarray, a) for a in args]
-    with np.errstate(all="ignore"), rules_checked():
+    # whoever looks on has each op of a graph run by itself, not by the program
+    watching = nullcontext() if column in COMPARED else rules_checked()
+    with np.errstate(all="ignore"), watching:
         got = COLUMNS[column](function_of(case), tensors, case.kwargs)
     for old, new in zip(before, flatten_arrays(args), strict=True):
         np.testing.assert_array_equal(old, new, err_msg=f"{case.id} wrote into its argument")
@@ -208,9 +218,23 @@ def _compare(case: OpCase, got: Any, want: Any) -> None:
 def check_gradient(
     case: OpCase, dtype: str, layout: str, column: str = "eager", *, order: int = 1
 ) -> None:
-    """Compare the gradients of a case with numeric derivatives along random directions."""
+    """Compare the gradients of a case with numeric derivatives along random directions.
+
+    In columns that compare with eager mode: the bits of the function's gradients, and those of
+    the gradient function that is traced itself.
+    """
     args = arguments(case, dtype, layout)
     function, run = function_of(case), COLUMNS[column]
+    if column in COMPARED:
+        tensors = [map_arrays(ef.asarray, a) for a in args]
+        with np.errstate(all="ignore"):
+            run(gradient(function, case.grad, case.kwargs, order), tensors, {})
+            compare_traced(
+                gradient(function, case.grad, case.kwargs, order),
+                gradient(traced(function), case.grad, case.kwargs, order),
+                tensors,
+            )
+        return
     rng = np.random.default_rng(zlib.crc32(case.id.encode()))
 
     def f(*tensors: Any) -> Any:

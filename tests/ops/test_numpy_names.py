@@ -17,10 +17,6 @@ def test_synonyms_are_the_functions() -> None:
     assert ef.invert is ef.bitwise_invert
 
 
-def test_trace_is_kept_free_for_the_decorator() -> None:
-    assert not hasattr(ef, "trace")
-
-
 def test_gradients_pass_by_nan() -> None:
     x = ef.tensor([1.0, NAN, 3.0])
     assert ef.grad(ef.nanvar)(x).tolist() == [-1.0, 0.0, 1.0]

@@ -1,12 +1,31 @@
-"""Every op and dtype against its reference, every gradient against numeric derivatives."""
+"""Every op and dtype against its reference, every gradient against numeric derivatives.
+
+Of the column "traced", `test_values` and the tests of gradients are as wide as eagerly: all dtypes
+and layouts, each graph verified and run in every way, bit for bit. `test_other_sizes` calls each
+case, traced once, with further sizes: in one dtype (float64 where the case has it), gradients of
+first and second order included.
+"""
 
 from __future__ import annotations
 
 import pytest
 
+import eagerflow as ef
+from eagerflow.errors import TraceError
 from tests.ops.case import LAYOUTS, OpCase, np_dtype
 from tests.ops.cases import ALL_CASES
-from tests.ops.table import COLUMNS, NARROW, check_gradient, check_values
+from tests.ops.sizes import check_sizes
+from tests.ops.table import (
+    COLUMNS,
+    COMPARED,
+    NARROW,
+    arguments,
+    check_gradient,
+    check_values,
+    function_of,
+    map_arrays,
+)
+from tests.ops.tracing import traced
 
 
 def first_of_each_kind(dtypes: tuple[str, ...]) -> set[str]:
@@ -27,6 +46,7 @@ COLUMN_VALUES = [
     for column in COLUMNS
     for c, d in VALUES
     if column not in NARROW or d in first_of_each_kind(c.dtypes)
+    if column not in COMPARED or not c.untraceable
 ]
 WIDE = [column for column in COLUMNS if column not in NARROW]
 SPECIAL = [c for c in ALL_CASES if c.specials]
@@ -61,6 +81,28 @@ def test_gradients(case: OpCase, dtype: str, column: str) -> None:
 def test_second_gradients(case: OpCase, dtype: str, column: str) -> None:
     layout = next((x for x in ("matrix", *case.layouts) if x in case.layouts), "matrix")
     check_gradient(case, dtype, layout, column, order=2)
+
+
+@pytest.mark.parametrize("case", [c for c in ALL_CASES if not c.untraceable], ids=_name)
+def test_other_sizes(case: OpCase) -> None:
+    check_sizes(case)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("case", [c for c in ALL_CASES if c.grad], ids=_name)
+def test_gradients_of_other_sizes(case: OpCase, order: int) -> None:
+    if order == 1 or case.second:
+        check_sizes(case, order)
+
+
+@pytest.mark.parametrize("case", [c for c in ALL_CASES if c.untraceable], ids=_name)
+def test_what_cannot_be_traced_says_so(case: OpCase) -> None:
+    args = [map_arrays(ef.asarray, a) for a in arguments(case, case.dtypes[0], case.layouts[0])]
+    with pytest.raises(TraceError) as info:
+        traced(function_of(case))(*args, **case.kwargs)
+    assert case.name.rpartition(".")[2] in str(info.value)
+    assert "return function(*args, **kwargs)" in str(info.value)  # the line of the call
+    assert "hint:" in str(info.value)
 
 
 def test_layouts_are_known() -> None:

@@ -106,17 +106,8 @@ def _plain(leaf: tuple[Any, ...]) -> list[Any]:
 # --- running ----------------------------------------------------------------------------------
 
 
-def run_traced(
-    function: Function, args: Sequence[Any], kwargs: dict[str, Any], *, every_way: bool = True
-) -> Any:
-    """The result of a function that is traced with these arguments, after all comparisons.
-
-    Args:
-        function: the function.
-        args: its arguments.
-        kwargs: the others.
-        every_way: whether the graph is also checked, and run in every other way.
-    """
+def run_traced(function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The result of a function that is traced with these arguments, after all comparisons."""
     state = State(args, kwargs)
     _, want = state.run(function, *args, **kwargs)
     f = traced(function)
@@ -125,33 +116,64 @@ def run_traced(
     _, again = state.run(f, *args, **kwargs)
     assert_same(again, want, "a call that only runs")
     assert len(f.traces) == 1, f.explain()
-    if every_way:
-        run_every_way(f, args, kwargs, state, want)
+    run_every_way(f, args, kwargs, state, want)
     return result
 
 
-def run_again(f: TracedFunction, function: Function, args: Sequence[Any], state: State) -> None:
+def compare_traced(function: Function, other: Function, args: Sequence[Any]) -> None:
+    """``other``, which calls a traced function, does what ``function`` does without."""
+    state = State(args)
+    assert_same(state.run(other, *args)[1], state.run(function, *args)[1], "a traced part")
+
+
+def run_again(
+    f: TracedFunction, function: Function, args: Sequence[Any], state: State, every_way: bool
+) -> None:
     """Call ``f``, the traced function, once more; it must do what ``function`` does eagerly.
 
-    Where that is to raise an error, so must the call.
+    Where that is to raise an error, so must the graph: one that the same ``except ValueError``
+    catches. `prune` may drop what raises it if nothing needs its result.
     """
     try:
         _, want = state.run(function, *args)
     except EagerflowError as error:
-        got = _error_of(state, f, args)
-        assert got is type(error), f"{got} is raised, not {type(error)}: {error}"
+        found = _error_of(state, f, args) or _error_of(state, _as_traced, f, args)
+        same = found is not None and issubclass(found, _builtin(error))
+        assert same, f"{found} is raised, not {type(error)}: {error}"
         return
     _, outcome = state.run(f, *args)
     assert_same(outcome, want, f"the same call with {_types(args)}")
-    run_every_way(f, args, {}, state, want)
+    if every_way:
+        run_every_way(f, args, {}, state, want)
 
 
-def _error_of(state: State, f: Function, args: Sequence[Any]) -> type | None:
+def _error_of(state: State, f: Function, *args: Any) -> type | None:
     try:
         state.run(f, *args)
     except EagerflowError as error:
         return type(error)
     return None
+
+
+def _builtin(error: Exception) -> type:
+    """The class of Python's own that an error is of."""
+    return next(c for c in type(error).__mro__ if c.__module__ == "builtins")
+
+
+def _as_traced(f: TracedFunction, args: Sequence[Any]) -> Any:
+    """Run all of the graph, before any pass."""
+    entry, inputs, leaves = _entry(f, args, {})
+    return _finished(entry, _programmed, entry.graph, inputs, leaves)
+
+
+def _entry(
+    f: TracedFunction, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Trace, list[Any], list[Any]]:
+    """The trace for these arguments, the inputs of its graph, and the leaves of the arguments."""
+    call = f._signature.parse(tuple(args), kwargs)
+    entry, captured = f._find(call)
+    leaves = leaf_values(call.leaves)
+    return entry, [*[leaves[i] for i in entry.leaves], *captured], leaves
 
 
 def _types(args: Sequence[Any]) -> str:
@@ -163,18 +185,20 @@ def run_every_way(
 ) -> None:
     """Check the graphs of ``f`` for these arguments, and run each in every way.
 
-    As traced and as optimised; by the program and by the replay; written, read and run again.
+    The one that was traced and the optimised one: verified; run by the program and by the
+    replay; written, read and run again; types of all values compared with what is computed.
     """
-    call = f._signature.parse(tuple(args), kwargs)
-    entry, captured = f._find(call)
-    leaves = leaf_values(call.leaves)
-    inputs = [*[leaves[i] for i in entry.leaves], *captured]
+    entry, inputs, leaves = _entry(f, args, kwargs)
     for name, graph in (("traced", entry.graph), ("optimised", entry.optimised)):
         verify(graph)
-        for kind, same in (("", graph), (", read again", _read_again(graph))):
-            for run in (_programmed, replay):
-                _, got = state.run(_finished, entry, run, same, inputs, leaves)
-                assert_same(got, want, f"{run.__name__} of the graph {name}{kind}")
+        ways = (
+            (_programmed, graph, ""),
+            (replay, graph, ""),
+            (_programmed, _read_again(graph), "read"),
+        )
+        for run, same, how in ways:
+            _, got = state.run(_finished, entry, run, same, inputs, leaves)
+            assert_same(got, want, f"{run.__name__} of the {how} graph as {name}")
         state.restore()
         check_types(graph, inputs)
 

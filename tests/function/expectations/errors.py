@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import queue
 import random
 import time
 import warnings
@@ -124,21 +125,17 @@ def float_of_a_captured_tensor(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=1, error=LeakedTensorError, words=("leaks", "return x * 2"))
-def leaked_by_a_hidden_list(trace: Trace) -> Steps:
-    def make():
-        found = []
-        return found.append, lambda: found[0]
-
-    keep, get = make()
+@program(traces=1, error=LeakedTensorError, words=("leaks", "hidden.put(x + 1)"))
+def leaked_by_a_hidden_object(trace: Trace) -> Steps:
+    hidden = queue.SimpleQueue()
 
     def leaks(x):
-        keep(x + 1)
+        hidden.put(x + 1)
         return x * 2
 
     f = trace(leaks)
     yield f(x)
-    yield get() * 1
+    yield hidden.get() * 1
 
 
 @program(traces=1)
@@ -154,7 +151,7 @@ def leaked_by_an_attribute(trace: Trace) -> Steps:
     yield model.hidden + 1
 
 
-@program(traces=1)
+@program(traces=2)
 def leaked_by_a_closure(trace: Trace) -> Steps:
     kept = None
 
@@ -207,7 +204,7 @@ def numpy_random_generator(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=1, reports=("np.random.seed", "np.random.rand"), frozen=(1,))
+@program(traces=1, reports=("np.random.rand",), frozen=(1,))
 def numpy_random(trace: Trace) -> Steps:
     np.random.seed(0)  # noqa: NPY002 - what users write
 
@@ -307,7 +304,7 @@ def mask_with_a_size_from_data(trace: Trace) -> Steps:
     @trace
     def f(x):
         positive = x[x > 0]
-        return positive * 2, positive.sum(), ef.nonzero(x), x[ef.where(x > 1)[0]]
+        return positive * 2, positive.sum(), ef.nonzero(x), x[ef.nonzero(x > 1)[0]]
 
     yield f(m)
     yield f(-m)

@@ -21,6 +21,7 @@ import eagerflow as ef
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceWarning
 from eagerflow.ops.random import default_generator
+from eagerflow.types import DType
 
 Trace = Callable[..., Any]
 Steps = Iterator[Any]
@@ -155,5 +156,5 @@ def picture(x: Any) -> Any:
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         return type(x).__name__, picture(vars(x))
     # the type itself: a number in a trace says that it is an int
-    assert issubclass(type(x), _BY_REPR) or isinstance(x, ef.DType), f"{type(x)} in a step"
+    assert issubclass(type(x), _BY_REPR) or isinstance(x, DType), f"{type(x)} in a step"
     return type(x).__name__, repr(x)

@@ -193,7 +193,7 @@ def seed_inside(trace: Trace) -> Steps:
 def permutation_and_choice(trace: Trace) -> Steps:
     @trace
     def f(x):
-        return ef.random.permutation(x), ef.random.randint(0, 10, (4,))
+        return ef.random.permutation(x), ef.random.randint((4,), 0, 10)
 
     for n in (3, 3):
         yield f(ef.arange(n))

@@ -197,7 +197,7 @@ _COPIES = [
            lambda rows: np.array([[v.item() if hasattr(v, "item") else v for v in row]
                                   for row in rows]),
            dtypes=("float64", "complex128"), grad=(0,), exact=True, layouts=("0d",),
-           ops=("stack",), label="of_tensors"),
+           ops=("stack",), label="of_tensors", fixed="tensors without axes"),
     OpCase("asarray", _one, _same, kwargs={"copy": True}, plain=True, dtypes=DTYPES, grad=(0,),
            exact=True, ops=("copy",)),
     OpCase("from_dlpack", _one, _same, dtypes=DTYPES, grad=(0,), exact=True, ops=("identity",)),

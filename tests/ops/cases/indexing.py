@@ -153,9 +153,15 @@ def _by_key(name, reference, make, op, dtypes, **options):
     """A row for each key."""
     return [
         OpCase(name, make(key, shape, value), reference, dtypes=dtypes, ops=(op,), label=label,
-               layouts=MATRICES, **options)
+               layouts=MATRICES, fixed=_fixed(name, label), **options)
         for label, key, shape, value in KEYS
     ]  # fmt: skip
+
+
+def _fixed(name, label):
+    """Why no tensor of a row has another size: its only ones have no axes."""
+    bare = label == "whole" or (name == "index_scatter" and label in ("plain", "negative"))
+    return "tensors without axes" if bare else ""
 
 
 def _summed_key(key, shape, value):

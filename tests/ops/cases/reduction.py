@@ -317,11 +317,11 @@ def _sum_to(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 SUM_TO = [
-    OpCase("sum_to", lambda s: (x := s.array(), x.shape), _sum_to, dtypes=FLOAT8 + INEXACT,
+    OpCase("sum_to", lambda s: (s.array(), s.shape), _sum_to, dtypes=FLOAT8 + INEXACT,
            grad=(0,)),
-    OpCase("sum_to", lambda s: (x := s.array(), x.shape[1:]), _sum_to, dtypes=INEXACT,
+    OpCase("sum_to", lambda s: (s.array(), s.shape[1:]), _sum_to, dtypes=INEXACT,
            grad=(0,), layouts=_VECTORS, label="leading"),
-    OpCase("sum_to", lambda s: (x := s.array(), (1, *x.shape[1:])), _sum_to, dtypes=INEXACT,
+    OpCase("sum_to", lambda s: (s.array(), (1, *s.shape[1:])), _sum_to, dtypes=INEXACT,
            grad=(0,), layouts=_VECTORS, label="first"),
     OpCase("sum_to", lambda s: (s.array(shape=(2, 3, 4)), (1, 4)), _sum_to, dtypes=INEXACT,
            grad=(0,), layouts=_MATRICES, label="both"),

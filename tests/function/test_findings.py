@@ -1,0 +1,83 @@
+"""What is said of calls that do not belong into a graph, and of state that nobody shows."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.function.collect import collect
+
+# mypy: disable-error-code="no-untyped-def"
+
+lr = 0.5
+stream = iter([1, 2, 3])
+generator = np.random.default_rng(0)
+dice = random.Random(3)
+logger = logging.getLogger("tests")
+
+
+def numbers() -> Iterator[int]:
+    yield 1
+
+
+produced = numbers()
+
+
+@pytest.mark.parametrize(
+    ("f", "text"),
+    [
+        (lambda x: print(x), "print runs only while tracing (use ef.print)"),
+        (lambda: time.time(), "time.time gives what it gave while tracing"),
+        (lambda: time.perf_counter(), "time.perf_counter gives"),
+        (lambda: random.random(), "random.random gives what it gave while tracing (use ef.random"),
+        (lambda: np.random.normal(), "np.random.normal gives"),  # noqa: NPY002 - what is found
+        (lambda: np.random.default_rng(0), "np.random.default_rng gives"),
+        (lambda: logger.info("x"), "logger.info runs only while tracing"),
+        (lambda: open("x"), "open runs only while tracing"),  # noqa: SIM115 - what is found
+        (lambda: eval("lr"), "eval cannot be followed"),
+        (lambda: globals()["lr"], "globals cannot be followed"),
+        (lambda: np.random.seed(0), "np.random.seed gives"),  # noqa: NPY002 - what is found
+        (lambda: warnings.warn("x", stacklevel=1), "warnings.warn runs only while tracing"),
+        (lambda: next(stream), "stream: a list_iterator has a position"),
+        (lambda: next(produced), "produced: a generator has a position"),
+        (lambda: generator.normal(), "generator: a Generator has a state"),
+        (lambda: dice.random(), "dice: a Random has a state"),
+    ],
+)
+def test_findings(f: Any, text: str) -> None:
+    found = collect(f).findings
+    assert [str(x) for x in found if text in str(x)], [str(x) for x in found]
+    assert all(x.source is not None and x.source.file == __file__ for x in found)
+
+
+def test_findings_in_helpers_and_imports() -> None:
+    def inner():
+        import time as clock  # noqa: PLC0415 - what is tested, as the next two
+        from datetime import datetime  # noqa: PLC0415 - as above
+        from random import randint  # noqa: PLC0415 - as above
+
+        return clock.time(), randint(0, 1), datetime.now()
+
+    found = [str(x) for x in collect(lambda: inner()).findings]
+    assert [x.partition(" ")[0] for x in found] == ["clock.time", "randint", "datetime.now"]
+    assert "in test_findings_in_helpers_and_imports.<locals>.inner" in found[0]
+
+
+def test_no_finding_without_reason() -> None:
+    layers, sizes = [lambda x: x * lr], [1, 2]
+
+    def f(x):
+        for i, layer in enumerate(layers):
+            x = layer(x) * math.sqrt(2.0) + i
+        return ef.random.normal((2,)) + np.float32(1) + x * len(sizes)
+
+    assert collect(f).findings == []
