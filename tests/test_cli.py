@@ -77,10 +77,15 @@ def test_demo_trains_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
     picture = tmp_path / "new" / "digits.png"
     cli.main(["demo", "--seed", "0", "--picture", str(picture)])
     out = capsys.readouterr().out
-    rows = {line[:20].strip(): line[20:].split() for line in out.splitlines()}
-    assert float(rows["MLP 64-128-10"][1]) >= 0.97
-    assert float(rows["softmax regression"][1]) >= 0.94
-    assert rows["MLP 64-128-10"][0] == "9,610"
+    rows = {line[:27].rstrip(): line[27:].split() for line in out.splitlines()}
+    for run in ("eager ", "traced"):
+        assert float(rows[f"MLP 64-128-10        {run}".rstrip()][1]) >= 0.97
+        assert float(rows[f"softmax regression   {run}".rstrip()][1]) >= 0.94
+    assert rows["MLP 64-128-10        traced"][0] == "9,610"
+    assert out.count("traced gives all 1,320 losses and all predictions bit for bit") == 2
+    step = picture.with_name("digits-step.svg")
+    assert str(step) in out
+    assert "layer1.weight" in step.read_text()
     assert str(picture) in out
     assert imread(picture).shape[2] == 4
     shown = out.split("read next: ")[1].split(",")[0]
@@ -91,6 +96,22 @@ def test_demo_trains_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_demo_is_repeatable() -> None:
     (_, first), (_, second) = (digits.run(seed=3, epochs=1) for _ in range(2))
     assert [r.losses for r in first] == [r.losses for r in second]
+
+
+def _result(losses: list[float], predicted: int, traced: bool) -> digits.Result:
+    return digits.Result("m", traced, 1, losses, [0.5], ef.tensor([predicted]))
+
+
+def test_demo_says_when_runs_differ() -> None:
+    eager = _result([2.0, 1.0], 3, traced=False)
+    same = report.comparison(eager, _result([2.0, 1.0], 3, traced=True))
+    assert (
+        same
+        == "traced gives all 2 losses and all predictions bit for bit, 1.0 times as fast as eager"
+    )
+    losses = report.comparison(eager, _result([2.0, 1.5], 3, traced=True))
+    assert losses.startswith("DIFFERENT: 1 losses differ, the first in step 1")
+    assert "other predictions" in report.comparison(eager, _result([2.0, 1.0], 4, traced=True))
 
 
 def test_confusion_counts_pairs() -> None:

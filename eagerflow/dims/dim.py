@@ -9,7 +9,7 @@ that is not negative.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from functools import reduce
 from numbers import Integral
@@ -24,19 +24,11 @@ from eagerflow.source import is_framework_frame
 __all__ = [
     "Dim",
     "Size",
-    "broadcast",
-    "evaluate",
-    "exact_quotient",
-    "maximum",
-    "may_equal",
-    "minimum",
     "number_of",
-    "parse_dim",
     "resolving",
-    "same",
-    "substitute",
-    "symbols",
+    "terms_of",
     "unknown",
+    "wrap",
 ]
 
 
@@ -105,7 +97,7 @@ class Dim:
         >>> (2 * ef.Dim("n") + ef.Dim("m")).substitute({"n": 3})
         m+6
         """
-        return _wrap(polynomial.replace(self.terms, {k: _terms(v) for k, v in sizes.items()}))
+        return wrap(polynomial.replace(self.terms, {k: terms_of(v) for k, v in sizes.items()}))
 
     # --- arithmetic ---
 
@@ -153,14 +145,14 @@ class Dim:
 
     def __pow__(self, other: Any) -> Any:
         if type(other) is int and 0 <= other <= 8:
-            return _wrap(reduce(polynomial.multiply, [self.terms] * other, polynomial.constant(1)))
+            return wrap(reduce(polynomial.multiply, [self.terms] * other, polynomial.constant(1)))
         return self._combine(other, None, lambda a, b: a**b)
 
     def __rpow__(self, other: Any) -> Any:
         return self._combine(other, None, lambda a, b: b**a)
 
     def __neg__(self) -> Any:
-        return _wrap(polynomial.scale(self.terms, -1))
+        return wrap(polynomial.scale(self.terms, -1))
 
     def __pos__(self) -> Dim:
         return self
@@ -171,7 +163,7 @@ class Dim:
         return self if digits is None or digits >= 0 else round(self._size("rounded"), digits)
 
     def __abs__(self) -> Any:
-        return maximum(self, -self)
+        return wrap(polynomial.extreme("max", self.terms, polynomial.scale(self.terms, -1)))
 
     def _combine(
         self,
@@ -181,7 +173,7 @@ class Dim:
     ) -> Any:
         """``exact`` with another integer size, else ``python`` on numbers of the trace."""
         if exact is not None and isinstance(other, (int, Dim, Integral)):
-            return _wrap(exact(self.terms, _terms(other)))
+            return wrap(exact(self.terms, terms_of(other)))
         if isinstance(other, Dim):
             return python(self._number(), other._number())
         if isinstance(other, (int, float, complex, Integral)):
@@ -217,7 +209,7 @@ class Dim:
         python: Callable[[Any, Any], bool],
     ) -> Any:
         if isinstance(other, (int, Dim, Integral)):
-            decided = decide(self.terms, _terms(other))
+            decided = decide(self.terms, terms_of(other))
             if decided is not None:
                 return decided
         elif not isinstance(other, (float, complex)):
@@ -377,118 +369,6 @@ def _unknown(dim: Dim, why: str) -> NoReturn:
     )
 
 
-# --- functions of sizes -----------------------------------------------------------------------
-
-
-def broadcast(a: Size, b: Size) -> Size:
-    """The size that two sizes broadcast to; whether they do is seen at run time.
-
-    Raises:
-        ShapeError: they cannot, whatever the names stand for.
-
-    >>> from eagerflow.dims import broadcast
-    >>> n = ef.Dim("n")
-    >>> broadcast(n, 1), broadcast(n, 4), broadcast(n, n), broadcast(n, ef.Dim("m"))
-    (n, 4, n, broadcast(m,n))
-    """
-    return _wrap(polynomial.broadcast(_terms(a), _terms(b)))
-
-
-def maximum(a: Size, b: Size) -> Size:
-    """The larger of two sizes.
-
-    >>> from eagerflow.dims import maximum
-    >>> n = ef.Dim("n")
-    >>> maximum(n, n + 1), maximum(n - 2, 0)
-    (n+1, max(n-2,0))
-    """
-    return _wrap(polynomial.extreme("max", _terms(a), _terms(b)))
-
-
-def minimum(a: Size, b: Size) -> Size:
-    """The smaller of two sizes.
-
-    >>> from eagerflow.dims import minimum
-    >>> minimum(ef.Dim("n"), 2), minimum(ef.Dim("n") + 2, 2)
-    (min(n,2), 2)
-    """
-    return _wrap(polynomial.extreme("min", _terms(a), _terms(b)))
-
-
-def exact_quotient(a: Size, b: Size) -> Size:
-    """``a // b`` where ``b`` is known to divide ``a`` and not to be zero.
-
-    >>> from eagerflow.dims import exact_quotient
-    >>> n = ef.Dim("n")
-    >>> 6 * n // n, exact_quotient(6 * n, n)
-    (6*n//n, 6)
-    """
-    found = polynomial.divide(_terms(a), _terms(b))
-    return a // b if found is None else _wrap(found)
-
-
-def same(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal whatever the names stand for; asks nobody.
-
-    >>> from eagerflow.dims import same
-    >>> n = ef.Dim("n")
-    >>> same(n + n, 2 * n), same(n, ef.Dim("m")), same(n, 4), same(4, 4)
-    (True, False, False, True)
-    """
-    if a is b:
-        return True
-    if type(a) is int and type(b) is int:
-        return a == b
-    return polynomial.equal(_terms(a), _terms(b)) is True
-
-
-def may_equal(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal for some of what the names stand for; asks nobody.
-
-    For rules: what may be equal is checked by the kernel, when the sizes are known.
-
-    >>> from eagerflow.dims import may_equal
-    >>> n = ef.Dim("n")
-    >>> may_equal(n, 4), may_equal(n, n + 1), may_equal(4, 5)
-    (True, False, False)
-    """
-    if type(a) is int and type(b) is int:
-        return a == b
-    return polynomial.equal(_terms(a), _terms(b)) is not False
-
-
-def symbols(sizes: Iterable[Size]) -> frozenset[str]:
-    """The names that occur in ``sizes``."""
-    return frozenset().union(*(s.symbols for s in sizes if type(s) is Dim))
-
-
-def evaluate(size: Size, sizes: Mapping[str, int]) -> int:
-    """The size, given those of all names (see `Dim.evaluate`)."""
-    return size.evaluate(sizes) if type(size) is Dim else int(size)
-
-
-def substitute(size: Size, sizes: Mapping[str, Size]) -> Size:
-    """The size with other sizes in place of some names (see `Dim.substitute`)."""
-    return size.substitute(sizes) if type(size) is Dim else size
-
-
-def parse_dim(source: str, owner: int = 0) -> Size:
-    """The size that ``source`` says.
-
-    Args:
-        source: as `Dim` prints it.
-        owner: of the names.
-
-    Raises:
-        DimError: it is none.
-
-    >>> from eagerflow.dims import parse_dim
-    >>> parse_dim("2*n+1"), parse_dim("6//4"), parse_dim("max(n, n+1)")
-    (2*n+1, 1, n+1)
-    """
-    return _wrap(text.parse(source, owner))
-
-
 # --- between sizes and polynomials --------------------------------------------------------------
 
 
@@ -499,12 +379,14 @@ def _make(terms: Terms) -> Dim:
     return dim
 
 
-def _wrap(terms: Terms) -> Size:
+def wrap(terms: Terms) -> Size:
+    """The size of these terms: an int where no name is left."""
     value = polynomial.number(terms)
     return _make(terms) if value is None else value
 
 
-def _terms(size: Any) -> Terms:
+def terms_of(size: Any) -> Terms:
+    """The terms of a size."""
     return size.terms if type(size) is Dim else polynomial.constant(int(size))
 
 

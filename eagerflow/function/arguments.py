@@ -119,7 +119,8 @@ class Signature:
         if found is None:
             if len(self._paths) >= _STRUCTURES:
                 self._paths.clear()
-            found = tree.paths(treedef) if treedef.num_nodes != 1 else [""]
+            leaf = treedef.num_nodes == treedef.num_leaves == 1
+            found = [""] if leaf else tree.paths(treedef)
             self._paths[treedef] = found
         return found
 

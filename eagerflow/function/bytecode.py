@@ -70,11 +70,12 @@ class Facts:
         every_attribute: whether attributes are read whose names are made at run time.
         arguments: for values that are just loaded and passed on, by the offset of their load,
             the offset of that of the function.
+        operands: the offsets of loads of values that are operands of ``+``, ``@``, ….
     """
 
     __slots__ = (
         "aliases", "arguments", "attributes", "every_attribute", "globals", "imports", "loads",
-        "stores", "strings", "subscript_store",
+        "operands", "stores", "strings", "subscript_store",
     )  # fmt: skip
 
     def __init__(self, code: CodeType) -> None:
@@ -89,7 +90,7 @@ class Facts:
         for i in range(len(instructions)):
             self._note(instructions, i)
         self.globals = {load.name for load in self.loads if load.kind == "global"}
-        self.arguments = _arguments(instructions)
+        self.arguments, self.operands = _arguments(instructions)
         self._find_reflection(code, instructions)
 
     def _note(self, instructions: list[tuple[int, str, Any]], i: int) -> None:
@@ -210,9 +211,12 @@ _TAKES: Final = {
 _DROPS: Final = frozenset({"POP_TOP", "STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME"})
 
 
-def _arguments(instructions: list[tuple[int, str, Any]]) -> dict[int, int]:
+def _arguments(
+    instructions: list[tuple[int, str, Any]],
+) -> tuple[dict[int, int], frozenset[int]]:
     """Follows the stack along straight code; what it does not know makes it forget all."""
     found: dict[int, int] = {}
+    operands: set[int] = set()
     stack: list[int] = []
     for offset, op, value in instructions:
         if op in _PUSHES:
@@ -226,9 +230,11 @@ def _arguments(instructions: list[tuple[int, str, Any]]) -> dict[int, int]:
         del stack[len(stack) - count :]
         if op == "CALL":
             found.update(dict.fromkeys(taken[1:], taken[0]))
+        elif op == "BINARY_OP":
+            operands.update(taken)
         if op not in _DROPS:
             stack.append(offset)
-    return found
+    return found, frozenset(operands)
 
 
 def _strings(constants: tuple[Any, ...]) -> Iterator[str]:

@@ -245,6 +245,21 @@ def is_handed_over(place: Place, found: Reads) -> bool:
     return all(_is_passed_on(functions[id(code)], load) for code, load in loads)
 
 
+def is_operand(place: Place, found: Reads) -> bool:
+    """Whether an array is at most passed on to eagerflow, or an operand of ``+``, ``@``, ….
+
+    Whether NumPy or eagerflow computes then is seen when that happens.
+    """
+    loads = list(found.loads_of(place))
+    if not loads or place.fixed or place.how == "item":
+        return False
+    functions = {id(site.code): site for site in found.sites}
+    return all(
+        load.end in facts_of(code).operands or _is_passed_on(functions[id(code)], load)
+        for code, load in loads
+    )
+
+
 def _is_passed_on(site: Site, load: Load) -> bool:
     facts = facts_of(site.code)
     callee = facts.arguments.get(load.offset)

@@ -10,26 +10,30 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.watched import WatchedArray
 from eagerflow.errors import TraceError
 from eagerflow.function.collect import collect
 from eagerflow.function.effects import substituted, watching
 from eagerflow.function.entry import CapturedInput, Store
-from eagerflow.function.findings import asks_types
+from eagerflow.function.findings import asks_types, is_operand
 from eagerflow.function.guards import Guards
 from eagerflow.function.places import GONE, Place
 from eagerflow.function.reads import Read
 from eagerflow.graph.ir import Value
 from eagerflow.graph.numbers import TracedNumber
 from eagerflow.graph.trace import Tracer
+from eagerflow.hardware import as_device
 
 if TYPE_CHECKING:
     from eagerflow.function.tracing import TraceRequest
 
 __all__ = ["Outside", "identifier"]
+
+_ARRAY: Final = as_device("cpu:0").backend.array_type
 
 
 def identifier(name: str) -> str:
@@ -75,9 +79,17 @@ class Outside:
         self._tensors = {id(r.value): r for r in self.reads.tensors}
         self._data = {id(r.value._data): r for r in self.reads.tensors}
         self._arrays = {_memory(as_tensor(r.value)): r for r in self.reads.arrays}
+        #: arrays that NumPy may compute with: whether it does is seen when the function runs
+        self._watched: dict[int, WatchedArray] = {}
+        for read in self.reads.of_kind("content"):
+            if type(read.value) is _ARRAY and is_operand(read.place, self.reads):
+                self._watched[id(read)] = watched = WatchedArray.of(read.value)
+                self._substitutes.append((read.place, watched))
+                self._arrays[_memory(as_tensor(read.value))] = read
         #: arguments that are read from outside as well: which leaf, and where
         self.shared: list[tuple[int, Place]] = []
         self._kept: list[tuple[Place, Any]] = []  # what stays as the function left it
+        self._described: list[str] = []
         self.values: list[Any] = []
 
     def connect(self, inputs: Sequence[Any]) -> None:
@@ -170,7 +182,7 @@ class Outside:
 
     def _is_own(self, value: Any) -> bool:
         """Whether the new value of a place is what was put there for the trace."""
-        if type(value) is Tensor:
+        if type(value) in (Tensor, WatchedArray):
             return any(value is substitute for _, substitute in self._substitutes)
         return type(value) is TracedNumber and any(v is value.value for v, _ in self._numbers)
 
@@ -204,11 +216,8 @@ class Outside:
         return next((r.place.described for v, r in self._numbers if v is value), None)
 
     def described(self) -> list[str]:
-        """What is read from outside, for people."""
-        return [
-            f"{read.place.described}: {read.value.type if read.kind == 'tensor' else read.kind}"
-            for read in self.reads.of_kind("tensor", "array", "number")
-        ]
+        """What is read from outside and may differ from call to call, for people."""
+        return self._described
 
     def notes(self) -> list[str]:
         """What is not as in eager mode."""
@@ -226,51 +235,58 @@ class Outside:
         Args:
             static: the numbers that became static, by the id of their values.
         """
-        used = self._used()
-        guards = self._guards
         for read in self._unproven:
-            guards.add(read)
-        inputs: list[tuple[Value | None, CapturedInput]] = []
+            self._guards.add(read)
+        inputs: list[tuple[Value | None, CapturedInput]] = list(self._close_numbers(static))
         constants: list[tuple[Value, Any]] = []
-        idle: list[CapturedInput] = []
-        for value, read in self._numbers:
-            if id(value) in static:
-                guards.specialise(read.place, read.value)
-            elif value in used:
-                kind = type(read.value).__name__
-                inputs.append((value, CapturedInput(read.place, None, (), kind)))
-                self.values.append(read.value)
+        guards = self._guards
         seen: set[int] = set()
         for capture in self._tracer.captures.values():
             found = self._read_of(capture.handle)
-            if found is None:
+            frozen = found is not None and self._was_looked_at(found)
+            if found is None or frozen:
                 constants.append((capture.value, capture.handle))
-                if not capture.fresh:
+                if not capture.fresh and not frozen:
                     where = f" at {capture.source}" if capture.source is not None else ""
                     self._doubt(f"a tensor from outside is frozen: it cannot be watched{where}")
                 continue
             seen.add(id(found))
+            if found.kind == "content":
+                guards.relax(found.place, found.value)
             capture.value.label = self._tracer.graph.unique(identifier(found.place.text))
             inputs.append((capture.value, self._captured(found, capture.handle)))
             self.values.append(capture.handle)
-        for read in self.reads.tensors:
-            if id(read) not in seen:
-                idle.append(self._captured(read, read.value, used=False))
         for read in self.reads.arrays:
             if id(read) not in seen:
                 guards.specialise(read.place, read.value)
-        inputs += [(None, one) for one in idle]
+        self._described = [f"{one.place.described}: {one.text}" for _, one in inputs]
+        idle = [r for r in self.reads.tensors if id(r) not in seen]
+        inputs += [(None, self._captured(r, r.value, used=False)) for r in idle]
         guards.capture([one.place for _, one in inputs])
         return inputs, constants, guards
 
+    def _close_numbers(self, static: dict[int, Any]) -> Iterator[tuple[Value, CapturedInput]]:
+        """The numbers that are inputs; those that became static are guarded by their value."""
+        used = self._used()
+        for value, read in self._numbers:
+            if id(value) in static:
+                self._guards.specialise(read.place, read.value)
+            elif value in used:
+                self.values.append(read.value)
+                yield value, CapturedInput(read.place, None, (), type(read.value).__name__)
+
     def _captured(self, read: Read, handle: Tensor, *, used: bool = True) -> CapturedInput:
         data = handle._data if id(handle._data) in self._tracer.looked_at else None
-        if data is not None and read.kind == "array":
-            data = None
+        foreign = read.kind in ("array", "content")
         return CapturedInput(
             read.place, handle._lane, handle._data.shape, str(handle.type),
-            foreign=read.kind == "array", used=used, data=data,
+            foreign=foreign, used=used, data=None if foreign else data,
         )  # fmt: skip
+
+    def _was_looked_at(self, read: Read) -> bool:
+        """Whether NumPy computed with an array, so that its content counts."""
+        watched = self._watched.get(id(read))
+        return watched is not None and watched.looked
 
     def _read_of(self, handle: Tensor) -> Read | None:
         """Where the value of a concrete tensor was read."""

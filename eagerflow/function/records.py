@@ -8,7 +8,7 @@ from typing import Any, final
 
 from eagerflow.function.arguments import Call
 
-__all__ = ["LeafRecord", "Reason", "TraceRecord", "difference"]
+__all__ = ["LeafRecord", "Reason", "TraceRecord", "difference", "distance"]
 
 
 @final
@@ -78,6 +78,12 @@ class TraceRecord:
         return "\n".join(lines)
 
 
+def distance(call: Call, before: Sequence[LeafRecord]) -> int:
+    """In how many arguments a call has another key than an earlier one."""
+    same = {(r.name, r.token) for r in before}
+    return sum((leaf.name, leaf.token) not in same for leaf in call.leaves)
+
+
 def difference(call: Call, before: Sequence[LeafRecord]) -> Reason:
     """How the arguments of a call differ from those of an earlier one."""
     now = [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in call.leaves]
@@ -86,8 +92,10 @@ def difference(call: Call, before: Sequence[LeafRecord]) -> Reason:
         shown = ", ".join(sorted(names)) or "their order"
         return Reason(f"the structure of the arguments differs: {shown}", "the structure")
     parts, culprits = [], []
+    keys_differ = any(a.token != b.token for a, b in zip(now, before, strict=True))
     for a, b in zip(now, before, strict=True):
-        if a.token != b.token or a.text != b.text:
+        # sizes alone are no part of the key
+        if a.token != b.token or (a.text != b.text and not keys_differ):
             what = f"{a.text} once more another object" if a.text == b.text else a.text
             parts.append(f"{a.name}: now {what}, before {b.text}")
             culprits.append(a.name)

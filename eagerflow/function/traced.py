@@ -19,7 +19,7 @@ from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache
 from eagerflow.function.entry import Pattern, Trace, leaf_values
 from eagerflow.function.explain import Explanation
-from eagerflow.function.records import Reason, TraceRecord, difference
+from eagerflow.function.records import Reason, TraceRecord, difference, distance
 from eagerflow.function.statics import static_key
 from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.ir import Graph, Value
@@ -199,8 +199,10 @@ class TracedFunction:
         group = self._cache.group(call)
         if group is not None and group.entries:
             return group.entries[0].difference(call)
-        last = next(iter(reversed(list(self._cache.entries()))), None)
-        return Reason("the first call") if last is None else difference(call, last.leaf_records)
+        records = [entry.leaf_records for entry in reversed(list(self._cache.entries()))]
+        if not records:
+            return Reason("the first call")
+        return difference(call, min(records, key=lambda before: distance(call, before)))
 
     def _note_storm(self, reason: Reason) -> None:
         if not reason.culprit:

@@ -233,7 +233,7 @@ def _plain(x: Any, what: str) -> Any:
 
 
 def _keeps_kind(base: Any, exponent: Any) -> bool:
-    """Whether the kind of a power follows from what is known: 2 ** -1 is a float, -1 ** 0.5 complex.
+    """Whether the kind of a power is known: 2 ** -1 is a float, (-1) ** 0.5 complex.
 
     Args:
         base: a number, traced or not.

@@ -136,8 +136,9 @@ class _Drawing:
         names = {id(r): n for n, r in graph.resources.items()}
         if self.closed(home) is None:
             self.ends("input", graph.inputs, home)
+        taken = {v for n in graph.nodes for v in n.inputs}.union(graph.outputs)
         for node in graph.nodes:
-            if self.is_small(node):
+            if self.is_small(node) and not taken.isdisjoint(node.outputs):
                 continue
             box = self.box(node)
             for value in node.inputs:

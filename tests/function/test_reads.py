@@ -133,8 +133,8 @@ def test_imports_inside() -> None:
 
 
 def test_library_modules_are_not_entered() -> None:
-    got = found(lambda x: math.sin(x) + np.pi + ef.sin(x))
-    assert got == {"math": "identity", "np": "identity", "ef": "identity"}
+    got = found(lambda x: math.sin(x) + functools.reduce(x, []) + ef.sin(x))
+    assert got == {"math": "identity", "functools": "identity", "ef": "identity"}
 
 
 # --- functions of other kinds ----------------------------------------------------------------
@@ -442,7 +442,6 @@ def test_hostile_objects() -> None:
 
 def test_builtin_callables() -> None:
     assert found(len) == {}
-    assert found(functools.partial(max, 1))["args[0]"] == "value"
 
 
 def test_it_is_quick() -> None:

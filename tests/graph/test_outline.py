@@ -50,7 +50,7 @@ def test_boxes() -> None:
         "%k": ("input", [], None),
         "exp": ("op", ["gpu:0", "encoder", "layer0"], "gpu:0"),
         "sum": ("op", ["gpu:0", "encoder", "layer1"], "gpu:0"),
-        "2.0": ("constant", [], None),
+        "2.0": ("constant", ["gpu:1", "encoder"], None),  # beside what takes it
         "multiply": ("op", ["gpu:1", "encoder"], "gpu:1"),
         "@w": ("resource", [], None),
         "read": ("op", [], None),
@@ -95,6 +95,27 @@ def test_control_edges_are_drawn_where_nothing_else_says_the_order() -> None:
     }"""
     control = [edge for edge in _edges(outline(small(text))) if edge[2] == "control"]
     assert control == [("assign", "print", "control"), ("print", "print", "control")]
+
+
+def test_what_is_read_and_written_has_two_boxes() -> None:
+    boxes = [box for box in outline(small(TEXT)).boxes if box.kind == "resource"]
+    assert [box.lines[0] for box in boxes] == ["@w", "@w"]
+
+
+def test_a_constant_is_drawn_beside_each_box_that_takes_it() -> None:
+    text = """graph (%x: f32[]) {
+      %c = constant() {value=tensor(f32[], (2.0,))} : f32[]
+      %d = constant() {value=tensor(f32[], (3.0,))} : f32[]
+      %y = add(%x, %c) : f32[] in "a"
+      %z = add(%c, %c) : f32[] in "b"
+      return %y, %z
+    }"""
+    boxes = [box for box in outline(small(text)).boxes if box.kind == "constant"]
+    assert sorted((box.lines[0], _path(box)) for box in boxes) == [
+        ("2.0", ["a"]),
+        ("2.0", ["b"]),
+        ("3.0", []),
+    ]
 
 
 def test_resources_of_unknown_ops_have_no_direction() -> None:

@@ -18,7 +18,7 @@ from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import EagerflowError
-from eagerflow.function.entry import Trace, leaf_values
+from eagerflow.function.entry import Trace
 from eagerflow.function.traced import TracedFunction
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.kinds import NumberType
@@ -116,7 +116,7 @@ def run_traced(function: Function, args: Sequence[Any], kwargs: dict[str, Any]) 
     _, again = state.run(f, *args, **kwargs)
     assert_same(again, want, "a call that only runs")
     assert len(f.traces) == 1, f.explain()
-    run_every_way(f, args, kwargs, state, want)
+    run_every_way(f, args, kwargs, state)
     return result
 
 
@@ -134,25 +134,24 @@ def run_again(
     Where that is to raise an error, so must the graph: one that the same ``except ValueError``
     catches. `prune` may drop what raises it if nothing needs its result.
     """
-    try:
-        _, want = state.run(function, *args)
-    except EagerflowError as error:
-        found = _error_of(state, f, args) or _error_of(state, _as_traced, f, args)
-        same = found is not None and issubclass(found, _builtin(error))
-        assert same, f"{found} is raised, not {type(error)}: {error}"
+    want, got = _attempt(state, function, *args), _attempt(state, f, *args)
+    if isinstance(want, Exception):
+        if isinstance(got, Outcome):
+            got = _attempt(state, _as_traced, f, args)
+        assert isinstance(got, _builtin(want)), f"{got!r}, not {want!r}"
         return
-    _, outcome = state.run(f, *args)
-    assert_same(outcome, want, f"the same call with {_types(args)}")
+    if isinstance(got, Exception):
+        raise got
+    assert_same(got, want, f"the same call with {_types(args)}")
     if every_way:
-        run_every_way(f, args, {}, state, want)
+        run_every_way(f, args, {}, state)
 
 
-def _error_of(state: State, f: Function, *args: Any) -> type | None:
+def _attempt(state: State, function: Function, *args: Any) -> Outcome | EagerflowError:
     try:
-        state.run(f, *args)
+        return state.run(function, *args)[1]
     except EagerflowError as error:
-        return type(error)
-    return None
+        return error
 
 
 def _builtin(error: Exception) -> type:
@@ -162,18 +161,17 @@ def _builtin(error: Exception) -> type:
 
 def _as_traced(f: TracedFunction, args: Sequence[Any]) -> Any:
     """Run all of the graph, before any pass."""
-    entry, inputs, leaves = _entry(f, args, {})
-    return _finished(entry, _programmed, entry.graph, inputs, leaves)
+    entry, inputs = _entry(f, args, {})
+    return _programmed(entry.graph, inputs)
 
 
 def _entry(
     f: TracedFunction, args: Sequence[Any], kwargs: dict[str, Any]
-) -> tuple[Trace, list[Any], list[Any]]:
-    """The trace for these arguments, the inputs of its graph, and the leaves of the arguments."""
+) -> tuple[Trace, list[Any]]:
+    """The trace for these arguments, and the inputs of its graph."""
     call = f._signature.parse(tuple(args), kwargs)
     entry, captured = f._find(call)
-    leaves = leaf_values(call.leaves)
-    return entry, [*[leaves[i] for i in entry.leaves], *captured], leaves
+    return entry, [*[call.leaves[i].value for i in entry.leaves], *captured]
 
 
 def _types(args: Sequence[Any]) -> str:
@@ -181,30 +179,28 @@ def _types(args: Sequence[Any]) -> str:
 
 
 def run_every_way(
-    f: TracedFunction, args: Sequence[Any], kwargs: dict[str, Any], state: State, want: Outcome
+    f: TracedFunction, args: Sequence[Any], kwargs: dict[str, Any], state: State
 ) -> None:
     """Check the graphs of ``f`` for these arguments, and run each in every way.
 
     The one that was traced and the optimised one: verified; run by the program and by the
     replay; written, read and run again; types of all values compared with what is computed.
+    What they give is to be what the optimised one gives, which is what ``f`` runs.
     """
-    entry, inputs, leaves = _entry(f, args, kwargs)
+    entry, inputs = _entry(f, args, kwargs)
+    _, want = state.run(_programmed, entry.optimised, inputs)
     for name, graph in (("traced", entry.graph), ("optimised", entry.optimised)):
         verify(graph)
-        ways = (
-            (_programmed, graph, ""),
-            (replay, graph, ""),
-            (_programmed, _read_again(graph), "read"),
-        )
-        for run, same, how in ways:
-            _, got = state.run(_finished, entry, run, same, inputs, leaves)
-            assert_same(got, want, f"{run.__name__} of the {how} graph as {name}")
+        read = _read_again(graph)
+        for how, run, one in (
+            ("program", _programmed, graph),
+            ("replay", replay, graph),
+            ("program after reading", _programmed, read),
+        ):
+            _, got = state.run(run, one, inputs)
+            assert_same(got, want, f"{how} of the graph as {name}")
         state.restore()
         check_types(graph, inputs)
-
-
-def _finished(entry: Trace, run: Function, graph: Graph, inputs: Any, leaves: Any) -> Any:
-    return entry._finish(run(graph, inputs), leaves)
 
 
 def _programmed(graph: Graph, inputs: Sequence[Any]) -> list[Any]:

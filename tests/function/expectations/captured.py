@@ -318,7 +318,7 @@ def nonlocal_tensor(trace: Trace) -> Steps:
         yield f(x), state
 
 
-@program(traces=2)
+@program()
 def numpy_array_captured_and_changed_in_place(trace: Trace) -> Steps:
     table = np.array([1.0, 2.0], np.float32)
 

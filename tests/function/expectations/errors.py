@@ -151,7 +151,7 @@ def leaked_by_an_attribute(trace: Trace) -> Steps:
     yield model.hidden + 1
 
 
-@program(traces=2)
+@program(traces=1)
 def leaked_by_a_closure(trace: Trace) -> Steps:
     kept = None
 
