@@ -197,16 +197,8 @@ class TraceError(EagerflowError, TypeError):
 class TraceWarning(UserWarning):
     """Something that a traced function does only while it is traced, or that it does too often.
 
-    >>> import warnings
-    >>> @ef.trace
-    ... def f(x):
-    ...     print("only once")
-    ...     return x + 1
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     y = f(ef.tensor(1.0))
-    only once
-    >>> [w.category.__name__ for w in caught]
-    ['TraceWarning']
+    A `print` in it, a value of ``time.time()`` that is frozen, or a third trace for one reason.
+    ``ef.trace(strict=True)`` makes errors of the former, ``max_traces=`` of the latter.
     """
 
 

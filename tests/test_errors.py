@@ -230,6 +230,18 @@ def test_every_class_is_a_builtin_as_well() -> None:
             assert any(c not in (Exception, BaseException, object) for c in others), name
 
 
+def test_tracebacks_in_notebooks_name_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = "/tmp/ipykernel_1/2.py"
+    shell = SimpleNamespace(compile=SimpleNamespace(_filename_map={file: 4}))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    code = compile("\nef.ones(2) + ef.ones(3)", file, "exec")
+    with pytest.raises(errors.ShapeError) as caught:
+        exec(code, {"__name__": "__main__", "ef": ef})
+    lines = caught.value._render_traceback_()
+    assert '  File "Cell In[4]", line 2, in <module>' in lines
+    assert file not in "".join(lines)
+
+
 def test_traceback_refuses_other_modes() -> None:
     with pytest.raises(ValueError, match="'long' is not a mode"):
         ef.traceback("long")  # type: ignore[arg-type]  # wrong on purpose

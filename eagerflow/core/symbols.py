@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from eagerflow.types import Shape
 
 if TYPE_CHECKING:
@@ -69,3 +71,29 @@ class AbstractNumber(ABC):
     @abstractmethod
     def to_tensor(self, lane: Lane) -> Tensor:
         """It as a tensor without axes, converted as a number is."""
+
+    @abstractmethod
+    def ask(self, what: str) -> Any:
+        """The number itself.
+
+        Args:
+            what: who asks, for messages: ``"float()"``.
+        """
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(self.ask("NumPy"), dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*_asked(inputs), **_asked(kwargs))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return function(*_asked(args), **_asked(kwargs))
+
+
+def _asked(value: Any) -> Any:
+    """Arguments of a NumPy function with the numbers themselves in them."""
+    if isinstance(value, (list, tuple)):
+        return [_asked(v) for v in value] if type(value) is not tuple else tuple(map(_asked, value))
+    if isinstance(value, dict):
+        return {k: _asked(v) for k, v in value.items()}
+    return value.ask("NumPy") if issubclass(type(value), AbstractNumber) else value

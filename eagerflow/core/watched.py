@@ -31,6 +31,7 @@ class _Note:
         self.looked = False
 
 
+@final
 class WatchedArray(np.ndarray[Any, Any]):
     """A view of an array; make one with `of`.
 

@@ -352,7 +352,8 @@ def unknown(name: str, why: str, hint: str | None = None) -> Any:
 
     >>> from eagerflow.dims import resolving, unknown
     >>> with resolving(lambda dim, why: 0, fresh=ef.Dim):
-    ...     unknown("k", "how many are not zero depends on the data")
+    ...     size = unknown("k", "how many are not zero depends on the data")
+    >>> size
     k
     """
     resolver = _resolver.get()

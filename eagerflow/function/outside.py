@@ -99,7 +99,8 @@ class Outside:
             inputs: what the leaves of the arguments are in the trace.
         """
         for read in self.reads.numbers:
-            number = self._tracer.add_number(read.value, identifier(read.place.text))
+            name = identifier(read.place.text)
+            number = self._tracer.add_number(read.value, name, captured=True)
             self._numbers.append((number.value, read))
             if self.asks_types:
                 number.fix("type()")

@@ -65,8 +65,9 @@ class TraceRecord:
     notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
+        count = f"{self.nodes} node{'s' * (self.nodes != 1)}"
         lines = [
-            f"{self.signature}: {self.nodes} node{'s' * (self.nodes != 1)}, traced in {self.seconds * 1e3:.1f} ms",
+            f"{self.signature}: {count}, traced in {self.seconds * 1e3:.1f} ms",
             f"  why: {self.reason}",
         ]
         for title, items in (

@@ -250,7 +250,7 @@ class TracedFunction:
         >>> y = f(ef.tensor(1.0), 3)
         >>> print(f.explain())  # doctest: +ELLIPSIS
         f: 1 trace, run by the interpreter tier
-        1. f(x: f32[]@cpu:0, k: int): 3 nodes, traced in ... ms
+        1. f(x: f32[]@cpu:0, k: int): ... nodes, traced in ... ms
              why: the first call
              static: k=3, because of its use as an index or a size
         """
@@ -325,13 +325,26 @@ class TracedFunction:
         return NodeStatistics(mine)
 
     def wait(self) -> None:
-        """Until compiling has ended; in the interpreter tier there is nothing to wait for."""
+        """Until compiling has ended; in the interpreter tier there is nothing to wait for.
+
+        >>> f = ef.trace(lambda x: x * 2)
+        >>> y = f(ef.tensor(1.0))
+        >>> f.wait()
+        """
 
     def ir(self, stage: str = "graph") -> str:
         """The text of a stage of what ran last: ``"graph"``, or ``"python"`` for what runs it.
 
         Raises:
             TraceError: there is no such stage, or no trace yet.
+
+        >>> f = ef.trace(lambda x: ef.exp(x))
+        >>> y = f(ef.tensor(1.0))
+        >>> print(f.ir("python"))
+        def run(r0):
+         r1 = array_1(exp_0(r0))
+         del r0
+         return (r1, )
         """
         entry = next((e for e in self._cache.latest()), None)
         if entry is None:

@@ -195,7 +195,12 @@ class Graph:
             yield from node.outputs
 
     def value(self, name: str) -> Value:
-        """The value of that name; a `GraphError` says that there is none."""
+        """The value of that name; a `GraphError` says that there is none.
+
+        >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
+        >>> graph.value("y")
+        %y: f32[n]
+        """
         for found in self.values():
             if found.name == name:
                 return found
@@ -219,6 +224,12 @@ class Graph:
 
         Raises:
             GraphSyntaxError: the text does not follow the grammar; says line and column.
+
+        >>> print(ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }"))
+        graph f(%x: f32[n]) {
+          %y = exp(%x) : f32[n]
+          return %y
+        }
         """
         graph: Graph = _method("parse")(text, resources)
         return graph
@@ -228,6 +239,14 @@ class Graph:
 
         Raises:
             GraphError: an attribute has no text form.
+
+        >>> import tempfile
+        >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     graph.save(f"{folder}/f.graph")
+        ...     again = ef.Graph.load(f"{folder}/f.graph")
+        >>> str(again) == str(graph)
+        True
         """
         _method("save")(self, path)
 
@@ -237,6 +256,11 @@ class Graph:
 
         Raises:
             GraphFileError: the file is truncated, damaged, foreign, or of a newer format.
+
+        >>> import os
+        >>> ef.Graph.load(os.devnull)
+        Traceback (most recent call last):
+        eagerflow.errors.GraphFileError: ...
         """
         graph: Graph = _method("load")(path, resources)
         return graph
@@ -271,7 +295,12 @@ class Graph:
         return found
 
     def optimise(self) -> Graph:
-        """The graph after all passes (see `eagerflow.graph.passes`); this one stays as it is."""
+        """The graph after all passes (see `eagerflow.graph.passes`); this one stays as it is.
+
+        >>> text = "graph (%x: f32[]) { %y = positive(%x) : f32[] return %y }"
+        >>> len(ef.Graph.parse(text).optimise().nodes)
+        0
+        """
         graph: Graph = _method("optimise")(self)
         return graph
 
@@ -298,11 +327,21 @@ class Graph:
         return str(_method("diff")(self, pass_name))
 
     def to_dot(self, limit: int = 300) -> str:
-        """The graph in the DOT language; scopes become one box each above ``limit`` boxes."""
+        """The graph in the DOT language; scopes become one box each above ``limit`` boxes.
+
+        >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
+        >>> graph.to_dot().split()[0]
+        'digraph'
+        """
         return str(_method("to_dot")(self, limit))
 
     def to_svg(self, limit: int = 300) -> str:
-        """The graph as a picture; scopes become one box each above ``limit`` boxes."""
+        """The graph as a picture, an SVG; scopes become one box each above ``limit`` boxes.
+
+        >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
+        >>> graph.to_svg()[:4]
+        '<svg'
+        """
         return str(_method("to_svg")(self, limit))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:

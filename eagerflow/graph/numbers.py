@@ -3,6 +3,9 @@
 A `TracedNumber` knows the number that it is in the call that traces. As soon as Python asks for
 that (a comparison, an index, formatting), all it was computed from becomes *static*: later calls
 with another number trace again. Nothing is computed twice.
+
+Other threads may meet one, since it is in the place of a global or an attribute as long as the
+trace takes. To them it is the number that it stands for.
 """
 
 from __future__ import annotations
@@ -10,8 +13,11 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from numbers import Number
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, final
 
+from eagerflow.core.convert import scalar
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.dims import Dim, number_of
 
@@ -23,8 +29,14 @@ if TYPE_CHECKING:
 
 __all__ = ["AbstractRoot", "NumberRoot", "SizeRoot", "TracedNumber"]
 
-_KINDS: Final = (int, float, complex)
-Why = Callable[[], str]
+_KINDS: Final = frozenset({int, float, complex, bool})
+#: what another class calls the operator if it is the right operand
+_REFLECTED: Final = {
+    "**": "__rpow__", "==": "__eq__", "!=": "__ne__", "<": "__gt__", "<=": "__ge__",
+    ">": "__lt__", ">=": "__le__", "+": "__radd__", "-": "__rsub__", "*": "__rmul__",
+    "/": "__rtruediv__", "//": "__rfloordiv__", "%": "__rmod__", "divmod()": "__rdivmod__",
+    "&": "__rand__", "|": "__ror__", "^": "__rxor__", "<<": "__rlshift__", ">>": "__rrshift__",
+}  # fmt: skip
 
 
 class AbstractRoot(ABC):
@@ -50,13 +62,15 @@ class NumberRoot(AbstractRoot):
     Attributes:
         value: the input.
         number: what it is in the call that traces.
+        captured: whether it is in a place outside, where other threads may meet it.
     """
 
-    __slots__ = ("number", "value")
+    __slots__ = ("captured", "number", "value")
 
-    def __init__(self, value: Value, number: complex) -> None:
+    def __init__(self, value: Value, number: complex, captured: bool) -> None:
         self.value = value
         self.number = number
+        self.captured = captured
         self.why = None
 
     def specialise(self, why: str) -> None:
@@ -85,37 +99,36 @@ class SizeRoot(AbstractRoot):
         self.tracer.size_of(self.dim, why)
 
 
-def _binary(name: str, function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+def _binary(name: str, sign: str, function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
     def forward(self: TracedNumber, other: Any) -> Any:
-        return self._combine(name, function, self, other)
+        return self._combine(name, sign, function, self, other)
 
     def reflected(self: TracedNumber, other: Any) -> Any:
-        return self._combine(name, function, other, self)
+        return self._combine(name, sign, function, other, self)
 
     return forward, reflected
 
 
-def _asked(sign: str, function: Callable[[Any, Any], Any]) -> Any:
-    """An operator whose result is needed at once, such as a comparison."""
+def _asked(sign: str, function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """An operator whose result is needed at once, such as a comparison, and the reflected one."""
 
-    def method(self: TracedNumber, other: Any) -> Any:
-        if type(other) is Dim:
-            other = number_of(other)
-        if type(other) is TracedNumber:
-            return function(self.ask(sign), other.ask(sign))
-        if not isinstance(other, (int, float, complex)):
+    def forward(self: TracedNumber, other: Any) -> Any:
+        other = number_of(other) if type(other) is Dim else other
+        if not _is_number(other) and _decides(other, sign):
             return NotImplemented
-        return function(self.ask(f"{sign} {other!r}"), other)
+        return self._plainly(sign, function, self, other)
 
-    return method
+    def reflected(self: TracedNumber, other: Any) -> Any:
+        other = number_of(other) if type(other) is Dim else other
+        return self._plainly(sign, function, other, self)
 
-
-def _reflected_asked(sign: str, function: Callable[[Any, Any], Any]) -> Any:
-    return _asked(sign, lambda a, b: function(b, a))
+    return forward, reflected
 
 
 def _unary(name: str, function: Callable[[Any], Any]) -> Any:
     def method(self: TracedNumber) -> Any:
+        if self.elsewhere:
+            return function(self.ask(name))
         return self.tracer.number(f"python_{name}", function(self.number), self)
 
     return method
@@ -150,8 +163,19 @@ class TracedNumber(AbstractNumber):
         self.kind = type(number)
         self.roots = roots
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether a thread other than the one that traces has it."""
+        return get_ident() != self.tracer.thread
+
     def ask(self, what: str) -> Any:
         """The number itself; static from then on."""
+        if self.elsewhere:
+            (root, *more) = self.roots
+            met = not more and type(root) is NumberRoot and root.captured
+            if met and root.value is self.value:
+                return self.number  # the trace does not depend on what that thread does
+            return self.fix("its use in another thread")
         self.tracer.check_alive(what)
         return self.fix(what)
 
@@ -162,48 +186,69 @@ class TracedNumber(AbstractNumber):
         return self.number
 
     def to_tensor(self, lane: Lane) -> Tensor:
+        if self.elsewhere:
+            return scalar(self.ask("arithmetic with tensors"), lane)
         return self.tracer.number_tensor(self, lane)
 
-    def _combine(self, name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-        other = b if a is self else a
+    def _combine(
+        self, name: str, sign: str, function: Callable[[Any, Any], Any], a: Any, b: Any
+    ) -> Any:
+        forward = a is self
+        other = b if forward else a
         if type(other) is Dim:
             other = number_of(other)
-            a, b = (a, other) if a is self else (other, b)
-        if type(other) is not TracedNumber and type(other) not in (*_KINDS, bool):
+            a, b = (a, other) if forward else (other, b)
+        known = type(other) is TracedNumber or type(other) in _KINDS
+        if not known and forward and _decides(other, sign):
             return NotImplemented
-        if name == "pow" and not _keeps_kind(a, b):
-            return function(_plain(a, "**"), _plain(b, "**"))
+        if not known or self.elsewhere or (name == "pow" and not _keeps_kind(a, b)):
+            return self._plainly(sign, function, a, b)
         result = function(_number(a), _number(b))
         return self.tracer.number(f"python_{name}", result, a, b)
 
-    __add__, __radd__ = _binary("add", operator.add)
-    __sub__, __rsub__ = _binary("sub", operator.sub)
-    __mul__, __rmul__ = _binary("mul", operator.mul)
-    __truediv__, __rtruediv__ = _binary("truediv", operator.truediv)
-    __floordiv__, __rfloordiv__ = _binary("floordiv", operator.floordiv)
-    __mod__, __rmod__ = _binary("mod", operator.mod)
-    __pow__, __rpow__ = _binary("pow", operator.pow)
+    def _plainly(self, sign: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+        """What Python makes of the number itself: a result, or its own words for an error."""
+        other = b if a is self else a
+        what = f"{sign} {other!r}" if type(other) in _KINDS else sign
+        return function(_plain(a, what), _plain(b, what))
+
+    __add__, __radd__ = _binary("add", "+", operator.add)
+    __sub__, __rsub__ = _binary("sub", "-", operator.sub)
+    __mul__, __rmul__ = _binary("mul", "*", operator.mul)
+    __truediv__, __rtruediv__ = _binary("truediv", "/", operator.truediv)
+    __floordiv__, __rfloordiv__ = _binary("floordiv", "//", operator.floordiv)
+    __mod__, __rmod__ = _binary("mod", "%", operator.mod)
+    _power, __rpow__ = _binary("pow", "**", operator.pow)
     __neg__ = _unary("neg", operator.neg)
     __pos__ = _unary("pos", operator.pos)
     __abs__ = _unary("abs", abs)
 
+    def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
+        if modulus is None:
+            return self._power(exponent)
+        return pow(self.ask("pow()"), _plain(exponent, "pow()"), _plain(modulus, "pow()"))
+
     def __divmod__(self, other: Any) -> Any:
-        return self // other, self % other
+        if _is_number(other) or type(other) is Dim:
+            return self // other, self % other
+        return NotImplemented if _decides(other, "divmod()") else divmod(self.ask("divmod()"), other)
 
     def __rdivmod__(self, other: Any) -> Any:
-        return other // self, other % self
+        if _is_number(other) or type(other) is Dim:
+            return other // self, other % self
+        return divmod(other, self.ask("divmod()"))
 
-    __eq__ = _asked("==", operator.eq)
-    __ne__ = _asked("!=", operator.ne)
-    __lt__ = _asked("<", operator.lt)
-    __le__ = _asked("<=", operator.le)
-    __gt__ = _asked(">", operator.gt)
-    __ge__ = _asked(">=", operator.ge)
-    __and__, __rand__ = _asked("&", operator.and_), _reflected_asked("&", operator.and_)
-    __or__, __ror__ = _asked("|", operator.or_), _reflected_asked("|", operator.or_)
-    __xor__, __rxor__ = _asked("^", operator.xor), _reflected_asked("^", operator.xor)
-    __lshift__, __rlshift__ = _asked("<<", operator.lshift), _reflected_asked("<<", operator.lshift)
-    __rshift__, __rrshift__ = _asked(">>", operator.rshift), _reflected_asked(">>", operator.rshift)
+    __eq__, _ = _asked("==", operator.eq)
+    __ne__, _ = _asked("!=", operator.ne)
+    __lt__, _ = _asked("<", operator.lt)
+    __le__, _ = _asked("<=", operator.le)
+    __gt__, _ = _asked(">", operator.gt)
+    __ge__, _ = _asked(">=", operator.ge)
+    __and__, __rand__ = _asked("&", operator.and_)
+    __or__, __ror__ = _asked("|", operator.or_)
+    __xor__, __rxor__ = _asked("^", operator.xor)
+    __lshift__, __rlshift__ = _asked("<<", operator.lshift)
+    __rshift__, __rrshift__ = _asked(">>", operator.rshift)
     __invert__ = _converted("~", operator.invert)
     __bool__ = _converted("bool()", bool)
     __hash__ = _converted("hash()", hash)
@@ -219,6 +264,15 @@ class TracedNumber(AbstractNumber):
     __str__ = _converted("str()", str)
     __repr__ = _converted("repr()", repr)
 
+    def __copy__(self) -> TracedNumber:
+        return self  # as copies of numbers are
+
+    def __deepcopy__(self, memo: Any) -> TracedNumber:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.kind, (self.ask("pickling"),)
+
     def __getattr__(self, name: str) -> Any:
         # what numbers have besides arithmetic: real, imag, conjugate, is_integer, bit_length, …
         return getattr(self.ask(f".{name}"), name)
@@ -230,6 +284,17 @@ def _number(x: Any) -> Any:
 
 def _plain(x: Any, what: str) -> Any:
     return x.ask(what) if type(x) is TracedNumber else x
+
+
+def _is_number(x: Any) -> bool:
+    return type(x) is TracedNumber or type(x) in _KINDS
+
+
+def _decides(other: Any, sign: str) -> bool:
+    """Whether the class of the right operand has a say: tensors, classes of the user."""
+    if isinstance(other, Number):  # decimals and fractions, NumPy's, subclasses of int
+        return False
+    return hasattr(type(other), _REFLECTED[sign])
 
 
 def _keeps_kind(base: Any, exponent: Any) -> bool:

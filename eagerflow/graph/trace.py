@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from threading import get_ident
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.core.convert import as_tensor
@@ -88,6 +89,7 @@ class Tracer(AbstractInterpreter):
 
     Attributes:
         graph: what was traced so far.
+        thread: the one that traces.
         captures: the concrete tensors that were used, in the order of their first use.
         numbers: the numbers from outside.
         sizes: the sizes of symbolic dims, by name, in the call that traces.
@@ -104,6 +106,7 @@ class Tracer(AbstractInterpreter):
     def __init__(self, name: str = "") -> None:
         self.graph = Graph(name)
         self.owner = next(_owners)
+        self.thread = get_ident()
         self.captures: dict[int, Capture] = {}  # by id of the data, which the handle keeps alive
         self.numbers: list[NumberRoot] = []
         self.sizes: dict[str, int] = {}
@@ -158,6 +161,16 @@ class Tracer(AbstractInterpreter):
                 hint="return it from the traced function",
             )
 
+    def check_own(self, number: TracedNumber, what: str) -> None:
+        """Refuse a number of another trace, or of this one after its end."""
+        number.tracer.check_alive(what)
+        if number.tracer is not self:
+            raise LeakedTensorError(
+                f"{what} of a number that belongs to another trace",
+                given=f"a number of {number.tracer._function} in {self._function}",
+                hint="return it from the traced function",
+            )
+
     @property
     def _function(self) -> str:
         return f"the traced function {self.graph.name}" if self.graph.name else "a traced function"
@@ -168,10 +181,16 @@ class Tracer(AbstractInterpreter):
         """A new input, as a symbolic tensor."""
         return self._symbolic(self.graph.add_input(kind, name))
 
-    def add_number(self, number: complex, name: str) -> TracedNumber:
-        """A new input that is a Python number, ``number`` in the call that traces."""
+    def add_number(self, number: complex, name: str, captured: bool = False) -> TracedNumber:
+        """A new input that is a Python number, ``number`` in the call that traces.
+
+        Args:
+            number: the number.
+            name: of the input.
+            captured: whether it will be in a place outside, where other threads may meet it.
+        """
         kind: Any = type(number)
-        root = NumberRoot(self.graph.add_input(NumberType(kind), name), number)
+        root = NumberRoot(self.graph.add_input(NumberType(kind), name), number, captured)
         self.numbers.append(root)
         return TracedNumber(self, root.value, number, (root,))
 
@@ -283,7 +302,7 @@ class Tracer(AbstractInterpreter):
         values, roots = [], dict[AbstractRoot, None]()
         for x in operands:
             if type(x) is TracedNumber:
-                self.check_alive(op)
+                self.check_own(x, op)
                 values.append(x.value)
                 roots.update(dict.fromkeys(x.roots))
             else:

@@ -1,0 +1,71 @@
+"""What people are told of traces."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import TraceError
+
+
+def test_sizes_are_no_reason_where_something_else_is() -> None:
+    f = ef.trace(lambda x, mode="a": x)
+    f(ef.ones(2))
+    f(ef.ones(3))
+    f(ef.ones(4), "b")
+    assert f.traces[-1].reason == "mode: now 'b', before 'a'"
+
+
+def test_the_reason_is_the_difference_to_the_nearest_call() -> None:
+    f = ef.trace(lambda x, a, b: x)
+    f(ef.ones(2), "a", "b")
+    f(ef.ones(2), "c", "d")
+    f(ef.ones(2), "a", "d")
+    assert f.traces[-1].reason in ("a: now 'a', before 'c'", "b: now 'd', before 'b'")
+    f(ef.ones(2, dtype=ef.int32), "a", "b")
+    assert f.traces[-1].reason == "x: now i32[2]@cpu:0, before f32[2]@cpu:0"
+
+
+def test_one_node_is_not_nodes() -> None:
+    f = ef.trace(lambda x: ef.exp(x))
+    f(ef.ones(2))
+    assert "1 node, traced in" in str(f.explain())
+
+
+def test_explanations_are_tables_in_notebooks() -> None:
+    f = ef.trace(lambda x, mode: x, name="<f>")
+    f(ef.ones(2), "a<b")
+    html = f.explain()._repr_html_()
+    assert "<b>&lt;f&gt;</b>, run by the interpreter tier" in html
+    assert "mode=&#x27;a&lt;b&#x27;" in html
+    assert " ms</td>" in html
+
+
+def test_a_local_variable_that_passes_removed() -> None:
+    def f(x: ef.Tensor) -> ef.Tensor:
+        first = ef.sin(x)
+        second = ef.sin(x)
+        return first + second
+
+    traced = ef.trace(f)
+    traced(ef.ones(2))
+    assert traced.value("first").name == "sin"
+    with pytest.raises(TraceError, match=r"no value of its own for 'second'[^$]*\.diff\(\) shows"):
+        traced.value("second")
+
+
+def test_parts_of_numpy_that_are_not_loaded_yet_are_known() -> None:
+    program = """
+import warnings, eagerflow as ef, numpy as np
+assert "random" not in vars(np)
+f = ef.trace(lambda x: x + np.random.rand())
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    f(ef.ones(2))
+print(*[w.message for w in found])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "np.random.rand gives what it gave while tracing" in done.stdout, done.stderr
