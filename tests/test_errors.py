@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 

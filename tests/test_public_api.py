@@ -90,7 +90,8 @@ def test_nothing_strange_is_public() -> None:
         assert module.startswith("eagerflow"), f"ef.{name} is {value!r}"
     modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
     assert modules <= {
-        "autodiff", "core", "dims", "errors", "events", "fft", "function", "graph", "hardware", "linalg", "ops",
+        "autodiff", "core", "dims", "errors", "events", "fft", "function", "graph", "hardware",
+        "linalg", "ops",
         "profiling", "random", "resources", "runtime", "settings", "source", "types", "cli", "demo",
     }  # fmt: skip
 

@@ -24,6 +24,7 @@ __all__ = [
     "applying_rules",
     "current",
     "installed",
+    "is_differentiated",
     "is_followed",
     "is_traced",
     "monitored",

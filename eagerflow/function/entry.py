@@ -144,9 +144,10 @@ class Trace:
     """
 
     __slots__ = (
-        "__weakref__", "_derivative", "_lanes", "_plain", "_program", "_single", "captured", "checks", "graph",
-        "guards", "leaf_records", "leaves", "locals", "makes_resources", "numbers", "optimised", "outputs", "own_rules",
-        "patterns", "record", "shared", "stores", "treedef",
+        "__weakref__", "_derivative", "_lanes", "_plain", "_program", "_single", "captured",
+        "checks", "graph", "guards", "leaf_records", "leaves", "locals", "makes_resources",
+        "numbers", "optimised", "outputs", "own_rules", "patterns", "record", "shared", "stores",
+        "treedef",
     )  # fmt: skip
 
     graph: Graph
@@ -228,7 +229,9 @@ class Trace:
         return (
             len(leaves) >= len(args)
             and all(leaf.value is x or leaf.foreign for leaf, x in zip(leaves, args, strict=False))
-            and not any(leaf.kind == "static" and type(leaf.value) in (int, float) for leaf in leaves)
+            and not any(
+                leaf.kind == "static" and type(leaf.value) in (int, float) for leaf in leaves
+            )
             and not self.shared
             and not any(s.kind in ("update", "change") for s in self.stores)
             and len({id(x) for x in args if type(x) is Tensor})

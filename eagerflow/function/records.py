@@ -101,5 +101,6 @@ def difference(call: Call, before: Sequence[LeafRecord]) -> Reason:
             parts.append(f"{a.name}: now {what}, before {b.text}")
             culprits.append(a.name)
     if not parts:
-        return Reason("other devices, another order of keys, or arguments that are one object", "the device")
+        text = "other devices, another order of keys, or arguments that are one object"
+        return Reason(text, "the device")
     return Reason("; ".join(parts), culprits[0])

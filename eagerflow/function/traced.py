@@ -200,6 +200,8 @@ class TracedFunction:
         if group is not None and group.entries:
             return group.entries[0].difference(call)
         records = [entry.leaf_records for entry in reversed(list(self._cache.entries()))]
+        if not records and self._records:
+            return Reason("earlier traces went with objects that they were for")
         if not records:
             return Reason("the first call")
         return difference(call, min(records, key=lambda before: distance(call, before)))

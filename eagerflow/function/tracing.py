@@ -161,9 +161,7 @@ class _Maker:
         self._close_graph(entry, outside)
         return entry
 
-    def _output(
-        self, x: Any, path: str, outside: Outside, *, stored: bool = False
-    ) -> Output:
+    def _output(self, x: Any, path: str, outside: Outside, *, stored: bool = False) -> Output:
         """Where a leaf of a result comes from, or of what is stored outside."""
         if type(x) is Tensor:
             leaf = next((i for i, y in enumerate(self.inputs) if y is x), None)
@@ -264,6 +262,7 @@ class _Maker:
             else:
                 inputs.append(value)
                 leaves.append(i)
+        graph.outputs = self.outputs
         captured, more, entry.guards = outside.close(static)
         inputs += [value for value, _ in captured if value is not None]
         entry.captured = tuple([one for _, one in captured])
@@ -274,7 +273,6 @@ class _Maker:
         graph.inputs = inputs
         for i, value in enumerate(inputs):
             value.index = i
-        graph.outputs = self.outputs
         sizes = {name: tracer.sizes[name] for name in tracer.static_sizes}
         if sizes:
             substitute_sizes(graph, sizes)

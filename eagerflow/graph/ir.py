@@ -207,8 +207,9 @@ class Graph:
         raise GraphError(f"the graph has no value %{name}")
 
     def __repr__(self) -> str:
-        ends = f"{len(self.inputs)} inputs, {len(self.outputs)} outputs"
-        return f"<graph {self.name or 'without a name'}: {len(self.nodes)} nodes, {ends}>"
+        lengths = {"node": len(self.nodes), "input": len(self.inputs), "output": len(self.outputs)}
+        counts = [f"{count} {name}{'s' * (count != 1)}" for name, count in lengths.items()]
+        return f"<graph {self.name or 'without a name'}: {', '.join(counts)}>"
 
     def __str__(self) -> str:
         return str(_method("print")(self))

@@ -171,10 +171,9 @@ class TracedNumber(AbstractNumber):
     def ask(self, what: str) -> Any:
         """The number itself; static from then on."""
         if self.elsewhere:
-            (root, *more) = self.roots
-            met = not more and type(root) is NumberRoot and root.captured
-            if met and root.value is self.value:
-                return self.number  # the trace does not depend on what that thread does
+            root = self.roots[0]
+            if type(root) is NumberRoot and root.captured and root.value is self.value:
+                return self.number  # found in its place: the trace does not depend on that
             return self.fix("its use in another thread")
         self.tracer.check_alive(what)
         return self.fix(what)
@@ -231,7 +230,9 @@ class TracedNumber(AbstractNumber):
     def __divmod__(self, other: Any) -> Any:
         if _is_number(other) or type(other) is Dim:
             return self // other, self % other
-        return NotImplemented if _decides(other, "divmod()") else divmod(self.ask("divmod()"), other)
+        if _decides(other, "divmod()"):
+            return NotImplemented
+        return divmod(self.ask("divmod()"), other)
 
     def __rdivmod__(self, other: Any) -> Any:
         if _is_number(other) or type(other) is Dim:

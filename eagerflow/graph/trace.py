@@ -419,8 +419,9 @@ class Tracer(AbstractInterpreter):
         raise LeakedTensorError(
             f"{what}: this tensor belongs to a trace{'' if self._alive else ' which has ended'}",
             given=f"%{value.name}: {value.type} of {self._function}{made}",
-            hint="return it from the traced function, or keep it in an ef.Variable; what a traced "
-            "function stores elsewhere (a list, a global, an attribute) is no value",
+            hint="return it from the traced function, or keep it in an ef.Variable; of what else a "
+            "function does outside, names, attributes and items that are set, and appends to lists "
+            "are repeated in each run",
         )
 
 

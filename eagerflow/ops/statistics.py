@@ -26,6 +26,7 @@ from eagerflow.ops.promotion import (
 )
 from eagerflow.ops.reduction import Axis, all, max, mean, min, sum
 from eagerflow.ops.rules import FLOATING, INEXACT, check_kind, elementwise, public, reduced_shape
+from eagerflow.ops.sizes import at_least
 from eagerflow.types import DTYPES, TensorType
 
 __all__ = [
@@ -269,6 +270,8 @@ def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: boo
     count = lines.shape[-1]
     if same(count, 0):
         raise TensorValueError(f"{name}: there are no elements", given=f"x={tensor.type}")
+    if number is None:  # what finds one fraction refuses it itself
+        lines = at_least(lines, count, 1, f"{name}: there are no elements", "")
     if not host_check(lambda part: (part >= 0) & (part <= 1), q):
         raise TensorValueError(f"{name}: q is out of range", given=f"q={q}", expected="0 to 1")
     wide = tensor.device.lanes[DTYPES["float64"]]

@@ -306,7 +306,7 @@ def test_names_are_unique() -> None:
     assert graph.value("op_v2.1") is many.outputs[1]
     with pytest.raises(GraphError, match="no value %nope"):
         graph.value("nope")
-    assert repr(graph) == "<graph f: 4 nodes, 1 inputs, 0 outputs>"
+    assert repr(graph) == "<graph f: 4 nodes, 1 input, 0 outputs>"
     assert repr(x) == "%x: f32[2]"
 
 

@@ -92,7 +92,7 @@ def _varies_alike(first: Arguments, second: Arguments, args: Arguments) -> bool:
 
 def _with_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(like: Any, *args: Any, **kwargs: Any) -> Any:
-        args = tree.map(lambda x: like.shape[x.axis] if type(x) is AxisOf else x, args)
+        args = tree.map(lambda x: like.shape[x.axis] if isinstance(x, AxisOf) else x, args)
         return function(*args, **kwargs)
 
     return call

@@ -1,7 +1,8 @@
 """The table must see red: each op is broken in turn, and its cases must notice.
 
 Three defects are injected per op: a kernel that gives other values, a rule that gives another
-type, a gradient that is off by a factor.
+type, a gradient that is off by a factor. Two more are in traces alone: a rule that is wrong where
+a size is symbolic, and a gradient that is off.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import eagerflow as ef
 from eagerflow.core.op import Op, all_ops, joint
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError
 from eagerflow.types import TensorType
 from eagerflow_kernels import table as kernels
 from tests.ops.case import OpCase, np_dtype
 from tests.ops.cases import ALL_CASES
+from tests.ops.sizes import check_sizes
 from tests.ops.table import (
     COLUMNS,
     DATA_DEPENDENT,
@@ -118,14 +121,40 @@ def wrong_rule(op: Op) -> Iterator[None]:
 
 
 @contextmanager
-def wrong_gradient(op: Op) -> Iterator[None]:
-    """Every cotangent that the rule gives is half as large again."""
+def wrong_sizes(op: Op) -> Iterator[list[TensorType]]:
+    """The type rule is wrong by one where a size is symbolic; gives the types that it spoilt."""
+    right = op.infer
+    spoilt: list[TensorType] = []
+
+    def spoil(t: TensorType) -> TensorType:
+        shape = tuple([d + 1 if isinstance(d, Dim) else d for d in t.shape])
+        spoilt.extend([t] if any(isinstance(d, Dim) for d in t.shape) else [])
+        return t.like(shape=shape)
+
+    def wrong(*types: TensorType, **attrs: Any) -> Any:
+        result = right(*types, **attrs)
+        return tuple(map(spoil, result)) if isinstance(result, tuple) else spoil(result)
+
+    op.infer = wrong
+    try:
+        yield spoilt
+    finally:
+        op.infer = right
+        op.entries.clear()
+
+
+@contextmanager
+def wrong_gradient(op: Op, *, in_traces: bool = False) -> Iterator[None]:
+    """Every cotangent that the rule gives is half as large again, or those in traces are."""
     right = op.vjp
 
     def scale(g: Any) -> Any:
         if isinstance(g, tuple):
             return tuple(scale(x) for x in g)
-        return g * 1.5 if isinstance(g, (Tensor, IndexedSlices)) else g
+        if not isinstance(g, (Tensor, IndexedSlices)):
+            return g
+        values = g if isinstance(g, Tensor) else g.values
+        return g * 1.5 if values._lane.symbolic or not in_traces else g
 
     def wrap(rule: Any) -> Any:
         return None if rule is None else lambda *a, **k: scale(rule(*a, **k))
@@ -142,20 +171,20 @@ def wrong_gradient(op: Op) -> Iterator[None]:
         op.vjp = right
 
 
-def _check_all_kinds(case: OpCase) -> None:
+def _check_all_kinds(case: OpCase, column: str = "eager") -> None:
     for dtype in _one_of_each_kind(case):
-        check_values(case, dtype, _layout(case))
+        check_values(case, dtype, _layout(case), column)
 
 
-def _check_gradients(case: OpCase) -> None:
+def _check_gradients(case: OpCase, column: str = "eager") -> None:
     for dtype in {"float64", "complex128"} & set(case.dtypes):
-        check_gradient(case, dtype, _layout(case))
+        check_gradient(case, dtype, _layout(case), column)
 
 
-def _sees_red(cases: list[OpCase], check: Any) -> bool:
+def _sees_red(cases: list[OpCase], check: Any, *args: Any) -> bool:
     for case in cases[:6]:
         try:
-            check(case)
+            check(case, *args)
         except RED:
             return True
     return False
@@ -174,6 +203,23 @@ def test_wrong_rule_is_seen(name: str) -> None:
         assert _sees_red(CASES_BY_OP[name], _check_all_kinds), name
 
 
+def _traceable(name: str) -> list[OpCase]:
+    return [c for c in CASES_BY_OP[name] if not c.untraceable]
+
+
+@pytest.mark.parametrize("name", [n for n in OPS if n not in DATA_DEPENDENT])
+def test_wrong_rule_is_seen_in_traces(name: str) -> None:
+    with wrong_rule(all_ops()[name]):
+        assert _sees_red(_traceable(name), _check_all_kinds, "traced"), name
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_wrong_size_is_seen(name: str) -> None:
+    with wrong_sizes(all_ops()[name]) as spoilt:
+        red = _sees_red(_traceable(name), check_sizes)
+    assert red or not spoilt, name
+
+
 DIFFERENTIABLE = [
     n
     for n in OPS
@@ -187,3 +233,10 @@ def test_wrong_gradient_is_seen(name: str) -> None:
     with wrong_gradient(all_ops()[name]):
         cases = [c for c in CASES_BY_OP[name] if c.grad]
         assert _sees_red(cases, _check_gradients), name
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_wrong_gradient_is_seen_in_traces(name: str) -> None:
+    with wrong_gradient(all_ops()[name], in_traces=True):
+        cases = [c for c in _traceable(name) if c.grad]
+        assert _sees_red(cases, _check_gradients, "traced"), name

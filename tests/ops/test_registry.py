@@ -16,8 +16,10 @@ from tests.ops.cases import ALL_CASES
 from tests.ops.table import COLUMNS, arguments, function_of, map_arrays, rules_checked
 
 OPS = sorted(all_ops())
-#: ops that eager mode never binds, with the tests that they have instead of a case
+#: ops that no case can run, as eager mode never binds them, or that give nothing; with the tests
+#: that they have instead
 ELSEWHERE = {
+    "print": "tests/ops/test_callbacks.py",
     "check_parameters": "tests/ops/test_symbolic_draws.py",
     "check_sizes": "tests/ops/test_sizes.py",
     "set_key": "tests/function/test_random_state.py",

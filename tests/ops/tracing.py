@@ -232,7 +232,8 @@ def check_types(graph: Graph, inputs: Sequence[Any]) -> None:
         if isinstance(value.type, NumberType):
             assert type(x) is value.type.kind, f"%{value.name}: {x!r} is no {value.type}"
             continue
-        known = symbols(value.type.shape) <= sizes.keys()
-        want = tuple([evaluate(d, sizes) for d in value.type.shape]) if known else x.shape
+        unknown = symbols(value.type.shape) - sizes.keys()
+        assert not unknown, f"%{value.name}: nothing tells the sizes {unknown} of {value.type}"
+        want = tuple([evaluate(d, sizes) for d in value.type.shape])
         right = x.shape == want and x.dtype is value.type.dtype and x.device == value.type.device
         assert right, f"%{value.name}: rule {value.type} with {sizes}, kernel {x.type}"

@@ -126,7 +126,9 @@ def binary(m: Machine, a: int, b: int, c: int) -> None:
 def with_number(m: Machine, a: int, b: int, c: int) -> None:
     kind, x = m.real(a)
     k = m.number(b)
-    m.add(kind, [x * k, k - x, x + k, k / (x + 2.5), ef.maximum(x, k), ef.where(x > k, x, k)][c % 6])
+    m.add(
+        kind, [x * k, k - x, x + k, k / (x + 2.5), ef.maximum(x, k), ef.where(x > k, x, k)][c % 6]
+    )
 
 
 @statement
@@ -318,7 +320,7 @@ def within(m: Machine, body: Sequence[Statement], kind: Kind, x: Any) -> Any:
     inner = Machine(m.state, m.numbers)
     inner.values = [*m.values, (kind, x)]
     last = len(inner.values) - 1
-    for name, a, b, c in body:
+    for name, _, b, c in body:
         # the first operand comes from what the value became
         STATEMENTS[name](inner, last, b, c)
         last = len(inner.values) - 1
@@ -333,7 +335,8 @@ def gradient(m: Machine, how: int, a: int, body: Sequence[Statement]) -> None:
         with ef.GradientTape() as tape:
             tape.watch(x)
             y = within(m, body, kind, x)
-        m.add(kind, tape.gradient(y, x))
+        g = tape.gradient(y, x)
+        m.add(kind, ef.zeros_like(x) if g is None else g)
     elif how % 4 == 2:
         y, dy = ef.jvp(lambda x: within(m, body, kind, x), (x,), (ef.ones_like(x),))
         m.add((), y)
@@ -385,8 +388,9 @@ class Call:
         z = rng.integers(-3, 4, self.n)
         flags = rng.integers(0, 2, (self.n, self.m)).astype(bool)
         tensors = {
-            "x": ef.tensor(x), "rest": (ef.tensor(y), [ef.tensor(z), ef.tensor(flags), ef.tensor(0.5)]),
-        }  # fmt: skip
+            "x": ef.tensor(x),
+            "rest": (ef.tensor(y), [ef.tensor(z), ef.tensor(flags), ef.tensor(0.5)]),
+        }
         return tensors, {"rate": self.rate, "more": (self.count,)}
 
 

@@ -137,7 +137,7 @@ def helper_redefined(trace: Trace) -> Steps:
 
     yield f(x)
 
-    def helper(x):
+    def helper(x):  # noqa: F811 - that it is redefined is the point
         return x * 10
 
     yield f(x)
@@ -396,7 +396,7 @@ def captured_number_decides(trace: Trace) -> Steps:
     def f(x):
         return x * 2 if threshold > 1 else x + threshold
 
-    for threshold in (0.5, 2.0, 0.75, 2.0, 0.5):
+    for threshold in (0.5, 2.0, 0.75, 2.0, 0.5):  # noqa: B007 - f reads it
         yield f(x)
 
 
@@ -404,7 +404,7 @@ def captured_number_decides(trace: Trace) -> Steps:
 def loop_variable_in_a_closure(trace: Trace) -> Steps:
     i = 0
     f = trace(lambda x: x * i)
-    for i in range(4):
+    for i in range(4):  # noqa: B007 - f reads it
         yield f(x)
 
 

@@ -159,8 +159,11 @@ def _by_key(name, reference, make, op, dtypes, **options):
 
 
 def _fixed(name, label):
-    """Why no tensor of a row has another size: its only ones have no axes."""
-    bare = label == "whole" or (name == "index_scatter" and label in ("plain", "negative"))
+    """Why no tensor of a row has another size."""
+    scattered = name == "index_scatter"
+    if scattered and label in ("mask", "mask-mixed"):
+        return "the mask is as large as the shape of the result, which is written out"
+    bare = label == "whole" or (scattered and label in ("plain", "negative"))
     return "tensors without axes" if bare else ""
 
 

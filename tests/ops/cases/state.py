@@ -61,14 +61,16 @@ CASES = [
         lambda v: _start(v.shape, v.dtype.dtype), "read", exact=True,
         untraceable="it gives an array of NumPy",
     ),
+    OpCase(
+        "add", _variable_and_value, lambda v, x: _start(v.shape, x.dtype) + x, dtypes=NUMERIC,
+        no_grad="of variables, tested where tapes are", ops=("read", "add"), label="variable",
+    ),
     _case("assign", _variable_and_value, lambda v, x: x, "assign", exact=True, fixed=SHAPE),
     _case(
-        "assign_add", _variable_and_value, lambda v, x: _start(v.shape, x.dtype) + x, "assign_add",
-        fixed=SHAPE,
+        "assign_add", _variable_and_value, lambda v, x: _start(v.shape, x.dtype) + x, "assign_add"
     ),
     _case(
-        "assign_sub", _variable_and_value, lambda v, x: _start(v.shape, x.dtype) - x, "assign_sub",
-        fixed=SHAPE,
+        "assign_sub", _variable_and_value, lambda v, x: _start(v.shape, x.dtype) - x, "assign_sub"
     ),
     _case(
         "scatter_update", _rows, _one_by_one(lambda a, b: b), "variable_scatter_update",
