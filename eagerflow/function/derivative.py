@@ -88,8 +88,7 @@ class Derivative:
         with tracer:
             inputs = [self._input(tracer, v) for v in plain.inputs]
             slots = [
-                (tape.watch(x),) if type(x) is Tensor and x.dtype.is_inexact else ()
-                for x in inputs
+                (tape.watch(x),) if type(x) is Tensor and x.dtype.is_inexact else () for x in inputs
             ]
             with installed(tape):
                 outputs = replay(plain, inputs)
@@ -177,9 +176,7 @@ class Derivative:
             for name in named_sizes(tuple(node.attrs.values())):
                 if name not in known:
                     known.add(name)
-                    found.append(
-                        next(v for v in joint.values() if name in map(str, v.type.shape))
-                    )
+                    found.append(next(v for v in joint.values() if name in map(str, v.type.shape)))
         return found
 
     # --- running ---
@@ -226,7 +223,8 @@ class Derivative:
             values = replay(graph, inputs)
         else:
             raw = program(*[x._data for x in inputs])
-            values = [make_tensor(y, lane) for y, lane in zip(raw, program.lanes, strict=True) if lane]
+            lanes = zip(raw, program.lanes, strict=True)
+            values = [make_tensor(y, lane) for y, lane in lanes if lane is not None]
         rest = iter(values)
         found: list[Any] = []
         kinds = [type(v.type) is TensorType for v in self.inputs]

@@ -7,6 +7,7 @@ from eagerflow.hardware.backends import (
     NullArray,
     NullBackend,
 )
+from eagerflow.hardware.lanes import Lane, operator_number
 from eagerflow.hardware.registry import (
     Device,
     as_device,
@@ -18,7 +19,6 @@ from eagerflow.hardware.registry import (
     register_backend,
     release,
 )
-from eagerflow.hardware.lanes import Lane, operator_number
 
 __all__ = [
     "AbstractBackend",

@@ -46,9 +46,7 @@ def chain(name: str, shape: tuple[int, ...], ops: int, budget: dict[str, float])
         Contender("eager", EAGER.format(**text), "chain(a, b)"),
     ]
     if find_spec("jax") is not None:
-        contenders.append(
-            Contender("jax.jit", JAX.format(**text), "f(a, b).block_until_ready()")
-        )
+        contenders.append(Contender("jax.jit", JAX.format(**text), "f(a, b).block_until_ready()"))
     if find_spec("torch") is not None:
         contenders.append(Contender("torch eager", TORCH.format(**text), "chain(a, b)"))
     return Contest(name, contenders, budget)

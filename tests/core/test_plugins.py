@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow import errors, hardware
-from eagerflow.hardware import registry
+from eagerflow import errors
 from eagerflow.core import op as ops
 from eagerflow.core.op import bind, define, get_op
+from eagerflow.hardware import registry
 from eagerflow_kernels import table
 from tests.source_tree import ROOT
 

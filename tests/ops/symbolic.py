@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -108,8 +109,6 @@ def _run(node: Any, inputs: list[Any], attrs: dict[str, Any]) -> tuple[Any, ...]
         kind = node.outputs[0].type
         return (ef.tensor(inputs[0], dtype=kind.dtype, device=kind.device),)
     if node.op.startswith("python_"):
-        import operator
-
         return (getattr(operator, node.op.removeprefix("python_"))(*inputs),)
     out = bind(get_op(node.op), *inputs, **attrs)
     return out if isinstance(out, tuple) else (out,)
