@@ -13,6 +13,7 @@ from typing import Any, Final, final
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError
 from eagerflow.function.statics import describe, static_key
@@ -197,6 +198,8 @@ def _defaults(
 
 
 def _static(name: str, value: Any) -> Leaf:
+    if issubclass(type(value), AbstractNumber):
+        value = value.ask("a static argument")
     if any(isinstance(x, AbstractArray) for x in tree.leaves(value)):
         raise TraceError(
             f"the static argument {name} holds a tensor",
@@ -209,6 +212,9 @@ def _static(name: str, value: Any) -> Leaf:
 def _leaves(name: str, value: Any) -> Iterator[Leaf]:
     """The leaf, or the two of a sparse gradient."""
     kind = type(value)
+    if issubclass(kind, AbstractNumber):  # found in a place that another thread traces with
+        value = value.ask("an argument")
+        kind = type(value)
     if kind is Tensor:
         yield _tensor(name, value)
     elif kind in _NUMBERS:

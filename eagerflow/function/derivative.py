@@ -159,7 +159,9 @@ class Derivative:
         made = {v for n in rest for v in n.outputs} | set(self._cotangents)
         crossing = dict.fromkeys(v for n in rest for v in n.inputs if v not in made)
         crossing.update(dict.fromkeys(v for v in ends if v not in made))
-        crossing.update(dict.fromkeys(self._sizes(joint, rest, [*crossing, *self._cotangents])))
+        passed = [v for v in joint.values() if v.node is None or v.node in first]
+        given = [*crossing, *self._cotangents]
+        crossing.update(dict.fromkeys(self._sizes(passed, rest, given)))
         self._residuals = list(crossing)
         self.inputs = [v for v in joint.inputs if v not in set(self._cotangents)]
         self.forward = _part(
@@ -168,15 +170,19 @@ class Derivative:
         )  # fmt: skip
         self.backward = _part(joint, [*self._residuals, *self._cotangents], rest, ends)
 
-    def _sizes(self, joint: Graph, nodes: Sequence[Node], given: Sequence[Value]) -> list[Value]:
-        """Values of the forward part whose shapes tell sizes that the backward part needs."""
+    def _sizes(
+        self, passed: Sequence[Value], nodes: Sequence[Node], given: Sequence[Value]
+    ) -> list[Value]:
+        """Those of the values of the forward part whose shapes tell sizes that ``nodes`` need."""
         known = {str(d) for v in given for d in v.type.shape}
         found = []
         for node in nodes:
             for name in named_sizes(tuple(node.attrs.values())):
                 if name not in known:
                     known.add(name)
-                    found.append(next(v for v in joint.values() if name in map(str, v.type.shape)))
+                    found.append(next(v for v in passed if name in map(str, v.type.shape)))
+            # sizes that depend on data are told by what the backward part computes itself
+            known.update(str(d) for v in node.outputs for d in v.type.shape)
         return found
 
     # --- running ---

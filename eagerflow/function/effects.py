@@ -21,7 +21,11 @@ from eagerflow.source import Source
 
 __all__ = ["Mutation", "Rebinding", "Watch", "substituted", "watching"]
 
+_NUMBERS: Final = frozenset({int, float, complex})
 _ATOMS: Final = frozenset({bool, str, bytes, type(None), type(...), int, float, complex})
+#: names without which no code sets attributes or items by other means than statements
+_SETTERS: Final = frozenset({"setattr", "vars", "operator", "exec", "eval", "globals", "locals",
+                             "__dict__", "__setattr__", "__setitem__", "__globals__"})  # fmt: skip
 #: methods that change a container
 _MUTATORS: Final = frozenset({
     "add", "append", "appendleft", "clear", "difference_update", "discard", "extend",
@@ -101,6 +105,9 @@ class Watch:
         self._reads = reads
         self.kept: set[int] = set()
         self._stored = {key for s in reads.sites for key in facts_of(s.code).stores}
+        names = {name for s in reads.sites for name in s.code.co_names}
+        self._by_any_means = bool(names & (_SETTERS | _MUTATORS))
+        self._stores_items = any(facts_of(s.code).subscript_store for s in reads.sites)
         self._places: list[tuple[Place, Any]] = [(p, p.get()) for p in self._stored_names()]
         self._known = {
             (id(r.place.parent), r.place.how, r.place.key): r.place
@@ -141,7 +148,7 @@ class Watch:
             now = read()
             for name in {**before, **now}:
                 old, new = before.get(name, GONE), now.get(name, GONE)
-                if _differs(old, new) and not _is_internal(name):
+                if _differs(old, new) and not self._is_left(name, old, new):
                     found.append(self._rebound(self._attribute(holder, name), old, new))
         for holder, before in self._containers:
             found += self._container_changes(holder, before)
@@ -178,8 +185,9 @@ class Watch:
             if lost:
                 yield self._mutated(holder, _counted(0, len(lost)))
             for key, new in now.items():
-                if _differs(before.get(key, GONE), new):
-                    yield self._item(holder, key, before.get(key, GONE), new)
+                old = before.get(key, GONE)
+                if _differs(old, new) and not self._is_of_others("item", key, old, new):
+                    yield self._item(holder, key, old, new)
         elif len(now) != len(before):
             appended = _appended(before, now) if type(now) is list else None
             yield self._mutated(holder, _grown(list(before), list(now)), appended)
@@ -187,8 +195,21 @@ class Watch:
             yield self._mutated(holder, "replaced items")
         else:
             for i, (old, new) in enumerate(zip(before, now, strict=True)):
-                if _differs(old, new):
+                if _differs(old, new) and not self._is_of_others("item", i, old, new):
                     yield self._item(holder, i, old, new)
+
+    def _is_left(self, name: str, old: Any, new: Any) -> bool:
+        """Whether it is of no account that an attribute changed."""
+        return _is_internal(name) or self._is_of_others("attribute", name, old, new)
+
+    def _is_of_others(self, how: str, name: Any, old: Any, new: Any) -> bool:
+        """Whether another thread put a number where one was: nothing in the code here can have.
+
+        What the code here computes of a number in a trace is none.
+        """
+        if type(old) not in _NUMBERS or type(new) not in _NUMBERS or self._by_any_means:
+            return False
+        return not (self._stores_items if how == "item" else (how, name) in self._stored)
 
     def _item(self, holder: Holder, key: Any, old: Any, new: Any) -> Rebinding:
         place = Place(holder.place, "item", key, f"{holder.place.text}[{key!r}]")
@@ -269,16 +290,29 @@ class Watch:
 
     # --- undoing ---
 
+    def _with_others(self, value: Any, before: Any) -> Any:
+        """What a container held before, with what other threads have put there since."""
+        if isinstance(value, dict):
+            for key, old in before.items():
+                if self._is_of_others("item", key, old, new := value.get(key)):
+                    before[key] = new
+        elif type(value) is list and len(value) == len(before):
+            for i, (old, new) in enumerate(zip(before, value, strict=True)):
+                if self._is_of_others("item", i, old, new):
+                    before[i] = new
+        return before
+
     def restore(self) -> None:
         """Put everything back as it was."""
         for holder, before in self._containers:
             if id(holder.value) not in self.kept:
-                _restore_container(holder.value, before)
+                _restore_container(holder.value, self._with_others(holder.value, before))
         for holder, read, before in self._entries:
             now = read()
             for name in {**before, **now}:
                 old = before.get(name, GONE)
-                if old is not now.get(name, GONE) and not _is_internal(name):
+                new = now.get(name, GONE)
+                if old is not new and not self._is_left(name, old, new):
                     _quietly(self._attribute(holder, name), holder.value, old)
         for place, old in self._places:
             if place.get() is not old:

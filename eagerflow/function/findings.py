@@ -6,8 +6,10 @@ import builtins
 import dis
 import random
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
@@ -47,6 +49,11 @@ _RULES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("warnings", "warn"): (_ONCE, _OUTSIDE),
     ("sys.stdout", "write"): (_ONCE, "use ef.print"),
     ("sys.stderr", "write"): (_ONCE, "use ef.print"),
+    ("threading", "Thread"): (_ONCE, _OUTSIDE),
+    ("threading", "Timer"): (_ONCE, _OUTSIDE),
+    ("concurrent.futures._base", "*"): (_ONCE, _OUTSIDE),
+    ("concurrent.futures.thread", "*"): (_ONCE, _OUTSIDE),
+    ("concurrent.futures.process", "*"): (_ONCE, _OUTSIDE),
     ("os", "*"): (_FROZEN, _ARGUMENT),
     ("subprocess", "*"): (_ONCE, _OUTSIDE),
     ("shutil", "*"): (_ONCE, _OUTSIDE),
@@ -59,6 +66,10 @@ _PLAIN_NAMES: Final = {
 #: parts of those modules that give the same each time
 _PURE: Final = frozenset({"path", "sep", "linesep", "fspath", "PathLike", "SeedSequence", "UUID"})
 _NUMPY_RANDOM: Final = "numpy.random"
+_THREADS: Final = (threading.Thread, Executor)
+#: modules of the classes whose methods the rules name
+_FOLLOWED: Final = frozenset({"logging", "_io", "random", "concurrent.futures.thread",
+                              "concurrent.futures.process"})  # fmt: skip
 
 
 def find_calls(found: Reads) -> None:
@@ -126,14 +137,14 @@ def _member(value: Any, name: str) -> Any:
             return vars(value).get(name, GONE)
     else:
         library = is_library_class(type(value)) and not isinstance(value, FunctionType)
-        library = library and type(value).__module__ in ("logging", "_io", "random")
+        library = library and type(value).__module__ in _FOLLOWED
     with warnings.catch_warnings(action="ignore"):
         return getattr(value, name, GONE) if library else GONE
 
 
 def _origins(value: Any, names: list[str]) -> Iterator[tuple[str, str]]:
     """The modules and names under which rules may know a value."""
-    if issubclass(type(value), (ModuleType, type)) and not _is_drawn(value):
+    if issubclass(type(value), (ModuleType, type)) and not _acts(value):
         return
     if not is_library_class(type(value)):  # its attributes may run code of the user
         return
@@ -161,9 +172,11 @@ def _origins(value: Any, names: list[str]) -> Iterator[tuple[str, str]]:
         yield "os", "environ"
 
 
-def _is_drawn(value: Any) -> bool:
-    """Whether a class is one of random numbers, whose instances made in a trace are frozen."""
-    return isinstance(value, type) and getattr(value, "__module__", "") in ("random", _NUMPY_RANDOM)
+def _acts(value: Any) -> bool:
+    """Whether to call a class is what matters: random numbers that a trace freezes, threads."""
+    if not isinstance(value, type):
+        return False
+    return value.__module__ in ("random", _NUMPY_RANDOM) or issubclass(value, _THREADS)
 
 
 def _plain(module: str) -> str:

@@ -2,7 +2,7 @@
 
 A row says how to make arguments, what is right (a reference that is independent of the kernel),
 for which dtypes, and which arguments have a gradient. `tests/ops/test_table.py` runs every row in
-every column (eager; later traced, partitioned, compiled).
+every column (eager, traced; later partitioned, compiled).
 """
 
 from __future__ import annotations
