@@ -172,9 +172,7 @@ def _check_dtypes(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) 
         pass
 
 
-def _device_of(
-    op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any], key: Any
-) -> Device:
+def _device_of(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any], key: Any) -> Device:
     if not types:
         return as_device(key)
     device: Device = types[0].device

@@ -222,6 +222,8 @@ def _arguments(
         if op in _PUSHES:
             stack.append(offset)
             continue
+        if op == "KW_NAMES":  # says how the next call names what it takes
+            continue
         count = value + 1 if op == "CALL" else _TAKES.get(op, 1 if op in _DROPS else None)
         if count is None or len(stack) < count:
             stack.clear()

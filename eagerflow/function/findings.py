@@ -215,6 +215,8 @@ def unwatched(place: Place | Root, value: Any, found: Reads) -> Finding | None:
     if _is_iterator(cls):
         why, hint = "has a position that a trace cannot follow", "take the items outside"
         if hasattr(cls, "read"):
+            if isinstance(place, Place) and is_handed_over(place, found):
+                return None  # ef.print(..., file=out)
             why, hint = "is a file: a trace cannot follow it", _OUTSIDE
     elif isinstance(value, random.Random) or module.startswith(_NUMPY_RANDOM):
         why, hint = "has a state that a trace cannot follow", _DRAW

@@ -115,10 +115,10 @@ class _Maker:
         for i, leaf in enumerate(self.leaves):
             made = leaf.value
             if leaf.kind == "tensor":
-                pattern = next(sizes) if not static else leaf.value._data.shape
+                pattern = next(sizes)
                 made = handles.get(id(leaf.value))
                 if made is None:
-                    made = handles[id(leaf.value)] = self._tensor(leaf, pattern)
+                    made = handles[id(leaf.value)] = self._tensor(leaf, pattern, static)
                     self.graph_leaves.append(i)
             elif leaf.kind == "number":
                 made = self.tracer.add_number(leaf.value, identifier(leaf.name))
@@ -127,13 +127,13 @@ class _Maker:
             self.inputs.append(made)
             self.before.append(made._data if type(made) is Tensor else None)
 
-    def _tensor(self, leaf: Leaf, pattern: Pattern) -> Tensor:
+    def _tensor(self, leaf: Leaf, pattern: Pattern, static: bool) -> Tensor:
         kind = type_of(leaf.value)
-        shape = self.symbolic_shape(kind.shape, pattern, leaf.name)
+        shape = self.symbolic_shape(kind.shape, pattern, leaf.name, static)
         return self.tracer.add_input(kind.like(shape=shape), identifier(leaf.name))
 
-    def symbolic_shape(self, shape: Any, pattern: Pattern, name: str) -> Any:
-        """``shape`` with a new name for each size that is to be symbolic."""
+    def symbolic_shape(self, shape: Any, pattern: Pattern, name: str, static: bool) -> Any:
+        """``shape`` with a new name for each size that is to be symbolic, unless all is static."""
         found: list[Size] = []
         for axis, (size, known) in enumerate(zip(shape, pattern, strict=True)):
             if known is not None:
@@ -141,7 +141,8 @@ class _Maker:
                 continue
             letter = _dim_name(len(self.tracer.sizes))
             self.axes[letter] = f"axis {axis} of {name}"
-            found.append(self.tracer.add_size(letter, size))
+            dim = self.tracer.add_size(letter, size)
+            found.append(self.tracer.size_of(dim, "type()") if static else dim)
         return tuple(found)
 
     # --- results ---

@@ -279,3 +279,13 @@ def test_variables_made_inside_are_made_anew(notebook) -> None:
         notebook.run(cell)
         notebook.run("found = [count(ef.tensor(1.0)).item() for _ in range(3)]")
         assert notebook.names["found"] == [1.0, 2.0, 3.0]
+
+
+def test_code_that_asks_for_types_says_why_sizes_are_static() -> None:
+    @ef.trace
+    def f(x):
+        return x if type(x) is int else x * 2
+
+    for size in (2, 3):
+        f(ef.zeros(size))
+    assert any("axis 0 of x = 3, because of type()" in text for text in f.traces[1].static)

@@ -64,7 +64,8 @@ def test_an_op_becomes_a_node_and_nothing_runs() -> None:
     x = vector(tracer)
     with tracer:
         y = ef.exp(x) * x
-    assert [line.strip() for line in str(tracer.graph).splitlines()[1:-2]] == [
+    lines = [line.partition(" #")[0].strip() for line in str(tracer.graph).splitlines()]
+    assert lines[1:-2] == [
         "%exp = exp(%x) : f32[2]@cpu:0",
         "%multiply = multiply(%exp, %x) : f32[2]@cpu:0",
     ]
@@ -221,8 +222,6 @@ def test_what_depends_on_an_input_has_none(ask: Callable[[Any], Any], hint: str)
     assert "known only when the graph runs" in text
     assert "the traced function step" in text
     assert hint in text
-    assert "from " in text
-    assert f"{__file__}:" in text
 
 
 def test_what_depends_on_a_captured_tensor_or_a_draw_has_no_value() -> None:
