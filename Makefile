@@ -66,7 +66,7 @@ test-slow: $(VENV)/.dev ## long property tests, stress, packaging (up to an hour
 
 lab: $(VENV)/.notebook ## JupyterLab on the notebooks
 	$(call heading,JupyterLab)
-	@$(BIN)/jupyter lab notebooks $(ARGS)
+	@$(BIN)/jupyter lab --notebook-dir=. notebooks/00_quickstart.ipynb $(ARGS)
 
 bench: $(BENCH)/.bench ## compare speed and results with torch, jax and tensorflow
 	$(call heading,tests against peers)

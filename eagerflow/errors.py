@@ -401,6 +401,17 @@ def strip(error: _E) -> _E:
     return error if _full_traceback else error.with_traceback(None)
 
 
+def hide_frames(error: _E) -> _E:
+    """Leave only the user's own frames in the traceback of ``error``."""
+    if _full_traceback:
+        return error
+    found: TracebackType | None = None
+    for trace in reversed(_walk(error.__traceback__)):
+        if not is_framework_frame(trace.tb_frame):
+            found = TracebackType(found, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+    return error.with_traceback(found)
+
+
 def relocate(error: _E, source: Source | str | None) -> _E:
     """Say that ``error`` is about another line than that of the call, if ``source`` is one."""
     if isinstance(error, EagerflowError) and source is not None:

@@ -285,6 +285,8 @@ def explain(
     """
     if isinstance(error, EagerflowError):
         return strip(error)
+    if op.effect == "fence" and callable(attrs.get("resource")):  # the error is the user's own
+        return error
     try:
         infer(op, types, attrs)
     except DataDependentError:  # it has found nothing else wrong

@@ -8,14 +8,16 @@ from typing import Any, Final, final
 
 import optree
 
+from eagerflow.types import DType, TensorType
+
 __all__ = ["TreeDef", "flatten", "leaves", "map", "paths", "show", "unflatten"]
 
 TreeDef = optree.PyTreeSpec
 NAMESPACE = "eagerflow"
 
 
-#: the dataclasses that are known to be trees
-_dataclasses: Final[set[type]] = set()
+#: the dataclasses that have been looked at; these are leaves
+_dataclasses: Final[set[type]] = {DType, TensorType}
 
 
 def flatten(tree: Any) -> tuple[list[Any], TreeDef]:

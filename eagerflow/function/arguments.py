@@ -7,6 +7,7 @@ typed. All else is static: another value is another trace.
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, final
 
@@ -177,11 +178,12 @@ class Signature:
             missing = len(names) - len(args)
             if 0 <= missing <= len(defaults):
                 return names, (*args, *defaults[len(defaults) - missing :])
-        try:
+        bound = None
+        with suppress(TypeError):
             bound = self._signature.bind(*args, **kwargs)
-        except TypeError:
-            self._function(*args, **kwargs)  # Python words its error better
-            raise
+        if bound is None:
+            self._function(*args, **kwargs)  # raises: Python words its error better
+            raise TypeError("the arguments do not fit the signature")
         bound.apply_defaults()
         return tuple(bound.arguments), tuple(bound.arguments.values())
 

@@ -24,7 +24,7 @@ __all__ = ["Mutation", "Rebinding", "Watch", "substituted", "watching"]
 _NUMBERS: Final = frozenset({int, float, complex})
 _ATOMS: Final = frozenset({bool, str, bytes, type(None), type(...), int, float, complex})
 #: names without which no code sets attributes or items by other means than statements
-_SETTERS: Final = frozenset({"setattr", "vars", "operator", "exec", "eval", "globals", "locals",
+_SETTERS: Final = frozenset({"setattr", "vars", "operator", "exec", "eval", "globals",
                              "__dict__", "__setattr__", "__setitem__", "__globals__"})  # fmt: skip
 #: methods that change a container
 _MUTATORS: Final = frozenset({

@@ -327,20 +327,32 @@ class Trace:
     ) -> Any:
         """Put back what is stored outside, and build the result."""
         results = [_output(out, values, leaves) for out in self.outputs]
-        # found before anything is done to them: one may be taken out of another
-        owners = [s.place.owner(arguments) if s.kind == "change" else None for s in self.stores]
-        for (kind, place, treedef, outputs), owner in zip(self.stores, owners, strict=True):
-            made = tree.unflatten(treedef, [_output(out, values, leaves) for out in outputs])
+        # both found before anything is done: one may be taken out of another, or store it
+        owners = [_owner(store, leaves, arguments) for store in self.stores]
+        made = [
+            tree.unflatten(s.treedef, [_output(out, values, leaves) for out in s.outputs])
+            for s in self.stores
+        ]
+        for (kind, place, *_), owner, value in zip(self.stores, owners, made, strict=True):
             if kind == "set":
-                place.set(made)
+                place.put(owner, value)
             elif kind == "append":
-                place.get().extend(made)
+                owner.extend(value)
             elif kind == "change":
-                place.apply(owner, made)
+                place.apply(owner, value)
             else:
-                handle = leaves[place] if isinstance(place, int) else place.get()
-                interpreter.current().rebind(handle, made)
+                interpreter.current().rebind(owner, value)
         return tree.unflatten(self.treedef, results)
+
+
+def _owner(store: Store, leaves: Sequence[Any], arguments: Sequence[Any]) -> Any:
+    """The object that a store changes."""
+    kind, place, *_ = store
+    if kind == "set":
+        return place.parent.get()
+    if kind == "change":
+        return place.owner(arguments)
+    return leaves[place] if isinstance(place, int) else place.get()
 
 
 def _output(output: Output, values: Sequence[Any], leaves: Sequence[Any]) -> Any:

@@ -138,11 +138,8 @@ class Outside:
                 place.set(new)
 
     def _restore_handles(self) -> None:
-        """Give handles from outside back what they held; keep what they hold now."""
+        """Give handles from outside back what they held."""
         for handle, data, lane, mark in self._tracer.updated.values():
-            now = Tensor()
-            now._data, now._lane, now._mark = handle._data, handle._lane, handle._mark
-
             handle._data, handle._lane, handle._mark = data, lane, mark
         self._tracer.updated.clear()
 

@@ -202,7 +202,10 @@ class Place:
         Raises:
             TypeError: nothing can be put there, or the object that it belonged to is gone.
         """
-        owner = self.parent.get()
+        self.put(self.parent.get(), value)
+
+    def put(self, owner: Any, value: Any) -> None:
+        """Put a value there, as `set` does, in the object that ``owner`` was found to be."""
         if self.fixed or owner is GONE or self.how not in _WRITE:
             raise TypeError(f"{self.text} cannot be set")
         if value is GONE:

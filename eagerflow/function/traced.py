@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary, ref
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import TraceError, TraceWarning
+from eagerflow.errors import TraceError, TraceWarning, hide_frames
 from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache
 from eagerflow.function.entry import Pattern, Trace, leaf_values
@@ -87,41 +87,45 @@ class TracedFunction:
         self._records: list[TraceRecord] = []
         self._causes: dict[str, int] = {}
         self._told: set[str] = set()
+        self._legacy: _Legacy | None = None  # once it is known, another thread may look
         self._legacy = self._inherit()
 
     # --- calls ---
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # notebooks show the user's own frames
-        if kwargs or _stack.installed:
-            return self._call(args, kwargs)
-        form: list[Any] = [current_device()]
-        leaves = args
-        for i, x in enumerate(args):
-            kind = type(x)
-            if kind is Tensor:
-                form += (x._lane, x._data.shape)
-            elif kind is float or kind is int:
-                form.append(kind)
-            elif kind in _PLAIN:
-                form.append(x)
-            elif kind is _ARRAY:
-                x = as_tensor(x)
-                leaves = (*leaves[:i], x, *leaves[i + 1 :])
-                form += (x._lane, x._data.shape, _ARRAY)
-            elif kind.__hash__ is _BY_IDENTITY:
-                form.append(id(x))  # forgotten when the object dies
-            else:
+        try:
+            if kwargs or _stack.installed:
                 return self._call(args, kwargs)
-        key = tuple(form)
-        direct = self._direct.get(key)
-        if direct is not None:
-            entry, rest = direct
-            if not entry.numbers or entry.same_numbers(args):
-                captured = entry.read()
-                if captured is not None:
-                    return entry.run((*leaves, *rest) if rest else leaves, captured)
-        return self._call(args, kwargs, key)
+            form: list[Any] = [current_device()]
+            leaves = args
+            for i, x in enumerate(args):
+                kind = type(x)
+                if kind is Tensor:
+                    form += (x._lane, x._data.shape)
+                elif kind is float or kind is int:
+                    form.append(kind)
+                elif kind in _PLAIN:
+                    form.append(x)
+                elif kind is _ARRAY:
+                    x = as_tensor(x)
+                    leaves = (*leaves[:i], x, *leaves[i + 1 :])
+                    form += (x._lane, x._data.shape, _ARRAY)
+                elif kind.__hash__ is _BY_IDENTITY:
+                    form.append(id(x))  # forgotten when the object dies
+                else:
+                    return self._call(args, kwargs)
+            key = tuple(form)
+            direct = self._direct.get(key)
+            if direct is not None:
+                entry, rest = direct
+                if not entry.numbers or entry.same_numbers(args):
+                    captured = entry.read()
+                    if captured is not None:
+                        return entry.run((*leaves, *rest) if rest else leaves, captured)
+            return self._call(args, kwargs, key)
+        except BaseException as error:
+            raise hide_frames(error)  # noqa: B904 - it is the same error
 
     def _call(self, args: Any, kwargs: Any, form: Any = None) -> Any:
         __tracebackhide__ = True  # notebooks show the user's own frames

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, final
 
@@ -38,9 +38,9 @@ class control_dependencies:  # noqa: N801 - used like a function
     ['assign']
     """
 
-    def __init__(self, values: Iterable[Any]) -> None:
+    def __init__(self, values: Any) -> None:
         self._values: list[Tensor] = []
-        for x in tree.leaves(list(values)):
+        for x in tree.leaves(list(values) if isinstance(values, Iterator) else values):
             if not isinstance(x, AbstractArray):
                 raise TraceError(
                     "control_dependencies takes tensors",

@@ -325,7 +325,8 @@ class Graph:
         +   return %x
           }
         """
-        return str(_method("diff")(self, pass_name))
+        text: str = _method("diff")(self, pass_name)
+        return text
 
     def to_dot(self, limit: int = 300) -> str:
         """The graph in the DOT language; scopes become one box each above ``limit`` boxes.

@@ -228,16 +228,19 @@ class TracedNumber(AbstractNumber):
         return pow(self.ask("pow()"), _plain(exponent, "pow()"), _plain(modulus, "pow()"))
 
     def __divmod__(self, other: Any) -> Any:
-        if _is_number(other) or type(other) is Dim:
-            return self // other, self % other
-        if _decides(other, "divmod()"):
-            return NotImplemented
-        return divmod(self.ask("divmod()"), other)
+        return self._divmod(self, other)
 
     def __rdivmod__(self, other: Any) -> Any:
-        if _is_number(other) or type(other) is Dim:
-            return other // self, other % self
-        return divmod(other, self.ask("divmod()"))
+        return self._divmod(other, self)
+
+    def _divmod(self, a: Any, b: Any) -> Any:
+        a, b = [number_of(x) if type(x) is Dim else x for x in (a, b)]
+        if self.elsewhere or not (_is_number(a) and _is_number(b)):
+            if a is self and _decides(b, "divmod()"):
+                return NotImplemented
+            return self._plainly("divmod()", divmod, a, b)
+        divmod(_number(a), _number(b))  # words its errors itself
+        return a // b, a % b
 
     __eq__, _ = _asked("==", operator.eq)
     __ne__, _ = _asked("!=", operator.ne)

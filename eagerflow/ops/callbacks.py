@@ -16,7 +16,7 @@ from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import bind, define
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
-from eagerflow.dims import Dim, may_equal, number_of, unknown
+from eagerflow.dims import Dim, number_of, unknown
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.types import DTYPES, TensorType, as_dtype
@@ -77,8 +77,7 @@ class PyFunction:
         for x, kind in zip(found, self.types, strict=True):
             weak = isinstance(x, (int, float, complex)) and not isinstance(x, AbstractArray)
             y = as_tensor(x, kind.dtype if weak else None, self._device)
-            same = len(y.shape) == kind.ndim and all(map(may_equal, y.shape, kind.shape))
-            if not same or y.dtype is not kind.dtype:
+            if not _has_shape(y, kind) or y.dtype is not kind.dtype:
                 raise (ShapeError if y.dtype is kind.dtype else DTypeError)(
                     f"py_call: {self.name} gave another type than out_types says",
                     given=str(y.type),
@@ -89,6 +88,15 @@ class PyFunction:
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
+
+
+def _has_shape(x: Tensor, kind: TensorType) -> bool:
+    """Whether the sizes are as the type says; a name stands for one size."""
+    names: dict[str, Any] = {}
+    return len(x.shape) == kind.ndim and all(
+        names.setdefault(str(want), size) == size if isinstance(want, Dim) else size == want
+        for size, want in zip(x.shape, kind.shape, strict=True)
+    )
 
 
 @final

@@ -58,6 +58,7 @@ class Code:
         self.text = "\n".join(lines)
         self.file = f"<program {next(_serial)}: {name}>"
         self.lines = where
+        names["__name__"] = "eagerflow.runtime.generated"  # its frames are none of the user's
         module = compile(self.text, self.file, "exec")
         for inner in module.co_consts:
             if isinstance(inner, CodeType):

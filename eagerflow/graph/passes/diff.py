@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import ndiff
-from typing import Final
+from typing import Final, final
 
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Graph, methods
 from eagerflow.graph.passes import DEFAULT, optimise, run_passes
 from eagerflow.graph.printer import Printer
 
-__all__ = ["diff", "diff_graphs"]
+__all__ = ["GraphDiff", "diff", "diff_graphs"]
 
 _CONTEXT: Final = 1
 _Line = tuple[str, str]  # the mark and the line
 
 
-def diff(graph: Graph, pass_name: str | None = None) -> str:
+@final
+class GraphDiff(str):
+    """A text that notebooks show line by line, and not as a string."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def diff(graph: Graph, pass_name: str | None = None) -> GraphDiff:
     """What passes did to the graph that ``graph`` was made from, or do to ``graph`` itself.
 
     Args:
@@ -45,8 +55,8 @@ def diff(graph: Graph, pass_name: str | None = None) -> str:
     return _join(parts)
 
 
-def _join(lines: Sequence[str]) -> str:
-    return "\n".join(lines) if lines else "nothing changed"
+def _join(lines: Sequence[str]) -> GraphDiff:
+    return GraphDiff("\n".join(lines) if lines else "nothing changed")
 
 
 methods["diff"] = diff

@@ -70,6 +70,23 @@ def two_variables_swapped(trace: Trace) -> Steps:
 
 
 @program(traces=1)
+def tensors_move_between_places(trace: Trace) -> Steps:
+    state = SimpleNamespace(current=x * 1, previous=x * 0, log=[])
+    pair = [x * 3, x * 2]
+
+    @trace
+    def f(y):
+        state.log.append(state.current)
+        state.previous = state.current
+        state.current = state.current + y
+        pair[0], pair[1] = pair[1], pair[0]
+        return state.previous - y
+
+    for i in range(3):
+        yield f(x * i), state.previous, state.current, pair[0], pair[1], list(state.log)
+
+
+@program(traces=1)
 def scatter_into_a_variable(trace: Trace) -> Steps:
     v = ef.Variable(ef.zeros(4))
 
