@@ -73,6 +73,8 @@ class Derivative:
         numbers = any(isinstance(v.type, NumberType) for v in graph.outputs)
         if not plain or numbers:
             return None
+        if not _depend_alike(graph):
+            return None
         try:
             return Derivative(graph)
         except EagerflowError:  # the tape words it, or does without
@@ -259,6 +261,20 @@ class Derivative:
             part = _part(self.backward, self.backward.inputs, self.backward.nodes, ends)
             found = self._programs[wanted] = (part, Program(optimise(part)[0]))
         return found
+
+
+def _depend_alike(graph: Graph) -> bool:
+    """Whether all floating outputs depend on the same inputs and variables.
+
+    Else a derivative of one output by what only another depends on would be zero, not None.
+    """
+    known: dict[Value, frozenset[Value]] = {v: frozenset((v,)) for v in graph.inputs}
+    for node in graph.nodes:
+        found = frozenset().union(*(known[v] for v in node.inputs))
+        for value in node.outputs:
+            known[value] = frozenset((value,)) if node.op == "read" else found
+    kinds = [v for v in graph.outputs if isinstance(v.type, TensorType) and v.type.dtype.is_inexact]
+    return len({known[v] for v in kinds}) <= 1
 
 
 def _mixed(inputs: Sequence[Any], tensors: Sequence[Tensor]) -> list[Any]:

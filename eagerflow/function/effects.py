@@ -161,7 +161,7 @@ class Watch:
     def _attribute(self, holder: Holder, name: str) -> Place:
         for how in ("attribute", "dict"):
             known = self._known.get((id(holder.place), how, name))
-            if known is not None:
+            if known is not None and not known.fixed:  # those of classes are read-only
                 return known
         return Place(holder.place, "attribute", name, f"{holder.place.text}.{name}".lstrip("."))
 

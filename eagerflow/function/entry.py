@@ -144,10 +144,11 @@ class Trace:
     """
 
     __slots__ = (
-        "__weakref__", "_derivative", "_lanes", "_plain", "_program", "_single", "captured",
+        "__weakref__", "_derivative", "_distinct", "_lanes", "_plain", "_program", "_single", "captured",
         "checks", "graph", "guards", "leaf_records", "leaves", "locals", "makes_resources",
         "numbers", "optimised", "outputs", "own_rules", "patterns", "record", "shared", "stores",
         "treedef",
+        "updates",
     )  # fmt: skip
 
     graph: Graph
@@ -170,6 +171,7 @@ class Trace:
     def __init__(self) -> None:
         self._program: Program | None = None
         self._derivative: Derivative | Literal[False] | None = False  # not tried yet
+        self._distinct: int | None = None
 
     def prepare(self) -> None:
         """Make the program; to be called once all attributes are set."""
@@ -183,6 +185,8 @@ class Trace:
             self._single = self._lanes[first.what]
         #: whether some captured inputs are tensors
         self.checks = any(one.lane is not None for one in self.captured)
+        #: whether tensors of the caller or from outside are updated in place
+        self.updates = any(store.kind == "update" for store in self.stores)
         #: whether inputs are used as they come: leaf i is input i
         self._plain = self.leaves == tuple(range(len(self.leaves)))
 
@@ -279,6 +283,8 @@ class Trace:
         """The captured inputs as they are now; None if a guard or a type does not hold."""
         found = self.guards.read()
         if found and self.checks:
+            if self.updates and not self._as_distinct(found):
+                return None
             accepted = []
             for one, value in zip(self.captured, found, strict=True):
                 value = one.accept(value)
@@ -288,6 +294,16 @@ class Trace:
                     accepted.append(value)
             return accepted
         return found
+
+    def _as_distinct(self, found: Sequence[Any]) -> bool:
+        """Whether as many of the captured tensors are different objects as were at first.
+
+        An update of one in place is seen in all places that hold the same object.
+        """
+        count = len({id(x) for x in found if type(x) is Tensor})
+        if self._distinct is None:
+            self._distinct = count
+        return count == self._distinct
 
     def run(
         self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any] = ()
@@ -313,7 +329,7 @@ class Trace:
     def _run_watched(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Run for a tape, as one step of it if it is alone; all others see each op."""
         top = interpreter.current()
-        alone = type(top) is Tape and top.below is interpreter.BASE
+        alone = type(top) is Tape and top.below is interpreter.BASE and not self.updates
         if alone and next(interpreter.monitors(), None) is None:
             assert type(top) is Tape
             if self._derivative is False:

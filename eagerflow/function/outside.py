@@ -160,7 +160,7 @@ class Outside:
         self._unproven = self._watch.unproven()
         changes, mutations = self._watch.changes()
         for change in changes:
-            if self._is_own(change.new):
+            if self._is_own(change.place, change.new):
                 continue
             try:
                 if change.new is GONE:
@@ -178,11 +178,12 @@ class Outside:
                 self._doubt(str(mutation))
                 self._watch.kept.add(id(mutation.value))
 
-    def _is_own(self, value: Any) -> bool:
-        """Whether the new value of a place is what was put there for the trace."""
-        if type(value) in (Tensor, WatchedArray):
-            return any(value is substitute for _, substitute in self._substitutes)
-        return type(value) is TracedNumber and any(v is value.value for v, _ in self._numbers)
+    def _is_own(self, place: Place, value: Any) -> bool:
+        """Whether the new value of a place is what was put there, of all places, for the trace."""
+        return type(value) in (Tensor, WatchedArray, TracedNumber) and any(
+            value is substitute and _slot(place) == _slot(own)
+            for own, substitute in self._substitutes
+        )
 
     def _doubt(self, text: str) -> None:
         """Note something that happens only while tracing."""
@@ -293,6 +294,17 @@ class Outside:
     def _used(self) -> set[Value]:
         graph = self._tracer.graph
         return {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
+
+
+def _slot(place: Place) -> tuple[Any, ...]:
+    """What is the same for two places that are one, whatever the path."""
+    how = "attribute" if place.how == "dict" else place.how
+    owner = place.parent.get()
+    if how == "global":
+        return (id(owner.__globals__), how, place.key)
+    if how == "cell":
+        return (id(owner.__closure__[place.key]), how)
+    return (id(owner), how, place.key)
 
 
 def _memory(x: Tensor) -> tuple[Any, ...]:

@@ -148,12 +148,17 @@ def _set_cell(function: Any, index: int, value: Any) -> None:
     function.__closure__[index].cell_contents = value
 
 
+def _set_of_bases(owner: Any, key: tuple[int, str], value: Any) -> None:
+    type.__setattr__(owner.__mro__[key[0]], key[1], value)
+
+
 _WRITE: Final[dict[str, Callable[[Any, Any, Any], None]]] = {
     "global": _set_global,
     "cell": _set_cell,
     "attribute": _set_attribute,
     "dict": _set_attribute,
     "item": _set_item,
+    "base": _set_of_bases,
 }
 
 
@@ -232,6 +237,8 @@ def _delete(how: str, owner: Any, key: Any) -> None:
         owner.__globals__.pop(key, None)
     elif how == "cell":
         del owner.__closure__[key].cell_contents
+    elif how == "base":
+        type.__delattr__(owner.__mro__[key[0]], key[1])
     elif how == "item":
         if isinstance(owner, (list, deque)):
             raise TypeError("items of sequences are not taken away one by one")

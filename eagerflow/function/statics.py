@@ -8,6 +8,7 @@ from types import BuiltinFunctionType, EllipsisType, FunctionType, ModuleType, N
 from typing import Any, Final, final
 from weakref import ref
 
+from eagerflow.function.library import is_library_class
 from eagerflow.hardware import Device
 from eagerflow.types import DType
 
@@ -107,7 +108,7 @@ def static_key(value: Any) -> Any:
     if kind in (set, frozenset):
         return (kind, frozenset(map(static_key, value)))
     hashes: Any = kind.__hash__
-    if hashes is None or hashes is object.__hash__:
+    if hashes is None or hashes is object.__hash__ or not is_library_class(kind):
         return Identity(value)
     try:
         hash(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from types import FunctionType
@@ -37,6 +38,8 @@ COMPILE: Final = ("background", "now", "off")
 _STORM: Final = 3
 #: forms of calls whose trace is found without looking at their structure
 _DIRECT: Final = 1024
+#: records of traces that a function keeps, the last ones
+_RECORDS: Final = 1024
 _PLAIN: Final = frozenset({bool, str, type(None)})
 _BY_IDENTITY: Final[Any] = object.__hash__
 _ARRAY: Final = as_device("cpu:0").backend.array_type
@@ -84,7 +87,8 @@ class TracedFunction:
         self._direct: dict[Any, tuple[Trace, tuple[Any, ...]]] = {}
         self._cache = Cache(self._direct)
         self._outside_sizes: dict[str, Pattern] = {}
-        self._records: list[TraceRecord] = []
+        self._records: deque[TraceRecord] = deque(maxlen=_RECORDS)
+        self._traced = 0  # how many times
         self._causes: dict[str, int] = {}
         self._told: set[str] = set()
         self._legacy: _Legacy | None = None  # once it is known, another thread may look
@@ -103,6 +107,8 @@ class TracedFunction:
                 kind = type(x)
                 if kind is Tensor:
                     form += (x._lane, x._data.shape)
+                    if any(x is other for other in leaves[:i]):
+                        return self._call(args, kwargs)
                 elif kind is float or kind is int:
                     form.append(kind)
                 elif kind in _PLAIN:
@@ -171,7 +177,7 @@ class TracedFunction:
 
     def _trace(self, call: Call) -> tuple[Trace, Sequence[Any]]:
         reason = self._reason(call)
-        if self._max_traces is not None and len(self._records) >= self._max_traces:
+        if self._max_traces is not None and self._traced >= self._max_traces:
             raise TraceError(
                 f"{self.name} needs more than {self._max_traces} traces",
                 given=reason.text,
@@ -191,6 +197,7 @@ class TracedFunction:
             raise
         entry.record.seconds = perf_counter() - start
         self._records.append(entry.record)
+        self._traced += 1
         self._note_storm(reason)
         self._tell(entry.record)
         self._cache.add(call, entry)
@@ -260,7 +267,7 @@ class TracedFunction:
              why: the first call
              static: k=3, because of its use as an index or a size
         """
-        return Explanation(self.name, self._records)
+        return Explanation(self.name, self.traces)
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph that runs for these arguments; it is traced if need be, and not run.
@@ -374,6 +381,7 @@ class TracedFunction:
             self._cache.clear()
             self._direct.clear()
             self._records.clear()
+            self._traced = 0
             self._causes.clear()
             self._told.clear()
 
