@@ -7,8 +7,9 @@ typed. All else is static: another value is another trace.
 from __future__ import annotations
 
 import inspect
-from contextlib import suppress
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final, final
 
 from eagerflow.core import tree
@@ -17,6 +18,7 @@ from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError
+from eagerflow.function.containers import is_container, merged
 from eagerflow.function.statics import describe, static_key
 from eagerflow.hardware import Lane, current_device
 from eagerflow.types import Shape, TensorType
@@ -26,6 +28,8 @@ __all__ = ["Call", "Leaf", "Signature"]
 _NUMBERS: Final = (float, int, complex)
 #: structures of arguments of which a function keeps the paths of the leaves
 _STRUCTURES: Final = 256
+#: begins the note of a container that is an earlier one once more
+_AGAIN: Final = object()
 
 
 @final
@@ -145,7 +149,10 @@ class Signature:
             treedefs.append(treedef)
             for path, leaf in zip(self._paths_of(treedef), found, strict=True):
                 leaves += _leaves(name + path, leaf)
-        orders = tuple([order for value in values for order in _orders(value)])
+        seen: dict[int, int] = {}
+        orders = tuple(
+            [o for value in values if type(value) is not Tensor for o in _orders(value, seen)]
+        )
         return Call(leaves, names, tuple(treedefs), orders, _aliases(leaves), values)
 
     def rebuild(self, call: Call, values: Sequence[Any]) -> list[Any]:
@@ -158,7 +165,8 @@ class Signature:
             else:
                 parts = [_joined(rest) for _ in range(treedef.num_leaves)]
                 arguments.append(tree.unflatten(treedef, parts))
-        return arguments
+        known: dict[int, Any] = {}
+        return [merged(a, b, known) for a, b in zip(call.values, arguments, strict=True)]
 
     def apply(self, call: Call, arguments: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What to call the function with, given the arguments by parameter."""
@@ -270,14 +278,24 @@ def _joined(rest: Iterator[tuple[Leaf, Any]]) -> Any:
     return value
 
 
-def _orders(value: Any) -> Iterator[tuple[Any, ...]]:
-    """The keys of dicts in their order, which Python shows and structures leave out."""
+def _orders(value: Any, seen: dict[int, int]) -> Iterator[tuple[Any, ...]]:
+    """What Python shows and structures leave out.
+
+    The keys of dicts in their order, and which containers are earlier ones once more: ``seen`` has
+    the number of each by its id. What is done to one of these is seen in the other.
+    """
     kind = type(value)
+    if is_container(value):
+        number = len(seen)
+        first = seen.setdefault(id(value), number)
+        if first != number:
+            yield (_AGAIN, number, first)
+            return
     if isinstance(value, dict):
         if len(value) > 1:
             yield tuple(value)
         parts: Any = value.values()
-    elif isinstance(value, (list, tuple)):
+    elif isinstance(value, (list, tuple, deque)):
         parts = value
     elif hasattr(kind, "__dataclass_fields__") and not isinstance(value, type):
         parts = [getattr(value, name, None) for name in kind.__dataclass_fields__]
@@ -285,7 +303,7 @@ def _orders(value: Any) -> Iterator[tuple[Any, ...]]:
         return
     for part in parts:
         if type(part) is not Tensor:
-            yield from _orders(part)
+            yield from _orders(part, seen)
 
 
 def _aliases(leaves: Sequence[Leaf]) -> tuple[int, ...]:

@@ -10,6 +10,8 @@ import sys
 from argparse import Namespace
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from inspect import getattr_static
+from operator import attrgetter, methodcaller
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -25,7 +27,7 @@ from eagerflow.function.bytecode import facts_of, nested
 from eagerflow.function.findings import find_calls, is_handed_over, unwatched
 from eagerflow.function.library import is_library, is_library_class
 from eagerflow.function.members import Members
-from eagerflow.function.places import Place, Root, instance_dict, joined
+from eagerflow.function.places import GONE, Place, Root, instance_dict, joined
 from eagerflow.function.reads import Finding, Holder, Reads, Site
 from eagerflow.function.usage import Usage
 from eagerflow.hardware import Device, as_device
@@ -75,6 +77,7 @@ class _Collector:
         named = isinstance(function, FunctionType)
         self.found = Reads(Root(function, function.__name__ if named else ""))
         self.names: set[str] = set()  # of attributes that reachable code reads
+        self.asked: set[str] = set()  # that `getattr` and `hasattr` may be asked for
         self.stored: set[str] = set()  # and of those that it sets
         self.every = False  # whether names are made at run time
         self.usage = Usage(self.found.loads)
@@ -105,6 +108,7 @@ class _Collector:
             before = size
             self._scan(whole=whole)
         self._finish_objects()
+        self._finish_namespaces()
         self.usage.finish(self.found)
         self._finish_arrays()
         find_calls(self.found)
@@ -224,6 +228,8 @@ class _Collector:
                 self._look_at_hidden(place, value)
         else:
             self.found.add(place, "value", value)
+            if isinstance(value, (attrgetter, methodcaller)):
+                self._look_at_getter(value)
             if isinstance(value, BuiltinFunctionType) and isinstance(
                 value.__self__, (*_CONTAINERS, Tensor)
             ):
@@ -232,6 +238,12 @@ class _Collector:
             elif hasattr(value, "__wrapped__"):
                 inner = Place(place, "attribute", "__wrapped__", _joined(place, ""), True)
                 self.visit(inner, value.__wrapped__)
+
+    def _look_at_getter(self, getter: Any) -> None:
+        """The names that it reads, as if the code did."""
+        made = getter.__reduce__()[1]
+        names = made if isinstance(getter, attrgetter) else made[:1]
+        self.names.update(part for name in names for part in name.split("."))
 
     def _has_attributes(self, value: Any) -> bool:
         return instance_dict(value) is not None and not issubclass(type(value), AbstractArray)
@@ -302,6 +314,7 @@ class _Collector:
                 self.found.loads.setdefault((load.kind, load.name), []).append((site.code, load))
         self.names |= facts.attributes
         self.names |= facts.strings
+        self.asked |= facts.strings
         self.usage.whole |= facts.strings
         self.stored.update(name for kind, name in facts.stores if kind == "attribute")
         if facts.every_attribute:
@@ -385,6 +398,19 @@ class _Collector:
                 continue
             names = frozenset(n for n in self.names if not n.startswith("__")) - own.keys()
             if names:
+                self.found.add(entries, "unshadowed", names)
+
+    def _finish_namespaces(self) -> None:
+        """Of the names that `hasattr` may be asked for, classes and modules get no others."""
+        modules = [h for h in self.found.objects if issubclass(type(h.value), ModuleType)]
+        for place, value in (*modules, *self.found.classes):
+            names = frozenset(
+                n
+                for n in self.asked
+                if not n.startswith("__") and getattr_static(value, n, GONE) is GONE
+            )
+            if names:
+                entries = Place(place, "attribute", "__dict__", place.text, True)
                 self.found.add(entries, "unshadowed", names)
 
     def _takes_every(self, value: Any) -> bool:

@@ -10,12 +10,113 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
-from eagerflow.function.places import GONE
+from eagerflow.errors import TraceError
+from eagerflow.function.places import GONE, Place, Root
 
-__all__ = ["ArgumentChange", "Containers"]
+__all__ = ["Apart", "ArgumentChange", "Containers", "Own", "at", "is_container", "merged"]
 
 #: from a parameter to a container: its number, then items and, with a leading dot, attributes
 _Path = tuple[Any, ...]
+
+
+def at(path: _Path, arguments: Sequence[Any]) -> Any:
+    """What is found on a path in the arguments of a call, which are given by parameter."""
+    number, *steps = path
+    found = arguments[number]
+    for name, key in steps:
+        found = getattr(found, name) if name else found[key]
+    return found
+
+
+def is_container(value: Any) -> bool:
+    """Whether ``value`` is an object that holds others and can be changed."""
+    if isinstance(value, (list, dict, set, deque)):
+        return True
+    return hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type)
+
+
+def merged(value: Any, made: Any, known: dict[int, Any]) -> Any:
+    """``made``, a copy of ``value``, with one copy of each container that occurs more than once.
+
+    Args:
+        value: the original.
+        made: the copy.
+        known: the copies by the ids of the originals.
+    """
+    if made is value:
+        return made
+    if isinstance(value, tuple):
+        parts = [merged(a, b, known) for a, b in zip(value, made, strict=True)]
+        if all(a is b for a, b in zip(parts, made, strict=True)):
+            return made
+        kind: Any = type(made)
+        return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+    if not is_container(value):
+        return made
+    if id(value) in known:
+        return known[id(value)]
+    known[id(value)] = made
+    if isinstance(value, dict):
+        for key, item in value.items():
+            made[key] = merged(item, made[key], known)
+    elif isinstance(value, (list, deque)):
+        for i, item in enumerate(value):
+            made[i] = merged(item, made[i], known)
+    else:
+        for name, item in getattr(value, "__dict__", {}).items():
+            object.__setattr__(made, name, merged(item, getattr(made, name), known))
+    return made
+
+
+@final
+class Own:
+    """In the place of a container that is an argument, in what a function returns or stores.
+
+    Args:
+        path: of the container.
+    """
+
+    __slots__ = ("path",)  # no tuple: trees are to take it for a leaf
+
+    def __init__(self, path: _Path) -> None:
+        self.path = path
+
+
+class Apart(NamedTuple):
+    """That no container among the arguments of a call is one that is also used from outside.
+
+    In a trace these are two objects, so that a change of one is not seen in the other. It is
+    asked as changes are, before anything is done.
+
+    Attributes:
+        pairs: the paths of arguments, and the places where none of these may be.
+        name: of the function.
+    """
+
+    pairs: tuple[tuple[tuple[_Path, ...], tuple[Place | Root, ...]], ...]
+    name: str
+
+    def owner(self, arguments: Sequence[Any]) -> None:
+        """Look at the arguments of a call.
+
+        Raises:
+            TraceError: one is used from outside as well.
+        """
+        for paths, places in self.pairs:
+            here = {id(at(path, arguments)) for path in paths}
+            for place in places:
+                found = place.get()
+                if id(found) in here:
+                    raise TraceError(
+                        f"{self.name} changes a {type(found).__name__} that is an argument and is "
+                        "also used from outside",
+                        given=f"{place.text} as an argument",
+                        expected="a container that is used in one of the two ways",
+                        hint="pass a copy, or do not use the same object by its name outside",
+                    )
+
+    def apply(self, owner: None, value: Any) -> None:
+        """Nothing is to be done."""
 
 
 class ArgumentChange(NamedTuple):
@@ -34,11 +135,7 @@ class ArgumentChange(NamedTuple):
 
     def owner(self, arguments: Sequence[Any]) -> Any:
         """The container of a call, whose arguments by parameter are given."""
-        number, *steps = self.path
-        found = arguments[number]
-        for name, key in steps:
-            found = getattr(found, name) if name else found[key]
-        return found
+        return at(self.path, arguments)
 
     def apply(self, owner: Any, value: Any) -> None:
         """Do it to a container."""
@@ -71,11 +168,33 @@ class Containers:
 
     def __init__(self, arguments: Sequence[Any]) -> None:
         self._found: list[tuple[_Path, Any, Any]] = []
+        self._paths: dict[int, _Path] = {}
         for i, argument in enumerate(arguments):
             self._visit((i,), argument)
 
+    @property
+    def paths(self) -> tuple[_Path, ...]:
+        """The paths of all of them."""
+        return tuple(self._paths.values())
+
+    def marked(self, value: Any) -> Any:
+        """``value`` with `Own` in the place of each of them."""
+        path = self._paths.get(id(value))
+        if path is not None:
+            return Own(path)
+        kind = type(value)
+        if kind is dict:
+            return {key: self.marked(item) for key, item in value.items()}
+        if kind is list or kind is tuple:
+            return kind(map(self.marked, value))
+        return value
+
     def _visit(self, path: _Path, value: Any) -> None:
         kind = type(value)
+        if is_container(value) and not isinstance(value, set):
+            if id(value) in self._paths:
+                return
+            self._paths[id(value)] = path
         if isinstance(value, dict):
             self._found.append((path, value, dict(value)))
             items: Any = [("", key) for key in value]

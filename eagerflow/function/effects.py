@@ -17,6 +17,7 @@ from eagerflow.function.bytecode import facts_of
 from eagerflow.function.compare import same_items, same_value
 from eagerflow.function.places import GONE, Place, Root, instance_dict
 from eagerflow.function.reads import Holder, Read, Reads
+from eagerflow.function.setters import set_by_library, sets_computed_names
 from eagerflow.source import Source
 
 __all__ = ["Mutation", "Rebinding", "Watch", "substituted", "watching"]
@@ -107,6 +108,9 @@ class Watch:
         self._stored = {key for s in reads.sites for key in facts_of(s.code).stores}
         names = {name for s in reads.sites for name in s.code.co_names}
         self._by_any_means = bool(names & (_SETTERS | _MUTATORS))
+        self._by_computed_names = any(sets_computed_names(s.code) for s in reads.sites) or any(
+            r.value is setattr or r.value is delattr for r in reads.reads
+        )
         self._stores_items = any(facts_of(s.code).subscript_store for s in reads.sites)
         self._places: list[tuple[Place, Any]] = [(p, p.get()) for p in self._stored_names()]
         self._known = {
@@ -148,7 +152,7 @@ class Watch:
             now = read()
             for name in {**before, **now}:
                 old, new = before.get(name, GONE), now.get(name, GONE)
-                if _differs(old, new) and not self._is_left(name, old, new):
+                if _differs(old, new) and not self._is_left(holder.value, name):
                     found.append(self._rebound(self._attribute(holder, name), old, new))
         for holder, before in self._containers:
             found += self._container_changes(holder, before)
@@ -186,7 +190,7 @@ class Watch:
                 yield self._mutated(holder, _counted(0, len(lost)))
             for key, new in now.items():
                 old = before.get(key, GONE)
-                if _differs(old, new) and not self._is_of_others("item", key, old, new):
+                if _differs(old, new) and not self._is_of_others(old, new):
                     yield self._item(holder, key, old, new)
         elif len(now) != len(before):
             appended = _appended(before, now) if type(now) is list else None
@@ -195,21 +199,25 @@ class Watch:
             yield self._mutated(holder, "replaced items")
         else:
             for i, (old, new) in enumerate(zip(before, now, strict=True)):
-                if _differs(old, new) and not self._is_of_others("item", i, old, new):
+                if _differs(old, new) and not self._is_of_others(old, new):
                     yield self._item(holder, i, old, new)
 
-    def _is_left(self, name: str, old: Any, new: Any) -> bool:
-        """Whether it is of no account that an attribute changed."""
-        return _is_internal(name) or self._is_of_others("attribute", name, old, new)
+    def _is_left(self, owner: Any, name: str) -> bool:
+        """Whether it is of no account that an attribute changed: another thread set it."""
+        if _is_internal(name):
+            return True
+        if self._by_computed_names or ("attribute", name) in self._stored:
+            return False
+        return not set_by_library(owner, name)
 
-    def _is_of_others(self, how: str, name: Any, old: Any, new: Any) -> bool:
-        """Whether another thread put a number where one was: nothing in the code here can have.
+    def _is_of_others(self, old: Any, new: Any) -> bool:
+        """Whether another thread made a number an item: nothing in the code here can have.
 
         What the code here computes of a number in a trace is none.
         """
         if type(old) not in _NUMBERS or type(new) not in _NUMBERS or self._by_any_means:
             return False
-        return not (self._stores_items if how == "item" else (how, name) in self._stored)
+        return not self._stores_items
 
     def _item(self, holder: Holder, key: Any, old: Any, new: Any) -> Rebinding:
         place = Place(holder.place, "item", key, f"{holder.place.text}[{key!r}]")
@@ -294,11 +302,11 @@ class Watch:
         """What a container held before, with what other threads have put there since."""
         if isinstance(value, dict):
             for key, old in before.items():
-                if self._is_of_others("item", key, old, new := value.get(key)):
+                if self._is_of_others(old, new := value.get(key)):
                     before[key] = new
         elif type(value) is list and len(value) == len(before):
             for i, (old, new) in enumerate(zip(before, value, strict=True)):
-                if self._is_of_others("item", i, old, new):
+                if self._is_of_others(old, new):
                     before[i] = new
         return before
 
@@ -312,7 +320,7 @@ class Watch:
             for name in {**before, **now}:
                 old = before.get(name, GONE)
                 new = now.get(name, GONE)
-                if old is not new and not self._is_left(name, old, new):
+                if old is not new and not self._is_left(holder.value, name):
                     _quietly(self._attribute(holder, name), holder.value, old)
         for place, old in self._places:
             if place.get() is not old:

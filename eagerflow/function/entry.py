@@ -11,6 +11,7 @@ from eagerflow.core.convert import as_tensor
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.function.arguments import Call, Leaf
+from eagerflow.function.containers import at
 from eagerflow.function.derivative import Derivative
 from eagerflow.function.guards import Guards
 from eagerflow.function.places import Place
@@ -43,8 +44,9 @@ class Output(NamedTuple):
 
     Attributes:
         kind: ``"value"`` (an output of the graph), ``"slices"`` (two of them), ``"leaf"`` (an
-            argument itself), ``"place"`` (an object from outside itself) or ``"constant"``.
-        what: the index of the output or of the argument, the place, or the constant.
+            argument itself), ``"argument"`` (a container among them), ``"place"`` (an object from
+            outside itself) or ``"constant"``.
+        what: the index of the output or of the argument, the path, the place, or the constant.
         shape: of the whole of slices.
     """
 
@@ -144,11 +146,10 @@ class Trace:
     """
 
     __slots__ = (
-        "__weakref__", "_derivative", "_distinct", "_lanes", "_plain", "_program", "_single", "captured",
-        "checks", "graph", "guards", "leaf_records", "leaves", "locals", "makes_resources",
-        "numbers", "optimised", "outputs", "own_rules", "patterns", "record", "shared", "stores",
-        "treedef",
-        "updates",
+        "__weakref__", "_derivative", "_distinct", "_lanes", "_plain", "_program", "_single",
+        "captured", "checks", "graph", "guards", "leaf_records", "leaves", "locals",
+        "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns", "record",
+        "shared", "stores", "treedef", "updates",
     )  # fmt: skip
 
     graph: Graph
@@ -238,6 +239,11 @@ class Trace:
             )
             and not self.shared
             and not any(s.kind in ("update", "change") for s in self.stores)
+            and not any(
+                out.kind == "argument"
+                for outputs in (self.outputs, *[s.outputs for s in self.stores])
+                for out in outputs
+            )
             and len({id(x) for x in args if type(x) is Tensor})
             == sum(type(x) is Tensor for x in args)
         )
@@ -342,11 +348,11 @@ class Trace:
         self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
     ) -> Any:
         """Put back what is stored outside, and build the result."""
-        results = [_output(out, values, leaves) for out in self.outputs]
+        results = [_output(out, values, leaves, arguments) for out in self.outputs]
         # both found before anything is done: one may be taken out of another, or store it
         owners = [_owner(store, leaves, arguments) for store in self.stores]
         made = [
-            tree.unflatten(s.treedef, [_output(out, values, leaves) for out in s.outputs])
+            tree.unflatten(s.treedef, [_output(o, values, leaves, arguments) for o in s.outputs])
             for s in self.stores
         ]
         for (kind, place, *_), owner, value in zip(self.stores, owners, made, strict=True):
@@ -371,7 +377,9 @@ def _owner(store: Store, leaves: Sequence[Any], arguments: Sequence[Any]) -> Any
     return leaves[place] if isinstance(place, int) else place.get()
 
 
-def _output(output: Output, values: Sequence[Any], leaves: Sequence[Any]) -> Any:
+def _output(
+    output: Output, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
+) -> Any:
     kind, what, shape = output
     if kind == "value":
         return values[what]
@@ -379,6 +387,8 @@ def _output(output: Output, values: Sequence[Any], leaves: Sequence[Any]) -> Any
         return leaves[what]
     if kind == "place":
         return what.get()
+    if kind == "argument":
+        return at(what, arguments)
     if kind == "slices":
         return IndexedSlices(values[what], values[what + 1], shape)
     if kind == "copy":

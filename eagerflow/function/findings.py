@@ -8,20 +8,25 @@ import random
 import sys
 import threading
 import warnings
+from array import array
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from types import FunctionType, ModuleType
+from contextvars import ContextVar
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final
+from weakref import ReferenceType
 
 from eagerflow.function.bytecode import Load, facts_of
 from eagerflow.function.library import is_library, is_library_class
 from eagerflow.function.places import GONE, Place, Root
 from eagerflow.function.reads import Finding, Reads, Site
+from eagerflow.settings import config
 from eagerflow.source import Source
 
 __all__ = ["asks_types", "find_calls", "is_handed_over", "unwatched"]
 
 _ONCE: Final = "runs only while tracing"
+_TRACING: Final = "has an effect only while tracing"
 _FROZEN: Final = "gives what it gave while tracing"
 _UNSEEN: Final = "cannot be followed: changes are not seen"
 _ARGUMENT: Final = "compute it outside and pass it as an argument, or use ef.py_call"
@@ -58,6 +63,7 @@ _RULES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("subprocess", "*"): (_ONCE, _OUTSIDE),
     ("shutil", "*"): (_ONCE, _OUTSIDE),
     ("matplotlib.pyplot", "*"): (_ONCE, _OUTSIDE),
+    ("eagerflow.settings", "config"): (_TRACING, "put it around the call of the traced function"),
 }
 #: modules written in C, and by which name people know them
 _PLAIN_NAMES: Final = {
@@ -176,7 +182,9 @@ def _acts(value: Any) -> bool:
     """Whether to call a class is what matters: random numbers that a trace freezes, threads."""
     if not isinstance(value, type):
         return False
-    return value.__module__ in ("random", _NUMPY_RANDOM) or issubclass(value, _THREADS)
+    if value.__module__ in ("random", _NUMPY_RANDOM) or value is config:
+        return True
+    return issubclass(value, _THREADS)
 
 
 def _plain(module: str) -> str:
@@ -201,6 +209,8 @@ def asks_types(found: Reads) -> bool:
 #: packages whose objects change without a sign
 _FOREIGN: Final = frozenset({"pandas", "polars", "pyarrow", "torch", "tensorflow", "jax", "cupy",
                              "scipy", "xarray", "sklearn"})  # fmt: skip
+#: objects whose content no guard compares
+_HIDDEN: Final = (ContextVar, ReferenceType, MappingProxyType, array, memoryview)
 
 
 def unwatched(place: Place | Root, value: Any, found: Reads) -> Finding | None:
@@ -220,6 +230,8 @@ def unwatched(place: Place | Root, value: Any, found: Reads) -> Finding | None:
             why, hint = "is a file: a trace cannot follow it", _OUTSIDE
     elif isinstance(value, random.Random) or module.startswith(_NUMPY_RANDOM):
         why, hint = "has a state that a trace cannot follow", _DRAW
+    elif isinstance(value, _HIDDEN):
+        why, hint = "has a content that a trace cannot follow", _ARGUMENT
     elif top in _FOREIGN and not callable(value) and not _is_scalar(value):
         why, hint = "is compared by identity: changes in it are not seen", (
             "pass it as an argument, or convert it with ef.asarray outside")  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
@@ -14,7 +14,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim, Size, number_of
 from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
-from eagerflow.function.containers import Containers
+from eagerflow.function.containers import Apart, Containers, Own, is_container
 from eagerflow.function.entry import Output, Pattern, Store, Trace
 from eagerflow.function.locals import LocalNames
 from eagerflow.function.outside import Outside, identifier
@@ -149,15 +149,18 @@ class _Maker:
 
     def _finish(self, result: Any, outside: Outside) -> Trace:
         entry = Trace()
-        leaves, entry.treedef = tree.flatten(result)
+        leaves, entry.treedef = tree.flatten(self.containers.marked(result))
         paths = tree.paths(entry.treedef)
         entry.outputs = tuple(
             [self._output(x, path, outside) for x, path in zip(leaves, paths, strict=True)]
         )
+        changes = list(self.containers.changes())
+        stores = list(outside.stores(self._store))
         entry.stores = (
+            *self._apart([c.path for c, _ in changes], stores, outside),
             *self._updated_arguments(),
-            *[self._store("change", c, value, outside) for c, value in self.containers.changes()],
-            *outside.stores(self._store),
+            *[self._store("change", c, value, outside) for c, value in changes],
+            *stores,
         )
         self._close_graph(entry, outside)
         return entry
@@ -193,8 +196,14 @@ class _Maker:
                     hint="make the variable outside, or return its value: v.value",
                 )
             return Output("constant", x)
+        if type(x) is Own:
+            return Output("argument", x.path)
         if outside.is_array(x):
             return Output("copy", x.copy())
+        if isinstance(x, set):  # of another call, which is one of the same items
+            here = [i for i, leaf in enumerate(self.leaves) if leaf.value is x]
+            if here:
+                return Output("leaf", here[0])
         known = any(x is leaf.value for leaf in self.leaves) or outside.knows(x)
         hashes: Any = type(x).__hash__
         by_value = hashes is not None and hashes is not object.__hash__
@@ -239,13 +248,27 @@ class _Maker:
 
     def _store(self, kind: str, place: Any, value: Any, outside: Outside) -> Store:
         """What puts ``value`` into a place after each run."""
-        leaves, treedef = tree.flatten(value)
+        leaves, treedef = tree.flatten(self.containers.marked(value))
         paths = tree.paths(treedef)
         outputs = [
             self._output(x, path, outside, stored=True)
             for x, path in zip(leaves, paths, strict=True)
         ]
         return Store(kind, place, treedef, tuple(outputs))
+
+    def _apart(self, changed: list[Any], stores: list[Store], outside: Outside) -> Iterator[Store]:
+        """What looks whether a container that is changed is both an argument and from outside."""
+        reads = outside.reads
+        read = [h.place for h in (*reads.containers, *reads.objects) if is_container(h.value)]
+        written = [s.place.parent if s.kind == "set" else s.place
+                   for s in stores if s.kind in ("set", "append")]  # fmt: skip
+        written = [place for place in written if is_container(place.get())]
+        pairs = [(tuple(dict.fromkeys(changed)), tuple(read)),
+                 (self.containers.paths, tuple(written))]  # fmt: skip
+        pairs = [(paths, places) for paths, places in pairs if paths and places]
+        if pairs:
+            apart = Apart(tuple(pairs), self.request.name)
+            yield Store("change", apart, tree.flatten(None)[1], ())
 
     # --- the graph ---
 

@@ -53,7 +53,7 @@ def chain(name: str, shape: tuple[int, ...], ops: int, budget: dict[str, float])
 
 
 GRADIENT = (
-    OURS + STEP + "w, x, y = [ef.random.normal(s) for s in ({k}, {k}), (32, {k}), (32, {k})]\n"
+    OURS + STEP + "w, x, y = [ef.random.normal(s) for s in (({k}, {k}), (32, {k}), (32, {k}))]\n"
     "loss = loss_of(ef)\n"
 )
 CONTESTS = [

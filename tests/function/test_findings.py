@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import array
+import contextvars
 import logging
 import math
 import random
 import time
+import types
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +26,11 @@ lr = 0.5
 stream = iter([1, 2, 3])
 generator = np.random.default_rng(0)
 dice = random.Random(3)
+current = contextvars.ContextVar("current", default=1)
+pointer = weakref.ref(random.Random)
+shown = types.MappingProxyType({"a": 1})
+packed = array.array("d", [1.0])
+window = memoryview(b"ab")
 logger = logging.getLogger("tests")
 
 
@@ -51,6 +60,12 @@ produced = numbers()
         (lambda: next(produced), "produced: a generator has a position"),
         (lambda: generator.normal(), "generator: a Generator has a state"),
         (lambda: dice.random(), "dice: a Random has a state"),
+        (lambda: current.get(), "current: a ContextVar has a content that a trace cannot follow"),
+        (lambda: pointer(), "pointer: a ReferenceType has a content"),
+        (lambda: shown["a"], "shown: a mappingproxy has a content"),
+        (lambda: packed[0], "packed: a array has a content"),
+        (lambda: window[0], "window: a memoryview has a content"),
+        (lambda: ef.config(), "ef.config has an effect only while tracing"),
     ],
 )
 def test_findings(f: Any, text: str) -> None:

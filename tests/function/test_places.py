@@ -176,3 +176,18 @@ def test_long_paths() -> None:
     for _ in range(5000):
         place = Place(place, "class", None, "C")
     assert place.get() is type
+
+
+def test_a_name_of_a_base_class_is_set_on_the_class_that_holds_it() -> None:
+    class Base:
+        n = 1
+
+    class Sub(Base):
+        pass
+
+    place = Place(Root(Sub), "base", (1, "n"), "Sub.n")
+    place.set(2)
+    assert (Base.n, place.get(), "n" in vars(Sub)) == (2, 2, False)
+    place.set(GONE)
+    assert not hasattr(Base, "n")
+    assert place.get() is GONE

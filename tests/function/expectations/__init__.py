@@ -5,6 +5,7 @@ from tests.function.expectations import (
     captured,
     errors,
     gradients,
+    identity,
     language,
     numbers,
     objects,
@@ -13,6 +14,6 @@ from tests.function.expectations import (
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
-    "PROGRAMS", "arguments", "captured", "errors", "gradients", "language", "numbers", "objects",
-    "state",
+    "PROGRAMS", "arguments", "captured", "errors", "gradients", "identity", "language", "numbers",
+    "objects", "state",
 ]  # fmt: skip

@@ -1,0 +1,126 @@
+"""Containers that are arguments: which of them are the same object, and which are returned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import eagerflow as ef
+from eagerflow.errors import TraceError
+from tests.function.expectations.program import Steps, Trace, program
+
+# mypy: disable-error-code="no-untyped-def"
+
+x = ef.tensor([1.0, 2.0])
+
+
+@dataclass
+class Point:
+    w: Any
+
+
+@program(traces=2)
+def one_list_given_twice(trace: Trace) -> Steps:
+    @trace
+    def f(a, b):
+        a.append(x)
+        return len(b), a is b
+
+    yield f([], [])
+    for _ in range(2):
+        same: list[Any] = []
+        yield f(same, same), same
+    yield f([], [])
+
+
+@program(traces=2)
+def one_dataclass_given_twice(trace: Trace) -> Steps:
+    @trace
+    def f(p, q):
+        p.w = p.w * 2
+        return q.w
+
+    point = Point(x)
+    yield f(point, Point(x)), point
+    yield f(point, point), point
+    yield f(point, point), point
+
+
+@program(traces=2)
+def one_set_given_twice(trace: Trace) -> Steps:
+    f = trace(lambda a, b: a is b)
+    same = {1, 2}
+    yield f(same, {1, 2})
+    yield f(same, same)
+    yield f({1, 2}, {1, 2})
+
+
+@program(traces=1)
+def one_list_within_tuples_and_dicts(trace: Trace) -> Steps:
+    @trace
+    def f(pair, table):
+        pair[0].append(x)
+        return len(pair[1]), table["a"] is pair[0], table["b"] is pair[0]
+
+    for _ in range(2):
+        a: list[Any] = [x]
+        b: list[Any] = [x]
+        yield f((a, a), {"a": a, "b": b}), a, b
+
+
+@program(traces=1, error=TraceError, words=("an argument", "also used from outside", "a copy"))
+def argument_that_is_also_captured(trace: Trace) -> Steps:
+    items = [x, x]
+
+    @trace
+    def f(a, u):
+        a[0] = u * 2
+        return items[0]
+
+    yield f([x, x], x), items
+    f(items, x)
+
+
+@program(traces=2, error=TraceError, words=("an argument", "also used from outside", "a copy"))
+def captured_list_that_is_also_an_argument(trace: Trace) -> Steps:
+    items = [x]
+
+    @trace
+    def f(a, u):
+        items.append(u)
+        return len(a)
+
+    yield f([x], x), items
+    f(items, x)
+
+
+@program(traces=1)
+def containers_are_returned(trace: Trace) -> Steps:
+    @trace
+    def f(items, table, names):
+        items.append(table["w"] * 2)
+        table["p"].w = items[0]
+        return items, {"p": table["p"]}, (names, table["w"])
+
+    for k in range(2):
+        items, table, names = [x + k], {"w": x, "p": Point(x)}, {1, 2}
+        a, b, (c, d) = f(items, table, names)
+        yield a is items, b["p"] is table["p"], c is names, d is table["w"], items, table
+
+
+@program(traces=1)
+def containers_are_stored(trace: Trace) -> Steps:
+    state = SimpleNamespace(kept=None, log=[])
+
+    @trace
+    def f(items, inner):
+        state.kept = items
+        state.log.append(inner)
+        items.append(inner)
+        return inner[0] * 2
+
+    for k in range(2):
+        items, inner = [x], [x + k]
+        yield f(items, inner)
+        yield state.kept is items, state.log[-1] is inner, items[-1] is inner, len(state.log)
