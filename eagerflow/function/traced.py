@@ -107,8 +107,9 @@ class TracedFunction:
                 kind = type(x)
                 if kind is Tensor:
                     form += (x._lane, x._data.shape)
-                    if any(x is other for other in leaves[:i]):
-                        return self._call(args, kwargs)
+                    for other in leaves[:i]:
+                        if other is x:
+                            return self._call(args, kwargs)
                 elif kind is float or kind is int:
                     form.append(kind)
                 elif kind in _PLAIN:
