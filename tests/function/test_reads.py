@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -444,21 +443,6 @@ def test_builtin_callables() -> None:
     assert found(len) == {}
 
 
-def test_it_is_quick() -> None:
-    layers = [Layer(weight) for _ in range(20)]
-
-    def f(x):
-        for layer in layers:
-            x = layer(x) * config["lr"] + helper(x)
-        return x
-
-    collect(f)
-    start = time.perf_counter()
-    for _ in range(5):
-        collect(f)
-    assert (time.perf_counter() - start) / 5 < 0.02
-
-
 def test_roots_are_weak() -> None:
     layer = Layer(weight)
     reads = collect(Layer.__call__, [("self", layer)])
@@ -485,9 +469,7 @@ def test_long_chains() -> None:
             x, at = x * at.rate, at.next
         return x, [inner]
 
-    start = time.perf_counter()
     reads = collect(f)
-    assert time.perf_counter() - start < 2
     assert len(reads.numbers) == 4002
     assert all(len(r.place.text) < 300 for r in reads.reads)
 

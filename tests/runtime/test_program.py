@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import timeit
 import warnings
 from typing import Any
 
@@ -366,24 +365,3 @@ def test_other_kinds_of_powers_are_refused() -> None:
     assert program(3) == (27,)
     with pytest.raises(GraphError, match=r"-1 \*\* -1 is a float"):
         program(-1)
-
-
-@pytest.mark.slow
-def test_a_call_costs_little_more_than_numpy() -> None:
-    """At most 1 us for a call and 25 ns for a node."""
-    x = ones(3)
-
-    def seconds(function: Any, number: int) -> float:
-        return min(timeit.repeat(function, number=number, repeat=15)) / number
-
-    for length in (1, 100):
-        program = Program(chain(length))
-
-        def numpy(length: int = length) -> None:
-            y = x
-            for _ in range(length):
-                y = np.add(y, x)
-
-        number = 20_000 // length
-        ours = seconds(lambda program=program: program(x, x), number)
-        assert ours - seconds(numpy, number) < 1e-6 + length * 25e-9
