@@ -58,7 +58,7 @@ GRADIENT = (
 )
 CONTESTS = [
     Contest(
-        "own overhead: call of a traced function of one op, 4x4",
+        "own overhead: call of a traced function of two ops, 4x4",
         [
             Contender("traced", TRACED.format(shape=(4, 4), ops=2), "f(a, b)"),
             Contender("its two kernels", "import numpy as np\na = np.full((4, 4), 0.5, 'f4')\n"
