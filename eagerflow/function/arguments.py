@@ -292,8 +292,8 @@ def _orders(value: Any, seen: dict[int, int]) -> Iterator[tuple[Any, ...]]:
             yield (_AGAIN, number, first)
             return
     if isinstance(value, dict):
-        if len(value) > 1:
-            yield tuple(value)
+        if value:  # 1 and True are one key for Python, and print differently
+            yield tuple([(type(key), key) for key in value])
         parts: Any = value.values()
     elif isinstance(value, (list, tuple, deque)):
         parts = value

@@ -118,9 +118,16 @@ def equal_objects(wrap):
     return [f(x, Loose(2.0)).item(), f(x, Loose(3.0)).item()]
 
 
+def keys_that_are_equal(wrap):
+    f = wrap(lambda d: (next(iter(d)), d[1] * 2))
+    x = ef.tensor(1.0)
+    return [f({1: x})[0], f({True: x})[0]]
+
+
 @pytest.mark.parametrize(
     "program",
     [
+        keys_that_are_equal,
         swapped_numbers,
         fibonacci,
         running_window,
@@ -134,4 +141,4 @@ def equal_objects(wrap):
     ids=lambda program: program.__name__,
 )
 def test_traced_is_eager(program) -> None:
-    assert program(ef.trace) == program(lambda f: f)
+    assert repr(program(ef.trace)) == repr(program(lambda f: f))
