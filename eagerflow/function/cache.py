@@ -82,12 +82,12 @@ class Cache:
         """Keep a trace; drop the ones used longest ago where there are too many."""
         with self._lock:
             group = self._ensure(call.key)
-            group.entries.insert(0, entry)
+            group.entries = [entry, *group.entries]  # others may be reading the old list
             self._groups.move_to_end(call.key)
             while len(self) > LIMIT:
                 oldest = next(iter(self._groups.values()))
                 if oldest.entries:
-                    oldest.entries.pop()
+                    oldest.entries = oldest.entries[:-1]
                     self._shortcuts.clear()
                 if not oldest.entries and len(self._groups) > 1:
                     self._groups.popitem(last=False)
@@ -110,8 +110,7 @@ class Cache:
         """Look at ``entry`` first from now on."""
         with self._lock:
             if entry in group.entries:
-                group.entries.remove(entry)
-                group.entries.insert(0, entry)
+                group.entries = [entry, *[e for e in group.entries if e is not entry]]
 
     def tidy(self, call: Call) -> None:
         """Drop the group of a call whose trace failed, if it is empty."""
@@ -134,7 +133,7 @@ class Cache:
         with self._lock:
             mine = self._ensure(key)
             mine.sizes = group.sizes
-            mine.entries.append(entry)
+            mine.entries = [*mine.entries, entry]
 
     def clear(self) -> None:
         """Drop all."""
