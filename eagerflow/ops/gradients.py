@@ -1,11 +1,16 @@
-"""Helpers of vjp rules. What they do holds for every size, also where sizes are symbolic."""
+"""Helpers of vjp rules. What they do holds for every size, also where sizes are symbolic.
+
+Whether a sum or a repetition changes anything depends on sizes. Where its result may be
+differentiated once more it is an op in any case: the order in which cotangents are added up, and
+with it the last bit, must not depend on whether the sizes are known.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.interpreter import stack
+from eagerflow.core.interpreter import is_followed, is_traced, stack
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import maximum, same
@@ -19,15 +24,18 @@ def sum_to_like(g: Tensor, like: AbstractArray) -> Tensor:
     shape = like.shape
     whole = g.shape
     if _same(whole, shape):
-        return g
+        return _sum_to(g, shape) if _matters(g) else g
     axes = _repeated(whole, shape) if stack.installed else _repeated_now(whole, shape)
-    result: Tensor
     if axes is None:
-        result = functions["sum_to"](g, shape)
-        return result
-    result = functions["sum"](g, axis=axes, keepdims=False)
+        return _sum_to(g, shape)
+    result: Tensor = functions["sum"](g, axis=axes, keepdims=False)
     if not _same(result.shape, shape):
         result = functions["reshape"](result, shape)
+    return result
+
+
+def _sum_to(g: Tensor, shape: Shape) -> Tensor:
+    result: Tensor = functions["sum_to"](g, shape)
     return result
 
 
@@ -62,9 +70,14 @@ def spread(g: Tensor, like: AbstractArray, axis: tuple[int, ...], keepdims: bool
     shape = like.shape
     if not keepdims:
         g = functions["reshape"](g, tuple(1 if i in axis else d for i, d in enumerate(shape)))
-    if not _same(g.shape, shape):
+    if _matters(g) or not _same(g.shape, shape):
         g = functions["broadcast_to"](g, shape)
     return g
+
+
+def _matters(g: Tensor) -> bool:
+    """Whether an op that changes nothing has to be there, for derivatives of what follows."""
+    return stack.installed and (is_traced() or is_followed(g))
 
 
 def count_of(like: AbstractArray, axis: tuple[int, ...], least: int = 0) -> int:

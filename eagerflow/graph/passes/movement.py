@@ -73,9 +73,9 @@ def refines(fine: Sequence[Size], coarse: Sequence[Size]) -> bool:
     return all(same(size, 1) for size in rest)
 
 
-@rule("broadcast_to")
-def broadcast_already(at: RuleSite) -> Value | None:
-    """``broadcast_to`` the shape that it has."""
+@rule("broadcast_to", "sum_to")
+def shape_already(at: RuleSite) -> Value | None:
+    """``broadcast_to`` or ``sum_to`` the shape that it has."""
     return at.view(at.inputs[0])
 
 

@@ -81,6 +81,7 @@ F, J, B = " : f32[n,3]", " : i64[n,3]", " : bool[n,3]"
         ("positive(%u)" + F, "%u"), ("identity(%u)" + F, "%u"), ("stop_gradient(%u)" + F, "%u"),
         ("reshape(%u) {shape=(n, 3)}" + F, "%u"), ("reshape(%u) {shape=(-1, 3)}" + F, "%u"),
         ("broadcast_to(%u) {shape=(n, 3)}" + F, "%u"),
+        ("sum_to(%u) {shape=(n, 3)}" + F, "%u"),
         ("permute_dims(%u) {axes=(0, 1)}" + F, "%u"), ("flip(%u) {axis=()}" + F, "%u"),
         ("expand_dims(%u) {axis=()}" + F, "%u"), ("squeeze(%u) {axis=()}" + F, "%u"),
         ("python_mul(%r, %k1) : float", "%r"), ("python_mul(%k1, %k) : int", "%k"),
