@@ -10,7 +10,7 @@ from weakref import ref
 
 from eagerflow.function.arguments import Call
 from eagerflow.function.entry import Trace
-from eagerflow.function.statics import Identity
+from eagerflow.function.statics import IdentityKey
 
 __all__ = ["Cache", "TraceGroup"]
 
@@ -155,8 +155,8 @@ def _forget(cache: ref[Cache], key: Any) -> None:
         found.drop(key)
 
 
-def _identities(key: Any) -> Iterator[Identity]:
-    if isinstance(key, Identity):
+def _identities(key: Any) -> Iterator[IdentityKey]:
+    if isinstance(key, IdentityKey):
         yield key
     elif isinstance(key, (tuple, frozenset)):
         for item in key:

@@ -25,6 +25,7 @@ from eagerflow.types import Shape
 __all__ = ["CapturedInput", "Output", "Store", "Trace", "fits"]
 
 _NOTHING: Final[list[Any]] = []  # nobody changes it
+_SHOWN: Final = 4  # differences that a reason names
 
 #: a shape with None for each symbolic size
 Pattern = tuple[int | None, ...]
@@ -259,7 +260,9 @@ class Trace:
         values = self.guards.read()
         for one, value in zip(self.captured, values or (), strict=False):
             texts += filter(None, [one.difference(value)])
-        text = "; ".join(texts) or "what it reads from outside"
+        text = "; ".join(texts[:_SHOWN]) or "what it reads from outside"
+        if len(texts) > _SHOWN:  # a model of a hundred layers was put into another mode
+            text += f"; and {len(texts) - _SHOWN} more"
         return Reason(text, text.partition(":")[0])
 
     def _sizes_differ(self, call: Call) -> Reason:

@@ -82,6 +82,8 @@ class Guard:
         if value is GONE:
             return False
         expected = self.expected() if self.weak else self.expected
+        if self.weak and expected is None:  # it is dead, and None is another value
+            return False
         try:
             return _HOLDS[self.kind](value, expected)
         except Exception:
@@ -179,7 +181,7 @@ def _describe(read: Read) -> str:
 
 
 #: the reprs of builtin values: those of other classes may run code of the user
-_PLAIN: Final = frozenset(
+_PLAIN: Final = tuple(  # not a set: methods of some extension types have no hash
     k.__repr__ for k in (int, float, complex, str, bytes, bool, type(None), tuple, range)
 )
 

@@ -11,8 +11,11 @@ from typing import Any, Final
 __all__ = ["is_library", "is_library_class"]
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
-#: parts of eagerflow that are written as users write
-_LIKE_USERS: Final = ("eagerflow.nn", "eagerflow.optim", "eagerflow.data", "eagerflow.demo")
+#: parts of eagerflow with classes whose attributes users set, as those of their own
+_LIKE_USERS: Final = (
+    "eagerflow.nn.layers", "eagerflow.nn.metrics", "eagerflow.nn.module",
+    "eagerflow.optim", "eagerflow.data", "eagerflow.demo",
+)  # fmt: skip
 _STANDARD: Final = sys.stdlib_module_names - {"__main__"}
 _STANDARD_PLACES: Final = tuple(
     {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None}

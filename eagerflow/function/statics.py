@@ -12,7 +12,7 @@ from eagerflow.function.library import is_library_class
 from eagerflow.hardware import Device
 from eagerflow.types import DType
 
-__all__ = ["Identity", "static_key"]
+__all__ = ["IdentityKey", "static_key"]
 
 _BY_VALUE: Final = frozenset(
     {bool, str, bytes, NoneType, EllipsisType, int, range, DType, Device, type}
@@ -21,7 +21,7 @@ _BY_IDENTITY: Final = (FunctionType, BuiltinFunctionType, ModuleType, type)
 
 
 @final
-class Identity:
+class IdentityKey:
     """An object as a key that is equal to keys of the same object only, and does not keep it alive.
 
     Args:
@@ -55,7 +55,7 @@ class Identity:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if not isinstance(other, Identity) or other._hash != self._hash:
+        if not isinstance(other, IdentityKey) or other._hash != self._hash:
             return False
         value = self.value
         return value is not None and value is other.value
@@ -96,9 +96,9 @@ def static_key(value: Any) -> Any:
     """
     kind = type(value)
     if kind in _BY_VALUE or kind in (float, complex) or isinstance(value, enum.Enum):
-        return Identity(value) if isinstance(value, type) else _Value(value)
+        return IdentityKey(value) if isinstance(value, type) else _Value(value)
     if isinstance(value, _BY_IDENTITY):
-        return Identity(value)
+        return IdentityKey(value)
     if kind in (list, tuple):
         return (kind, *map(static_key, value))
     if kind is dict:
@@ -109,11 +109,11 @@ def static_key(value: Any) -> Any:
         return (kind, frozenset(map(static_key, value)))
     hashes: Any = kind.__hash__
     if hashes is None or hashes is object.__hash__ or not is_library_class(kind):
-        return Identity(value)
+        return IdentityKey(value)
     try:
         hash(value)
     except Exception:
-        return Identity(value)
+        return IdentityKey(value)
     return _Value(value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.core.tensor import Tensor
@@ -43,9 +43,26 @@ _TESTS: Final = {
 def write(
     guards: Sequence[Guard], captured: Sequence[Place]
 ) -> Callable[[], tuple[Any, ...] | None]:
-    """The function that checks all guards and gives what the captured places hold."""
-    run: Callable[[], tuple[Any, ...] | None] = _Writer().write(guards, captured)
+    """The function that checks all guards and gives what the captured places hold.
+
+    That eagerflow's own modules keep their functions, classes and modules is not looked at.
+    """
+    checked = [guard for guard in guards if not _is_settled(guard)]
+    run: Callable[[], tuple[Any, ...] | None] = _Writer().write(checked, captured)
     return run
+
+
+def _is_settled(guard: Guard) -> bool:
+    """Whether it is about a global name of eagerflow that stands for code."""
+    place = guard.place
+    if not isinstance(place, Place) or place.how != "global":
+        return False
+    name = getattr(place.parent.get(), "__globals__", {}).get("__name__")
+    if not isinstance(name, str) or not name.startswith("eagerflow."):
+        return False
+    if guard.kind in ("absent", "function"):
+        return True
+    return guard.kind == "identity" and isinstance(place.get(), type | ModuleType)
 
 
 @final
@@ -56,6 +73,7 @@ class _Writer:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
             "Tensor": Tensor, "own": _own, "item": _item, "holds": _holds, "bound": _bound,
+            "tuple_item": tuple.__getitem__,
         }  # fmt: skip
         self.variables: dict[Place | Root, str] = {}
 
@@ -102,9 +120,12 @@ class _Writer:
             return f"{self._constant(function.__closure__[place.key])}.cell_contents"
         owner = self._variable(parent)
         if place.how == "item":
-            value = parent.get()
-            plain = type(value) in (list, tuple, dict)
-            return f"{owner}[{key}]" if plain else f"item({owner}, {key})"
+            kind = type(parent.get())
+            if kind in (list, tuple, dict):
+                return f"{owner}[{key}]"
+            if issubclass(kind, tuple):  # of a named tuple; on anything else it raises
+                return f"tuple_item({owner}, {key})"
+            return f"item({owner}, {key})"
         if place.how == "attribute" and not place.key.isidentifier():
             return f"getattr({owner}, {key})"
         return _READ[place.how].format(owner=owner, key=key, name=place.key)
@@ -129,6 +150,8 @@ class _Writer:
         else:
             e = self._constant(expected) + ("()" if guard.weak else "")
         test = _TESTS[guard.kind].format(x=x, e=e, g=self._constant(guard), n=namespace)
+        if guard.weak:  # a dead reference gives None, which may be what is there now
+            test = f"{x} is None or {test}"
         self.lines.append(f"if {test}: return None")
 
 

@@ -441,3 +441,12 @@ def test_two_functions_of_one_code_are_told_apart() -> None:
     guards = guards_of(lambda x: (one(x), two(x)))
     two = make("a")
     assert guards.explain() == ["enclosing k: was 'b', now 'a'"]
+
+
+def test_none_in_the_place_of_an_object_that_is_gone() -> None:
+    names = run("class Box: pass\nbox = Box()\nbox.item = Box()\ndef f(): return box.item")
+    guards = guards_of(names["f"])
+    names["box"].item = None  # and nobody else held it
+    gc.collect()
+    assert not guards.check()
+    assert guards.explain() == ["box.item: was a Box, now None"]
