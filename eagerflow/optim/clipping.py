@@ -1,0 +1,164 @@
+"""Clipping of gradients: by value, and by norm, of each or of all together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import eagerflow as ef
+from eagerflow.core import tree
+from eagerflow.core.interpreter import is_traced
+from eagerflow.core.tensor import AbstractArray
+from eagerflow.errors import TensorValueError
+
+__all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm"]
+
+
+def clip_by_value(gradients: Any, limit: float | ef.Tensor) -> Any:
+    """Bring each element between ``-limit`` and ``limit``.
+
+    Args:
+        gradients: a tree of tensors, `IndexedSlices` (rows that occur twice are added first) and
+            None.
+        limit: a positive number.
+
+    Returns:
+        A tree of the same structure.
+
+    Raises:
+        TensorValueError: the limit is not positive, or a leaf is something else.
+
+    >>> ef.optim.clip_by_value([ef.tensor([0.5, -3.0]), None], 1.0)
+    [Tensor([ 0.5, -1. ], f32[2]@cpu:0), None]
+    """
+    _check("clip_by_value: limit", limit)
+
+    def clipped(g: ef.Tensor) -> ef.Tensor:
+        return ef.clip(g, -limit, limit)
+
+    return tree.map(lambda g: _over_values(clipped, _coalesced("clip_by_value", g)), gradients)
+
+
+def clip_by_norm(gradients: Any, max_norm: float | ef.Tensor) -> Any:
+    """Scale down each gradient whose own norm is above ``max_norm``.
+
+    Args:
+        gradients: a tree of tensors, `IndexedSlices` (rows that occur twice are added first) and
+            None.
+        max_norm: a positive number.
+
+    Returns:
+        A tree of the same structure.
+
+    Raises:
+        TensorValueError: the norm is not positive, or a leaf is something else.
+
+    >>> ef.optim.clip_by_norm([ef.tensor([3.0, 4.0]), ef.tensor([0.1])], 1.0)
+    [Tensor([0.6, 0.8], f32[2]@cpu:0), Tensor([0.1], f32[1]@cpu:0)]
+    """
+    _check("clip_by_norm: max_norm", max_norm)
+
+    def clipped(g: Any) -> Any:
+        g = _coalesced("clip_by_norm", g)
+        return _scaled(g, _factor(ef.sqrt(_squares(g)), max_norm))
+
+    return tree.map(clipped, gradients)
+
+
+def clip_by_global_norm(gradients: Any, max_norm: float | ef.Tensor) -> tuple[Any, ef.Tensor]:
+    """Scale down all gradients alike if their norm, taken together, is above ``max_norm``.
+
+    The direction of the step stays what it is (Pascanu, Mikolov and Bengio, 2013). Where an element
+    is NaN or infinite, so is the norm, and the result is of no use: look at the norm.
+
+    Args:
+        gradients: a tree of tensors, `IndexedSlices` (rows that occur twice are added first) and
+            None.
+        max_norm: a positive number.
+
+    Returns:
+        A tree of the same structure, and the norm as it was.
+
+    Raises:
+        TensorValueError: the norm is not positive, or a leaf is something else.
+
+    >>> gradients = {"w": ef.tensor([3.0, 0.0]), "b": ef.tensor(4.0)}
+    >>> clipped, norm = ef.optim.clip_by_global_norm(gradients, 1.0)
+    >>> clipped["w"], norm
+    (Tensor([0.6, 0. ], f32[2]@cpu:0), Tensor(5., f32[]@cpu:0))
+    """
+    _check("clip_by_global_norm: max_norm", max_norm)
+    summed = tree.map(lambda g: _coalesced("clip_by_global_norm", g), gradients)
+    norm = _norm(summed)
+    factor = _factor(norm, max_norm)
+    return tree.map(lambda g: _scaled(g, factor), summed), norm
+
+
+def global_norm(gradients: Any) -> ef.Tensor:
+    """The Euclidean norm of all gradients together, in float32 at least.
+
+    >>> ef.optim.global_norm([ef.tensor([3.0, 0.0]), None, ef.tensor(4.0)])
+    Tensor(5., f32[]@cpu:0)
+    """
+    return _norm(tree.map(lambda g: _coalesced("global_norm", g), gradients))
+
+
+# --- parts ------------------------------------------------------------------------------------
+
+
+def _check(what: str, limit: Any) -> None:
+    # in a trace, to compare a number would make it static
+    if not is_traced() and isinstance(limit, int | float) and not limit > 0:
+        raise TensorValueError(f"{what} cannot be {limit}", expected="a positive number")
+
+
+def _coalesced(what: str, g: Any) -> Any:
+    if isinstance(g, ef.IndexedSlices):
+        return g.coalesce()
+    if not isinstance(g, AbstractArray):
+        raise TensorValueError(
+            f"{what}: a leaf is no tensor",
+            given=type(g).__name__,
+            expected="a tree of tensors, IndexedSlices and None",
+        )
+    return ef.asarray(g)
+
+
+def _over_values(function: Callable[[ef.Tensor], ef.Tensor], g: Any) -> Any:
+    if isinstance(g, ef.IndexedSlices):
+        return ef.IndexedSlices(function(g.values), g.indices, g.shape)
+    return function(g)
+
+
+def _norm(gradients: Any) -> ef.Tensor:
+    parts = [_squares(g) for g in tree.leaves(gradients)]
+    if not parts:
+        return ef.zeros(())
+    device = parts[0].device
+    return ef.sqrt(reduce(ef.add, [part.to(device) for part in parts]))
+
+
+def _squares(g: Any) -> ef.Tensor:
+    """The sum of squares."""
+    values: ef.Tensor = g.values if isinstance(g, ef.IndexedSlices) else g
+    if values.dtype.is_complex:
+        values = ef.abs(values)
+    if values.dtype.itemsize < 4:
+        values = values.astype(ef.float32)  # the squares would overflow
+    flat = values.reshape(-1)
+    squares: ef.Tensor = flat @ flat
+    return squares
+
+
+def _factor(norm: ef.Tensor, max_norm: Any) -> ef.Tensor:
+    factor: ef.Tensor = max_norm / ef.maximum(norm, max_norm)
+    return factor
+
+
+def _scaled(g: Any, factor: ef.Tensor) -> Any:
+    def scaled(values: ef.Tensor) -> ef.Tensor:
+        real = values.dtype if values.dtype.is_floating else ef.abs(values).dtype
+        return values * factor.astype(real).to(values.device)
+
+    return _over_values(scaled, g)

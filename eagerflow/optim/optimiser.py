@@ -1,0 +1,281 @@
+"""What all optimisers share: variables with their accumulators, the learning rate, the update."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
+from typing import Any, Final, TypeAlias
+
+import eagerflow as ef
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.interpreter import is_traced
+from eagerflow.core.tensor import AbstractArray
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.optim.parameters import (
+    Parameter,
+    PerVariable,
+    SomeRows,
+    Whole,
+    match,
+    named_variables,
+    per_variable,
+)
+from eagerflow.types import DType
+
+__all__ = ["AbstractOptimiser", "Accumulators", "Rate", "fraction", "not_negative"]
+
+#: a learning rate: a number, or a function of the number of updates done that gives one
+Rate: TypeAlias = float | ef.Tensor | ef.Variable | Callable[[ef.Tensor], TensorLike]
+Accumulators: TypeAlias = Sequence[Whole | SomeRows]
+
+#: what numbers are held in beside a complex variable
+_REAL: Final = {"complex64": ef.float32, "complex128": ef.float64}
+
+
+class AbstractOptimiser(ABC):
+    """Changes variables against gradients of a loss.
+
+    The state is variables beside the parameters, made at once and on their devices, so `update`
+    is plain Python over variables: it runs eagerly, or as part of a traced step, which it does not
+    make trace again. State of variables of 16 bits is float32.
+
+    Attributes:
+        lr: the learning rate, a number or a schedule; may be set between updates.
+        count: how many updates have been done, an int64 variable.
+        state: `count` and the accumulators by name, such as ``"exp_avg.layers.0.weight"``.
+
+    >>> optimiser = ef.optim.Adam([ef.Variable(0.0)], lr=0.1)
+    >>> isinstance(optimiser, ef.optim.AbstractOptimiser), optimiser.lr, list(optimiser.state)
+    (True, 0.1, ['exp_avg.0', 'exp_avg_sq.0', 'count'])
+    """
+
+    #: whether a sparse gradient changes only its rows; else it is made dense
+    _by_rows: bool = False
+    #: whether rows that occur twice may be taken one after the other
+    _additive: bool = False
+    _complex: bool = False
+    #: whether weight decay goes past the accumulators, straight into the variable
+    _decoupled: bool = False
+
+    def __init__(
+        self,
+        variables: Any,
+        lr: Rate,
+        weight_decay: PerVariable,
+        lr_scale: PerVariable,
+        accumulators: Mapping[str, float],
+    ) -> None:
+        what = type(self).__name__
+        if not (callable(lr) or isinstance(lr, AbstractArray)):
+            not_negative(what, "lr", lr)
+        found, self._treedef = named_variables(what, variables)
+        self.lr = lr
+        self.weight_decay = weight_decay
+        parameters = []
+        self.state: dict[str, ef.Variable] = {}
+        for path, v in found.items():
+            decay = per_variable(f"{what}: weight_decay", weight_decay, path, v)
+            scale = per_variable(f"{what}: lr_scale", lr_scale, path, v)
+            made = self._accumulators(path, v, accumulators)
+            self.state.update(made)
+            dtype = _working_dtype(v)
+            parameters.append(Parameter(path, v, tuple(made.values()), dtype, decay, scale))
+        self._parameters = tuple(parameters)
+        device = parameters[0].variable.device
+        self.count = ef.Variable(0, dtype=ef.int64, device=device, trainable=False, name="count")
+        self.state["count"] = self.count
+
+    def _accumulators(
+        self, path: str, v: ef.Variable, wanted: Mapping[str, float]
+    ) -> dict[str, ef.Variable]:
+        """What is kept beside one variable, by name."""
+        if v.dtype.is_complex and not self._complex:
+            raise DTypeError(
+                f"{type(self).__name__}: {path or 'the variable'} is complex",
+                given=str(v.type),
+                hint="hold real and imaginary part in two variables",
+            )
+        made = {}
+        for kind, first in wanted.items():
+            name = f"{kind}.{path}" if path else kind
+            value = ef.full(v.shape, first, dtype=_working_dtype(v), device=v.device)
+            made[name] = ef.Variable(value, trainable=False, name=name)
+        return made
+
+    def update(self, gradients: Any, lr: Rate | None = None) -> None:
+        """Change the variables, once.
+
+        Args:
+            gradients: of the structure of the variables; its leaves are tensors, `IndexedSlices`,
+                or None for a variable that stays as it is.
+            lr: the learning rate of this update, in place of the attribute.
+
+        Raises:
+            TensorValueError: the structure differs, or the learning rate is negative.
+            ShapeError: a gradient has not the shape of its variable.
+            DTypeError: a gradient has another kind of dtype.
+            DeviceError: a gradient is on another device than its variable. Nothing has been
+                changed in any of these cases.
+
+        >>> v = ef.Variable([1.0, 2.0])
+        >>> optimiser = ef.optim.SGD([v], lr=0.5)
+        >>> optimiser.update([ef.tensor([1.0, -1.0])])
+        >>> v
+        Variable([0.5, 2.5], f32[2]@cpu:0)
+        """
+        found = match(self._parameters, self._treedef, gradients)
+        rate = self._rate(self.lr if lr is None else lr)
+        n = self.count.assign_add(1).astype(ef.float64)
+        made: dict[Any, tuple[ef.Tensor, ...]] = {}
+        for p, g in zip(self._parameters, found, strict=True):
+            if g is None:
+                continue
+            key = p.dtype.name, p.variable.device, p.scale
+            scalars = made.get(key)
+            if scalars is None:
+                made[key] = scalars = self._placed(p, rate, n)
+            with ef.name_scope(p.path or "variable"):
+                self._apply(p, g, scalars)
+
+    def load_state(self, state: Mapping[str, TensorLike]) -> None:
+        """Take over the state of another optimiser of the same kind.
+
+        Args:
+            state: what its `state` was; values are variables, tensors or arrays.
+
+        Raises:
+            TensorValueError: names are missing or unknown.
+            ShapeError: a value has another shape. Nothing has been changed then.
+
+        >>> v = ef.Variable([1.0])
+        >>> a, b = ef.optim.Adam([v]), ef.optim.Adam([v])
+        >>> a.update([ef.tensor([1.0])])
+        >>> b.load_state(a.state)
+        >>> b.count.value
+        Tensor(1, i64[]@cpu:0)
+        """
+        if set(state) != set(self.state):
+            missing, unknown = set(self.state) - set(state), set(state) - set(self.state)
+            raise TensorValueError(
+                "load_state: the state is of another optimiser",
+                given=f"missing: {', '.join(sorted(missing)[:3]) or 'none'}; "
+                f"unknown: {', '.join(sorted(unknown)[:3]) or 'none'}",
+            )
+        values = {
+            name: ef.asarray(state[name]).astype(v.dtype).to(v.device)
+            for name, v in self.state.items()
+        }
+        for name, v in self.state.items():
+            if values[name].shape != v.shape:
+                raise ShapeError(
+                    f"load_state: {name} has another shape",
+                    given=f"{values[name].type} for {v.type}",
+                )
+        for name, v in self.state.items():
+            v.assign(values[name])
+
+    # --- what an optimiser is ---
+
+    @abstractmethod
+    def _scalars(self, lr: ef.Tensor, n: ef.Tensor) -> tuple[ef.Tensor, ...]:
+        """The numbers of an update, computed in float64: the learning rate and what goes with it.
+
+        Args:
+            lr: ``f64[]``.
+            n: ``f64[]``, the number of this update, from 1.
+        """
+
+    @abstractmethod
+    def _change(self, g: ef.Tensor, accumulators: Accumulators, *scalars: ef.Tensor) -> ef.Tensor:
+        """Bring the accumulators up to date; gives what is to be subtracted from the variable.
+
+        Args:
+            g: the gradient.
+            accumulators: in the order of their names.
+            scalars: what `_scalars` gave, in the dtype of the gradient.
+        """
+
+    # --- the parts of an update ---
+
+    def _rate(self, lr: Any) -> ef.Tensor:
+        if callable(lr):
+            lr = lr(self.count.value)
+        if isinstance(lr, Real) and not is_traced():  # it would become static there
+            not_negative("update", "lr", lr)
+        rate = ef.asarray(lr, dtype=ef.float64).to(self.count.device)
+        if rate.ndim:
+            raise ShapeError("update: the learning rate is one number", given=str(rate.type))
+        return rate
+
+    def _placed(self, p: Parameter, rate: ef.Tensor, n: ef.Tensor) -> tuple[ef.Tensor, ...]:
+        """The numbers in the dtype of a parameter, where it is."""
+        dtype = _REAL.get(p.dtype.name, p.dtype)
+        scaled = rate if p.scale == 1 else rate * p.scale
+        device = p.variable.device
+        return tuple([x.astype(dtype).to(device) for x in self._scalars(scaled, n)])
+
+    def _apply(self, p: Parameter, g: Any, scalars: tuple[ef.Tensor, ...]) -> None:
+        v = p.variable
+        if isinstance(g, ef.IndexedSlices) and self._by_rows:
+            if not self._additive or p.decay:
+                g = g.coalesce()
+            part = SomeRows(v, g.indices)
+            accumulators = [SomeRows(x, g.indices) for x in p.accumulators]
+            v.scatter_add(g.indices, -self._step(p, part, g.values, accumulators, scalars))
+            return
+        whole = [Whole(x) for x in p.accumulators]
+        v.assign_sub(self._step(p, Whole(v), ef.asarray(g), whole, scalars))
+
+    def _step(
+        self,
+        p: Parameter,
+        target: Whole | SomeRows,
+        g: ef.Tensor,
+        accumulators: Accumulators,
+        scalars: tuple[ef.Tensor, ...],
+    ) -> ef.Tensor:
+        """What is subtracted from the variable, weight decay included."""
+        if p.decay and not self._decoupled:
+            g = g + target.value.astype(p.dtype) * p.decay
+        change = self._change(g, accumulators, *scalars)
+        if p.decay and self._decoupled:
+            change = change + target.value.astype(p.dtype) * (scalars[0] * p.decay)
+        return change if p.dtype is p.variable.dtype else change.astype(p.variable.dtype)
+
+    def __repr__(self) -> str:
+        options = {
+            name: getattr(value, "__name__", value)
+            for name, value in vars(self).items()
+            if not name.startswith("_") and name not in ("state", "count")
+        }
+        shown = "".join(f", {name}={value!r}" for name, value in options.items())
+        size = sum(int(p.variable.size) for p in self._parameters)
+        return f"{type(self).__name__}({len(self._parameters)} variables of {size} elements{shown})"
+
+
+# --- parts ------------------------------------------------------------------------------------
+
+
+def _working_dtype(v: ef.Variable) -> DType:
+    """What accumulators are held in: changes of a thousandth are lost in 16 bits."""
+    return ef.float32 if v.dtype.itemsize < 4 else v.dtype
+
+
+# --- checks of options -------------------------------------------------------------------------
+
+
+def not_negative(what: str, name: str, value: Any) -> None:
+    """Raise if an option is no number from zero on."""
+    if not (isinstance(value, Real) and float(value) >= 0):
+        raise TensorValueError(
+            f"{what}: {name} cannot be {value!r}", expected="a number that is not negative"
+        )
+
+
+def fraction(what: str, name: str, value: Any) -> None:
+    """Raise if an option is no number from 0 to 1, 1 excluded."""
+    if not (isinstance(value, Real) and 0 <= float(value) < 1):
+        raise TensorValueError(
+            f"{what}: {name} cannot be {value!r}", expected="a number from 0 to 1, 1 excluded"
+        )

@@ -1,0 +1,249 @@
+"""What an optimiser keeps of each variable, and how gradients are matched with the variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias, final
+
+import eagerflow as ef
+from eagerflow.core import tree
+from eagerflow.core.interpreter import is_traced
+from eagerflow.core.tensor import AbstractArray
+from eagerflow.errors import DeviceError, DTypeError, ShapeError, TensorIndexError, TensorValueError
+from eagerflow.types import DType, Shape
+
+__all__ = [
+    "Parameter",
+    "PerVariable",
+    "SomeRows",
+    "Whole",
+    "match",
+    "named_variables",
+    "per_variable",
+]
+
+#: a number, or what gives one for each variable, from its path and itself
+PerVariable: TypeAlias = float | Callable[[str, ef.Variable], float]
+
+
+class Parameter(NamedTuple):
+    """One variable and what belongs to it.
+
+    Attributes:
+        path: where it is in the tree of variables, such as ``layers.0.weight``.
+        variable: what updates change.
+        accumulators: the state beside it.
+        dtype: what updates are computed in, that of the accumulators.
+        decay: its weight decay.
+        scale: what its learning rate is multiplied by.
+    """
+
+    path: str
+    variable: ef.Variable
+    accumulators: tuple[ef.Variable, ...]
+    dtype: DType
+    decay: float
+    scale: float
+
+
+# --- accumulators: one formula for whole variables and for some of their rows ------------------
+
+
+@final
+class Whole:
+    """All of a variable."""
+
+    __slots__ = ("variable",)
+
+    def __init__(self, variable: ef.Variable) -> None:
+        self.variable = variable
+
+    @property
+    def value(self) -> ef.Tensor:
+        """What it holds."""
+        return self.variable.value
+
+    def add(self, change: ef.Tensor) -> ef.Tensor:
+        """Add, and give the new value."""
+        return self.variable.assign_add(change)
+
+    def set(self, value: ef.Tensor) -> ef.Tensor:
+        """Replace, and give the new value."""
+        return self.variable.assign(value)
+
+
+@final
+class SomeRows:
+    """The rows of a variable that a sparse gradient has; no other is read or written."""
+
+    __slots__ = ("indices", "variable")
+
+    def __init__(self, variable: ef.Variable, indices: ef.Tensor) -> None:
+        self.variable = variable
+        self.indices = indices
+
+    @property
+    def value(self) -> ef.Tensor:
+        """What they hold."""
+        return ef.take(self.variable, self.indices, axis=0)
+
+    def add(self, change: ef.Tensor) -> ef.Tensor:
+        """Add, and give the new value."""
+        return self.set(self.value + change)
+
+    def set(self, value: ef.Tensor) -> ef.Tensor:
+        """Replace, and give the new value."""
+        self.variable.scatter_update(self.indices, value)
+        return value
+
+
+# --- the tree of variables ---------------------------------------------------------------------
+
+
+def _names(treedef: tree.TreeDef) -> list[str]:
+    """The path of each leaf, its parts joined by dots."""
+    return [
+        ".".join(str(getattr(entry, "field", None) or entry.entry) for entry in accessor)
+        for accessor in treedef.accessors()
+    ]
+
+
+def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], tree.TreeDef]:
+    """The variables of a tree by their paths.
+
+    Raises:
+        TensorValueError: there is none, a leaf is something else, or one occurs twice.
+        DTypeError: a variable holds no floating-point numbers.
+    """
+    leaves, treedef = tree.flatten(variables)
+    found: dict[str, ef.Variable] = {}
+    seen: dict[int, str] = {}
+    for path, leaf in zip(_names(treedef), leaves, strict=True):
+        if not isinstance(leaf, ef.Variable):
+            raise TensorValueError(
+                f"{what}: {path or 'the argument'} is no variable",
+                given=f"{type(leaf).__name__}",
+                expected="a tree of variables: a list, a dict, …",
+                hint="give model.trainable" if hasattr(leaf, "trainable") else None,
+            )
+        if id(leaf) in seen:
+            raise TensorValueError(
+                f"{what}: {seen[id(leaf)]} and {path} are the same variable",
+                hint="give it once: an update would change it twice",
+            )
+        if not leaf.dtype.is_inexact:
+            raise DTypeError(
+                f"{what}: {path or 'the variable'} is not of a floating dtype",
+                given=str(leaf.type),
+                hint="give only what is trained: model.trainable",
+            )
+        seen[id(leaf)] = path
+        found[path] = leaf
+    if not found:
+        raise TensorValueError(f"{what}: there are no variables", hint="is all of it frozen?")
+    return found, treedef
+
+
+def per_variable(what: str, option: PerVariable, path: str, variable: ef.Variable) -> float:
+    """What an option is for one variable."""
+    number = option(path, variable) if callable(option) else option
+    if not (isinstance(number, int | float) and number >= 0):
+        raise TensorValueError(
+            f"{what} cannot be {number!r}" + (f" for {path}" if callable(option) else ""),
+            expected="a number that is not negative, or a function of path and variable that "
+            "gives one",
+        )
+    return float(number)
+
+
+# --- gradients ---------------------------------------------------------------------------------
+
+
+def match(parameters: tuple[Parameter, ...], treedef: tree.TreeDef, gradients: Any) -> list[Any]:
+    """The gradient of each parameter, in its dtype: a tensor, `IndexedSlices` or None.
+
+    Raises:
+        TensorValueError: the tree has another structure.
+        ShapeError: a gradient has not the shape of its variable.
+        DTypeError: a gradient is no number of the variable's kind.
+        DeviceError: a gradient is elsewhere.
+        TensorIndexError: a sparse one has a row that is not there; in a trace, its run tells.
+    """
+    try:
+        found = treedef.flatten_up_to(gradients)
+    except (TypeError, ValueError):
+        found = None
+    if found is None:
+        raise _mismatch(parameters, treedef, gradients)
+    return [_checked(p, g) for p, g in zip(parameters, found, strict=True)]
+
+
+def _mismatch(
+    parameters: tuple[Parameter, ...], treedef: tree.TreeDef, gradients: Any
+) -> TensorValueError:
+    marked = tree.map(lambda g: g, gradients)
+    given = tree.flatten(marked)[1]
+    have, want = _names(given), [p.path for p in parameters]
+    missing = [path for path in want if path not in have]
+    extra = [path for path in have if path not in want]
+    parts = [
+        f"{word} {', '.join(paths[:3])}{', …' if len(paths) > 3 else ''}"
+        for word, paths in (("missing:", missing), ("unknown:", extra))
+        if paths
+    ]
+    return TensorValueError(
+        "update: the gradients have not the structure of the variables",
+        given=f"{'; '.join(parts) or tree.show(given)}",
+        expected=tree.show(treedef),
+        hint="None stands for a gradient that is not there",
+    )
+
+
+def _checked(p: Parameter, g: Any) -> Any:
+    if g is None:
+        return None
+    name, v = p.path or "the variable", p.variable
+    if not isinstance(g, AbstractArray | ef.IndexedSlices):
+        raise TensorValueError(
+            f"update: the gradient of {name} is no tensor",
+            given=g.__class__.__name__,
+            expected="a tensor, IndexedSlices or None",
+        )
+    if not _may_be(g.shape, v.shape):
+        raise ShapeError(f"update: the gradient of {name} has another shape", given=_both(p, g))
+    if not g.dtype.is_inexact or (g.dtype.is_complex and not v.dtype.is_complex):
+        raise DTypeError(
+            f"update: the gradient of {name} has another kind of dtype", given=_both(p, g)
+        )
+    if g.device is not v.device:
+        raise DeviceError(
+            f"update: the gradient of {name} is on another device",
+            given=_both(p, g),
+            hint=f"move it with .to('{v.device}')",
+        )
+    if isinstance(g, ef.IndexedSlices) and not is_traced():
+        _check_indices(p, g)
+    return g if g.dtype is p.dtype else g.astype(p.dtype)
+
+
+def _both(p: Parameter, g: Any) -> str:
+    return f"variable {p.variable.type}, gradient {g.type}"
+
+
+def _check_indices(p: Parameter, g: ef.IndexedSlices) -> None:
+    """Raise if a row is out of range; else only the kernel would, with other variables changed."""
+    if not g.indices.size:
+        return
+    first, last = int(g.indices.min()), int(g.indices.max())
+    if first < 0 or last >= int(p.variable.shape[0]):
+        raise TensorIndexError(
+            f"update: the gradient of {p.path or 'the variable'} has rows that are out of range",
+            given=f"rows {first} to {last}, variable {p.variable.type}",
+        )
+
+
+def _may_be(given: Shape, wanted: Shape) -> bool:
+    """Whether the shapes are equal; sizes that are not known yet are checked when assigned."""
+    return len(given) == len(wanted) and all(
+        isinstance(a, ef.Dim) or a == b for a, b in zip(given, wanted, strict=True)
+    )

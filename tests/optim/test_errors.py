@@ -1,0 +1,122 @@
+"""What optimisers refuse; nothing is changed then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import DeviceError, DTypeError, ShapeError, TensorIndexError, TensorValueError
+from tests.optim.common import CLASSES, content, make, some, two
+
+
+@pytest.mark.parametrize(
+    ("gradients", "error", "text"),
+    [
+        ({"layer.weight": ef.ones((1, 2))}, TensorValueError, r"missing: layer\.bias"),
+        (
+            {"layer.weight": ef.ones((1, 2)), "layer.bias": ef.ones(1), "x": ef.ones(1)},
+            TensorValueError,
+            "unknown: x",
+        ),
+        ([ef.ones((1, 2)), ef.ones(1)], TensorValueError, "structure"),
+        (
+            {"layer.weight": ef.ones((2, 1)), "layer.bias": ef.ones(1)},
+            ShapeError,
+            r"layer\.weight has another shape",
+        ),
+        (
+            {"layer.weight": ef.ones((1, 2)), "layer.bias": ef.ones(1, dtype=ef.int32)},
+            DTypeError,
+            r"layer\.bias",
+        ),
+        (
+            {"layer.weight": ef.ones((1, 2)), "layer.bias": ef.ones(1, dtype=ef.complex64)},
+            DTypeError,
+            r"layer\.bias",
+        ),
+        (
+            {"layer.weight": ef.ones((1, 2)), "layer.bias": ef.ones(1, device="null:0")},
+            DeviceError,
+            r"layer\.bias",
+        ),
+        ({"layer.weight": ef.ones((1, 2)), "layer.bias": "g"}, TensorValueError, "no tensor"),
+        (
+            {
+                "layer.weight": ef.ones((1, 2)),
+                "layer.bias": ef.IndexedSlices(ef.ones(1), ef.tensor([0]), (2,)),
+            },
+            ShapeError,
+            r"layer\.bias",
+        ),
+        (
+            {
+                "layer.weight": ef.ones((1, 2)),
+                "layer.bias": ef.IndexedSlices(ef.ones(2), ef.tensor([0, 1]), (1,)),
+            },
+            TensorIndexError,
+            r"layer\.bias has rows that are out of range",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", CLASSES)
+def test_wrong_gradients_change_nothing(
+    name: str, gradients: Any, error: type[Exception], text: str
+) -> None:
+    variables = two()
+    optimiser = make(name, variables)
+    before = content(variables, optimiser)
+    with pytest.raises(error, match=text):
+        optimiser.update(gradients)
+    assert content(variables, optimiser) == before
+
+
+@pytest.mark.parametrize("lr", [-1.0, float("nan"), lambda count: -0.5, ef.ones(2)])
+def test_a_wrong_learning_rate_changes_nothing(lr: Any) -> None:
+    variables = two()
+    optimiser = ef.optim.Adam(variables)
+    before = content(variables, optimiser)
+    with pytest.raises((TensorValueError, ShapeError)):
+        optimiser.update(some(variables), lr=lr)
+    assert content(variables, optimiser) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("SGD", {"lr": -0.1}),
+        ("SGD", {"lr": "fast"}),
+        ("SGD", {"momentum": -0.1}),
+        ("SGD", {"nesterov": True}),
+        ("SGD", {"nesterov": True, "momentum": 0.9, "dampening": 0.1}),
+        ("SGD", {"weight_decay": -1.0}),
+        ("SGD", {"lr_scale": lambda path, v: None}),
+        ("Adagrad", {"lr_decay": -1.0}),
+        ("Adagrad", {"initial_accumulator_value": -1.0}),
+        ("Adagrad", {"eps": -1.0}),
+        ("Adadelta", {"rho": 1.0}),
+        ("Adadelta", {"eps": -1.0}),
+        ("RMSprop", {"alpha": -0.1}),
+        ("RMSprop", {"momentum": -0.1}),
+        ("Adam", {"betas": 0.9}),
+        ("Adam", {"betas": (0.9, 1.0)}),
+        ("Adam", {"betas": (-0.1, 0.9)}),
+        ("AdamW", {"eps": -1e-8}),
+    ],
+)
+def test_options_out_of_range(name: str, options: dict[str, Any]) -> None:
+    with pytest.raises(TensorValueError, match=name):
+        make(name, [ef.Variable([1.0])], **options)
+
+
+def test_wrong_variables() -> None:
+    v = ef.Variable([1.0])
+    with pytest.raises(TensorValueError, match="a and b are the same variable"):
+        ef.optim.SGD({"a": v, "b": v})
+    with pytest.raises(TensorValueError, match="no variables"):
+        ef.optim.SGD([])
+    with pytest.raises(TensorValueError, match="1 is no variable"):
+        ef.optim.SGD([v, ef.ones(1)])
+    with pytest.raises(DTypeError, match="floating"):
+        ef.optim.SGD([ef.Variable([1])])

@@ -1,0 +1,90 @@
+"""What the trajectories of optimisers are compared on: settings, gradients, and which steps.
+
+Plain data and formulas for any array namespace, so that the script that records PyTorch's and the
+tests that run ours share them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+STEPS: Final = 100
+#: after which updates the values are recorded
+RECORDED: Final = (1, 2, 3, 5, 10, 20, 40, 60, 80, 100)
+
+
+class Setting(NamedTuple):
+    """One optimiser.
+
+    Attributes:
+        name: the class.
+        options: its arguments, the same in both libraries.
+        sparse: whether the gradients are.
+    """
+
+    name: str
+    options: dict[str, Any]
+    sparse: bool = False
+
+    def __str__(self) -> str:
+        shown = ",".join(f"{k}={v}" for k, v in self.options.items())
+        return f"{self.name}({shown})" + (" sparse" if self.sparse else "")
+
+
+SETTINGS: Final = [
+    Setting("SGD", {"lr": 0.05}),
+    Setting("SGD", {"lr": 0.05, "weight_decay": 0.1}),
+    Setting("SGD", {"lr": 0.02, "momentum": 0.9}),
+    Setting("SGD", {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.1}),
+    Setting("SGD", {"lr": 0.05, "momentum": 0.8, "dampening": 0.5}),
+    Setting("SGD", {"lr": 0.02, "momentum": 0.9, "nesterov": True}),
+    Setting("SGD", {"lr": 0.02, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    Setting("Adagrad", {}),
+    Setting("Adagrad", {"lr": 0.1, "lr_decay": 0.02}),
+    Setting("Adagrad", {"lr": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.3}),
+    Setting("Adagrad", {"lr": 0.1, "eps": 0.1}),
+    Setting("Adadelta", {}),
+    Setting("Adadelta", {"lr": 0.5, "rho": 0.8, "eps": 1e-3}),
+    Setting("Adadelta", {"weight_decay": 0.1}),
+    Setting("RMSprop", {}),
+    Setting("RMSprop", {"lr": 0.02, "alpha": 0.9, "eps": 1e-3}),
+    Setting("RMSprop", {"centered": True}),
+    Setting("RMSprop", {"lr": 0.002, "momentum": 0.9}),
+    Setting("RMSprop", {"lr": 0.002, "momentum": 0.9, "centered": True, "weight_decay": 0.1}),
+    Setting("Adam", {}),
+    Setting("Adam", {"lr": 0.05}),
+    Setting("Adam", {"lr": 0.05, "betas": [0.5, 0.9], "eps": 1e-3}),
+    Setting("Adam", {"lr": 0.05, "weight_decay": 0.1}),
+    Setting("Adam", {"lr": 0.05, "amsgrad": True}),
+    Setting("Adam", {"lr": 0.05, "betas": [0.9, 0.9], "amsgrad": True, "weight_decay": 0.1}),
+    Setting("AdamW", {}),
+    Setting("AdamW", {"lr": 0.05, "weight_decay": 0.3}),
+    Setting("AdamW", {"lr": 0.05, "betas": [0.9, 0.9], "amsgrad": True}),
+    Setting("SGD", {"lr": 0.05}, sparse=True),
+    Setting("SGD", {"lr": 0.02, "momentum": 0.9}, sparse=True),
+    Setting("SGD", {"lr": 0.02, "momentum": 0.9, "nesterov": True}, sparse=True),
+    Setting("Adagrad", {"lr": 0.1}, sparse=True),
+    Setting("Adagrad", {"lr": 0.1, "lr_decay": 0.02, "eps": 0.1}, sparse=True),
+    Setting("Adam", {"lr": 0.05}, sparse=True),
+    Setting("Adam", {"lr": 0.05, "betas": [0.5, 0.9], "eps": 1e-3}, sparse=True),
+]
+
+
+def start() -> list[list[float]]:
+    """Where the parameter begins: five rows of two numbers."""
+    return [[0.9, -1.3], [0.25, 2.0], [-0.6, 0.1], [1.7, -0.4], [-2.1, 0.7]]
+
+
+def phase() -> list[list[float]]:
+    """What makes the gradients of the elements differ."""
+    return [[0.3 * i + 1.1 * j for j in range(2)] for i in range(5)]
+
+
+def rows(t: int) -> list[int]:
+    """Which rows a sparse gradient of step ``t`` has: some of them twice, never all."""
+    return [t % 5, t * t % 5, (t + 2) % 5, t % 5]
+
+
+def gradient(xp: Any, x: Any, phases: Any, t: int) -> Any:
+    """A gradient that changes from step to step and with the parameter."""
+    return x * 0.5 + xp.sin(x * 2.0) * 0.3 + xp.cos(phases + 0.7 * t) * 0.4
