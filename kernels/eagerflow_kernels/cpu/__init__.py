@@ -1,6 +1,7 @@
 """Kernels for the CPU that NumPy's functions do not give as fast."""
 
 from eagerflow_kernels.cpu import (
+    activations,
     einsum,
     elementwise,
     indexing,
@@ -9,11 +10,13 @@ from eagerflow_kernels.cpu import (
     reduction,
     segment,
     shape,
+    softmax,
     sort,
     special,
 )
 
 __all__ = [
+    "activations",
     "einsum",
     "elementwise",
     "indexing",
@@ -22,6 +25,7 @@ __all__ = [
     "reduction",
     "segment",
     "shape",
+    "softmax",
     "sort",
     "special",
 ]

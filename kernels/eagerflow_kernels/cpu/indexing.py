@@ -19,3 +19,32 @@ def signed_indices(indices: Array) -> Array:
     if indices.size and indices.max() >= 2**63:
         raise IndexError(f"index {indices.max()} is out of range")
     return indices.astype(np.int64)
+
+
+_BITS = {2: np.int16, 4: np.int32, 8: np.int64}
+_MANY = 2048  # elements from which on the passes cost less than a branch for each
+
+
+@special("where", "cpu")
+def where(condition: Array, x1: Array, x2: Array) -> Any:
+    """NumPy's function; where there are many elements, by their bits, several times faster.
+
+    NumPy branches for each element, and processors cannot foretell where a mask is random. Sums
+    and products of integers wrap around, so ``(a - b) * 1 + b`` is ``a``, to the bit.
+    """
+    if condition.size < _MANY or x1.dtype.kind not in "fiu" or x1.itemsize not in _BITS:
+        return np.where(condition, x1, x2)
+    bits = _BITS[x1.itemsize]
+    first, second, chosen = x1.view(bits), x2.view(bits), condition.view(np.int8)
+    if not second.ndim and not second:
+        return np.multiply(first, chosen).view(x1.dtype)
+    if not first.ndim and not first:
+        return np.multiply(second, np.bitwise_xor(chosen, 1)).view(x1.dtype)
+    out = _into(np.multiply, np.subtract(first, second), chosen)
+    return _into(np.add, out, second).view(x1.dtype)
+
+
+def _into(function: np.ufunc, x: Array, y: Array) -> Any:
+    """The result in the memory of ``x``, if it has that shape."""
+    fits = type(x) is np.ndarray and (y.ndim == 0 or x.shape == y.shape)
+    return function(x, y, out=x) if fits else function(x, y)

@@ -1,0 +1,159 @@
+"""Activations of neurons that are ops of their own; `eagerflow.nn.functional` has all of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import TensorValueError
+from eagerflow.ops.arguments import as_number
+from eagerflow.ops.elementwise import add, multiply, subtract
+from eagerflow.ops.elementwise_logic import greater
+from eagerflow.ops.elementwise_math import exp, square
+from eagerflow.ops.elementwise_trig import tanh
+from eagerflow.ops.gradients import where
+from eagerflow.ops.promotion import floating
+from eagerflow.ops.rules import FLOATING, REAL, elementwise, public
+from eagerflow.ops.special import sigmoid
+
+__all__ = ["elu", "gelu", "relu", "silu", "softplus"]
+
+_relu = define(
+    "relu",
+    infer=elementwise(REAL),
+    vjp=(lambda g, out, x: where(greater(out, 0), g, 0),),
+    saved="outputs",
+)
+
+
+@public
+def relu(x: TensorLike, /) -> Tensor:
+    """The larger of each element and 0; its derivative at 0 is 0 (Nair and Hinton, 2010).
+
+    Args:
+        x: real.
+
+    >>> ef.relu(ef.tensor([-1.0, 0.0, 2.0]))
+    Tensor([0., 0., 2.], f32[3]@cpu:0)
+    """
+    result: Tensor = bind(_relu, tensor_of(x))
+    return result
+
+
+_elu = define(
+    "elu",
+    infer=elementwise(FLOATING),
+    vjp=(lambda g, out, x, *, alpha: where(greater(x, 0), g, multiply(g, add(out, alpha))),),
+)
+
+
+@public
+def elu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
+    """``x`` above 0, ``alpha * (exp(x) - 1)`` below (Clevert et al., 2016).
+
+    Args:
+        x: floating; integers count as float32.
+        alpha: minus the limit for ever smaller elements.
+
+    >>> ef.round(ef.elu(ef.tensor([-1.0, 0.0, 2.0])), 3)
+    Tensor([-0.632,  0.   ,  2.   ], f32[3]@cpu:0)
+    """
+    result: Tensor = bind(_elu, floating(x), alpha=float(as_number(alpha)))
+    return result
+
+
+_softplus = define(
+    "softplus",
+    infer=elementwise(FLOATING),
+    vjp=(lambda g, out, x: multiply(g, sigmoid(x)),),
+    saved="inputs",
+)
+
+
+@public
+def softplus(x: TensorLike, /) -> Tensor:
+    """log(1 + exp(x)), without overflow and precise for small results.
+
+    Args:
+        x: floating; integers count as float32.
+
+    >>> ef.round(ef.softplus(ef.tensor([-1.0, 0.0, 100.0])), 3)
+    Tensor([  0.313,   0.693, 100.   ], f32[3]@cpu:0)
+    """
+    result: Tensor = bind(_softplus, floating(x))
+    return result
+
+
+# --- functions whose derivatives are kernels of the same op ---------------------------------
+
+
+def _silu_vjp(g: Tensor, out: Tensor, x: Tensor, *, order: int) -> Tensor:
+    if order == 0:
+        return multiply(g, bind(_silu, x, order=1))
+    s = sigmoid(x)
+    bend = add(multiply(x, subtract(1, multiply(s, 2))), 2)
+    return multiply(g, multiply(multiply(s, subtract(1, s)), bend))
+
+
+_silu = define("silu", infer=elementwise(FLOATING), vjp=(_silu_vjp,), saved="inputs")
+
+
+@public
+def silu(x: TensorLike, /) -> Tensor:
+    """``x * sigmoid(x)``, also called swish (Elfwing et al., 2018).
+
+    Args:
+        x: floating; integers count as float32.
+
+    >>> ef.round(ef.silu(ef.tensor([-1.0, 0.0, 2.0])), 3)
+    Tensor([-0.269,  0.   ,  1.762], f32[3]@cpu:0)
+    """
+    result: Tensor = bind(_silu, floating(x), order=0)
+    return result
+
+
+def _gelu_bend(x: Tensor, approximate: str) -> Tensor:
+    """The second derivative of gelu."""
+    if approximate == "none":
+        bell = multiply(exp(multiply(square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
+        return multiply(bell, subtract(2, square(x)))
+    a, c = 0.044715, math.sqrt(2 / math.pi)
+    t = tanh(multiply(x, add(multiply(square(x), a * c), c)))
+    slope = add(multiply(square(x), 3 * a * c), c)
+    inner = add(slope, multiply(square(x), 3 * a * c))
+    inner = subtract(inner, multiply(multiply(x, t), square(slope)))
+    return multiply(subtract(1, square(t)), inner)
+
+
+def _gelu_vjp(g: Tensor, out: Tensor, x: Tensor, *, approximate: str, order: int) -> Tensor:
+    if order == 0:
+        return multiply(g, bind(_gelu, x, approximate=approximate, order=1))
+    return multiply(g, _gelu_bend(x, approximate))
+
+
+_gelu = define("gelu", infer=elementwise(FLOATING), vjp=(_gelu_vjp,), saved="inputs")
+
+
+@public
+def gelu(x: TensorLike, /, *, approximate: Literal["none", "tanh"] = "none") -> Tensor:
+    """``x`` times the distribution function of the normal distribution (Hendrycks, Gimpel, 2016).
+
+    Args:
+        x: floating; integers count as float32.
+        approximate: ``"none"`` computes with erf, ``"tanh"`` is the paper's approximation.
+
+    Raises:
+        TensorValueError: another value of ``approximate``.
+
+    >>> ef.round(ef.gelu(ef.tensor([-1.0, 0.0, 2.0])), 3)
+    Tensor([-0.159,  0.   ,  1.954], f32[3]@cpu:0)
+    """
+    if approximate not in ("none", "tanh"):
+        raise TensorValueError(
+            f"gelu: {approximate!r} is not a way to approximate", expected="'none' or 'tanh'"
+        )
+    result: Tensor = bind(_gelu, floating(x), approximate=approximate, order=0)
+    return result

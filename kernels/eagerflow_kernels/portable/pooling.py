@@ -1,0 +1,287 @@
+"""Kernels of pooling: windows that slide over the axes after the batch and the channels.
+
+An element of the window is a *tap*. The elements that one tap sees at all places are a strided
+view of the input, so that a whole array is done per tap. Sums and maxima over a window are sums
+and maxima along one axis after the other: ``h + w`` taps in place of ``h * w``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from eagerflow_kernels.portable.convolution import Pairs, Sizes, count_places
+from eagerflow_kernels.table import portable
+
+__all__: list[str] = []
+
+Array = Any  # of whatever namespace xp is
+
+
+def _pairs(padding: Sizes) -> Pairs:
+    return tuple((n, n) for n in padding)
+
+
+def _seen(size: int, places: int, stride: int, start: int) -> tuple[slice, slice] | None:
+    """Which places have an element ``place*stride + start``, and which elements these are."""
+    low = max(0, -(start // stride))
+    high = min(places, (size - 1 - start) // stride + 1)
+    if high <= low:
+        return None
+    return slice(low, high), slice(low * stride + start, (high - 1) * stride + start + 1, stride)
+
+
+def _along(axis: int, part: slice) -> tuple[Any, ...]:
+    return (*(slice(None),) * axis, part)
+
+
+def _reduced(
+    xp: Any,
+    function: Any,
+    first: Any,
+    x: Array,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    places: Sizes,
+) -> Array:
+    """``function`` of the elements of each window, beginning with ``first``."""
+    for axis, (k, s, p, d, m) in enumerate(
+        zip(kernel, stride, padding, dilation, places, strict=True), 2
+    ):
+        out = xp.full((*x.shape[:axis], m, *x.shape[axis + 1 :]), first, x.dtype)
+        for tap in range(k):
+            found = _seen(x.shape[axis], m, s, tap * d - p)
+            if found is not None:
+                part = out[_along(axis, found[0])]
+                function(part, x[_along(axis, found[1])], out=part)
+        x = out
+    return x
+
+
+def _taps(
+    sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, places: Sizes
+) -> Iterator[tuple[int, tuple[Any, ...], tuple[Any, ...]]]:
+    """The number of each tap, the places where it sees an element, and these elements."""
+    for number, tap in enumerate(itertools.product(*map(range, kernel))):
+        found = [
+            _seen(n, m, s, t * d - p)
+            for n, m, s, t, d, p in zip(sizes, places, stride, tap, dilation, padding, strict=True)
+        ]
+        seen = [pair for pair in found if pair is not None]
+        if len(seen) == len(found):
+            yield number, (..., *(a for a, _ in seen)), (..., *(b for _, b in seen))
+
+
+def _check_seen(
+    sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, places: Sizes
+) -> None:
+    """Refuse windows that see padding alone: with gaps between its elements, one may."""
+    for n, k, s, p, d, m in zip(sizes, kernel, stride, padding, dilation, places, strict=True):
+        parts = [_seen(n, m, s, tap * d - p) for tap in range(k)] if d > 1 else []
+        done = 0
+        for low, high in sorted((a[0].start, a[0].stop) for a in parts if a is not None):
+            done = max(done, high) if low <= done else done
+        if d > 1 and done < m:
+            raise ValueError("some windows see padding alone")
+
+
+# --- maxima ---------------------------------------------------------------------------------
+
+
+@portable("max_pool")
+def max_pool(
+    xp: Any,
+    x: Array,
+    *,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil: bool,
+) -> Array:
+    """The largest element of each window; NaN if one is."""
+    places = count_places(x.shape[2:], kernel, stride, _pairs(padding), dilation, ceil)
+    _check_seen(x.shape[2:], kernel, stride, padding, dilation, places)
+    least = -math.inf if x.dtype.kind == "f" else xp.iinfo(x.dtype).min
+    return _reduced(xp, xp.maximum, least, x, kernel, stride, padding, dilation, places)
+
+
+@portable("max_pool_indices")
+def max_pool_indices(
+    xp: Any,
+    x: Array,
+    out: Array,
+    *,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil: bool,
+) -> Array:
+    """Where in its plane the first element of each window is that equals ``out``, or is a NaN."""
+    sizes = x.shape[2:]
+    places = count_places(sizes, kernel, stride, _pairs(padding), dilation, ceil)
+    if out.shape != (*x.shape[:2], *places):
+        raise ValueError("the maxima are not those of x")
+    lost = x.dtype.kind == "f" and bool(xp.isnan(out).any())
+    count = math.prod(kernel)
+    # the first tap has the largest number; few bits are many elements per instruction
+    numbers = xp.dtype("uint8" if count < 256 else "int64").type
+    found = xp.zeros(out.shape, numbers)
+    for tap, some, elements in _taps(sizes, kernel, stride, padding, dilation, places):
+        seen = x[elements]
+        meets = seen == out[some]
+        if lost:
+            meets |= xp.isnan(seen)
+        part = found[some]
+        xp.maximum(part, xp.multiply(meets, numbers(count - tap)), out=part)
+    ahead, start = _offsets(xp, sizes, kernel, stride, padding, dilation, places)
+    where = xp.concatenate([ahead, ahead[:1]])[::-1].take(found)
+    return xp.add(where, start, out=where)
+
+
+def _offsets(
+    xp: Any,
+    sizes: Sizes,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    places: Sizes,
+) -> tuple[Array, Array]:
+    """How far in a plane each tap is from the start of its window, and where windows start."""
+    ahead = xp.zeros((), "int64")
+    start = xp.zeros((), "int64")
+    for n, k, s, p, d, m in zip(sizes, kernel, stride, padding, dilation, places, strict=True):
+        ahead = ahead[..., None] * n + xp.arange(k) * d
+        start = start[..., None] * n + (xp.arange(m) * s - p)
+    return ahead.reshape(-1), start
+
+
+@portable("plane_pick")
+def plane_pick(xp: Any, x: Array, indices: Array, *, size: Sizes, back: bool) -> Array:
+    """The elements at indices of their planes; ``back`` adds elements there."""
+    lead, plane = indices.shape[:2], math.prod(size)
+    if x.shape != (indices.shape if back else (*lead, *size)):
+        raise ValueError("there must be an index for each place")
+    first = xp.arange(lead[0] * lead[1]) * plane
+    flat = (indices + first.reshape(*lead, *(1,) * (indices.ndim - 2))).reshape(-1)
+    if not back:
+        return x.reshape(-1).take(flat).reshape(indices.shape)
+    out = xp.zeros(lead[0] * lead[1] * plane, x.dtype)
+    xp.add.at(out, flat, x.reshape(-1))
+    return out.reshape(*lead, *size)
+
+
+# --- means ----------------------------------------------------------------------------------
+
+
+def _counts(
+    xp: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, places: Sizes, inside: bool
+) -> Array:
+    """How many elements each window has, padding included unless only those ``inside`` count."""
+    whole: Any = 1
+    for n, k, s, p, m in zip(sizes, kernel, stride, padding, places, strict=True):
+        start = xp.arange(m) * s - p
+        stop = xp.minimum(start + k, n if inside else n + p)
+        count = stop - (xp.maximum(start, 0) if inside else start)
+        whole = xp.asarray(whole)[..., None] * count
+    return whole
+
+
+@portable("avg_pool")
+def avg_pool(
+    xp: Any,
+    x: Array,
+    *,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    ceil: bool,
+    inside: bool,
+    divisor: int | None,
+    size: Sizes,
+    back: bool,
+) -> Array:
+    """The sum of each window over its count; ``back`` adds such a share to all elements of it."""
+    ones = (1,) * len(kernel)
+    places = count_places(size, kernel, stride, _pairs(padding), ones, ceil)
+    if x.shape[2:] != (places if back else size):
+        raise ValueError("the sizes do not belong together")
+    counts = divisor
+    if divisor is None:
+        counts = _counts(xp, size, kernel, stride, padding, places, inside).astype(x.real.dtype)
+    if not back:
+        total = _reduced(xp, xp.add, 0, x, kernel, stride, padding, ones, places)
+        return xp.divide(total, counts, out=total)
+    x = xp.divide(x, counts)
+    for axis, (n, k, s, p, m) in enumerate(
+        zip(size, kernel, stride, padding, places, strict=True), 2
+    ):
+        out = xp.zeros((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype)
+        for number in range(k):
+            found = _seen(n, m, s, number - p)
+            if found is not None:
+                out[_along(axis, found[1])] += x[_along(axis, found[0])]
+        x = out
+    return x
+
+
+# --- windows that share out an axis -----------------------------------------------------------
+
+
+def _shares(size: int, count: int) -> list[slice]:
+    """The windows that share ``size`` elements out: neighbours overlap if they do not divide."""
+    if size < 1 or count < 1:
+        raise ValueError("there is nothing to share out")
+    return [slice(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+
+
+@portable("adaptive_avg_pool")
+def adaptive_avg_pool(xp: Any, x: Array, *, places: Sizes, size: Sizes, back: bool) -> Array:
+    """Means along one axis after the other; ``back`` shares out what each window is given."""
+    if x.shape[2:] != (places if back else size):
+        raise ValueError("the sizes do not belong together")
+    for axis, (n, m) in enumerate(zip(size, places, strict=True), 2):
+        windows = _shares(n, m)
+        before, after = x.shape[:axis], x.shape[axis + 1 :]
+        if n % m == 0:
+            shape = (*before, m, n // m, *after)
+            if not back:
+                x = xp.mean(x.reshape(shape), axis=axis + 1)
+            else:
+                x = xp.broadcast_to(xp.expand_dims(x / (n // m), axis + 1), shape)
+                x = x.reshape(*before, n, *after)
+            continue
+        out = xp.zeros((*before, n if back else m, *after), x.dtype)
+        for i, window in enumerate(windows):
+            part, place = _along(axis, window), _along(axis, slice(i, i + 1))
+            if back:
+                out[part] += x[place] / (window.stop - window.start)
+            else:
+                xp.mean(x[part], axis=axis, keepdims=True, out=out[place])
+        x = out
+    return x
+
+
+@portable("adaptive_max_indices")
+def adaptive_max_indices(xp: Any, x: Array, *, places: Sizes) -> Array:
+    """Where in its plane the first maximum of each window is, or the first NaN."""
+    sizes = x.shape[2:]
+    out = xp.empty((*x.shape[:2], *places), "int64")
+    shares = [_shares(n, m) for n, m in zip(sizes, places, strict=True)]
+    for place in itertools.product(*map(range, places)):
+        window = [share[i] for share, i in zip(shares, place, strict=True)]
+        part = x[(..., *window)]
+        widths = part.shape[2:]
+        best = xp.argmax(part.reshape(*x.shape[:2], math.prod(widths)), axis=-1)
+        where, step = 0, 1
+        for n, width, one in reversed(list(zip(sizes, widths, window, strict=True))):
+            where = where + (best % width + one.start) * step
+            best, step = best // width, step * n
+        out[(..., *place)] = where
+    return out

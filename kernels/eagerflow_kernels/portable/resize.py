@@ -1,0 +1,132 @@
+"""The kernel of resizing: each place takes one element of an axis, or lies between two."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from eagerflow_kernels.table import portable
+
+__all__: list[str] = []
+
+Array = Any  # of whatever namespace xp is
+Sizes = tuple[int, ...]
+#: indices along an axis in ascending order, and the weight of what is there; None is 1
+Term = tuple[Array, Array | None]
+
+
+#: up to this size of an axis a product with a matrix is faster than picking elements: 28 to 56
+#: elements took 1.0 against 3.7 ms, and the time of the product grows with the size
+_DENSE = 128
+
+
+def _step(size: int, count: int, scale: float | None) -> float:
+    return size / count if scale is None else 1 / scale
+
+
+def _nearest(xp: Any, size: int, count: int, scale: float | None, middle: bool) -> list[Term]:
+    """The element that a place begins in, or has its ``middle`` in."""
+    places = xp.arange(count)
+    if scale is None:  # in integers, where no quotient can fall short of an element
+        found = (2 * places + 1) * size // (2 * count) if middle else places * size // count
+    else:
+        found = xp.floor((places + (0.5 if middle else 0)) / scale).astype("int64")
+    return [(xp.minimum(found, size - 1), None)]
+
+
+def _linear(xp: Any, size: int, count: int, scale: float | None, corners: bool) -> list[Term]:
+    """The two elements around a place, and how near it is to each."""
+    places = xp.arange(count)
+    if corners:
+        where = places * ((size - 1) / max(count - 1, 1))
+    else:
+        where = xp.maximum((places + 0.5) * _step(size, count, scale) - 0.5, 0)
+    where = xp.minimum(where, size - 1)
+    below = xp.floor(where).astype("int64")
+    share = where - below
+    return [(below, 1 - share), (xp.minimum(below + 1, size - 1), share)]
+
+
+def _moved(xp: Any, x: Array, axis: int, terms: list[Term]) -> Array:
+    out: Any = None
+    for index, weight in terms:
+        part = x.take(index, axis)
+        if weight is not None:
+            part *= weight
+        out = part if out is None else xp.add(out, part, out=out)
+    return out
+
+
+def _moved_back(xp: Any, x: Array, axis: int, size: int, terms: list[Term]) -> Array:
+    """Adds each place to the elements that it takes; indices ascend, so sums go over runs."""
+    lead = (slice(None),) * axis
+    out = xp.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
+    for index, weight in terms:
+        new = xp.concatenate([xp.ones(1, bool), index[1:] != index[:-1]])
+        starts = xp.flatnonzero(new)
+        part = x if weight is None else x * weight
+        out[(*lead, index[starts])] += xp.add.reduceat(part, starts, axis=axis)
+    return out
+
+
+def _repeated(xp: Any, x: Array, axis: int, size: int, times: int, back: bool) -> Array:
+    """Each element so many times; ``back`` sums them."""
+    if not back:
+        return xp.repeat(x, times, axis=axis)
+    parts = x.reshape(*x.shape[:axis], size, times, *x.shape[axis + 1 :])
+    lead = (slice(None),) * (axis + 1)
+    out = parts[(*lead, 0)].copy()
+    for i in range(1, times):  # NumPy's sums over a short axis are several times slower
+        out += parts[(*lead, i)]
+    return out
+
+
+def _multiplied(xp: Any, x: Array, axis: int, size: int, terms: list[Term], back: bool) -> Array:
+    """The same as a product with a matrix that is mostly zeros."""
+    count = len(terms[0][0])
+    matrix = xp.zeros((count, size), x.dtype)
+    for index, weight in terms:
+        matrix[xp.arange(count), index] += 1 if weight is None else weight.reshape(-1)
+    if back:
+        matrix = matrix.T
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    shape = (*before, len(matrix), *after)
+    if not after:
+        return xp.matmul(x, matrix.T)
+    lines = x.reshape(math.prod(before), x.shape[axis], math.prod(after))
+    return xp.matmul(matrix, lines).reshape(shape)
+
+
+@portable("resize")
+def resize(
+    xp: Any,
+    x: Array,
+    *,
+    places: Sizes,
+    size: Sizes,
+    mode: str,
+    corners: bool,
+    scale: tuple[float | None, ...],
+    back: bool,
+) -> Array:
+    """From ``size`` to ``places``, one axis after the other; ``back`` is the transpose."""
+    if x.shape[2:] != (places if back else size) or min(*places, *size) < 1:
+        raise ValueError("the sizes do not fit")
+    for axis, (n, m, s) in enumerate(zip(size, places, scale, strict=True), 2):
+        if n == m and s in (None, 1):
+            continue
+        if mode != "linear" and s is None and m % n == 0:
+            x = _repeated(xp, x, axis, n, m // n, back)
+            continue
+        if mode == "linear":
+            terms = _linear(xp, n, m, s, corners)
+        else:
+            terms = _nearest(xp, n, m, s, mode == "nearest-exact")
+        shape = (-1,) + (1,) * (x.ndim - 1 - axis)
+        terms = [(i, w if w is None else w.astype(x.real.dtype).reshape(shape)) for i, w in terms]
+        # zeros times what is not finite would reach all elements of the axis
+        if mode == "linear" and max(n, m) <= _DENSE and bool(xp.isfinite(x).all()):
+            x = _multiplied(xp, x, axis, n, terms, back)
+        else:
+            x = _moved_back(xp, x, axis, n, terms) if back else _moved(xp, x, axis, terms)
+    return x.view()
