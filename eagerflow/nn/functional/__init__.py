@@ -1,0 +1,27 @@
+"""Functions of neural networks, with PyTorch's argument names and defaults, `axis` for ``dim``.
+
+Usually imported as ``F``; layers and losses are made of these.
+
+>>> from eagerflow.nn import functional as F
+>>> F.relu(ef.tensor([-1.0, 2.0]))
+Tensor([0., 2.], f32[2]@cpu:0)
+"""
+
+from eagerflow import errors as _errors
+from eagerflow.nn.functional.activations import *
+from eagerflow.nn.functional.attention import *
+from eagerflow.nn.functional.convolution import *
+from eagerflow.nn.functional.cross_entropy import *
+from eagerflow.nn.functional.dropout import *
+from eagerflow.nn.functional.embedding import *
+from eagerflow.nn.functional.losses import *
+from eagerflow.nn.functional.normalisation import *
+from eagerflow.nn.functional.pooling import *
+from eagerflow.nn.functional.resize import *
+
+
+def __getattr__(name: str) -> object:
+    """Word the error for a name that is not here, with the nearest one that is."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise _errors.unknown_name("eagerflow.nn.functional", name, globals())

@@ -1,0 +1,88 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+
+import eagerflow as ef
+from eagerflow.core.convert import TensorLike
+from eagerflow.dims import maximum
+from eagerflow.errors import DTypeError, TensorValueError
+from eagerflow.nn.functional.dropout import dropout
+
+__all__ = ["scaled_dot_product_attention"]
+
+
+def scaled_dot_product_attention(
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    attn_mask: TensorLike | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    *,
+    generator: ef.random.Generator | None = None,
+) -> ef.Tensor:
+    """``softmax(query @ key.mT * scale + mask) @ value`` (Vaswani et al., 2017).
+
+    A query that may look at no key at all gets zeros, and zeros for gradients.
+
+    Args:
+        query: floating, ``[..., L, E]``.
+        key: floating, ``[..., S, E]``.
+        value: floating, ``[..., S, V]``.
+        attn_mask: broadcasts to ``[..., L, S]``: bool, whether the query may look at the key; or
+            floating, added to the scores.
+        dropout_p: the probability with which a share of attention is 0. Unlike in layers there
+            is no ``training`` here: pass 0 where nothing is trained.
+        is_causal: whether query i may look at the keys 0 to i alone.
+        scale: of the scores; by default one over the square root of ``E``.
+        generator: where to take the draw of the dropout from.
+
+    Returns:
+        ``[..., L, V]``.
+
+    Raises:
+        TensorValueError: both a mask and ``is_causal``.
+        DTypeError: the mask is neither bool nor floating.
+
+    >>> x = ef.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> ef.round(ef.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True), 3)
+    Tensor([[1.  , 0.  ],
+            [0.33, 0.67]], f32[2,2]@cpu:0)
+    """
+    q, k, v = (ef.asarray(x) for x in (query, key, value))
+    if attn_mask is not None and is_causal:
+        raise TensorValueError(
+            "scaled_dot_product_attention: a mask and is_causal exclude each other",
+            hint="make one mask of both",
+        )
+    factor = maximum(q.shape[-1], 1) ** -0.5 if scale is None else scale
+    scores = ef.matmul(q * factor, k.mT)
+    if attn_mask is not None:
+        shares = _masked(scores, ef.asarray(attn_mask))
+    elif is_causal:
+        rows = ef.arange(q.shape[-2], device=q.device)
+        before = rows[:, None] >= ef.arange(k.shape[-2], device=q.device)
+        shares = ef.softmax(ef.where(before, scores, -math.inf))
+    else:
+        shares = ef.softmax(scores)
+    if dropout_p:
+        shares = dropout(shares, dropout_p, generator=generator)
+    return ef.matmul(shares, v)
+
+
+def _masked(scores: ef.Tensor, mask: ef.Tensor) -> ef.Tensor:
+    """The shares; zeros where all scores are -inf, of which softmax is not a number."""
+    if mask.dtype is ef.bool:
+        scores = ef.where(mask, scores, -math.inf)
+    elif mask.dtype.is_floating:
+        scores = scores + mask
+    else:
+        raise DTypeError(
+            "scaled_dot_product_attention: the mask is neither bool nor floating",
+            given=f"attn_mask={mask.type}",
+        )
+    none = ef.all(scores == -math.inf, axis=-1, keepdims=True)
+    return ef.where(none, 0, ef.softmax(ef.where(none, 0, scores)))

@@ -1,0 +1,156 @@
+"""Dropout: zeros at random while a network is trained."""
+
+from __future__ import annotations
+
+import eagerflow as ef
+from eagerflow.core.convert import TensorLike
+from eagerflow.errors import ShapeError, TensorValueError
+
+__all__ = ["dropout", "dropout1d", "dropout2d", "dropout3d"]
+
+
+def _dropped(
+    name: str,
+    x: TensorLike,
+    p: float,
+    training: bool,
+    shape: tuple[int, ...],
+    generator: ef.random.Generator | None,
+) -> ef.Tensor:
+    """``x`` with zeros at places drawn for an array of ``shape``, which broadcasts."""
+    if not 0 <= p <= 1:
+        raise TensorValueError(
+            f"{name}: the probability is out of range", given=f"p={p}", expected="0 to 1"
+        )
+    tensor = ef.asarray(x)
+    if not training or p == 0:
+        return tensor
+    if p == 1:
+        return tensor * 0  # not new zeros: a derivative flows, and is 0
+    kept = ef.random.bernoulli(shape, 1 - p, generator=generator, device=tensor.device)
+    return ef.where(kept, tensor * (1 / (1 - p)), 0)
+
+
+def dropout(
+    x: TensorLike,
+    p: float = 0.5,
+    training: bool = True,
+    *,
+    generator: ef.random.Generator | None = None,
+) -> ef.Tensor:
+    """Each element 0 with probability ``p``, the others larger, so that the mean stays.
+
+    The gradient has the same zeros (Srivastava et al., 2014).
+
+    Args:
+        x: floating.
+        p: the probability of a zero, from 0 to 1. It is static: another one traces again.
+        training: whether to do anything.
+        generator: where to take the draw from; the process's own by default.
+
+    Raises:
+        TensorValueError: ``p`` is out of range.
+
+    >>> x = ef.nn.functional.dropout(ef.ones(1000), p=0.25, generator=ef.random.Generator(1))
+    >>> ef.unique_values(x), bool(abs(x.mean() - 1) < 0.05)
+    (Tensor([0.       , 1.3333334], f32[2]@cpu:0), True)
+    """
+    return _dropped("dropout", x, p, training, ef.asarray(x).shape, generator)
+
+
+def _channels(
+    name: str,
+    x: TensorLike,
+    p: float,
+    training: bool,
+    axes: int,
+    generator: ef.random.Generator | None,
+) -> ef.Tensor:
+    tensor = ef.asarray(x)
+    count = len(tensor.shape)
+    if count not in (axes + 1, axes + 2):
+        raise ShapeError(
+            f"{name}: expected {axes + 1} or {axes + 2} axes",
+            given=f"x={tensor.type}",
+            hint="channels come before the axes of a picture, samples before the channels",
+        )
+    shape = (*tensor.shape[: count - axes], *(1,) * axes)
+    return _dropped(name, tensor, p, training, shape, generator)
+
+
+def dropout1d(
+    x: TensorLike,
+    p: float = 0.5,
+    training: bool = True,
+    *,
+    generator: ef.random.Generator | None = None,
+) -> ef.Tensor:
+    """Whole channels 0 with probability ``p``, the others larger (Tompson et al., 2015).
+
+    Args:
+        x: floating, ``[N, C, L]`` or ``[C, L]``.
+        p: the probability of a zero, from 0 to 1.
+        training: whether to do anything.
+        generator: where to take the draw from; the process's own by default.
+
+    Raises:
+        TensorValueError: ``p`` is out of range.
+        ShapeError: another number of axes.
+
+    >>> x = ef.nn.functional.dropout1d(ef.ones((2, 5, 3)), generator=ef.random.Generator(1))
+    >>> bool((x == x[:, :, :1]).all())
+    True
+    """
+    return _channels("dropout1d", x, p, training, 1, generator)
+
+
+def dropout2d(
+    x: TensorLike,
+    p: float = 0.5,
+    training: bool = True,
+    *,
+    generator: ef.random.Generator | None = None,
+) -> ef.Tensor:
+    """Whole channels 0 with probability ``p``, the others larger (Tompson et al., 2015).
+
+    Args:
+        x: floating, ``[N, C, H, W]`` or ``[C, H, W]``.
+        p: the probability of a zero, from 0 to 1.
+        training: whether to do anything.
+        generator: where to take the draw from; the process's own by default.
+
+    Raises:
+        TensorValueError: ``p`` is out of range.
+        ShapeError: another number of axes.
+
+    >>> x = ef.nn.functional.dropout2d(ef.ones((2, 5, 3, 3)), generator=ef.random.Generator(1))
+    >>> bool((x == x[:, :, :1, :1]).all())
+    True
+    """
+    return _channels("dropout2d", x, p, training, 2, generator)
+
+
+def dropout3d(
+    x: TensorLike,
+    p: float = 0.5,
+    training: bool = True,
+    *,
+    generator: ef.random.Generator | None = None,
+) -> ef.Tensor:
+    """Whole channels 0 with probability ``p``, the others larger (Tompson et al., 2015).
+
+    Args:
+        x: floating, ``[N, C, D, H, W]`` or ``[C, D, H, W]``.
+        p: the probability of a zero, from 0 to 1.
+        training: whether to do anything.
+        generator: where to take the draw from; the process's own by default.
+
+    Raises:
+        TensorValueError: ``p`` is out of range.
+        ShapeError: another number of axes.
+
+    >>> x = ef.nn.functional.dropout3d(ef.ones((2, 5, 2, 2, 2)), generator=ef.random.Generator(1))
+    >>> bool((x == x[:, :, :1, :1, :1]).all())
+    True
+    """
+    return _channels("dropout3d", x, p, training, 3, generator)

@@ -1,0 +1,327 @@
+"""Normalisations: values brought to mean 0 and variance 1, in float32 by two passes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import eagerflow as ef
+from eagerflow.core.convert import TensorLike
+from eagerflow.dims import may_equal
+from eagerflow.errors import ShapeError, VariableError
+
+__all__ = [
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "local_response_norm",
+    "rms_norm",
+]
+
+
+def _floating(x: TensorLike) -> ef.Tensor:
+    tensor = ef.asarray(x)
+    return tensor if tensor.dtype.is_floating else tensor.astype(ef.float32)
+
+
+def _scaled(x: ef.Tensor, weight: TensorLike | None, bias: TensorLike | None) -> ef.Tensor:
+    if weight is not None:
+        x = x * ef.asarray(weight)
+    return x if bias is None else x + ef.asarray(bias)
+
+
+def _by_channel(x: TensorLike | None, ndim: int) -> ef.Tensor | None:
+    """One number for each channel, as it broadcasts along axis 1."""
+    return None if x is None else ef.asarray(x).reshape((-1, *(1,) * (ndim - 2)))
+
+
+# --- over the last axes -----------------------------------------------------------------------
+
+
+def _last_axes(name: str, x: ef.Tensor, shape: int | tuple[int, ...]) -> tuple[int, ...]:
+    sizes = (shape,) if isinstance(shape, (int, ef.Dim)) else tuple(shape)
+    count = len(sizes)
+    if not count or count > len(x.shape) or not all(map(may_equal, x.shape[-count:], sizes)):
+        raise ShapeError(
+            f"{name}: the last axes have other sizes",
+            given=f"x={x.type}, normalized_shape={sizes}",
+            expected="the sizes of the axes to normalise over",
+        )
+    return tuple(range(-count, 0))
+
+
+def layer_norm(
+    x: TensorLike,
+    normalized_shape: int | tuple[int, ...],
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    eps: float = 1e-5,
+) -> ef.Tensor:
+    """Mean 0 and variance 1 over the last axes of each sample (Ba et al., 2016).
+
+    Args:
+        x: floating, ``[..., *normalized_shape]``; integers count as float32.
+        normalized_shape: the sizes of the axes to normalise over.
+        weight: multiplies the result, of that shape.
+        bias: is added then, likewise.
+        eps: added to the variance, against division by 0.
+
+    Raises:
+        ShapeError: the last axes of ``x`` have other sizes.
+
+    >>> ef.round(ef.nn.functional.layer_norm(ef.tensor([[1.0, 3.0], [0.0, 20.0]]), 2), 3)
+    Tensor([[-1.,  1.],
+            [-1.,  1.]], f32[2,2]@cpu:0)
+    """
+    tensor = _floating(x)
+    axes = _last_axes("layer_norm", tensor, normalized_shape)
+    return _scaled(ef.standardize(tensor, axes, eps=eps)[0], weight, bias)
+
+
+def rms_norm(
+    x: TensorLike,
+    normalized_shape: int | tuple[int, ...],
+    weight: TensorLike | None = None,
+    eps: float | None = None,
+) -> ef.Tensor:
+    """Mean square 1 over the last axes of each sample (Zhang and Sennrich, 2019).
+
+    Args:
+        x: floating, ``[..., *normalized_shape]``; integers count as float32.
+        normalized_shape: the sizes of the axes to normalise over.
+        weight: multiplies the result, of that shape.
+        eps: added to the mean square; by default the distance of 1 from the next number of the
+            dtype.
+
+    Raises:
+        ShapeError: the last axes of ``x`` have other sizes.
+
+    >>> ef.round(ef.nn.functional.rms_norm(ef.tensor([3.0, 4.0]), 2), 3)
+    Tensor([0.849, 1.131], f32[2]@cpu:0)
+    """
+    tensor = _floating(x)
+    axes = _last_axes("rms_norm", tensor, normalized_shape)
+    if eps is None:
+        eps = float(ef.finfo(tensor.dtype).eps)
+    size = ef.mean(ef.square(tensor), axis=axes, keepdims=True)
+    return _scaled(tensor * ef.rsqrt(size + eps), weight, None)
+
+
+# --- over samples, or parts of them -----------------------------------------------------------
+
+
+def _channel_axis(name: str, x: ef.Tensor, least: int) -> None:
+    if len(x.shape) < least:
+        raise ShapeError(
+            f"{name}: expected at least {least} axes",
+            given=f"x={x.type}",
+            hint="samples come along axis 0, channels along axis 1",
+        )
+
+
+def batch_norm(
+    x: TensorLike,
+    running_mean: ef.Variable | TensorLike | None,
+    running_var: ef.Variable | TensorLike | None,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> ef.Tensor:
+    """Mean 0 and variance 1 of each channel (Ioffe and Szegedy, 2015).
+
+    In training, mean and variance are those of this batch, and the running ones, if there are
+    any, move towards them; the running variance is the unbiased estimate. Otherwise mean and
+    variance are the running ones.
+
+    Args:
+        x: floating, ``[N, C, ...]``.
+        running_mean: ``[C]``; a variable in training, which is then assigned.
+        running_var: likewise.
+        weight: multiplies the result, ``[C]``.
+        bias: is added then, likewise.
+        training: whether to use this batch.
+        momentum: how much of this batch goes into the running mean and variance.
+        eps: added to the variance, against division by 0.
+
+    Raises:
+        TensorValueError: in training, there is one value for each channel.
+        ShapeError: there are no running mean and variance where they are needed.
+        VariableError: in training, they are no variables.
+
+    >>> mean, var = ef.Variable(ef.zeros(1)), ef.Variable(ef.ones(1))
+    >>> x = ef.tensor([[1.0], [3.0]])
+    >>> ef.round(ef.nn.functional.batch_norm(x, mean, var, training=True), 3)
+    Tensor([[-1.],
+            [ 1.]], f32[2,1]@cpu:0)
+    >>> ef.round(mean, 3), ef.round(var, 3)
+    (Tensor([0.2], f32[1]@cpu:0), Tensor([1.1], f32[1]@cpu:0))
+    """
+    tensor = _floating(x)
+    _channel_axis("batch_norm", tensor, 2)
+    axes = (0, *range(2, len(tensor.shape)))
+    if training:
+        _check_variables("batch_norm", running_mean, running_var)
+        out, mean, var = ef.standardize(tensor, axes, eps=eps, least=2)
+        _move(running_mean, mean, momentum)
+        _move(running_var, var * _unbiased(tensor, axes), momentum)
+    else:
+        out = _by_running("batch_norm", tensor, running_mean, running_var, eps)
+    ndim = len(tensor.shape)
+    return _scaled(out, _by_channel(weight, ndim), _by_channel(bias, ndim))
+
+
+def _unbiased(x: ef.Tensor, axes: tuple[int, ...]) -> float:
+    """What makes the unbiased variance of that of the elements themselves."""
+    count: Any = math.prod(x.shape[a] for a in axes)
+    factor: float = count / (count - 1)
+    return factor
+
+
+def _by_running(
+    name: str, x: ef.Tensor, mean: TensorLike | None, var: TensorLike | None, eps: float
+) -> ef.Tensor:
+    if mean is None or var is None:
+        raise ShapeError(
+            f"{name}: the running mean and variance are missing",
+            expected="both, if those of the batch are not used",
+        )
+    ndim = len(x.shape)
+    centre, spread = _by_channel(mean, ndim), _by_channel(var, ndim)
+    assert centre is not None
+    assert spread is not None
+    return (x - centre) * ef.rsqrt(spread + eps)
+
+
+def _check_variables(name: str, *running: object) -> None:
+    for value in running:
+        if value is not None and not isinstance(value, ef.Variable):
+            raise VariableError(
+                f"{name}: the running mean and variance must be variables in training",
+                given=type(value).__name__,
+                expected="ef.Variable, or None for none",
+            )
+
+
+def _move(running: object, value: ef.Tensor, momentum: float) -> None:
+    """Let the variable go towards the value; nothing is differentiated through that."""
+    if isinstance(running, ef.Variable):
+        new = ef.stop_gradient(value).reshape(running.shape).astype(running.dtype)
+        running.assign(running * (1 - momentum) + new * momentum)
+
+
+def instance_norm(
+    x: TensorLike,
+    running_mean: ef.Variable | TensorLike | None = None,
+    running_var: ef.Variable | TensorLike | None = None,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> ef.Tensor:
+    """Mean 0 and variance 1 of each channel of each sample (Ulyanov et al., 2016).
+
+    Args:
+        x: floating, ``[N, C, ...]`` with at least three axes.
+        running_mean: ``[C]``, or none; a variable if ``use_input_stats``, which moves towards the
+            mean over the samples then.
+        running_var: likewise, of the unbiased variances.
+        weight: multiplies the result, ``[C]``.
+        bias: is added then, likewise.
+        use_input_stats: whether mean and variance are those of the samples, or the running ones.
+        momentum: how much of these samples goes into the running mean and variance.
+        eps: added to the variance, against division by 0.
+
+    Raises:
+        TensorValueError: there is one value for each mean and variance.
+        ShapeError: there are no running mean and variance where they are needed.
+        VariableError: they are to be changed, and are no variables.
+
+    >>> ef.round(ef.nn.functional.instance_norm(ef.tensor([[[1.0, 3.0], [0.0, 20.0]]])), 3)
+    Tensor([[[-1.,  1.],
+             [-1.,  1.]]], f32[1,2,2]@cpu:0)
+    """
+    tensor = _floating(x)
+    _channel_axis("instance_norm", tensor, 3)
+    ndim = len(tensor.shape)
+    axes = tuple(range(2, ndim))
+    if use_input_stats:
+        _check_variables("instance_norm", running_mean, running_var)
+        out, mean, var = ef.standardize(tensor, axes, eps=eps, least=2)
+        _move(running_mean, ef.mean(mean, axis=0), momentum)
+        _move(running_var, ef.mean(var, axis=0) * _unbiased(tensor, axes), momentum)
+    else:
+        out = _by_running("instance_norm", tensor, running_mean, running_var, eps)
+    return _scaled(out, _by_channel(weight, ndim), _by_channel(bias, ndim))
+
+
+def group_norm(
+    x: TensorLike,
+    num_groups: int,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    eps: float = 1e-5,
+) -> ef.Tensor:
+    """Mean 0 and variance 1 of each group of channels of each sample (Wu and He, 2018).
+
+    Args:
+        x: floating, ``[N, C, ...]``.
+        num_groups: how many groups there are; it divides the number of channels.
+        weight: multiplies the result, ``[C]``.
+        bias: is added then, likewise.
+        eps: added to the variance, against division by 0.
+
+    Raises:
+        ShapeError: ``num_groups`` does not divide the number of channels.
+
+    >>> ef.round(ef.nn.functional.group_norm(ef.tensor([[1.0, 3.0, 0.0, 20.0]]), 2), 3)
+    Tensor([[-1.,  1., -1.,  1.]], f32[1,4]@cpu:0)
+    """
+    tensor = _floating(x)
+    _channel_axis("group_norm", tensor, 2)
+    samples, channels, *rest = tensor.shape
+    if type(channels) is int and (num_groups < 1 or channels % num_groups):
+        raise ShapeError(
+            f"group_norm: {num_groups} groups do not divide {channels} channels",
+            given=f"x={tensor.type}, num_groups={num_groups}",
+        )
+    grouped = tensor.reshape((samples, num_groups, channels // num_groups * math.prod(rest)))
+    out = ef.standardize(grouped, -1, eps=eps)[0].reshape(tensor.shape)
+    ndim = len(tensor.shape)
+    return _scaled(out, _by_channel(weight, ndim), _by_channel(bias, ndim))
+
+
+def local_response_norm(
+    x: TensorLike, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> ef.Tensor:
+    """Each element over a power of the mean square of its neighbours (Krizhevsky et al., 2012).
+
+    Args:
+        x: floating, ``[N, C, ...]``.
+        size: how many channels are neighbours, the element's own in the middle.
+        alpha: multiplies the mean square, where channels that are not there count as 0.
+        beta: the power.
+        k: is added before it is taken.
+
+    Raises:
+        ShapeError: ``size`` is not positive.
+
+    >>> from eagerflow.nn import functional as F
+    >>> ef.round(F.local_response_norm(ef.tensor([[3.0, 4.0, 0.0]]), 2, alpha=1.0, beta=1.0), 3)
+    Tensor([[0.545, 0.296, 0.   ]], f32[1,3]@cpu:0)
+    """
+    tensor = _floating(x)
+    _channel_axis("local_response_norm", tensor, 2)
+    if size < 1:
+        raise ShapeError("local_response_norm: size is not positive", given=f"size={size}")
+    around = [(0, 0)] * len(tensor.shape)
+    around[1] = (size // 2, (size - 1) // 2)
+    squares = ef.pad(ef.square(tensor), around)
+    channels = tensor.shape[1]
+    total = squares[:, :channels]
+    for shift in range(1, size):
+        total = total + squares[:, shift : shift + channels]
+    return tensor / (total * (alpha / size) + k) ** beta

@@ -1,0 +1,278 @@
+"""Pooling over one and two axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import eagerflow as ef
+from eagerflow.core.convert import TensorLike
+from eagerflow.nn.functional.convolution import Sizes, over_axes
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "max_pool1d",
+    "max_pool2d",
+]
+
+
+def _both(name: str, input: TensorLike, axes: int, function: Any) -> tuple[ef.Tensor, ef.Tensor]:
+    """`over_axes` for a function of two results."""
+    found: list[ef.Tensor] = []
+
+    def first(x: ef.Tensor) -> ef.Tensor:
+        values, indices = function(x)
+        found.append(indices)
+        result: ef.Tensor = values
+        return result
+
+    values = over_axes(name, input, axes, first)
+    (indices,) = found
+    return values, indices if indices.ndim == values.ndim else ef.squeeze(indices, axis=0)
+
+
+def _max_pooled(
+    name: str,
+    axes: int,
+    input: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Any:
+    def pool(x: ef.Tensor) -> Any:
+        return ef.max_pool(x, kernel_size, stride=stride, padding=padding, dilation=dilation,
+                           ceil_mode=ceil_mode, return_indices=return_indices)  # fmt: skip
+
+    return (_both if return_indices else over_axes)(name, input, axes, pool)
+
+
+def max_pool1d(
+    input: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window over one axis, as `max_pool2d` over two.
+
+    Args:
+        input: real, ``[n, channels, length]`` or ``[channels, length]``.
+        kernel_size: the size of the window.
+        stride: from one window to the next; the size of the window if None.
+        padding: how far windows reach over both ends, at most half a window.
+        dilation: from one element of the window to the next.
+        ceil_mode: whether windows may reach further over the end, if they start before it.
+        return_indices: whether to give the places of the elements as well.
+
+    Returns:
+        ``[n, channels, places]``; with ``return_indices`` also int64 of that shape.
+
+    Raises:
+        ShapeError: the window is larger than the padded input.
+
+    >>> ef.nn.functional.max_pool1d(ef.tensor([[[1.0, 5.0, 2.0]]]), 2, ceil_mode=True)
+    Tensor([[[5., 2.]]], f32[1,1,2]@cpu:0)
+    """
+    return _max_pooled("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode,
+                       return_indices)  # fmt: skip
+
+
+def max_pool2d(
+    input: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window of a picture; NaN if one is.
+
+    The gradient goes to the first of several largest elements.
+
+    Args:
+        input: real, ``[n, channels, height, width]`` or ``[channels, height, width]``.
+        kernel_size: the sizes of the window, a number or one per axis.
+        stride: from one window to the next; the sizes of the window if None.
+        padding: how far windows reach over both ends of each axis, at most half a window.
+        dilation: from one element of the window to the next.
+        ceil_mode: whether windows may reach further over the end, if they start before it.
+        return_indices: whether to give the places of the elements as well.
+
+    Returns:
+        ``[n, channels, height, width]``; with ``return_indices`` also int64 of that shape: the
+        places in each picture, in row-major order.
+
+    Raises:
+        ShapeError: the window is larger than the padded input.
+
+    >>> x = ef.tensor([[[[1.0, 5.0], [7.0, 2.0]]]])
+    >>> ef.nn.functional.max_pool2d(x, 2, return_indices=True)
+    (Tensor([[[[7.]]]], f32[1,1,1,1]@cpu:0), Tensor([[[[2]]]], i64[1,1,1,1]@cpu:0))
+    """
+    return _max_pooled("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode,
+                       return_indices)  # fmt: skip
+
+
+def avg_pool1d(
+    input: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> ef.Tensor:
+    """The mean of each window over one axis, as `avg_pool2d` over two.
+
+    Args:
+        input: floating, ``[n, channels, length]`` or ``[channels, length]``.
+        kernel_size: the size of the window.
+        stride: from one window to the next; the size of the window if None.
+        padding: how many zeros at both ends, at most half a window.
+        ceil_mode: whether windows may reach further over the end, if they start before it.
+        count_include_pad: whether the zeros of the padding count.
+
+    Returns:
+        ``[n, channels, places]``.
+
+    Raises:
+        ShapeError: the window is larger than the padded input.
+
+    >>> ef.nn.functional.avg_pool1d(ef.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2)
+    Tensor([[[3., 3.]]], f32[1,1,2]@cpu:0)
+    """
+    return over_axes(
+        "avg_pool1d",
+        input,
+        1,
+        lambda x: ef.avg_pool(x, kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
+                              count_include_pad=count_include_pad),
+    )  # fmt: skip
+
+
+def avg_pool2d(
+    input: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> ef.Tensor:
+    """The mean of each window of a picture.
+
+    Args:
+        input: floating, ``[n, channels, height, width]`` or ``[channels, height, width]``.
+        kernel_size: the sizes of the window, a number or one per axis.
+        stride: from one window to the next; the sizes of the window if None.
+        padding: how many zeros at both ends of each axis, at most half a window.
+        ceil_mode: whether windows may reach further over the end, if they start before it.
+        count_include_pad: whether the zeros of the padding count.
+        divisor_override: what to divide the sums by in place of the counts.
+
+    Returns:
+        ``[n, channels, height, width]``.
+
+    Raises:
+        ShapeError: the window is larger than the padded input.
+
+    >>> ef.nn.functional.avg_pool2d(ef.tensor([[[[1.0, 5.0], [7.0, 3.0]]]]), 2)
+    Tensor([[[[4.]]]], f32[1,1,1,1]@cpu:0)
+    """
+    return over_axes(
+        "avg_pool2d",
+        input,
+        2,
+        lambda x: ef.avg_pool(x, kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
+                              count_include_pad=count_include_pad,
+                              divisor_override=divisor_override),
+    )  # fmt: skip
+
+
+def adaptive_avg_pool1d(input: TensorLike, output_size: Any) -> ef.Tensor:
+    """The means of windows that share one axis out to a given number of places.
+
+    Args:
+        input: floating, ``[n, channels, length]`` or ``[channels, length]``.
+        output_size: how many places.
+
+    Returns:
+        ``[n, channels, output_size]``.
+
+    >>> ef.nn.functional.adaptive_avg_pool1d(ef.tensor([[[1.0, 3.0, 8.0]]]), 2)
+    Tensor([[[2. , 5.5]]], f32[1,1,2]@cpu:0)
+    """
+    return over_axes(
+        "adaptive_avg_pool1d", input, 1, lambda x: ef.adaptive_avg_pool(x, output_size)
+    )
+
+
+def adaptive_avg_pool2d(input: TensorLike, output_size: Any) -> ef.Tensor:
+    """The means of windows that share a picture out to a given number of places.
+
+    Args:
+        input: floating, ``[n, channels, height, width]`` or ``[channels, height, width]``.
+        output_size: how many places, a number or one per axis; None keeps a size. 1 gives the
+            mean of each picture.
+
+    Returns:
+        ``[n, channels, *output_size]``.
+
+    >>> ef.nn.functional.adaptive_avg_pool2d(ef.tensor([[[[1.0, 5.0], [7.0, 3.0]]]]), 1)
+    Tensor([[[[4.]]]], f32[1,1,1,1]@cpu:0)
+    """
+    return over_axes(
+        "adaptive_avg_pool2d", input, 2, lambda x: ef.adaptive_avg_pool(x, output_size)
+    )
+
+
+def _adaptive_max_pooled(
+    name: str, axes: int, input: TensorLike, output_size: Any, return_indices: bool
+) -> Any:
+    def pool(x: ef.Tensor) -> Any:
+        return ef.adaptive_max_pool(x, output_size, return_indices=return_indices)
+
+    return (_both if return_indices else over_axes)(name, input, axes, pool)
+
+
+def adaptive_max_pool1d(input: TensorLike, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of windows that share one axis out to a given number of places.
+
+    Args:
+        input: real, ``[n, channels, length]`` or ``[channels, length]``.
+        output_size: how many places.
+        return_indices: whether to give the places of the elements as well.
+
+    Returns:
+        ``[n, channels, output_size]``; with ``return_indices`` also int64 of that shape.
+
+    >>> ef.nn.functional.adaptive_max_pool1d(ef.tensor([[[1.0, 3.0, 8.0]]]), 2)
+    Tensor([[[3., 8.]]], f32[1,1,2]@cpu:0)
+    """
+    return _adaptive_max_pooled("adaptive_max_pool1d", 1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input: TensorLike, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of windows that share a picture out to a given number of places.
+
+    Args:
+        input: real, ``[n, channels, height, width]`` or ``[channels, height, width]``.
+        output_size: how many places, a number or one per axis; None keeps a size.
+        return_indices: whether to give the places of the elements as well.
+
+    Returns:
+        ``[n, channels, *output_size]``; with ``return_indices`` also int64 of that shape.
+
+    >>> ef.nn.functional.adaptive_max_pool2d(ef.tensor([[[[1.0, 5.0], [7.0, 3.0]]]]), (1, None))
+    Tensor([[[[7., 5.]]]], f32[1,1,1,2]@cpu:0)
+    """
+    return _adaptive_max_pooled("adaptive_max_pool2d", 2, input, output_size, return_indices)

@@ -1,0 +1,188 @@
+"""Other sizes of pictures and sequences."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import eagerflow as ef
+from eagerflow.core.convert import TensorLike
+from eagerflow.errors import ShapeError, TensorValueError
+
+__all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
+
+#: by mode, the mode of `ef.resize` and the number of axes that it is for
+_MODES: Final[dict[str, tuple[str, int | None]]] = {
+    "nearest": ("nearest", None),
+    "nearest-exact": ("nearest-exact", None),
+    "linear": ("linear", 1),
+    "bilinear": ("linear", 2),
+    "trilinear": ("linear", 3),
+    "area": ("area", None),
+}
+
+
+def _checked_mode(x: ef.Tensor, mode: str, align_corners: bool | None) -> str:
+    if mode not in _MODES:
+        raise TensorValueError(
+            f"interpolate: {mode!r} is not a mode", given=f"input={x.type}",
+            expected=", ".join(_MODES),
+        )  # fmt: skip
+    kind, axes = _MODES[mode]
+    if x.ndim < 3 or (axes is not None and x.ndim != axes + 2):
+        raise ShapeError(
+            f"interpolate: mode {mode!r} is not for {x.ndim} axes",
+            given=f"input={x.type}",
+            expected=f"{'at least 3' if axes is None else axes + 2}: [n, channels, *sizes]",
+            hint="linear is for one size, bilinear for two, trilinear for three",
+        )
+    if align_corners is not None and kind != "linear":
+        raise TensorValueError(
+            f"interpolate: mode {mode!r} has no corners to align",
+            given=f"align_corners={align_corners}",
+            hint="leave align_corners out",
+        )
+    return kind
+
+
+def interpolate(
+    input: TensorLike,
+    size: int | tuple[int, ...] | None = None,
+    scale_factor: float | tuple[float, ...] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> ef.Tensor:
+    """Pictures or sequences with other sizes.
+
+    Args:
+        input: floating, ``[n, channels, *sizes]``.
+        size: the new sizes, a number or one per axis; or else
+        scale_factor: the new sizes over the old ones, rounded down. Coordinates follow the
+            factor, not the rounded sizes.
+        mode: ``"nearest"``, ``"nearest-exact"``, ``"area"`` (means, as in adaptive pooling), or
+            linear interpolation: ``"linear"``, ``"bilinear"``, ``"trilinear"`` for one, two and
+            three axes.
+        align_corners: for linear interpolation: whether the first and the last element keep
+            their values.
+
+    Returns:
+        ``[n, channels, *size]``.
+
+    Raises:
+        ShapeError: the mode is not for so many axes.
+        TensorValueError: an unknown mode; not exactly one of ``size`` and ``scale_factor``.
+
+    >>> x = ef.tensor([[[[1.0, 3.0]]]])
+    >>> ef.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")
+    Tensor([[[[1. , 1.5, 2.5, 3. ],
+              [1. , 1.5, 2.5, 3. ]]]], f32[1,1,2,4]@cpu:0)
+    """
+    tensor = ef.asarray(input)
+    kind = _checked_mode(tensor, mode, align_corners)
+    if (size is None) == (scale_factor is None):
+        raise TensorValueError(
+            "interpolate: the new sizes are not clear",
+            given=f"size={size}, scale_factor={scale_factor}",
+            expected="one of the two",
+        )
+    scale: Any = None
+    if scale_factor is not None:
+        axes = tensor.ndim - 2
+        factors = scale_factor if isinstance(scale_factor, (list, tuple)) else [scale_factor] * axes
+        if len(factors) != axes:
+            raise TensorValueError(
+                "interpolate: there is not one factor per axis",
+                given=f"input={tensor.type}, scale_factor={scale_factor}",
+                expected=f"one number, or {axes}",
+            )
+        known = [float(f) for f in factors]
+        size = tuple(_scaled(n, f) for n, f in zip(tensor.shape[2:], known, strict=True))
+        scale = tuple(None if f.is_integer() else f for f in known)
+    if kind == "area":
+        return ef.adaptive_avg_pool(tensor, size)
+    assert size is not None
+    return ef.resize(tensor, size, mode=kind, align_corners=bool(align_corners), scale=scale)
+
+
+def _scaled(size: int, factor: float) -> int:
+    """The scaled size; of whole factors and divisors a symbolic one stays symbolic."""
+    if factor.is_integer():
+        return size * int(factor)
+    if factor > 0 and (1 / factor).is_integer():
+        return size // int(1 / factor)
+    return math.floor(int(size) * factor)
+
+
+def _factor(name: str, value: int) -> int:
+    if isinstance(value, int) and value < 1:
+        raise TensorValueError(
+            f"{name}: the factor is not positive", given=f"factor={value}", expected="at least 1"
+        )
+    return value
+
+
+def _picture(name: str, input: TensorLike) -> ef.Tensor:
+    tensor = ef.asarray(input)
+    if tensor.ndim < 3:
+        raise ShapeError(
+            f"{name}: the input is no picture",
+            given=f"input={tensor.type}",
+            expected="[..., channels, height, width]",
+        )
+    return tensor
+
+
+def pixel_shuffle(input: TensorLike, upscale_factor: int) -> ef.Tensor:
+    """Groups of channels as blocks of pixels (Shi et al., 2016).
+
+    Args:
+        input: any dtype, ``[..., channels * upscale_factor**2, height, width]``.
+        upscale_factor: how many pixels wide and high a block is.
+
+    Returns:
+        ``[..., channels, height * upscale_factor, width * upscale_factor]``.
+
+    Raises:
+        ShapeError: the channels do not make up blocks.
+
+    >>> ef.nn.functional.pixel_shuffle(ef.tensor([[[1.0]], [[2.0]], [[3.0]], [[4.0]]]), 2)
+    Tensor([[[1., 2.],
+             [3., 4.]]], f32[1,2,2]@cpu:0)
+    """
+    tensor = _picture("pixel_shuffle", input)
+    r = _factor("pixel_shuffle", upscale_factor)
+    *lead, channels, height, width = tensor.shape
+    k = len(lead)
+    parts = ef.reshape(tensor, (*lead, channels // (r * r), r, r, height, width))
+    order = (*range(k), k, k + 3, k + 1, k + 4, k + 2)
+    return ef.reshape(
+        ef.permute_dims(parts, order), (*lead, channels // (r * r), height * r, width * r)
+    )
+
+
+def pixel_unshuffle(input: TensorLike, downscale_factor: int) -> ef.Tensor:
+    """Blocks of pixels as groups of channels: the inverse of `pixel_shuffle`.
+
+    Args:
+        input: any dtype, ``[..., channels, height, width]``.
+        downscale_factor: how many pixels wide and high a block is.
+
+    Returns:
+        ``[..., channels * downscale_factor**2, height / downscale_factor,
+        width / downscale_factor]``.
+
+    Raises:
+        ShapeError: the sizes are not made up of blocks.
+
+    >>> ef.nn.functional.pixel_unshuffle(ef.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2).shape
+    (4, 1, 1)
+    """
+    tensor = _picture("pixel_unshuffle", input)
+    r = _factor("pixel_unshuffle", downscale_factor)
+    *lead, channels, height, width = tensor.shape
+    k = len(lead)
+    parts = ef.reshape(tensor, (*lead, channels, height // r, r, width // r, r))
+    order = (*range(k), k, k + 2, k + 4, k + 1, k + 3)
+    return ef.reshape(
+        ef.permute_dims(parts, order), (*lead, channels * r * r, height // r, width // r)
+    )

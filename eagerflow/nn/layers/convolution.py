@@ -1,0 +1,268 @@
+"""Convolutions and transposed convolutions as layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, final
+
+import eagerflow as ef
+from eagerflow.errors import TensorValueError
+from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import init
+from eagerflow.nn.checks import check_channels, check_sizes
+from eagerflow.nn.layers.linear import small_bias
+from eagerflow.nn.module import Module
+
+__all__ = ["Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"]
+
+Sizes = int | tuple[int, ...]
+
+
+def _kernel(name: str, axes: int, kernel_size: Sizes) -> tuple[int, ...]:
+    """The size of the kernel along each axis."""
+    sizes = (kernel_size,) * axes if isinstance(kernel_size, int) else tuple(kernel_size)
+    if len(sizes) != axes:
+        raise TensorValueError(
+            f"{name}: the kernel has another number of axes",
+            given=f"kernel_size={kernel_size!r}",
+            expected=f"an integer, or {axes} of them",
+        )
+    for size in sizes:
+        check_sizes(name, kernel_size=size)
+    return sizes
+
+
+def _check_groups(name: str, groups: int, in_channels: int, out_channels: int) -> None:
+    check_sizes(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
+    if in_channels % groups or out_channels % groups:
+        raise TensorValueError(
+            f"{name}: the channels do not fall into equal groups",
+            given=f"in_channels={in_channels}, out_channels={out_channels}, groups={groups}",
+            expected="groups that divide both numbers of channels",
+        )
+
+
+class _AbstractConvolution(Module):
+    """What `Conv1d` and `Conv2d` have in common."""
+
+    _axes: ClassVar[int]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        generator: ef.random.Generator | None = None,
+    ) -> None:
+        name = type(self).__name__
+        _check_groups(name, groups, in_channels, out_channels)
+        kernel = _kernel(name, self._axes, kernel_size)
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.groups = groups
+        shape = (out_channels, in_channels // groups, *kernel)
+        weight = init.he_uniform(shape, math.sqrt(5), generator=generator, dtype=dtype)
+        self.weight = ef.Variable(weight, name="weight")
+        self.bias = small_bias(shape, generator, dtype) if bias else None
+
+
+@final
+class Conv1d(_AbstractConvolution):
+    """Slides kernels along sequences (LeCun et al., 1989).
+
+    Input ``[batch, in_channels, length]``, or without the batch axis; output
+    ``[batch, out_channels, new length]``. Weight and bias are drawn from U(-k, k) with
+    ``k = 1 / sqrt(fan_in)``: He et al. (2015) with a negative slope of √5.
+
+    Args:
+        in_channels: of inputs.
+        out_channels: how many kernels.
+        kernel_size: the length of the kernels.
+        stride: by how much they move.
+        padding: zeros at each end, or ``"valid"`` (none), or ``"same"`` (as many as keep the
+            length).
+        dilation: the distance of the inputs of neighbouring elements of the kernel.
+        groups: how many groups of channels are convolved by themselves.
+        bias: whether there is a bias.
+        dtype: of the variables; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        weight: ``[out_channels, in_channels / groups, kernel_size]``.
+        bias: ``[out_channels]``, or None.
+
+    >>> ef.nn.Conv1d(3, 8, 5, padding="same")(ef.ones((2, 3, 20))).shape
+    (2, 8, 20)
+    """
+
+    _axes = 1
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        check_channels(self, x, 1)
+        return F.conv1d(
+            x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
+        )
+
+
+@final
+class Conv2d(_AbstractConvolution):
+    """Slides kernels over images (LeCun et al., 1989).
+
+    Input ``[batch, in_channels, height, width]``, or without the batch axis; output
+    ``[batch, out_channels, new height, new width]``. Weight and bias are drawn from U(-k, k) with
+    ``k = 1 / sqrt(fan_in)``: He et al. (2015) with a negative slope of √5.
+
+    Args:
+        in_channels: of inputs.
+        out_channels: how many kernels.
+        kernel_size: height and width of the kernels, or one number for both.
+        stride: by how much they move, likewise.
+        padding: zeros at each side, or ``"valid"`` (none), or ``"same"`` (as many as keep the
+            sizes).
+        dilation: the distance of the inputs of neighbouring elements of the kernel.
+        groups: how many groups of channels are convolved by themselves.
+        bias: whether there is a bias.
+        dtype: of the variables; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        weight: ``[out_channels, in_channels / groups, *kernel_size]``.
+        bias: ``[out_channels]``, or None.
+
+    >>> ef.nn.Conv2d(3, 16, 3, padding=1)(ef.ones((2, 3, 8, 8))).shape
+    (2, 16, 8, 8)
+    """
+
+    _axes = 2
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        check_channels(self, x, 2)
+        return F.conv2d(
+            x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
+        )
+
+
+class _AbstractTransposed(Module):
+    """What `ConvTranspose1d` and `ConvTranspose2d` have in common."""
+
+    _axes: ClassVar[int]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Sizes = 1,
+        *,
+        dtype: Any = None,
+        generator: ef.random.Generator | None = None,
+    ) -> None:
+        name = type(self).__name__
+        _check_groups(name, groups, in_channels, out_channels)
+        kernel = _kernel(name, self._axes, kernel_size)
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.output_padding = output_padding
+        self.groups = groups
+        self.dilation = dilation
+        shape = (in_channels, out_channels // groups, *kernel)
+        weight = init.he_uniform(shape, math.sqrt(5), generator=generator, dtype=dtype)
+        self.weight = ef.Variable(weight, name="weight")
+        self.bias = small_bias((out_channels, *shape[1:]), generator, dtype) if bias else None
+
+
+@final
+class ConvTranspose1d(_AbstractTransposed):
+    """The transpose of `Conv1d` (Zeiler et al., 2010): it enlarges by its stride.
+
+    Input ``[batch, in_channels, length]``, or without the batch axis; output ``[batch,
+    out_channels, (length - 1) * stride - 2 * padding + dilation * (kernel_size - 1) +
+    output_padding + 1]``. Initial values are as those of `Conv1d`.
+
+    Args:
+        in_channels: of inputs.
+        out_channels: of outputs.
+        kernel_size: the length of the kernels.
+        stride: by how much outputs of neighbouring inputs are apart.
+        padding: how much is cut off at each end.
+        output_padding: how much the output is longer at its end; less than stride or dilation.
+        groups: how many groups of channels are convolved by themselves.
+        bias: whether there is a bias.
+        dilation: the distance of the outputs of neighbouring elements of the kernel.
+        dtype: of the variables; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        weight: ``[in_channels, out_channels / groups, kernel_size]``.
+        bias: ``[out_channels]``, or None.
+
+    >>> ef.nn.ConvTranspose1d(8, 3, 4, stride=2, padding=1)(ef.ones((2, 8, 10))).shape
+    (2, 3, 20)
+    """
+
+    _axes = 1
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        check_channels(self, x, 1)
+        return F.conv_transpose1d(
+            x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
+            self.groups, self.dilation,
+        )  # fmt: skip
+
+
+@final
+class ConvTranspose2d(_AbstractTransposed):
+    """The transpose of `Conv2d` (Zeiler et al., 2010): it enlarges by its stride.
+
+    Input ``[batch, in_channels, height, width]``, or without the batch axis; the output has
+    ``out_channels``, and along each axis ``(size - 1) * stride - 2 * padding + dilation *
+    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as those of `Conv2d`.
+
+    Args:
+        in_channels: of inputs.
+        out_channels: of outputs.
+        kernel_size: height and width of the kernels, or one number for both.
+        stride: by how much outputs of neighbouring inputs are apart, likewise.
+        padding: how much is cut off at each side.
+        output_padding: how much the output is larger at its ends; less than stride or dilation.
+        groups: how many groups of channels are convolved by themselves.
+        bias: whether there is a bias.
+        dilation: the distance of the outputs of neighbouring elements of the kernel.
+        dtype: of the variables; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        weight: ``[in_channels, out_channels / groups, *kernel_size]``.
+        bias: ``[out_channels]``, or None.
+
+    >>> ef.nn.ConvTranspose2d(8, 3, 4, stride=2, padding=1)(ef.ones((2, 8, 5, 5))).shape
+    (2, 3, 10, 10)
+    """
+
+    _axes = 2
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        check_channels(self, x, 2)
+        return F.conv_transpose2d(
+            x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
+            self.groups, self.dilation,
+        )  # fmt: skip

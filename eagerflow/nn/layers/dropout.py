@@ -1,0 +1,38 @@
+"""`Dropout`."""
+
+from __future__ import annotations
+
+from typing import final
+
+import eagerflow as ef
+from eagerflow.errors import TensorValueError
+from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn.module import Module
+
+__all__ = ["Dropout"]
+
+
+@final
+class Dropout(Module):
+    """In training mode, zeros at random places, and ``1 / (1 - p)`` times the input elsewhere.
+
+    (Srivastava et al., 2014.) After ``eval()`` it gives its input.
+
+    Args:
+        p: the probability of zeros, from 0 to 1.
+
+    >>> ef.random.seed(0)
+    >>> y = ef.nn.Dropout(0.5)(ef.ones(1000))
+    >>> sorted(set(y.numpy().tolist()))
+    [0.0, 2.0]
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        if not 0.0 <= p <= 1.0:
+            raise TensorValueError(
+                "Dropout: p is no probability", given=f"p={p!r}", expected="0 <= p <= 1"
+            )
+        self.p = p
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        return F.dropout(x, self.p, training=self.training)

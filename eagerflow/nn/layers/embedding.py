@@ -1,0 +1,138 @@
+"""Embeddings: a row of a table for each index."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import eagerflow as ef
+from eagerflow.errors import TensorValueError
+from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import init
+from eagerflow.nn.checks import check_sizes
+from eagerflow.nn.module import Module
+
+__all__ = ["Embedding", "ShardedEmbedding"]
+
+
+@final
+class Embedding(Module):
+    """A row of a table for each index (Bengio et al., 2003).
+
+    Input: integers of any shape; output ``[*shape, embedding_dim]``. Rows are drawn from the
+    standard normal distribution. The gradient of the table is `eagerflow.IndexedSlices`, the
+    rows that were taken, so that a step costs what these rows cost.
+
+    Args:
+        num_embeddings: how many rows.
+        embedding_dim: their length.
+        padding_idx: a row that starts with zeros and gets no gradient; negative ones count from
+            the end.
+        dtype: of the table; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        weight: the table, ``[num_embeddings, embedding_dim]``.
+
+    >>> words = ef.nn.Embedding(1000, 16, padding_idx=0)
+    >>> words(ef.tensor([[5, 7, 0]])).shape
+    (1, 3, 16)
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        *,
+        dtype: Any = None,
+        generator: ef.random.Generator | None = None,
+    ) -> None:
+        check_sizes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise TensorValueError(
+                "Embedding: padding_idx is no row",
+                given=f"padding_idx={padding_idx}, num_embeddings={num_embeddings}",
+                expected="a row of the table",
+            )
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = padding_idx
+        table = init.normal((num_embeddings, embedding_dim), generator=generator, dtype=dtype)
+        if padding_idx is not None:
+            table[padding_idx] = 0.0
+        self.weight = ef.Variable(table, name="weight")
+
+    def forward(self, indices: ef.Tensor) -> ef.Tensor:
+        return F.embedding(indices, self.weight, padding_idx=self.padding_idx)
+
+
+@final
+class ShardedEmbedding(Module):
+    """An embedding whose table lies in several variables, as for one on each of several devices.
+
+    Row ``i`` is row ``i // shards`` of shard ``i % shards`` (Abadi et al., 2016, section 4.2):
+    indices are partitioned by shard, each shard gives its rows, and the rows are stitched
+    together. Input, output and initial values are those of `Embedding`. The gradient of each
+    shard is `eagerflow.IndexedSlices`.
+
+    Args:
+        num_embeddings: how many rows, in all shards together.
+        embedding_dim: their length.
+        shards: how many variables.
+        dtype: of the variables; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        shards: the variables, ``[rows, embedding_dim]`` each; the first ones have one row more
+            where the rows cannot be equally many.
+
+    >>> words = ef.nn.ShardedEmbedding(1000, 16, shards=3)
+    >>> words(ef.tensor([[5, 7, 0]])).shape
+    (1, 3, 16)
+    >>> [shard.shape for shard in words.shards]
+    [(334, 16), (333, 16), (333, 16)]
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        shards: int,
+        *,
+        dtype: Any = None,
+        generator: ef.random.Generator | None = None,
+    ) -> None:
+        check_sizes(
+            "ShardedEmbedding",
+            num_embeddings=num_embeddings, embedding_dim=embedding_dim, shards=shards,
+        )  # fmt: skip
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        if shards > num_embeddings:
+            raise TensorValueError(
+                "ShardedEmbedding: there are more shards than rows",
+                given=f"num_embeddings={num_embeddings}, shards={shards}",
+                expected="a row in each shard",
+            )
+        self.shards = [
+            ef.Variable(
+                init.normal(
+                    (len(range(i, num_embeddings, shards)), embedding_dim),
+                    generator=generator, dtype=dtype,
+                ),
+                name=f"shard{i}",
+            )
+            for i in range(shards)
+        ]  # fmt: skip
+
+    def forward(self, indices: ef.Tensor) -> ef.Tensor:
+        indices = ef.asarray(indices)
+        flat = indices.reshape(-1)
+        rows = ef.check_labels(flat, self.num_embeddings)
+        count = len(self.shards)
+        shard = rows % count
+        places = ef.dynamic_partition(ef.arange(flat.shape[0]), shard, count)
+        parts = ef.dynamic_partition(rows // count, shard, count)
+        found = [ef.take(v, part, axis=0) for v, part in zip(self.shards, parts, strict=True)]
+        whole = ef.dynamic_stitch(places, found, size=flat.shape[0])
+        return whole.reshape((*indices.shape, self.embedding_dim))

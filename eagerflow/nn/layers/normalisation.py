@@ -1,0 +1,230 @@
+"""Layers that normalise: with the statistics of the batch, or of each element by itself."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import eagerflow as ef
+from eagerflow.errors import TensorValueError
+from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import init
+from eagerflow.nn.checks import check_channels, check_sizes
+from eagerflow.nn.module import Module
+
+__all__ = ["BatchNorm", "GroupNorm", "LayerNorm", "RMSNorm"]
+
+
+def _scale(shape: Any, dtype: Any) -> ef.Variable:
+    return ef.Variable(init.ones(shape, dtype=dtype), name="weight")
+
+
+def _shift(shape: Any, dtype: Any) -> ef.Variable:
+    return ef.Variable(init.zeros(shape, dtype=dtype), name="bias")
+
+
+@final
+class BatchNorm(Module):
+    """Normalises each channel with the mean and variance of the batch (Ioffe and Szegedy, 2015).
+
+    Input and output ``[batch, num_features, ...]``. In training mode the statistics are those of
+    the batch, and running ones follow them; after ``eval()`` the running ones are used. Scales
+    are ones and shifts zeros at first.
+
+    Args:
+        num_features: how many channels, axis 1.
+        eps: added to variances.
+        momentum: how far the running statistics go towards those of a batch. None: they are the
+            mean over all batches.
+        affine: whether to scale and shift by trained variables.
+        track_running_stats: whether there are running statistics; else those of the batch are
+            used in both modes.
+        dtype: of the variables; float32 by default.
+
+    Attributes:
+        weight: the scales ``[num_features]``, or None.
+        bias: the shifts ``[num_features]``, or None.
+        running_mean: a buffer ``[num_features]``, or None.
+        running_var: a buffer ``[num_features]``, or None; of unbiased variances.
+        num_batches_tracked: a buffer, how many batches the running statistics have seen, or None.
+
+    >>> layer = ef.nn.BatchNorm(3)
+    >>> y = layer(ef.random.normal((8, 3, 5, 5), loc=4.0))
+    >>> bool(abs(y.mean(axis=(0, 2, 3))).max() < 1e-5)
+    True
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        *,
+        dtype: Any = None,
+    ) -> None:
+        check_sizes("BatchNorm", num_features=num_features)
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        self.weight = _scale(num_features, dtype) if affine else None
+        self.bias = _shift(num_features, dtype) if affine else None
+        self.running_mean = self.running_var = self.num_batches_tracked = None
+        if track_running_stats:
+            zeros, ones = ef.zeros(num_features, dtype=dtype), ef.ones(num_features, dtype=dtype)
+            self.running_mean = ef.Variable(zeros, trainable=False, name="running_mean")
+            self.running_var = ef.Variable(ones, trainable=False, name="running_var")
+            count = ef.zeros((), dtype=ef.int64)
+            self.num_batches_tracked = ef.Variable(count, trainable=False, name="count")
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        check_channels(self, x)
+        training = self.training or self.running_mean is None
+        count = self.num_batches_tracked if self.training else None
+        momentum: Any = 0.0 if self.momentum is None else self.momentum
+        if self.momentum is None and count is not None:
+            momentum = 1.0 / (count + 1).astype(x.dtype)
+        out = F.batch_norm(
+            x, self.running_mean, self.running_var, self.weight, self.bias,
+            training=training, momentum=momentum, eps=self.eps,
+        )  # fmt: skip
+        if count is not None:  # afterwards: an input that is refused does not count
+            count.assign_add(1)
+        return out
+
+
+@final
+class LayerNorm(Module):
+    """Normalises each element over its last axes (Ba, Kiros and Hinton, 2016).
+
+    Input and output ``[..., *normalized_shape]``. Scales are ones and shifts zeros at first.
+
+    Args:
+        normalized_shape: the sizes of the last axes, or that of the last.
+        eps: added to variances.
+        elementwise_affine: whether to scale and shift by trained variables.
+        bias: whether to shift.
+        dtype: of the variables; float32 by default.
+
+    Attributes:
+        weight: the scales, of ``normalized_shape``, or None.
+        bias: the shifts, likewise.
+
+    >>> y = ef.nn.LayerNorm(4)(ef.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    >>> bool(abs(y.mean()) < 1e-6), bool(abs(y.std() - 1) < 1e-4)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | tuple[int, ...],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+    ) -> None:
+        sizes = _sizes("LayerNorm", normalized_shape)
+        self.normalized_shape = normalized_shape
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        self.weight = _scale(sizes, dtype) if elementwise_affine else None
+        self.bias = _shift(sizes, dtype) if elementwise_affine and bias else None
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, eps=self.eps)
+
+
+@final
+class RMSNorm(Module):
+    """Divides each element by its root mean square over the last axes (Zhang and Sennrich, 2019).
+
+    Input and output ``[..., *normalized_shape]``. Scales are ones at first.
+
+    Args:
+        normalized_shape: the sizes of the last axes, or that of the last.
+        eps: added to mean squares; by default the machine epsilon of the dtype.
+        elementwise_affine: whether to scale by a trained variable.
+        dtype: of the variable; float32 by default.
+
+    Attributes:
+        weight: the scales, of ``normalized_shape``, or None.
+
+    >>> ef.nn.RMSNorm(2)(ef.tensor([[3.0, 3.0]]))
+    Tensor([[1., 1.]], f32[1,2]@cpu:0)
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | tuple[int, ...],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        *,
+        dtype: Any = None,
+    ) -> None:
+        sizes = _sizes("RMSNorm", normalized_shape)
+        self.normalized_shape = normalized_shape
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        self.weight = _scale(sizes, dtype) if elementwise_affine else None
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        return F.rms_norm(x, self.normalized_shape, self.weight, eps=self.eps)
+
+
+def _sizes(name: str, shape: int | tuple[int, ...]) -> tuple[int, ...]:
+    sizes = (shape,) if isinstance(shape, int) else shape
+    for size in sizes:
+        check_sizes(name, normalized_shape=size)
+    return sizes
+
+
+@final
+class GroupNorm(Module):
+    """Normalises groups of channels of each element (Wu and He, 2018).
+
+    Input and output ``[batch, num_channels, ...]``. Scales are ones and shifts zeros at first.
+
+    Args:
+        num_groups: how many groups; it divides ``num_channels``. As many as channels make
+            instance normalisation, one makes layer normalisation.
+        num_channels: how many channels, axis 1.
+        eps: added to variances.
+        affine: whether to scale and shift channels by trained variables.
+        dtype: of the variables; float32 by default.
+
+    Attributes:
+        weight: the scales ``[num_channels]``, or None.
+        bias: the shifts ``[num_channels]``, or None.
+
+    >>> ef.nn.GroupNorm(2, 6)(ef.random.normal((4, 6, 5, 5))).shape
+    (4, 6, 5, 5)
+    """
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        *,
+        dtype: Any = None,
+    ) -> None:
+        check_sizes("GroupNorm", num_groups=num_groups, num_channels=num_channels)
+        if num_channels % num_groups:
+            raise TensorValueError(
+                "GroupNorm: the channels do not fall into equal groups",
+                given=f"num_groups={num_groups}, num_channels={num_channels}",
+                expected="num_channels that num_groups divides",
+            )
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        self.weight = _scale(num_channels, dtype) if affine else None
+        self.bias = _shift(num_channels, dtype) if affine else None
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        return F.group_norm(x, self.num_groups, self.weight, self.bias, eps=self.eps)

@@ -1,0 +1,179 @@
+"""Pooling as layers."""
+
+from __future__ import annotations
+
+from typing import final
+
+import eagerflow as ef
+from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn.module import Module
+
+__all__ = ["AdaptiveAvgPool2d", "AvgPool1d", "AvgPool2d", "MaxPool1d", "MaxPool2d"]
+
+Sizes = int | tuple[int, ...]
+
+
+class _AbstractMaxPool(Module):
+    """What `MaxPool1d` and `MaxPool2d` have in common."""
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+    ) -> None:
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.ceil_mode = ceil_mode
+
+
+@final
+class MaxPool1d(_AbstractMaxPool):
+    """The largest element of each window of a sequence.
+
+    Input ``[batch, channels, length]``, or without the batch axis; output likewise.
+
+    Args:
+        kernel_size: the length of windows.
+        stride: by how much they move; by default by their length.
+        padding: how far they may reach over each end, at most half of their length.
+        dilation: the distance of the elements of a window.
+        ceil_mode: whether windows that reach over the end count, too.
+
+    >>> ef.nn.MaxPool1d(2)(ef.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    Tensor([[3., 2.]], f32[1,2]@cpu:0)
+    """
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        out: ef.Tensor = F.max_pool1d(
+            x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode
+        )
+        return out
+
+
+@final
+class MaxPool2d(_AbstractMaxPool):
+    """The largest element of each window of an image.
+
+    Input ``[batch, channels, height, width]``, or without the batch axis; output likewise.
+
+    Args:
+        kernel_size: height and width of windows, or one number for both.
+        stride: by how much they move; by default by their sizes.
+        padding: how far they may reach over each side, at most half of their size.
+        dilation: the distance of the elements of a window.
+        ceil_mode: whether windows that reach over the end count, too.
+
+    >>> ef.nn.MaxPool2d(2)(ef.ones((2, 3, 8, 8))).shape
+    (2, 3, 4, 4)
+    """
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        out: ef.Tensor = F.max_pool2d(
+            x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode
+        )
+        return out
+
+
+@final
+class AvgPool1d(Module):
+    """The mean of each window of a sequence.
+
+    Input ``[batch, channels, length]``, or without the batch axis; output likewise.
+
+    Args:
+        kernel_size: the length of windows.
+        stride: by how much they move; by default by their length.
+        padding: zeros at each end, at most half the length of a window.
+        ceil_mode: whether windows that reach over the end count, too.
+        count_include_pad: whether the zeros of the padding count.
+
+    >>> ef.nn.AvgPool1d(2)(ef.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    Tensor([[2., 1.]], f32[1,2]@cpu:0)
+    """
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        return F.avg_pool1d(
+            x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
+        )
+
+
+@final
+class AvgPool2d(Module):
+    """The mean of each window of an image.
+
+    Input ``[batch, channels, height, width]``, or without the batch axis; output likewise.
+
+    Args:
+        kernel_size: height and width of windows, or one number for both.
+        stride: by how much they move; by default by their sizes.
+        padding: zeros at each side, at most half the size of a window.
+        ceil_mode: whether windows that reach over the end count, too.
+        count_include_pad: whether the zeros of the padding count.
+        divisor_override: what to divide sums by; by default the number of elements.
+
+    >>> ef.nn.AvgPool2d(2)(ef.ones((2, 3, 8, 8))).shape
+    (2, 3, 4, 4)
+    """
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        return F.avg_pool2d(
+            x, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+            self.count_include_pad, self.divisor_override,
+        )  # fmt: skip
+
+
+@final
+class AdaptiveAvgPool2d(Module):
+    """The means of as many equal parts of an image as the output has elements.
+
+    Input ``[batch, channels, height, width]``, or without the batch axis; output
+    ``[batch, channels, *output_size]``.
+
+    Args:
+        output_size: height and width of the output, or one number for both; None leaves an axis
+            as it is.
+
+    >>> ef.nn.AdaptiveAvgPool2d(1)(ef.ones((2, 3, 7, 5))).shape
+    (2, 3, 1, 1)
+    """
+
+    def __init__(self, output_size: int | tuple[int | None, ...] | None) -> None:
+        self.output_size = output_size
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        return F.adaptive_avg_pool2d(x, self.output_size)

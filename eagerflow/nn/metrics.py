@@ -1,0 +1,408 @@
+"""How good predictions are: functions of tensors, and classes that add up batch by batch.
+
+Results are float64. Predictions are either classes, in the shape of the labels, or scores with one
+more axis, the last, of one number per class.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, Final, Literal, final
+
+import eagerflow as ef
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+
+__all__ = [
+    "Accuracy",
+    "ConfusionMatrix",
+    "Mean",
+    "Perplexity",
+    "accuracy",
+    "auc",
+    "confusion_matrix",
+    "f1_score",
+    "perplexity",
+    "roc_auc",
+    "top_k_accuracy",
+]
+
+Average = Literal["binary", "macro", "micro"] | None
+_AVERAGES: Final = ("binary", "macro", "micro", None)
+
+
+# --- of classes -------------------------------------------------------------------------------
+
+
+def _classes(name: str, predictions: ef.Tensor, labels: ef.Tensor) -> tuple[ef.Tensor, ef.Tensor]:
+    """Predicted and right classes, in one dtype and each in one axis."""
+    predictions, labels = ef.asarray(predictions), ef.asarray(labels)
+    if predictions.ndim == labels.ndim + 1:
+        predictions = predictions.argmax(axis=-1)
+    if predictions.ndim != labels.ndim or not _fits(predictions.shape, labels.shape):
+        raise ShapeError(
+            f"{name}: predictions and labels do not fit",
+            given=f"predictions={predictions.type}, labels={labels.type}",
+            expected="predictions of the shape of the labels, or with one more axis of scores",
+        )
+    for what, x in (("predictions", predictions), ("labels", labels)):
+        if x.dtype.is_inexact:
+            raise DTypeError(
+                f"{name}: the {what} are no classes",
+                given=f"{what}={x.type}",
+                expected="integers, or for predictions scores with one axis more than the labels",
+                hint="of one score per element: (scores > 0.5).astype(ef.int64)",
+            )
+    return predictions.astype(ef.int64).reshape(-1), labels.astype(ef.int64).reshape(-1)
+
+
+def _fits(shape: Any, other: Any) -> bool:
+    """Whether shapes are equal, as far as their sizes are known."""
+    return all(a == b for a, b in zip(shape, other, strict=True) if {type(a), type(b)} == {int})
+
+
+def _share(part: ef.Tensor, whole: ef.Tensor) -> ef.Tensor:
+    """``part / whole`` in float64; NaN of nothing."""
+    some = whole != 0
+    return ef.where(some, part.astype(ef.float64) / ef.where(some, whole, 1), math.nan)
+
+
+def _mean(hits: ef.Tensor) -> ef.Tensor:
+    """The share of those that are true."""
+    return _share(hits.astype(ef.int64).sum(), ef.ones_like(hits, dtype=ef.int64).sum())
+
+
+def accuracy(predictions: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
+    """The share of right predictions.
+
+    Args:
+        predictions: classes like the labels, or scores ``[..., classes]``.
+        labels: integers.
+
+    >>> ef.nn.metrics.accuracy(ef.tensor([0, 1, 2, 2]), ef.tensor([0, 1, 1, 2]))
+    Tensor(0.75, f64[]@cpu:0)
+    """
+    predicted, right = _classes("accuracy", predictions, labels)
+    return _mean(predicted == right)
+
+
+def top_k_accuracy(scores: ef.Tensor, labels: ef.Tensor, k: int = 5) -> ef.Tensor:
+    """How often the label is among the ``k`` classes with the highest scores.
+
+    Args:
+        scores: ``[..., classes]``; among equal scores the first class counts as higher.
+        labels: integers, ``[...]``.
+        k: how many; all classes where there are fewer.
+
+    >>> scores = ef.tensor([[0.1, 0.5, 0.4], [0.8, 0.1, 0.1]])
+    >>> ef.nn.metrics.top_k_accuracy(scores, ef.tensor([2, 1]), k=2)
+    Tensor(1., f64[]@cpu:0)
+    """
+    scores, labels = ef.asarray(scores), ef.asarray(labels)
+    if scores.ndim != labels.ndim + 1 or not _fits(scores.shape[:-1], labels.shape):
+        raise ShapeError(
+            "top_k_accuracy: scores and labels do not fit",
+            given=f"scores={scores.type}, labels={labels.type}",
+            expected="scores [..., classes] and labels [...]",
+        )
+    best = ef.argsort(scores, axis=-1, descending=True)[..., :k]
+    return _mean((best == labels[..., None]).any(axis=-1))
+
+
+def confusion_matrix(
+    predictions: ef.Tensor, labels: ef.Tensor, num_classes: int | None = None
+) -> ef.Tensor:
+    """How often each class is taken for each: rows are labels, columns predictions.
+
+    Args:
+        predictions: classes like the labels, or scores ``[..., classes]``.
+        labels: integers from 0 to ``num_classes - 1``.
+        num_classes: by default one more than the largest class, which depends on the data.
+
+    Returns:
+        Counts, ``int64 [num_classes, num_classes]``.
+
+    Raises:
+        TensorIndexError: a class out of range.
+
+    >>> ef.nn.metrics.confusion_matrix(ef.tensor([0, 1, 1]), ef.tensor([0, 0, 1]))
+    Tensor([[1, 1],
+            [0, 1]], i64[2,2]@cpu:0)
+    """
+    predicted, right = _classes("confusion_matrix", predictions, labels)
+    if num_classes is None:
+        both = ef.concat([predicted, right])
+        num_classes = int(both.max()) + 1 if both.size else 0
+    # an index for each pair; the pairs of classes that there are not get one out of range
+    valid = (predicted >= 0) & (predicted < num_classes) & (right >= 0) & (right < num_classes)
+    pair = ef.where(valid, right * num_classes + predicted, num_classes**2)
+    empty = ef.zeros(num_classes**2, dtype=ef.int64, device=pair.device)
+    return ef.scatter_add(empty, pair, ef.ones_like(pair)).reshape((num_classes, num_classes))
+
+
+def f1_score(
+    predictions: ef.Tensor,
+    labels: ef.Tensor,
+    average: Average = "binary",
+    num_classes: int | None = None,
+) -> ef.Tensor:
+    """The harmonic mean of precision and recall (van Rijsbergen, 1979).
+
+    Args:
+        predictions: classes like the labels, or scores ``[..., classes]``.
+        labels: integers.
+        average: ``"binary"``: of class 1, there being two; ``"macro"``: the mean over the classes
+            that occur among labels or predictions; ``"micro"``: of the counts of all classes;
+            None: one for each class, 0 for those that do not occur.
+        num_classes: by default one more than the largest class, which depends on the data.
+
+    >>> predicted, labels = ef.tensor([0, 1, 1, 1]), ef.tensor([0, 1, 0, 1])
+    >>> ef.nn.metrics.f1_score(predicted, labels)
+    Tensor(0.8, f64[]@cpu:0)
+    """
+    _check_average(average)
+    if average == "binary" and num_classes is None:
+        num_classes = 2
+    return _f1(confusion_matrix(predictions, labels, num_classes), average)
+
+
+def _check_average(average: Average) -> None:
+    if average not in _AVERAGES:
+        raise TensorValueError(
+            f"f1_score: {average!r} is no average",
+            given=repr(average),
+            expected=", ".join(map(repr, _AVERAGES)),
+        )
+
+
+def _f1(matrix: ef.Tensor, average: Average) -> ef.Tensor:
+    right = ef.linalg.diagonal(matrix)
+    either = matrix.sum(axis=0) + matrix.sum(axis=1)  # right ones count in both
+    if average == "micro":
+        right, either = right.sum(), either.sum()
+    scores = _share(2 * right, ef.maximum(either, 1))
+    if average == "binary":
+        return scores[1]
+    if average == "macro":
+        return _share(scores.sum(), ef.maximum((either > 0).sum(), 1))
+    return scores
+
+
+# --- of scores --------------------------------------------------------------------------------
+
+
+def auc(x: ef.Tensor, y: ef.Tensor) -> ef.Tensor:
+    """The area under a curve through points, by trapezoids.
+
+    Args:
+        x: ``[n]``, ascending or descending.
+        y: ``[n]``.
+
+    >>> ef.nn.metrics.auc(ef.tensor([0.0, 1.0, 2.0]), ef.tensor([0.0, 1.0, 1.0]))
+    Tensor(1.5, f64[]@cpu:0)
+    """
+    x, y = ef.asarray(x).astype(ef.float64), ef.asarray(y).astype(ef.float64)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ShapeError(
+            "auc: the points are no curve",
+            given=f"x={x.type}, y={y.type}",
+            expected="two tensors [n]",
+        )
+    return abs(((x[1:] - x[:-1]) * (y[1:] + y[:-1])).sum()) / 2
+
+
+def roc_auc(scores: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
+    """The area under the receiver operating characteristic (Hanley and McNeil, 1982).
+
+    It is the probability that a positive element has a higher score than a negative one, where
+    equal scores count a half; NaN if there are none of one kind.
+
+    Args:
+        scores: real, ``[n]``: the higher, the more likely positive.
+        labels: boolean or integers, ``[n]``: what is not 0 is positive.
+
+    >>> ef.nn.metrics.roc_auc(ef.tensor([0.1, 0.4, 0.35, 0.8]), ef.tensor([0, 0, 1, 1]))
+    Tensor(0.75, f64[]@cpu:0)
+    """
+    scores, labels = ef.asarray(scores), ef.asarray(labels)
+    if scores.ndim != 1 or labels.ndim != 1 or not _fits(scores.shape, labels.shape):
+        raise ShapeError(
+            "roc_auc: scores and labels do not fit",
+            given=f"scores={scores.type}, labels={labels.type}",
+            expected="scores [n] and labels [n]",
+        )
+    positive = labels != 0
+    ordered = ef.sort(scores)
+    below = ef.searchsorted(ordered, scores, side="left")
+    upto = ef.searchsorted(ordered, scores, side="right")
+    # the rank of each score from 1, for equal ones the mean of theirs
+    ranks = (below + upto + 1).astype(ef.float64) / 2
+    count = positive.astype(ef.float64).sum()
+    others = (~positive).astype(ef.float64).sum()
+    wins = ef.where(positive, ranks, 0.0).sum() - count * (count + 1) / 2
+    return _share(wins, count * others)
+
+
+def _surprise(
+    logits: ef.Tensor, labels: ef.Tensor, ignore_index: int
+) -> tuple[ef.Tensor, ef.Tensor]:
+    """The sum of ``-log softmax(logits)`` at the labels, and how many count."""
+    logits, labels = ef.asarray(logits), ef.asarray(labels)
+    if logits.ndim != labels.ndim + 1 or not _fits(logits.shape[:-1], labels.shape):
+        raise ShapeError(
+            "perplexity: logits and labels do not fit",
+            given=f"logits={logits.type}, labels={labels.type}",
+            expected="logits [..., classes] and labels [...]",
+        )
+    counts = labels != ignore_index
+    chosen = ef.where(counts, labels, 0)[..., None]
+    wide = logits.astype(ef.float64)
+    right = ef.take_along_axis(wide, chosen, axis=-1)[..., 0]
+    losses = ef.where(counts, ef.logsumexp(wide, axis=-1) - right, 0.0)
+    return losses.sum(), counts.astype(ef.int64).sum()
+
+
+def perplexity(logits: ef.Tensor, labels: ef.Tensor, ignore_index: int = -100) -> ef.Tensor:
+    """The exponential of the mean cross-entropy: how many choices a model is torn between.
+
+    Args:
+        logits: ``[..., classes]``.
+        labels: integers, ``[...]``.
+        ignore_index: a label that does not count, such as that of padding.
+
+    >>> round(float(ef.nn.metrics.perplexity(ef.zeros((5, 8)), ef.arange(5))), 6)
+    8.0
+    """
+    total, count = _surprise(logits, labels, ignore_index)
+    return ef.exp(_share(total, count))
+
+
+# --- batch by batch ---------------------------------------------------------------------------
+
+
+def _counter(shape: tuple[int, ...] = (), dtype: Any = None, name: str = "count") -> ef.Variable:
+    return ef.Variable(ef.zeros(shape, dtype=dtype or ef.int64), trainable=False, name=name)
+
+
+class AbstractMetric(ABC):
+    """Adds up what `result` is made of, in variables: `update` works in a traced step, too."""
+
+    @property
+    def state(self) -> dict[str, ef.Variable]:
+        """The variables by name."""
+        return {name: v for name, v in vars(self).items() if isinstance(v, ef.Variable)}
+
+    def reset(self) -> None:
+        """Start anew."""
+        for variable in self.state.values():
+            variable.assign(ef.zeros_like(variable))
+
+    @abstractmethod
+    def result(self) -> ef.Tensor:
+        """Of all that `update` was given since the start or `reset`."""
+
+
+@final
+class Mean(AbstractMetric):
+    """The mean of numbers, such as losses.
+
+    >>> loss = ef.nn.metrics.Mean()
+    >>> loss.update(2.0)
+    >>> loss.update(ef.tensor([3.0, 4.0]))
+    >>> loss.result()
+    Tensor(3., f64[]@cpu:0)
+    """
+
+    def __init__(self) -> None:
+        self.total = _counter(dtype=ef.float64, name="total")
+        self.count = _counter()
+
+    def update(self, values: ef.Tensor | float) -> None:
+        """Take more numbers: a tensor of any shape, or one."""
+        values = ef.asarray(values).astype(ef.float64)
+        self.total.assign_add(values.sum())
+        self.count.assign_add(ef.ones_like(values, dtype=ef.int64).sum())
+
+    def result(self) -> ef.Tensor:
+        return _share(self.total.value, self.count.value)
+
+
+@final
+class Accuracy(AbstractMetric):
+    """The share of right predictions, batch by batch; as `accuracy`.
+
+    >>> right = ef.nn.metrics.Accuracy()
+    >>> right.update(ef.tensor([0, 1]), ef.tensor([0, 1]))
+    >>> right.update(ef.tensor([0, 1]), ef.tensor([1, 1]))
+    >>> right.result()
+    Tensor(0.75, f64[]@cpu:0)
+    """
+
+    def __init__(self) -> None:
+        self.right = _counter(name="right")
+        self.count = _counter()
+
+    def update(self, predictions: ef.Tensor, labels: ef.Tensor) -> None:
+        """Take another batch."""
+        predicted, labels = _classes("accuracy", predictions, labels)
+        self.right.assign_add((predicted == labels).astype(ef.int64).sum())
+        self.count.assign_add(ef.ones_like(labels).sum())
+
+    def result(self) -> ef.Tensor:
+        return _share(self.right.value, self.count.value)
+
+
+@final
+class Perplexity(AbstractMetric):
+    """The perplexity of a text, batch by batch; as `perplexity`.
+
+    >>> text = ef.nn.metrics.Perplexity()
+    >>> text.update(ef.zeros((5, 8)), ef.arange(5))
+    >>> round(float(text.result()), 6)
+    8.0
+    """
+
+    def __init__(self, ignore_index: int = -100) -> None:
+        self.ignore_index = ignore_index
+        self.total = _counter(dtype=ef.float64, name="total")
+        self.count = _counter()
+
+    def update(self, logits: ef.Tensor, labels: ef.Tensor) -> None:
+        """Take another batch."""
+        total, count = _surprise(logits, labels, self.ignore_index)
+        self.total.assign_add(total)
+        self.count.assign_add(count)
+
+    def result(self) -> ef.Tensor:
+        return ef.exp(_share(self.total.value, self.count.value))
+
+
+@final
+class ConfusionMatrix(AbstractMetric):
+    """How often each class is taken for each, batch by batch; as `confusion_matrix`.
+
+    >>> matrix = ef.nn.metrics.ConfusionMatrix(2)
+    >>> matrix.update(ef.tensor([0, 1, 1]), ef.tensor([0, 0, 1]))
+    >>> matrix.update(ef.tensor([1]), ef.tensor([1]))
+    >>> matrix.result()
+    Tensor([[1, 1],
+            [0, 2]], i64[2,2]@cpu:0)
+    >>> matrix.f1_score()
+    Tensor(0.8, f64[]@cpu:0)
+    """
+
+    def __init__(self, num_classes: int) -> None:
+        self.num_classes = num_classes
+        self.counts = _counter((num_classes, num_classes), name="counts")
+
+    def update(self, predictions: ef.Tensor, labels: ef.Tensor) -> None:
+        """Take another batch."""
+        self.counts.assign_add(confusion_matrix(predictions, labels, self.num_classes))
+
+    def result(self) -> ef.Tensor:
+        return self.counts.value
+
+    def f1_score(self, average: Average = "binary") -> ef.Tensor:
+        """The F1 score of all that was counted; as the function `f1_score`."""
+        _check_average(average)
+        return _f1(self.counts.value, average)

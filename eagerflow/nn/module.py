@@ -1,0 +1,230 @@
+"""`Module`: the base of layers and models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import eagerflow as ef
+from eagerflow.core.interpreter import stack
+from eagerflow.errors import UnknownNameError
+from eagerflow.nn.calls import call
+from eagerflow.nn.paths import held, made
+from eagerflow.nn.state import put
+from eagerflow.nn.summary import Summary, summarise
+from eagerflow.nn.text import outline
+
+__all__ = ["Module"]
+
+
+class Module:
+    """The base of layers and models: subclass it, set attributes, and write ``forward``.
+
+    Variables and other modules are found wherever attributes hold them, also in lists, tuples,
+    dicts and dataclasses, in the order in which the attributes were set; nothing is registered,
+    and ``__init__`` need not call that of this class. Their names are paths, such as
+    ``"layers.0.weight"``. Variables that are not trainable are *buffers*, such as running means.
+
+    In a traced function, attributes are looked at as those of any object: a trace is used as long
+    as they are what they were, and the boxes of its picture are the modules.
+
+    Attributes:
+        training: whether dropout drops and batch norms use the batch; see `train` and `eval`.
+        frozen: whether `trainable` leaves the variables out that this very module holds; see
+            `freeze`.
+
+    >>> class Classifier(ef.nn.Module):
+    ...     def __init__(self, inputs, classes):
+    ...         self.layers = [ef.nn.Linear(inputs, 16), ef.nn.Linear(16, classes)]
+    ...     def forward(self, x):
+    ...         hidden, output = self.layers
+    ...         return output(ef.maximum(hidden(x), 0))
+    >>> model = Classifier(64, 10)
+    >>> model(ef.zeros((2, 64))).shape
+    (2, 10)
+    >>> list(model.trainable)
+    ['layers.0.weight', 'layers.0.bias', 'layers.1.weight', 'layers.1.bias']
+    """
+
+    training: bool
+    frozen: bool
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        # here, so that subclasses need not call __init__; in the instance, so that traces see it
+        return made(cls, training=True, frozen=False)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; subclasses write it, and users call the module itself."""
+        name = type(self).__name__
+        raise UnknownNameError(
+            f"{name} has no forward",
+            given=f"a call of {name}",
+            expected="a method forward that computes the output",
+            hint=f"write class {name}(ef.nn.Module): ... def forward(self, x): ...",
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """`forward`; in a trace its nodes are in a scope named after the module."""
+        if stack.installed:
+            return call(self, Module, args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    # --- what it holds ---
+
+    def modules(self) -> Iterator[tuple[str, Module]]:
+        """Path and module of this one (its path is ``""``) and all below, each once.
+
+        >>> model = ef.nn.Sequential(ef.nn.Linear(2, 3), ef.nn.Linear(3, 1))
+        >>> [path for path, _ in model.modules()]
+        ['', 'layers.0', 'layers.1']
+        """
+        return ((path, value) for path, value, _ in held(self, Module) if isinstance(value, Module))
+
+    @property
+    def state(self) -> dict[str, ef.Variable]:
+        """All variables by path, each once: what a checkpoint keeps.
+
+        >>> list(ef.nn.Linear(2, 3).state)
+        ['weight', 'bias']
+        """
+        found = _variables(self)
+        return {path: value for path, value, _ in found.values()}
+
+    @property
+    def parameters(self) -> dict[str, ef.Variable]:
+        """The variables that can be trained, by path, frozen ones too.
+
+        >>> list(ef.nn.BatchNorm(3).parameters)
+        ['weight', 'bias']
+        """
+        return {path: value for path, value in self.state.items() if value.trainable}
+
+    @property
+    def buffers(self) -> dict[str, ef.Variable]:
+        """The variables that are not trained, by path.
+
+        >>> list(ef.nn.BatchNorm(3).buffers)
+        ['running_mean', 'running_var', 'num_batches_tracked']
+        """
+        return {path: value for path, value in self.state.items() if not value.trainable}
+
+    @property
+    def trainable(self) -> dict[str, ef.Variable]:
+        """The variables to train, by path: the parameters without those that are frozen.
+
+        A variable that several modules hold is frozen if one of them is.
+
+        >>> model = ef.nn.Linear(2, 1)
+        >>> loss = ef.value_and_grad(lambda x: model(x).sum(), wrt=model.trainable)
+        >>> sorted(loss(ef.ones((1, 2)))[1])
+        ['bias', 'weight']
+        """
+        return {
+            path: value
+            for path, value, owners in _variables(self).values()
+            if value.trainable and not any(owner.frozen for owner in owners)
+        }
+
+    # --- modes ---
+
+    def train(self, mode: bool = True) -> Self:
+        """Set ``training`` here and in all modules below; gives the module.
+
+        >>> ef.nn.Sequential(ef.nn.Dropout(0.1)).eval().train().layers[0].training
+        True
+        """
+        for _, module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """``train(False)``: the mode for using a trained model.
+
+        >>> ef.nn.Dropout(0.5).eval()(ef.ones(2))
+        Tensor([1., 1.], f32[2]@cpu:0)
+        """
+        return self.train(False)
+
+    def freeze(self) -> Self:
+        """Leave this module's variables and those below out of `trainable`; gives the module.
+
+        Buffers are as before: to keep batch norms from changing their running statistics, `eval`
+        them. A gradient function keeps the variables that it was made for: make it anew.
+
+        >>> model = ef.nn.Sequential(ef.nn.Linear(2, 3), ef.nn.Linear(3, 1))
+        >>> _ = model.layers[0].freeze()
+        >>> list(model.trainable)
+        ['layers.1.weight', 'layers.1.bias']
+        """
+        for _, module in self.modules():
+            module.frozen = True
+        return self
+
+    def unfreeze(self) -> Self:
+        """Undo `freeze`, here and in all modules below; gives the module.
+
+        >>> list(ef.nn.Linear(2, 3).freeze().unfreeze().trainable)
+        ['weight', 'bias']
+        """
+        for _, module in self.modules():
+            module.frozen = False
+        return self
+
+    # --- state, and for people ---
+
+    def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Assign values to the variables, all or none.
+
+        Args:
+            state: values by path, of the dtypes and shapes of the variables: tensors, arrays,
+                variables, as in the `state` of another module.
+            strict: whether it must have a value for each variable and no other.
+
+        Raises:
+            CheckpointError: it lacks values, has unknown ones, or one does not fit; nothing is
+                assigned then.
+
+        >>> model, copy = ef.nn.Linear(2, 3), ef.nn.Linear(2, 3)
+        >>> copy.load_state(model.state)
+        >>> bool((copy.weight == model.weight).all())
+        True
+        """
+        known = {path: value for path, value, _ in held(self, Module)}
+        first = {id(value): path for path, value in self.state.items()}
+        names = {path: first[id(value)] for path, value in known.items() if id(value) in first}
+        put(self.state, names, state, strict, type(self).__name__)
+
+    def summary(self, *args: Any, **kwargs: Any) -> Summary:
+        """A table of the modules: output type, parameters, bytes.
+
+        Args:
+            args: example inputs, of which only the types matter: the model is traced with them
+                and not run, so nothing is computed and no state changes. Without them the table
+                has no output types.
+            kwargs: more of them.
+
+        >>> model = ef.nn.Sequential(ef.nn.Linear(64, 16), ef.nn.Linear(16, 10))
+        >>> model.summary(ef.zeros((8, 64)))
+        layer       class       output      parameters     bytes
+                    Sequential  f32[8,10]            0       0 B
+          layers.0  Linear      f32[8,16]        1,040  4,160 B
+          layers.1  Linear      f32[8,10]          170     680 B
+        1,210 parameters (4,840 B), all trainable
+        """
+
+        def run(*args: Any, **kwargs: Any) -> None:  # here, where traces look: they undo changes
+            self(*args, **kwargs)
+
+        return summarise(self, Module, run, args, kwargs)
+
+    def __repr__(self) -> str:
+        return outline(self, Module)
+
+
+def _variables(module: Module) -> dict[int, tuple[str, ef.Variable, list[Module]]]:
+    """Each variable once, by id: its first path and the modules that hold it."""
+    found: dict[int, tuple[str, ef.Variable, list[Module]]] = {}
+    for path, value, owner in held(module, Module):
+        if isinstance(value, ef.Variable):
+            found.setdefault(id(value), (path, value, []))[2].append(owner)
+    return found

@@ -1,0 +1,194 @@
+"""Tables of modules: what each is, gives and holds."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final, final
+
+from eagerflow.core import tree
+from eagerflow.core.tensor import AbstractArray
+from eagerflow.errors import TraceWarning
+from eagerflow.function import trace
+from eagerflow.nn.calls import noting
+from eagerflow.nn.paths import held, near
+from eagerflow.ops.state import Variable
+
+__all__ = ["Summary", "SummaryRow", "summarise"]
+
+_HEADINGS: Final = ("layer", "class", "output", "parameters", "bytes")
+_NUMBERS: Final = 3  # from this column on, cells are flush right
+#: colours of the notebook's theme, light or dark, with lines half as strong as the text
+_STYLE: Final = (
+    "border-collapse:collapse;color:inherit;background:transparent;"
+    "font-variant-numeric:tabular-nums"
+)
+_LINE: Final = "border-bottom:1px solid color-mix(in srgb, currentColor 30%, transparent)"
+
+
+@final
+@dataclass(frozen=True)
+class SummaryRow:
+    """One module.
+
+    Attributes:
+        path: its path; empty for the module that the table is about.
+        name: its class.
+        output: the types of its output; empty where the example inputs do not reach it.
+        calls: how often it is called.
+        parameters: how many numbers the parameters have that it holds itself; what several
+            modules share counts at the first.
+        nbytes: the memory of its variables, buffers among them, counted likewise.
+    """
+
+    path: str
+    name: str
+    output: str
+    calls: int
+    parameters: int
+    nbytes: int
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class Summary:
+    """What ``module.summary(...)`` gives: prints as text, and shows as a table in a notebook.
+
+    Attributes:
+        rows: one for each module, in the order in which they are defined.
+        trainable: how many of the parameters are not frozen.
+
+    >>> table = ef.nn.Linear(3, 2).summary(ef.zeros((5, 3)))
+    >>> table.rows[0].output, table.parameters, table.nbytes
+    ('f32[5,2]', 8, 32)
+    """
+
+    rows: tuple[SummaryRow, ...]
+    trainable: int
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the parameters have."""
+        return sum(row.parameters for row in self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of all variables, in bytes."""
+        return sum(row.nbytes for row in self.rows)
+
+    def __repr__(self) -> str:
+        table = [_HEADINGS, *map(_cells, self.rows)]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = [
+            "  ".join(
+                cell.rjust(width) if i >= _NUMBERS else cell.ljust(width)
+                for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            ).rstrip()
+            for cells in table
+        ]
+        return "\n".join([*lines, self._total()])
+
+    def _repr_html_(self) -> str:
+        head = "".join(_html("th", i, name) for i, name in enumerate(_HEADINGS))
+        body = "".join(
+            f"<tr>{''.join(_html('td', i, cell) for i, cell in enumerate(_cells(row)))}</tr>"
+            for row in self.rows
+        )
+        return (
+            f'<table style="{_STYLE}"><caption style="color:inherit">{escape(self._total())}'
+            f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+    def _total(self) -> str:
+        total = self.parameters
+        if self.trainable == total:
+            what = "all trainable"
+        else:
+            what = f"{self.trainable:,} trainable, {total - self.trainable:,} frozen"
+        return f"{total:,} parameters ({_bytes(self.nbytes)}), {what}"
+
+
+def summarise(
+    module: Any,
+    kind: type,
+    run: Callable[..., None],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Summary:
+    """The table of a module.
+
+    Args:
+        module: what it is about.
+        kind: the class of modules.
+        run: calls the module.
+        args: example inputs; if there are none, outputs are left out.
+        kwargs: more of them.
+    """
+    outputs: dict[int, list[str]] = {}
+    for called, result in _called(run, args, kwargs) if args or kwargs else ():
+        outputs.setdefault(id(called), []).append(_types(result))
+    counted: set[int] = set()
+    rows = []
+    for path, value, _ in held(module, kind):
+        if isinstance(value, kind):
+            own = [v for v in _own(value, kind) if id(v) not in counted]
+            counted.update(map(id, own))
+            rows.append(_row(path, value, outputs.get(id(value), []), own))
+    trainable = sum(v.size for v in module.trainable.values())
+    return Summary(tuple(rows), trainable)
+
+
+def _called(run: Callable[..., None], args: Any, kwargs: Any) -> list[tuple[Any, Any]]:
+    """The modules that are called, each with what it gives."""
+    with noting() as notes, warnings.catch_warnings():
+        # what a trace cannot follow is of no account: this one is never run
+        warnings.simplefilter("ignore", TraceWarning)
+        trace(run).graph(*args, **kwargs)
+        return notes
+
+
+def _own(module: Any, kind: type) -> Iterator[Variable]:
+    """The variables that a module holds itself, each once."""
+    found = {id(v): v for _, v in near(module, kind) if isinstance(v, Variable)}
+    yield from found.values()
+
+
+def _row(path: str, module: Any, outputs: list[str], own: list[Variable]) -> SummaryRow:
+    different = list(dict.fromkeys(outputs))
+    return SummaryRow(
+        path,
+        type(module).__name__,
+        " | ".join(different),
+        len(outputs),
+        sum(v.size for v in own if v.trainable),
+        sum(v.size * v.dtype.itemsize for v in own),
+    )
+
+
+def _types(result: Any) -> str:
+    """The types of the tensors in a result, such as ``f32[8,10], f32[2]``."""
+    return ", ".join(_short(x) for x in tree.leaves(result) if isinstance(x, AbstractArray))
+
+
+def _short(x: Any) -> str:
+    return str(x.type).partition("@")[0]
+
+
+def _cells(row: SummaryRow) -> tuple[str, ...]:
+    output = f"{row.output} x{row.calls}" if row.calls > 1 else row.output
+    return (row.path, row.name, output, f"{row.parameters:,}", _bytes(row.nbytes))
+
+
+def _html(tag: str, column: int, text: str) -> str:
+    side = "right" if column >= _NUMBERS else "left"
+    line = f";{_LINE}" if tag == "th" else ""
+    return f'<{tag} style="text-align:{side}{line}">{escape(text)}</{tag}>'
+
+
+def _bytes(count: int) -> str:
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= (size if unit != "kB" else 10 * size):  # four digits are easy to read
+            return f"{count / size:.1f} {unit}"
+    return f"{count:,} B"

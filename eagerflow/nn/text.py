@@ -1,0 +1,83 @@
+"""Modules as text: an indented tree with what each was made with."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from eagerflow.nn.paths import near
+from eagerflow.ops.state import Variable
+
+__all__ = ["outline"]
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def outline(module: Any, kind: type) -> str:
+    """The module and, indented below it, those that it holds."""
+    return "\n".join(_lines(module, kind, frozenset()))
+
+
+def _lines(module: Any, kind: type, above: frozenset[int]) -> list[str]:
+    name = type(module).__name__
+    if id(module) in above:
+        return [f"{name}(...)"]
+    lines = [f"{name}({', '.join(_settings(module, kind))})"]
+    parts = [
+        (path, _lines(value, kind, above | {id(module)}))
+        for path, value in near(module, kind)
+        if isinstance(value, kind)
+    ]
+    for paths, (first, *rest) in _alike(parts):
+        start = paths[0] if len(paths) == 1 else f"{paths[0]} to {paths[-1]}"
+        lines += [f"  {start}: {first}", *[f"  {line}" for line in rest]]
+    return lines
+
+
+def _alike(parts: list[tuple[str, list[str]]]) -> list[tuple[list[str], list[str]]]:
+    """Items of one container that follow each other and look the same, together."""
+    found: list[tuple[list[str], list[str]]] = []
+    for path, lines in parts:
+        owner, _, item = path.rpartition(".")
+        last = found[-1] if found else None
+        if last is not None and last[1] == lines and item.isdigit():
+            before, _, number = last[0][-1].rpartition(".")
+            if before == owner and number.isdigit() and int(number) + 1 == int(item):
+                last[0].append(path)
+                continue
+        found.append(([path], lines))
+    return found
+
+
+def _settings(module: Any, kind: type) -> list[str]:
+    """The arguments that it was made with, as far as attributes of these names show them.
+
+    Those with their defaults are left out; where there is nothing else, its variables are shown.
+    """
+    parameters = inspect.signature(type(module).__init__).parameters.values()
+    found = []
+    for parameter in parameters:
+        value = vars(module).get(parameter.name, parameter.default)
+        if isinstance(parameter.default, bool) and not isinstance(value, bool):
+            value = value is not None  # bias=True makes a variable of this name
+        if not _is_plain(value) or _same(value, parameter.default):
+            continue
+        required = parameter.default is inspect.Parameter.empty
+        found.append(repr(value) if required else f"{parameter.name}={value!r}")
+    if found:
+        return found
+    return [f"{n}: {_type(v)}" for n, v in near(module, kind) if isinstance(v, Variable)]
+
+
+def _same(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and bool(value == default)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    return isinstance(value, _PLAIN)
+
+
+def _type(variable: Variable) -> str:
+    return str(variable.type).partition("@")[0]

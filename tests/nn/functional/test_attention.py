@@ -1,0 +1,43 @@
+"""Attention: dropout of shares, and masks that are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import DTypeError, TensorValueError
+from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+
+Q = ef.tensor(np.random.default_rng(0).normal(size=(2, 3, 4)))
+
+
+def test_dropout_of_shares() -> None:
+    eye = ef.broadcast_to(ef.eye(3, dtype=ef.float64), (2, 3, 3))
+    whole = F.scaled_dot_product_attention(Q, Q, eye).numpy()
+    dropped = F.scaled_dot_product_attention(
+        Q, Q, eye, dropout_p=0.5, generator=ef.random.Generator(1)
+    ).numpy()
+    kept = dropped != 0
+    assert 0 < kept.sum() < kept.size
+    np.testing.assert_allclose(dropped[kept], 2 * whole[kept])
+
+
+def test_masks_are_checked() -> None:
+    mask = ef.ones((3, 3), dtype=bool)
+    with pytest.raises(TensorValueError, match="a mask and is_causal exclude each other"):
+        F.scaled_dot_product_attention(Q, Q, Q, mask, is_causal=True)
+    with pytest.raises(DTypeError, match="the mask is neither bool nor floating"):
+        F.scaled_dot_product_attention(Q, Q, Q, mask.astype(ef.int64))
+    with pytest.raises(TensorValueError, match="dropout: the probability is out of range"):
+        F.scaled_dot_product_attention(Q, Q, Q, dropout_p=2.0)
+
+
+def test_gradient_of_a_query_that_sees_nothing_is_zero() -> None:
+    mask = ef.tensor([[True] * 3, [False] * 3, [True] * 3])
+    gradients = ef.grad(
+        lambda q, k: F.scaled_dot_product_attention(q, k, k, mask).sum(), argnums=(0, 1)
+    )(Q, Q)
+    for gradient in gradients:
+        assert np.isfinite(gradient.numpy()).all()
+    assert (gradients[0].numpy()[:, 1] == 0).all()

@@ -1,0 +1,1 @@
+"""Networks written as a user writes them, with public names only, that learn something real."""

@@ -1,0 +1,198 @@
+"""A generator and a discriminator that learn from each other, with an optimiser each."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import final
+
+import pytest
+from sklearn.datasets import load_digits
+
+import eagerflow as ef
+from eagerflow import nn
+from tests.nn.models.runs import Run, goes_on, reached, the_same_traced
+
+F = nn.functional
+
+NOISE, BATCH = 16, 32
+STEPS = 100
+
+
+@final
+class Generator(nn.Module):
+    """Noise to images: twice the size, then a convolution, and again (Odena et al., 2016)."""
+
+    def __init__(self, width: int = 32) -> None:
+        self.width = width
+        self.input = nn.Linear(NOISE, width * 2 * 2)
+        self.convs = [
+            nn.Conv2d(width, width, 3, padding=1, bias=False),
+            nn.Conv2d(width, width // 2, 3, padding=1, bias=False),
+        ]
+        self.norms = [nn.BatchNorm(width), nn.BatchNorm(width), nn.BatchNorm(width // 2)]
+        self.output = nn.Conv2d(width // 2, 1, 3, padding=1)
+
+    def forward(self, noise: ef.Tensor) -> ef.Tensor:
+        first, *norms = self.norms
+        x = F.relu(first(self.input(noise).reshape((-1, self.width, 2, 2))))
+        for conv, norm in zip(self.convs, norms, strict=True):
+            x = F.interpolate(x, scale_factor=2, mode="bilinear")
+            x = F.relu(norm(conv(x)))
+        return F.sigmoid(self.output(x))
+
+
+@final
+class Discriminator(nn.Module):
+    """Images to scores: positive for those that look real."""
+
+    def __init__(self, width: int = 16) -> None:
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, width, 3, stride=2, padding=1),
+            lambda x: F.leaky_relu(x, 0.2),
+            nn.Conv2d(width, 2 * width, 3, stride=2, padding=1),
+            lambda x: F.leaky_relu(x, 0.2),
+            nn.Dropout(0.2),
+            nn.Flatten(),
+            nn.Linear(2 * width * 2 * 2, 1),
+        )
+
+    def forward(self, images: ef.Tensor) -> ef.Tensor:
+        return self.layers(images)[:, 0]
+
+
+@cache
+def digits() -> ef.Tensor:
+    """Zeros and ones, written by hand: `[n, 1, 8, 8]`."""
+    pixels, labels = load_digits(return_X_y=True)
+    return ef.tensor(pixels[labels < 2].reshape(-1, 1, 8, 8) / 16, dtype=ef.float32)
+
+
+@final
+class Gan:
+    """The pair, and a loss for each of the two."""
+
+    def __init__(self) -> None:
+        self.generator, self.discriminator = Generator(), Discriminator()
+
+    def drawn(self, count: int) -> ef.Tensor:
+        return self.generator(ef.random.normal((count, NOISE)))
+
+    def discriminator_loss(self, real: ef.Tensor) -> ef.Tensor:
+        false = ef.stop_gradient(self.drawn(BATCH))
+        on_real, on_false = self.discriminator(real), self.discriminator(false)
+        almost = 0.9 * ef.ones_like(on_real)  # Salimans et al., 2016
+        return F.binary_cross_entropy_with_logits(
+            on_real, almost
+        ) + F.binary_cross_entropy_with_logits(on_false, ef.zeros_like(on_false))
+
+    def generator_loss(self) -> ef.Tensor:
+        scores = self.discriminator(self.drawn(BATCH))
+        return F.binary_cross_entropy_with_logits(scores, ef.ones_like(scores))
+
+
+def make(traced: bool, seed: int = 0) -> Run:
+    ef.random.seed(seed)
+    gan = Gan()
+    generator, discriminator = gan.generator, gan.discriminator
+    writer = ef.optim.Adam(generator.trainable, lr=2e-3, betas=(0.5, 0.999))
+    critic = ef.optim.Adam(discriminator.trainable, lr=2e-3, betas=(0.5, 0.999))
+    of_critic = ef.value_and_grad(gan.discriminator_loss, wrt=discriminator.trainable)
+    of_writer = ef.value_and_grad(gan.generator_loss, wrt=generator.trainable)
+
+    def train_critic(real: ef.Tensor) -> ef.Tensor:
+        loss, gradients = of_critic(real)
+        critic.update(gradients)
+        return loss
+
+    def train_writer() -> ef.Tensor:
+        loss, gradients = of_writer()
+        writer.update(gradients)
+        return loss
+
+    functions = [train_critic, train_writer]
+    if traced:
+        functions = [ef.trace(f) for f in functions]
+    judge, write = functions
+    data = iter(
+        ef.data.Dataset.from_tensors(digits()).shuffle(seed=0).batch(BATCH, drop_last=True).repeat()
+    )
+    kept = {
+        "generator": generator,
+        "discriminator": discriminator,
+        "writer": writer,
+        "critic": critic,
+        "data": data,
+    }
+    return Run(kept, lambda: {"critic": judge(next(data)), "writer": write()}, functions)
+
+
+def distance(drawn: ef.Tensor) -> float:
+    """From images to the real one that is nearest, on average."""
+    differences = drawn.reshape((-1, 1, 64)) - digits().reshape((1, -1, 64))
+    return float(ef.linalg.vector_norm(differences, axis=-1).min(axis=1).mean())
+
+
+def variety(drawn: ef.Tensor) -> float:
+    """The standard deviation of a pixel over images, on average."""
+    return float(drawn.std(axis=0).mean())
+
+
+def test_it_learns_to_draw_digits() -> None:
+    run, losses = the_same_traced(make, STEPS)
+    assert all(0.2 < x < 4 for pair in losses[20:] for x in pair.values())  # neither of them won
+    noise = ef.random.Generator(7).normal((200, NOISE))
+    untrained, trained = Generator().eval()(noise), run.kept["generator"].eval()(noise)
+    assert distance(untrained) > 2.8
+    assert distance(trained) < 2.0
+    assert variety(trained) > 4 * variety(untrained)  # not one image, whatever the noise
+
+
+def test_each_step_changes_one_of_the_two() -> None:
+    run = make(traced=True)
+    judge, write = run.functions
+    before = run.values()
+    judge(digits()[:BATCH])
+    after = run.values()
+    changed = {path.partition(".")[0] for path, value in after.items() if value != before[path]}
+    assert changed == {"discriminator", "critic", "generator"}  # its running statistics
+    write()
+    last = run.values()
+    changed = {path.partition(".")[0] for path, value in last.items() if value != after[path]}
+    assert changed == {"generator", "writer"}
+
+
+def test_gradients_reach_all_parameters_through_both() -> None:
+    ef.random.seed(0)
+    gan = Gan()
+    everything = {"g": gan.generator.trainable, "d": gan.discriminator.trainable}
+    _, gradients = ef.value_and_grad(gan.generator_loss, wrt=everything)()
+    assert reached(gradients["g"]) == set(gan.generator.parameters)
+    assert reached(gradients["d"]) == set(gan.discriminator.parameters)
+
+
+def test_the_generator_gets_no_gradient_where_it_is_stopped() -> None:
+    gan = Gan()
+    _, gradients = ef.value_and_grad(gan.discriminator_loss, wrt=gan.generator.trainable)(
+        digits()[:BATCH]
+    )
+    assert reached(gradients) == set()
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_run_goes_on(traced: bool, tmp_path: Path) -> None:
+    goes_on(make, tmp_path, traced)
+
+
+def test_both_steps_as_one_graph() -> None:
+    """One function that trains both gives what two functions give."""
+    expected = make(traced=False).train(5)
+    run = make(traced=False)
+    judge, write = run.functions
+    both = ef.trace(lambda real: (judge(real), write()))
+    losses = []
+    for _ in range(5):
+        critic, writer = both(next(run.kept["data"]))
+        losses.append({"critic": critic.item(), "writer": writer.item()})
+    assert losses == expected
+    assert len(both.traces) == 1

@@ -1,0 +1,45 @@
+"""The networks of this folder use public names only, as users do."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import eagerflow as ef
+
+FILES = sorted(Path(__file__).parent.glob("*.py"))
+
+#: what else may be imported from the package
+PUBLIC = {"nn"}
+#: packages that are there, and are not for users
+INSIDE = {"autodiff", "core", "function", "graph", "ops", "resources", "runtime", "settings"}
+
+
+def private(text: str) -> list[str]:
+    """What a program imports from the inside of eagerflow, or reads that is private."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("eagerflow"):
+            if node.module != "eagerflow" or {a.name for a in node.names} - PUBLIC:
+                found.append(f"from {node.module}")
+        elif isinstance(node, ast.Import):
+            found += [a.name for a in node.names if a.name.startswith("eagerflow.")]
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            found.append(node.attr)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "ef":
+            found += [f"ef.{node.attr}"] if node.attr not in dir(ef) or node.attr in INSIDE else []
+    return found
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.name)
+def test_public_names_only(file: Path) -> None:
+    assert private(file.read_text()) == []
+
+
+def test_private_names_are_seen() -> None:
+    assert private("from eagerflow.core import tree") == ["from eagerflow.core"]
+    assert private("from eagerflow import core") == ["from eagerflow"]
+    assert private("import eagerflow.core") == ["eagerflow.core"]
+    assert private("ef.core; ef.nn; x._y; ef.nothing") == ["ef.core", "_y", "ef.nothing"]

@@ -1,0 +1,183 @@
+"""Metrics against scikit-learn, and batch by batch in traced steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics as sklearn_metrics
+
+import eagerflow as ef
+from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
+from eagerflow.nn import metrics
+
+labelled = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40)
+
+
+def columns(pairs: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    predicted, labels = zip(*pairs, strict=True)
+    return np.array(predicted), np.array(labels)
+
+
+# --- of classes -------------------------------------------------------------------------------
+
+
+@given(labelled)
+def test_of_classes(pairs: list[tuple[int, int]]) -> None:
+    predicted, labels = columns(pairs)
+    x, y = ef.tensor(predicted), ef.tensor(labels)
+    expected = sklearn_metrics.accuracy_score(labels, predicted)
+    assert float(metrics.accuracy(x, y)) == pytest.approx(expected, rel=1e-14)
+    found = metrics.confusion_matrix(x, y, 5).numpy()
+    assert (found == sklearn_metrics.confusion_matrix(labels, predicted, labels=range(5))).all()
+    for average in ("macro", "micro"):
+        expected = sklearn_metrics.f1_score(labels, predicted, average=average, zero_division=0)
+        found = float(metrics.f1_score(x, y, average))  # type: ignore[arg-type]
+        assert found == pytest.approx(expected, rel=1e-14)
+    expected = sklearn_metrics.f1_score(
+        labels, predicted, average=None, labels=range(5), zero_division=0
+    )
+    np.testing.assert_allclose(metrics.f1_score(x, y, None, 5).numpy(), expected, rtol=1e-14)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30))
+def test_f1_of_two_classes(pairs: list[tuple[bool, bool]]) -> None:
+    predicted, labels = columns(pairs)
+    expected = sklearn_metrics.f1_score(labels, predicted, zero_division=0)
+    found = metrics.f1_score(ef.tensor(predicted), ef.tensor(labels))
+    assert float(found) == pytest.approx(expected, rel=1e-14)
+
+
+def test_scores_stand_for_the_best_class() -> None:
+    scores = ef.tensor([[[0.1, 0.9], [0.8, 0.2]]])
+    assert float(metrics.accuracy(scores, ef.tensor([[1, 1]]))) == 0.5
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5))
+def test_top_k(seed: int, k: int) -> None:
+    generator = np.random.default_rng(seed)
+    scores = generator.permuted(np.arange(12.0 * 6).reshape(12, 6), axis=1)
+    labels = generator.integers(0, 6, 12)
+    expected = sklearn_metrics.top_k_accuracy_score(labels, scores, k=k, labels=range(6))
+    found = metrics.top_k_accuracy(ef.tensor(scores), ef.tensor(labels), k)
+    assert float(found) == pytest.approx(expected, rel=1e-14)
+
+
+def test_top_k_of_equal_scores_takes_the_first() -> None:
+    scores = ef.zeros((2, 3))
+    assert float(metrics.top_k_accuracy(scores, ef.tensor([1, 2]), 2)) == 0.5
+
+
+# --- of scores --------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=40))
+def test_roc_auc_with_ties(pairs: list[tuple[int, bool]]) -> None:
+    scores, labels = columns(pairs)
+    found = float(metrics.roc_auc(ef.tensor(scores / 4), ef.tensor(labels)))
+    if labels.all() or not labels.any():
+        assert np.isnan(found)
+    else:
+        expected = sklearn_metrics.roc_auc_score(labels, scores)
+        assert found == pytest.approx(expected, abs=1e-14)
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_auc(seed: int, descending: bool) -> None:
+    points = np.random.default_rng(seed).random((2, 9))
+    x, y = np.sort(points[0]), points[1]
+    x = x[::-1].copy() if descending else x
+    expected = sklearn_metrics.auc(x, y)
+    assert float(metrics.auc(ef.tensor(x), ef.tensor(y))) == pytest.approx(expected, rel=1e-12)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_perplexity(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    logits, labels = generator.normal(size=(4, 5, 7)), generator.integers(0, 7, (4, 5))
+    labels[0, :2] = -100
+    shares = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    flat = labels.reshape(-1)
+    kept = flat != -100
+    loss = sklearn_metrics.log_loss(flat[kept], shares.reshape(-1, 7)[kept], labels=range(7))
+    found = metrics.perplexity(ef.tensor(logits), ef.tensor(labels))
+    assert float(found) == pytest.approx(np.exp(loss), rel=1e-12)
+
+
+def test_perplexity_of_huge_logits() -> None:
+    assert float(metrics.perplexity(ef.tensor([[1e6, 0.0]]), ef.tensor([0]))) == 1.0
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+
+def test_what_does_not_fit() -> None:
+    with pytest.raises(ShapeError, match=r"predictions=i64\[3\]@cpu:0, labels=i64\[2\]@cpu:0"):
+        metrics.accuracy(ef.tensor([0, 1, 1]), ef.tensor([0, 1]))
+    with pytest.raises(DTypeError, match=r"the predictions are no classes(.|\n)*> 0.5"):
+        metrics.accuracy(ef.tensor([0.2, 0.7]), ef.tensor([0, 1]))
+    for function in (metrics.top_k_accuracy, metrics.perplexity, metrics.roc_auc):
+        with pytest.raises(ShapeError, match="do not fit"):
+            function(ef.zeros((3, 2)), ef.tensor([0, 1]))
+    with pytest.raises(ShapeError, match="no curve"):
+        metrics.auc(ef.zeros(3), ef.zeros(2))
+    with pytest.raises(TensorValueError, match="'mean' is no average"):
+        metrics.f1_score(ef.tensor([0]), ef.tensor([0]), "mean")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("predicted", "label"), [(2, 0), (0, 2), (-1, 0), (0, -1), (-1, 2)])
+def test_classes_out_of_range(predicted: int, label: int) -> None:
+    with pytest.raises(TensorIndexError):
+        metrics.confusion_matrix(ef.tensor([predicted]), ef.tensor([label]), 2)
+
+
+# --- batch by batch ---------------------------------------------------------------------------
+
+
+def test_accumulators_in_a_traced_step() -> None:
+    generator = np.random.default_rng(0)
+    parts = {
+        "accuracy": metrics.Accuracy(), "mean": metrics.Mean(),
+        "matrix": metrics.ConfusionMatrix(4), "perplexity": metrics.Perplexity(),
+    }  # fmt: skip
+
+    @ef.trace
+    def step(logits: Any, labels: Any) -> None:
+        parts["accuracy"].update(logits, labels)
+        parts["mean"].update(logits)
+        parts["matrix"].update(logits, labels)
+        parts["perplexity"].update(logits, labels)
+
+    for _ in range(2):  # the second time after reset
+        batches = [(generator.normal(size=(n, 4)), generator.integers(0, 4, n)) for n in (8, 8, 3)]
+        for logits, labels in batches:
+            step(ef.tensor(logits), ef.tensor(labels))
+        logits, labels = (np.concatenate(x) for x in zip(*batches, strict=True))
+        x, y = ef.tensor(logits), ef.tensor(labels)
+        expected = {
+            "accuracy": metrics.accuracy(x, y), "mean": x.mean(),
+            "matrix": metrics.confusion_matrix(x, y, 4), "perplexity": metrics.perplexity(x, y),
+        }  # fmt: skip
+        for name, metric in parts.items():
+            np.testing.assert_allclose(metric.result().numpy(), expected[name].numpy(), rtol=1e-13)
+        matrix = parts["matrix"]
+        assert isinstance(matrix, metrics.ConfusionMatrix)
+        assert float(matrix.f1_score("macro")) == float(metrics.f1_score(x, y, "macro", 4))
+        for metric in parts.values():
+            metric.reset()
+    assert len(step.traces) == 2  # of the full batches, and of any size
+
+
+def test_nothing_yet() -> None:
+    assert np.isnan(float(metrics.Accuracy().result()))
+    nothing = ef.zeros(0, dtype=ef.int64)
+    assert np.isnan(float(metrics.accuracy(nothing, nothing)))
+    assert metrics.confusion_matrix(nothing, nothing, 2).numpy().tolist() == [[0, 0], [0, 0]]
+
+
+def test_state_by_name() -> None:
+    assert list(metrics.Mean().state) == ["total", "count"]
+    assert not any(v.trainable for v in metrics.Accuracy().state.values())

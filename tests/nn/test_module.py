@@ -1,0 +1,430 @@
+from __future__ import annotations
+
+import contextlib
+import copy
+import gc
+import pickle
+import weakref
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+
+import eagerflow as ef
+from eagerflow import nn
+from eagerflow.errors import CheckpointError, UnknownNameError
+from eagerflow.function.collect import collect
+
+
+class Scale(nn.Module):
+    def __init__(self, value: float = 2.0) -> None:
+        self.weight = ef.Variable([value, value])
+        self.seen = ef.Variable(0, trainable=False)
+
+    def forward(self, x: Any) -> Any:
+        return x * self.weight
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+@dataclass
+class Config:
+    rate: float
+    norm: Any
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        self.blocks = [Scale(1.0), {"a": Scale(2.0), 3: (Scale(3.0),)}]
+        self.pair = Pair(ef.Variable(1.0), [])
+        self.config = Config(0.1, Scale(4.0))
+        self.text = "no variable"
+
+    def forward(self, x: Any) -> Any:
+        return self.blocks[0](x)
+
+
+PATHS = ["blocks.0", "blocks.1.a", "blocks.1.3.0", "config.norm"]
+
+
+# --- what it holds ----------------------------------------------------------------------------
+
+
+def test_paths_of_modules_in_containers() -> None:
+    assert [path for path, _ in Net().modules()] == ["", *PATHS]
+
+
+def test_paths_of_variables_in_order_of_definition() -> None:
+    state = list(Net().state)
+    assert state[:2] == ["blocks.0.weight", "blocks.0.seen"]
+    assert state[6:] == ["pair.left", "config.norm.weight", "config.norm.seen"]
+    assert list(Net().parameters) == [p for p in state if not p.endswith("seen")]
+    assert list(Net().buffers) == [p for p in state if p.endswith("seen")]
+
+
+def test_shared_ones_appear_once_under_their_first_path() -> None:
+    net = Net()
+    net.tied = net.blocks[0].weight  # type: ignore[attr-defined]
+    net.again = net.blocks[0]  # type: ignore[attr-defined]
+    assert list(net.state) == list(Net().state)
+    assert sum(1 for _ in net.modules()) == 1 + len(PATHS)
+
+
+def test_cycles_end() -> None:
+    net = Net()
+    net.me = net  # type: ignore[attr-defined]
+    net.blocks.append(net.blocks)  # type: ignore[arg-type]
+    assert list(net.state) == list(Net().state)
+    assert repr(net).count("Net(") == 2
+
+
+def test_many_modules_in_a_chain() -> None:
+    net = Scale()
+    for _ in range(3000):
+        outer = Scale()
+        outer.inner = net  # type: ignore[attr-defined]
+        net = outer
+    assert len(net.parameters) == 3001
+
+
+def test_init_of_the_base_is_not_needed_and_may_be_called() -> None:
+    class Polite(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Scale()
+
+    assert list(Polite().parameters) == ["inner.weight"]
+    assert Polite().training
+    assert not Polite().frozen
+
+
+def test_a_dataclass_can_be_a_module() -> None:
+    @dataclass(eq=False)
+    class Both(nn.Module):
+        inner: Scale
+        rate: float = 0.5
+
+        def forward(self, x: Any) -> Any:
+            return self.inner(x) * self.rate
+
+    assert list(Both(Scale()).parameters) == ["inner.weight"]
+    assert Both(Scale())(ef.ones(2)).numpy().tolist() == [1.0, 1.0]
+
+
+def test_a_module_without_forward() -> None:
+    class Empty(nn.Module):
+        pass
+
+    with pytest.raises(UnknownNameError, match=r"Empty has no forward\n  got: a call of Empty"):
+        Empty()(1)
+
+
+# --- modes ------------------------------------------------------------------------------------
+
+
+def test_train_and_eval_reach_all_modules() -> None:
+    net = Net()
+    assert net.eval() is net
+    assert not any(m.training for _, m in net.modules())
+    assert net.train() is net
+    assert all(m.training for _, m in net.modules())
+
+
+def test_freezing_and_back() -> None:
+    net = Net()
+    before = list(net.trainable)
+    assert net.blocks[0].freeze() is net.blocks[0]  # type: ignore[union-attr]
+    assert list(net.trainable) == before[1:]
+    assert list(net.parameters) == before  # still parameters, and buffers are as before
+    assert "blocks.0.seen" in net.buffers
+    net.freeze()
+    assert net.trainable == {}
+    net.unfreeze()
+    assert list(net.trainable) == before
+    assert "blocks.0.seen" not in net.trainable
+
+
+def test_a_variable_of_a_frozen_module_is_frozen_wherever_it_is() -> None:
+    net = Net()
+    net.first = net.blocks[0].weight  # type: ignore[attr-defined, union-attr]
+    net.blocks[0].freeze()  # type: ignore[union-attr]
+    assert "blocks.0.weight" not in net.trainable
+
+
+def test_gradients_leave_frozen_ones_out() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    model[0].freeze()
+    _, gradients = ef.value_and_grad(lambda x: model(x).sum(), wrt=model.trainable)(ef.ones((1, 2)))
+    assert list(gradients) == ["layers.1.weight", "layers.1.bias"]
+
+
+# --- state ------------------------------------------------------------------------------------
+
+
+def test_load_state_assigns_all() -> None:
+    one, other = Net(), Net()
+    other.blocks[0].weight.assign([7.0, 8.0])  # type: ignore[union-attr]
+    one.load_state(other.state)
+    assert one.blocks[0].weight.numpy().tolist() == [7.0, 8.0]  # type: ignore[union-attr]
+    assert one.blocks[0].weight is not other.blocks[0].weight  # type: ignore[union-attr]
+
+
+def test_load_state_takes_tensors_arrays_and_numbers() -> None:
+    layer = nn.Linear(2, 1)
+    layer.load_state({"weight": layer.weight.numpy() * 0 + 1, "bias": [3.0]})
+    assert layer(ef.ones(2)).numpy().tolist() == [5.0]
+
+
+def test_load_state_names_all_that_is_wrong_and_assigns_nothing() -> None:
+    layer = nn.Linear(2, 1)
+    before = layer.bias.numpy().copy()  # type: ignore[union-attr]
+    with pytest.raises(CheckpointError) as caught:
+        layer.load_state({"weight": ef.ones((1, 3)), "bias": [9.0], "other": 1})
+    text = str(caught.value)
+    assert "unexpected: other" in text
+    assert "not fitting: weight (f32[1,3]@cpu:0 for f32[1,2]@cpu:0)" in text
+    assert "expected: values for: weight, bias" in text
+    with pytest.raises(CheckpointError, match="missing: bias"):
+        layer.load_state({"weight": ef.ones((1, 2))})
+    with pytest.raises(CheckpointError, match=r"weight \(f64\[1,2\]"):
+        layer.load_state({"weight": ef.ones((1, 2), dtype=ef.float64)}, strict=False)
+    assert (layer.bias.numpy() == before).all()  # type: ignore[union-attr]
+
+
+def test_load_state_that_is_not_strict() -> None:
+    layer = nn.Linear(2, 1)
+    layer.load_state({"bias": [9.0], "other": 1}, strict=False)
+    assert layer.bias.numpy().tolist() == [9.0]  # type: ignore[union-attr]
+
+
+def test_load_state_knows_the_other_names_of_shared_variables() -> None:
+    net = Scale()
+    net.tied = net.weight  # type: ignore[attr-defined]
+    net.load_state({"tied": [5.0, 6.0], "seen": 1})
+    assert net.weight.numpy().tolist() == [5.0, 6.0]
+    net.load_state({"weight": [1.0, 2.0], "tied": [1.0, 2.0], "seen": 1})
+    assert net.weight.numpy().tolist() == [1.0, 2.0]
+
+
+def test_copies_are_independent_and_keep_what_is_shared() -> None:
+    net = Net()
+    net.tied = net.blocks[0].weight  # type: ignore[attr-defined, union-attr]
+    net.eval()
+    for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert list(twin.state) == list(net.state)
+        assert twin.tied is twin.blocks[0].weight
+        assert not twin.training
+        twin.tied.assign([9.0, 9.0])
+        assert net.blocks[0].weight.numpy().tolist() == [1.0, 1.0]  # type: ignore[union-attr]
+
+
+# --- text -------------------------------------------------------------------------------------
+
+
+def test_repr_is_a_tree() -> None:
+    model = nn.Sequential(nn.Linear(2, 3, bias=False), abs, nn.Dropout(0.1), Scale())
+    model.inner = nn.Sequential(nn.Identity())  # type: ignore[attr-defined]
+    assert repr(model).split("\n") == [
+        "Sequential()",
+        "  layers.0: Linear(2, 3, bias=False)",
+        "  layers.2: Dropout(p=0.1)",
+        "  layers.3: Scale(weight: f32[2], seen: i64[])",
+        "  inner: Sequential()",
+        "    layers.0: Identity()",
+    ]
+
+
+# --- traces -----------------------------------------------------------------------------------
+
+
+class Deep(nn.Module):
+    def __init__(self) -> None:
+        self.first = nn.Linear(4, 8)
+        self.rest = [nn.Linear(8, 8), nn.Sequential(nn.Dropout(0.5), nn.Linear(8, 1))]
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x)
+        for layer in self.rest:
+            x = layer(x)
+        return x
+
+
+class Trainer:
+    """A model as an attribute, read by a method."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.gradients = ef.value_and_grad(self.loss, wrt=model.trainable)
+
+    def loss(self, x: Any) -> Any:
+        return (self.model(x) ** 2).mean()
+
+    def step(self, x: Any) -> Any:
+        loss, gradients = self.gradients(x)
+        for variable, gradient in zip(
+            self.model.trainable.values(), gradients.values(), strict=True
+        ):
+            variable.assign_sub(0.1 * gradient)
+        return loss
+
+
+def test_scopes_are_paths() -> None:
+    model = Deep().eval()
+    graph = ef.trace(lambda x: model(x)).graph(ef.ones((3, 4)))
+    scopes = {node.scope for node in graph.nodes if node.op == "matmul"}
+    assert scopes == {
+        "Deep/first", "Deep/rest.0", "Deep/rest.1/layers.1",
+    }  # fmt: skip
+
+
+def test_scopes_are_closed_when_forward_raises() -> None:
+    class Faulty(nn.Module):
+        def forward(self, x: Any) -> Any:
+            raise KeyError("mine")
+
+    faulty, good = Faulty(), nn.Linear(2, 1)
+
+    @ef.trace
+    def f(x: Any) -> Any:
+        with contextlib.suppress(KeyError):
+            faulty(x)
+        return good(x)
+
+    assert {n.scope for n in f.graph(ef.ones(2)).nodes if n.op == "matmul"} == {"Linear"}
+
+
+def test_one_trace_serves_all_steps() -> None:
+    x = ef.ones((3, 4))
+    losses = []
+    for traced in (False, True):
+        ef.random.seed(1)
+        trainer = Trainer(Deep())
+        step = ef.trace(trainer.step) if traced else trainer.step
+        losses.append([float(step(x)) for _ in range(5)])
+        if traced:
+            assert len(step.traces) == 1  # type: ignore[attr-defined]
+    assert losses[0] == losses[1]
+
+
+MODEL = Deep()
+
+
+@ef.trace
+def predict(x: Any) -> Any:
+    return MODEL(x)
+
+
+def test_another_mode_is_another_trace_with_the_reason() -> None:
+    predict.clear()
+    MODEL.train()
+    x = ef.ones((3, 4))
+    predict(x)
+    MODEL.eval()
+    assert (predict(x).numpy() == MODEL(x).numpy()).all()
+    assert len(predict.traces) == 2
+    assert "training: was True, now False" in predict.traces[-1].reason
+    predict(x)
+    MODEL.train()
+    predict(x)
+    assert len(predict.traces) == 2  # the first one again
+
+
+def test_another_probability_of_dropout_counts() -> None:
+    model = nn.Sequential(nn.Dropout(0.5))
+    f = ef.trace(lambda x: model(x))
+    f(ef.ones(4))
+    model[0].p = 1.0
+    assert f(ef.ones(4)).numpy().tolist() == [0.0] * 4
+    assert len(f.traces) == 1 or "layers[0].p: was 0.5, now 1.0" in f.traces[-1].reason
+
+
+def test_a_layer_that_is_replaced_is_another_trace_with_the_reason() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    f = ef.trace(lambda x: model(x))
+    x = ef.ones((1, 2))
+    f(x)
+    model.layers[1] = nn.Linear(2, 3)
+    assert f(x).shape == (1, 3)
+    assert len(f.traces) == 2
+    assert "layers[1] is another object" in f.traces[-1].reason
+
+
+def test_a_layer_that_is_added_counts() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    f = ef.trace(lambda x: model(x))
+    f(ef.ones((1, 2)))
+    model.layers.append(nn.Linear(2, 5))
+    assert f(ef.ones((1, 2))).shape == (1, 5)
+
+
+def test_trainable_within_a_trace_follows_what_is_frozen() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+
+    @ef.trace
+    def count(x: Any) -> Any:
+        gradient = ef.value_and_grad(lambda x: model(x).sum(), wrt=model.trainable)
+        return sorted(gradient(x)[1])
+
+    assert len(count(ef.ones((1, 2)))) == 4
+    model[0].freeze()
+    assert count(ef.ones((1, 2))) == ["layers.1.bias", "layers.1.weight"]
+    model.unfreeze()
+    assert len(count(ef.ones((1, 2)))) == 4
+
+
+def test_modes_can_be_set_in_a_trace() -> None:
+    model = nn.Sequential(nn.Dropout(0.5))
+
+    @ef.trace
+    def f(x: Any) -> Any:
+        model.eval()
+        return model(x)
+
+    model.train()
+    assert f(ef.ones(3)).numpy().tolist() == [1.0] * 3
+    assert not model[0].training
+
+
+def test_a_module_as_argument() -> None:
+    f = ef.trace(lambda model, x: model(x))
+    one, other = nn.Linear(2, 1), nn.Linear(2, 1)
+    x = ef.ones((1, 2))
+    for model in (one, other, one):
+        assert (f(model, x).numpy() == model(x).numpy()).all()
+    one.bias = None
+    assert (f(one, x).numpy() == one(x).numpy()).all()
+
+
+def test_a_traced_model_that_is_deleted_is_freed() -> None:
+    model = nn.Sequential(nn.Linear(2, 1))
+    f = ef.trace(model)
+    f(ef.ones((1, 2)))
+    dead = weakref.ref(model)
+    del model, f
+    gc.collect()
+    assert dead() is None
+
+
+def test_the_reason_of_a_large_model_is_short() -> None:
+    model = nn.Sequential(*[nn.Dropout(0.1) for _ in range(30)])
+    f = ef.trace(lambda x: model(x))
+    f(ef.ones(2))
+    model.eval()
+    f(ef.ones(2))
+    assert f.traces[-1].reason.endswith("; and 27 more")
+    assert "frozen" not in f.traces[-1].reason
+
+
+def test_what_modules_are_asked_for_costs_no_guards() -> None:
+    """The code of this package reads attributes by names made at run time; traces do not."""
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+
+    def step(x: Any) -> Any:
+        return ef.value_and_grad(lambda x: model(x).sum(), wrt=model.trainable)(x)
+
+    reads = collect(step).reads
+    assert not [r for r in reads if r.kind == "keys"]
+    assert not [r for r in reads if r.place.key in ("in_features", "load_state", "_repr_html_")]

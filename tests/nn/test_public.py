@@ -1,0 +1,59 @@
+"""The public names of ``ef.nn``: they are there, documented, and hint at their like elsewhere."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import UnknownNameError
+
+#: what ef.nn promises, recurrent layers aside
+LAYERS = {
+    "Module", "Linear", "Conv1d", "Conv2d", "ConvTranspose2d", "MaxPool2d", "AvgPool2d",
+    "BatchNorm", "LayerNorm", "RMSNorm", "Dropout", "Embedding", "ShardedEmbedding",
+    "MultiHeadAttention", "Sequential",
+}  # fmt: skip
+
+
+def public() -> dict[str, Any]:
+    found = {n: v for n, v in vars(ef.nn).items() if inspect.isclass(v) and n[0] != "_"}
+    for space in ("init", "metrics"):
+        module = getattr(ef.nn, space)
+        found |= {f"{space}.{name}": getattr(module, name) for name in module.__all__}
+    return found
+
+
+def test_the_layers_are_there() -> None:
+    assert set(public()) >= LAYERS
+
+
+@pytest.mark.parametrize("name", sorted(public()))
+def test_documented_with_an_example(name: str) -> None:
+    value = public()[name]
+    assert ">>> " in (value.__doc__ or ""), f"ef.nn.{name} has no example"
+    for method, found in inspect.getmembers(value) if inspect.isclass(value) else ():
+        if not method.startswith("_") and isinstance(found, (types.FunctionType, property)):
+            assert inspect.getdoc(found), f"ef.nn.{name}.{method} has no docstring"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("BatchNorm2d", "did you mean 'BatchNorm'"),
+        ("Conv2D", "did you mean 'Conv2d'"),
+        ("ModuleList", "a plain list of modules"),
+        ("Parameter", "assign an ef.Variable"),
+        ("MultiheadAttention", "did you mean 'MultiHeadAttention'"),
+        ("ReLU", "ef.nn.functional.relu"),
+        ("LeakyReLU", "ef.nn.functional.leaky_relu"),
+        ("CrossEntropyLoss", "ef.nn.functional.cross_entropy"),
+        ("MSELoss", "ef.nn.functional.mse_loss"),
+    ],
+)
+def test_names_of_other_libraries(name: str, hint: str) -> None:
+    with pytest.raises(UnknownNameError, match=f"eagerflow.nn has no '{name}'(.|\n)*{hint}"):
+        getattr(ef.nn, name)

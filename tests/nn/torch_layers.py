@@ -1,0 +1,90 @@
+"""What PyTorch computes for a `Setting`: outputs, gradients, buffers afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch  # type: ignore[import-not-found, unused-ignore]  # in the bench extra
+
+from tests.nn.settings import Setting, cotangent_of, inputs_of, mask_of, state_of
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+def _module(setting: Setting) -> Any:
+    name = {"MultiHeadAttention": "MultiheadAttention"}.get(setting.layer, setting.layer)
+    if name == "BatchNorm":
+        name = "BatchNorm2d" if len(setting.shapes[0]) == 4 else "BatchNorm1d"
+    options = dict(setting.options)
+    if name == "MultiheadAttention":
+        options["batch_first"] = True
+    module = getattr(torch.nn, name)(*setting.args, **options).double()
+    return module.train(setting.training)
+
+
+_PARTS = ("query", "key", "value")
+
+
+def _names(module: Any) -> dict[str, Any]:
+    """The parameters and buffers of PyTorch by our paths; slices of packed ones."""
+    if not isinstance(module, torch.nn.MultiheadAttention):
+        return dict(module.state_dict(keep_vars=True))
+    found: dict[str, Any] = {}
+    for i, part in enumerate(_PARTS):
+        if module.in_proj_weight is not None:
+            found[f"{part}.weight"] = (module.in_proj_weight, i)
+        else:
+            found[f"{part}.weight"] = getattr(module, f"{part[0]}_proj_weight")
+        if module.in_proj_bias is not None:
+            found[f"{part}.bias"] = (module.in_proj_bias, i)
+    found["output.weight"] = module.out_proj.weight
+    if module.out_proj.bias is not None:
+        found["output.bias"] = module.out_proj.bias
+    return found
+
+
+def _value(entry: Any, gradient: bool = False) -> Any:
+    tensor, part = entry if isinstance(entry, tuple) else (entry, None)
+    tensor = tensor.grad if gradient else tensor.detach()
+    return tensor if part is None or tensor is None else tensor.chunk(3)[part]
+
+
+def _call(setting: Setting, module: Any, inputs: list[Any]) -> Any:
+    if setting.layer != "MultiHeadAttention":
+        return module(*inputs)
+    query, key, value = inputs * 3 if len(inputs) == 1 else inputs
+    options: dict[str, Any] = {"need_weights": False}
+    mask = mask_of(setting)
+    if setting.mask == "padding":
+        options["key_padding_mask"] = torch.from_numpy(~mask)
+    elif setting.mask == "causal":
+        size = query.shape[1]
+        options["attn_mask"] = torch.ones(size, size, dtype=torch.bool).triu(1)
+    elif mask is not None:  # PyTorch's boolean ones say what is hidden here
+        options["attn_mask"] = torch.from_numpy(~mask if mask.dtype == bool else mask)
+    return module(query, key, value, **options)[0]
+
+
+def run(setting: Setting) -> Arrays:
+    """Results by name: ``out``, ``input 0``, the paths of parameters, ``after`` and a buffer."""
+    module = _module(setting)
+    entries = _names(module)
+    state = state_of(setting, {k: tuple(_value(v).shape) for k, v in entries.items()})
+    with torch.no_grad():
+        for path, entry in entries.items():
+            _value(entry).copy_(torch.from_numpy(state[path]))
+    inputs = [torch.from_numpy(x) for x in inputs_of(setting)]
+    floating = [x.requires_grad_() for x in inputs if x.is_floating_point()]
+    out = _call(setting, module, inputs)
+    (out * torch.from_numpy(cotangent_of(setting, tuple(out.shape)))).sum().backward()
+    found: Arrays = {"out": out.detach().numpy()}
+    found |= {f"input {i}": x.grad.numpy() for i, x in enumerate(floating)}
+    parameters = {id(p) for p in module.parameters()}
+    for path, entry in entries.items():
+        tensor = entry[0] if isinstance(entry, tuple) else entry
+        if id(tensor) not in parameters:
+            found[f"after {path}"] = tensor.numpy()
+        elif _value(entry, gradient=True) is not None:
+            found[path] = _value(entry, gradient=True).numpy()
+    return found
