@@ -1,0 +1,279 @@
+"""Files and folders of checkpoints: locks, durable writing, and what a killed process left.
+
+Nobody looks at a file before a manifest names it, so that the rename of a manifest is the moment
+in which a checkpoint appears. Only who holds the lock of a folder writes in it; locks end with
+their process, however it ends. What lies there unnamed while the lock is held is left over.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, final
+
+from eagerflow.errors import CheckpointError
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["LOCK", "MANIFEST", "START", "Damaged", "Lock", "check_folder", "is_published",
+           "locked", "named",
+           "new_file", "publish", "remove", "remove_left_over", "reported", "shard_name",
+           "sync_folder", "token"]  # fmt: skip
+
+MANIFEST: Final = "manifest.json"
+START: Final = b'{\n "checksum": "'  #: of a manifest
+LOCK: Final = ".lock"
+#: the names of files that only a manifest makes part of a checkpoint
+_OWN: Final = re.compile(r"shard-\d+-of-\d+-[0-9a-f]{8}\.safetensors|manifest-[0-9a-f]{8}\.tmp")
+#: how file systems say that they have no locks
+_NO_LOCKS: Final = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL}
+
+
+@final
+class Damaged(Exception):  # noqa: N818 - an answer to be worded, not the error that users see
+    """A file that is not what a checkpoint needs.
+
+    Args:
+        path: of the file or folder.
+        wrong: what is wrong with it.
+    """
+
+    def __init__(self, path: Path, wrong: str) -> None:
+        super().__init__(f"{path} {wrong}")
+        self.path = path
+        self.wrong = wrong
+
+
+@contextmanager
+def reported(path: Path) -> Iterator[None]:
+    """Failures to read ``path`` that are those of its medium are damage."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        raise Damaged(path, f"cannot be read: {error.strerror}") from error
+
+
+# --- locks --------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The lock of a folder.
+
+    Attributes:
+        created: whether the folder is as new as the lock.
+        exclusive: False on a file system without locks, where nothing is known of others.
+    """
+
+    created: bool
+    exclusive: bool
+
+
+@contextmanager
+def locked(folder: Path, wait: bool = True) -> Iterator[Lock | None]:
+    """Hold the lock of ``folder``, which is made where there is none.
+
+    Args:
+        folder: whose lock; its parents are made as well.
+        wait: for whoever holds it; otherwise None is given then.
+
+    Raises:
+        CheckpointError: it is a file.
+        OSError: the folder cannot be made or written in.
+    """
+    created = False
+    while True:
+        created = _make(folder) or created
+        try:
+            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:  # removed at this moment by one who held the lock
+            continue
+        except BaseException:
+            if created:
+                with suppress(OSError):
+                    os.rmdir(folder)
+            raise
+        try:
+            exclusive = _take(descriptor, wait)
+            if exclusive is not None and not _is_of(descriptor, folder / LOCK):
+                continue
+            yield None if exclusive is None else Lock(created, exclusive)
+            return
+        finally:
+            os.close(descriptor)
+
+
+def _make(folder: Path) -> bool:
+    """Whether the folder had to be made."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        os.mkdir(folder)
+    except FileExistsError:
+        if folder.is_dir():
+            return False
+        raise _file_in_the_way(folder) from None
+    return True
+
+
+def _take(descriptor: int, wait: bool) -> bool | None:
+    """Whether locking is known to the file system; None where somebody else has the lock."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            return False
+        raise
+    return True
+
+
+def _is_of(descriptor: int, path: Path) -> bool:
+    """Whether the open file is still the one at ``path``."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+# --- what is there ------------------------------------------------------------------------------
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse to make a checkpoint of a folder that is used for something else.
+
+    Raises:
+        CheckpointError: it has other files, or is one.
+    """
+    try:
+        names = set(os.listdir(folder))
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise _file_in_the_way(folder) from None
+    others = {n for n in names - {LOCK, MANIFEST} if not _OWN.fullmatch(n)}
+    ours = MANIFEST in names and (folder / MANIFEST).read_bytes().startswith(START)
+    if (others and not ours) or (names == {MANIFEST} and not ours):
+        raise CheckpointError(
+            f"{folder} is a folder with other things in it",
+            given=", ".join(sorted(others or names)[:5]),
+            expected="a checkpoint, an empty folder, or a path where nothing is",
+        )
+
+
+def _file_in_the_way(path: Path) -> CheckpointError:
+    return CheckpointError(
+        f"{path} is a file",
+        expected="a folder, or a path where nothing is: checkpoints are folders",
+    )
+
+
+def named(folder: Path) -> list[str] | None:
+    """The files that may belong to the checkpoint in ``folder``; None if it has no manifest."""
+    names = os.listdir(folder)
+    return [n for n in names if _OWN.fullmatch(n)] if MANIFEST in names else None
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def token() -> str:
+    """What tells the files of one save from those of all others."""
+    return os.urandom(4).hex()
+
+
+def shard_name(index: int, count: int, unique: str) -> str:
+    """The name of a shard, counted from 0."""
+    return f"shard-{index + 1:05}-of-{count:05}-{unique}.safetensors"
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Callable[[memoryview | bytes], None]]:
+    """Gives a function that appends to a new file, which is on the disk when the block ends."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+
+    def write(data: memoryview | bytes) -> None:
+        rest = memoryview(data)
+        while len(rest):
+            rest = rest[os.write(descriptor, rest) :]
+
+    try:
+        yield write
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names of the files of ``folder`` to the disk."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def publish(temporary: Path, folder: Path) -> None:
+    """Make the manifest of ``folder`` the file ``temporary``: all of it at one moment."""
+    os.replace(temporary, folder / MANIFEST)
+
+
+def is_published(folder: Path, text: bytes) -> bool:
+    """Whether ``text`` is the manifest of ``folder``."""
+    try:
+        return (folder / MANIFEST).read_bytes() == text
+    except FileNotFoundError:
+        return False
+
+
+# --- removing -----------------------------------------------------------------------------------
+
+
+def remove_left_over(
+    folder: Path, keep: Collection[str], among: Collection[str] | None = None
+) -> None:
+    """Remove files of earlier saves. The caller holds the lock.
+
+    Args:
+        folder: of the checkpoint.
+        keep: those that the manifest names.
+        among: the candidates, where the lock excludes nobody.
+    """
+    for name in os.listdir(folder) if among is None else among:
+        if _OWN.fullmatch(name) and name not in keep:
+            with suppress(FileNotFoundError):
+                os.unlink(folder / name)
+
+
+def remove(folder: Path, unfinished: bool = False) -> None:
+    """Remove a checkpoint, the manifest first, unless somebody is at work in it.
+
+    Files of others stay, and then the folder does.
+
+    Args:
+        folder: of the checkpoint.
+        unfinished: remove it only if it never was finished.
+    """
+    with locked(folder, wait=False) as lock:
+        if lock is None or (unfinished and (folder / MANIFEST).exists()):
+            return
+        with suppress(FileNotFoundError):
+            os.unlink(folder / MANIFEST)
+        remove_left_over(folder, ())
+        os.unlink(folder / LOCK)
+        with suppress(OSError):
+            os.rmdir(folder)

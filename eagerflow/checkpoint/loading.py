@@ -1,0 +1,169 @@
+"""Loading: the manifest, what fits where, the tensors, and only then any change."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import eagerflow as ef
+from eagerflow.checkpoint import shards
+from eagerflow.checkpoint.digests import hashing
+from eagerflow.checkpoint.files import MANIFEST, Damaged
+from eagerflow.checkpoint.manifest import Manifest, read_manifest, verify_all
+from eagerflow.checkpoint.nodes import build, describe
+from eagerflow.checkpoint.progress import progress
+from eagerflow.checkpoint.restoring import Partial, Plan, Rename, fit, put
+from eagerflow.checkpoint.saving import outside_traces
+from eagerflow.errors import CheckpointError, CheckpointWarning
+
+__all__ = ["checkpoints_in", "load", "read_into"]
+
+_SHOWN: Final = 8
+
+
+def load(
+    path: str | os.PathLike[str],
+    like: Any = None,
+    *,
+    partial: Partial = False,
+    rename: Rename = None,
+) -> Any:
+    """Load a checkpoint, checking every byte that is read.
+
+    With ``like=``, variables, generators, modules, optimisers and other objects with a state that
+    are in it get their values in place, once all has been read and found right: an error changes
+    nothing. What is saved and what is in ``like`` meet by path (keys joined by dots).
+
+    Args:
+        path: of the folder.
+        like: a tree like the one that was saved.
+        partial: take what is there and leave the rest of ``like`` as it is, with a warning that
+            lists it; or a function that is given each path of ``like`` and says whether it is
+            taken.
+        rename: paths of the checkpoint that are other ones in ``like``: a mapping of prefixes,
+            such as ``{"encoder": "backbone"}``, or a function of the path that gives the new one,
+            None for what is not wanted.
+
+    Returns:
+        Without ``like``, dicts, lists and tuples of tensors on the current device and of plain
+        values; dataclasses and objects with a state are dicts. Else a tree like ``like``, with
+        tensors on the devices of those in it.
+
+    Raises:
+        CheckpointError: the checkpoint is missing, torn, changed, foreign or newer (the message
+            names the file, and the newest intact checkpoint beside it), or it does not fit.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "latest")
+    >>> v = ef.Variable([1.0, 2.0])
+    >>> ef.checkpoint.save(path, {"w": v, "epoch": 3})
+    >>> _ = v.assign([0.0, 0.0])
+    >>> ef.checkpoint.load(path, like={"w": v, "epoch": 0})["epoch"], v
+    (3, Variable([1., 2.], f32[2]@cpu:0))
+    """
+    outside_traces("load")
+    if like is None and (partial is not False or rename is not None):
+        raise CheckpointError(
+            "load: partial= and rename= say how a checkpoint fits like=, which is not given"
+        )
+    folder = Path(path)
+    try:
+        return read_into(folder, like, partial, rename)[1]
+    except Damaged as damage:
+        error = _worded(damage, folder)
+    raise error
+
+
+def read_into(
+    folder: Path, like: Any, partial: Partial = False, rename: Rename = None
+) -> tuple[Manifest, Any]:
+    """`load`, with the manifest.
+
+    Raises:
+        Damaged: a file is.
+        CheckpointError: it does not fit.
+    """
+    manifest = read_manifest(folder)
+    while True:
+        try:
+            return _read_once(folder, manifest, like, partial, rename)
+        except Damaged:
+            now = read_manifest(folder)
+            if now.text == manifest.text:
+                raise
+            manifest = now  # it was replaced meanwhile, and its files removed
+
+
+def _read_once(
+    folder: Path, manifest: Manifest, like: Any, partial: Partial, rename: Rename
+) -> tuple[Manifest, Any]:
+    if like is None:
+        tensors = _tensors(folder, manifest, manifest.tensors)
+        return manifest, build(manifest.tree, tensors)
+    plan = fit(describe(like), manifest.tree, manifest.tensors, partial, rename)
+    tensors = _tensors(folder, manifest, plan.names)
+    result = put(plan, tensors)
+    if partial is True:
+        _report(plan, folder)
+    return manifest, result
+
+
+def _tensors(folder: Path, manifest: Manifest, names: Collection[str]) -> dict[str, ef.Tensor]:
+    """Tensors by name, read and checked."""
+    found: dict[str, ef.Tensor] = {}
+    total = sum(manifest.tensors[name].nbytes for name in names)
+    with hashing() as pool, progress(f"loading {folder.name}", total) as advance:
+        for number, shard in enumerate(manifest.shards):
+            stored = manifest.of_shard(number)
+            wanted = [name for name in stored if name in names]
+            if wanted:
+                found |= shards.read(folder, shard, stored, wanted, pool, advance)
+    return found
+
+
+def _report(plan: Plan, folder: Path) -> None:
+    """Say what was not taken."""
+    lists = (("left as it was", plan.left), ("not used of the checkpoint", plan.unused))
+    parts = [f"{title}: {_some(names)}" for title, names in lists if names]
+    if parts:
+        text = f"{folder} was loaded in part; {'; '.join(parts)}"
+        warnings.warn(text, CheckpointWarning, stacklevel=5)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
+
+
+# --- what is beside it --------------------------------------------------------------------------
+
+
+def checkpoints_in(folder: Path) -> list[tuple[Path, Manifest | None]]:
+    """Checkpoints in a folder, the newest first; those whose manifest is damaged before all."""
+    found: list[tuple[Path, Manifest | None]] = []
+    with suppress(OSError):
+        for path in sorted(p.parent for p in folder.glob(f"*/{MANIFEST}")):
+            try:
+                found.append((path, read_manifest(path)))
+            except Damaged:
+                found.append((path, None))
+    return sorted(found, key=lambda pair: (pair[1] is not None, -pair[1].saved if pair[1] else 0))
+
+
+def _worded(damage: Damaged, folder: Path) -> CheckpointError:
+    """The error for a damaged checkpoint; it names the newest intact one beside it."""
+    hint = "there is no intact checkpoint beside it"
+    for path, manifest in checkpoints_in(folder.absolute().parent):
+        if manifest is None or path == folder.absolute():
+            continue
+        with suppress(Damaged, OSError):
+            verify_all(path)
+            hint = f"the newest intact checkpoint beside it is {folder.parent / path.name}"
+            break
+    return CheckpointError(
+        f"load: {damage}", expected="an intact checkpoint, as ef.checkpoint.save writes", hint=hint
+    )

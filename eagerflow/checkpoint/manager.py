@@ -1,0 +1,301 @@
+"""`Manager`: the checkpoints of a run in one folder; which are made, kept, and restored."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, Literal, final
+
+import eagerflow as ef
+from eagerflow.checkpoint import files
+from eagerflow.checkpoint.files import Damaged
+from eagerflow.checkpoint.loading import checkpoints_in, read_into
+from eagerflow.checkpoint.manifest import Manifest
+from eagerflow.checkpoint.saving import outside_traces, save_noted
+from eagerflow.errors import CheckpointError, CheckpointWarning, TensorValueError
+
+__all__ = ["Manager", "Restored"]
+
+_NAME: Final = re.compile(r"step-(\d+)")
+
+Best = str | tuple[str, Literal["max", "min"]]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What `Manager.restore` found.
+
+    Attributes:
+        step: of the checkpoint.
+        tree: what was saved, like ``like``.
+        metrics: what was given to `Manager.save` with it.
+
+    >>> ef.checkpoint.Restored(3, {"w": 1.0}, {"loss": 0.5}).step
+    3
+    """
+
+    step: int
+    tree: Any
+    metrics: dict[str, float]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A checkpoint without its tree: where it is, when it was saved, and what is noted of it."""
+
+    path: Path
+    saved: int
+    note: dict[str, Any]
+
+
+@final
+class Manager:
+    """The checkpoints of a run, in one folder.
+
+    A checkpoint holds the step, the metrics and the state of ``ef.random``'s own generator besides
+    the tree. Several managers, also of several processes, may share a folder: they wait for each
+    other. What a killed process left behind is removed by the next one.
+
+    Args:
+        directory: the folder, made where there is none.
+        every: steps from one checkpoint to the next; None if only time counts.
+        seconds: time from one to the next; with both, whichever is over first.
+        keep: how many to keep, the newest; None for all.
+        best_by: the metric by which the best is kept besides: ``"accuracy"`` (the larger the
+            better) or ``("loss", "min")``.
+
+    Raises:
+        TensorValueError: a setting that makes no sense.
+
+    >>> import tempfile
+    >>> v = ef.Variable(0.0)
+    >>> manager = ef.checkpoint.Manager(tempfile.mkdtemp(), every=10, keep=2, best_by="accuracy")
+    >>> for step in range(50):
+    ...     _ = v.assign_add(1.0)
+    ...     _ = manager.save(step, {"v": v}, metrics={"accuracy": 1 / (1 + abs(step - 10))})
+    >>> manager.steps(), manager.best()
+    ([10, 30, 40], 10)
+    >>> manager.restore(like={"v": v}).step, v
+    (40, Variable(41., f32[]@cpu:0))
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        every: int | None = 1,
+        seconds: float | None = None,
+        keep: int | None = 3,
+        best_by: Best | None = None,
+    ) -> None:
+        for name, value in (("every", every), ("seconds", seconds), ("keep", keep)):
+            if value is not None and not value > 0:
+                raise TensorValueError(f"Manager: {name} is not positive", given=f"{name}={value}")
+        if every is None and seconds is None:
+            raise TensorValueError("Manager: neither every= nor seconds= says when to save")
+        metric, better = (best_by, "max") if isinstance(best_by, str) else best_by or (None, "max")
+        if better not in ("max", "min"):
+            raise TensorValueError(
+                f"Manager: {better!r} does not say which values are better",
+                given=f"best_by={best_by!r}",
+                expected='"max" or "min"',
+            )
+        self.directory: Final = Path(directory)
+        self._every, self._seconds, self._keep = every, seconds, keep
+        self._metric: str | None = metric
+        self._sign = 1 if better == "max" else -1
+        self._last: tuple[int, float] | None = None
+        try:
+            with files.locked(self.directory, wait=False) as lock:
+                if lock is not None and lock.exclusive:
+                    self._clear()
+        except OSError:  # of a folder that is full or read-only one can still restore
+            if not self.directory.is_dir():
+                raise
+
+    # --- saving ---
+
+    def save(
+        self,
+        step: int,
+        tree: Any,
+        metrics: Mapping[str, Any] | None = None,
+        *,
+        force: bool = False,
+    ) -> Path | None:
+        """Save ``tree`` if it is time: at the first call, then as ``every`` and ``seconds`` say.
+
+        Args:
+            step: the number of the step, not negative. A checkpoint of this step is replaced.
+            tree: see `eagerflow.checkpoint.save`.
+            metrics: numbers by name, tensors with no axes among them.
+            force: save in any case, as at the end of a run.
+
+        Returns:
+            The folder of the checkpoint; None if it was not time.
+
+        Raises:
+            CheckpointError: see `eagerflow.checkpoint.save`; or ``best_by`` is not in ``metrics``.
+            OSError: the disk is full, say. The other checkpoints are as they were.
+
+        >>> import tempfile
+        >>> manager = ef.checkpoint.Manager(tempfile.mkdtemp(), every=100)
+        >>> [step for step in range(250) if manager.save(step, {}) is not None]
+        [0, 100, 200]
+        """
+        outside_traces("Manager.save")
+        number = operator.index(step)
+        if number < 0:
+            raise TensorValueError("Manager.save: a step is not negative", given=f"{step=}")
+        values = self._values(metrics)
+        if not (force or self._is_time(number)):
+            return None
+        note = {"step": number, "metrics": values, "random": _random().state}
+        path = self.path(number)
+        with files.locked(self.directory):
+            self._clear()
+            others = [one for one in self._entries() if one.path != path]
+            newest = max((one.saved for one in others), default=0)
+            saved = save_noted(path, tree, note, after=newest)
+            self._last = (number, monotonic())
+            self._retain([_Entry(path, saved, note), *others])
+        return path
+
+    def _values(self, metrics: Mapping[str, Any] | None) -> dict[str, float]:
+        if metrics is not None and self._metric is not None and self._metric not in metrics:
+            raise CheckpointError(
+                f"Manager.save: the metrics lack {self._metric!r}, which says what is best",
+                given=", ".join(metrics) or "none",
+            )
+        return {name: float(value) for name, value in (metrics or {}).items()}
+
+    def _is_time(self, step: int) -> bool:
+        if self._last is None or step < self._last[0]:
+            return True
+        before, when = self._last
+        return (self._every is not None and step - before >= self._every) or (
+            self._seconds is not None and step > before and monotonic() - when >= self._seconds
+        )
+
+    def _clear(self) -> None:
+        """Remove what was never finished. The caller holds the lock."""
+        for path in self.directory.iterdir():
+            ours = _NAME.fullmatch(path.name) and path.is_dir()
+            if ours and not (path / files.MANIFEST).exists():
+                files.remove(path, unfinished=True)
+
+    def _retain(self, entries: list[_Entry]) -> None:
+        """Remove what need not be kept of these, the newest first. The caller holds the lock."""
+        best = self._best(entries)
+        for one in entries[self._keep :] if self._keep is not None else ():
+            if one.note["step"] != best:
+                try:
+                    files.remove(one.path)
+                except OSError as error:  # not worth the run
+                    text = f"{one.path} could not be removed: {error.strerror}"
+                    warnings.warn(text, CheckpointWarning, stacklevel=3)
+
+    # --- what there is ---
+
+    def path(self, step: int) -> Path:
+        """The folder of the checkpoint of a step.
+
+        >>> import tempfile
+        >>> ef.checkpoint.Manager(tempfile.mkdtemp()).path(12).name
+        'step-00000012'
+        """
+        return self.directory / f"step-{step:08}"
+
+    def steps(self) -> list[int]:
+        """The steps of which there is a checkpoint, the one that was saved last at the end.
+
+        Tensors are not looked at; `restore` does that.
+        """
+        return [one.note["step"] for one in reversed(self._entries())]
+
+    def latest(self) -> int | None:
+        """The step that was saved last; None if there is none."""
+        return next(reversed(self.steps()), None)
+
+    def best(self) -> int | None:
+        """The step with the best metric, the earliest of several; None if no metric was saved."""
+        return self._best(self._entries())
+
+    def _found(self) -> list[tuple[Path, Manifest | None]]:
+        """Checkpoints of steps, the newest first, after those whose manifest is damaged."""
+        found = checkpoints_in(self.directory)
+        return [(p, m) for p, m in found if _NAME.fullmatch(p.name) and (not m or "step" in m.note)]
+
+    def _entries(self) -> list[_Entry]:
+        """Those whose manifest is intact, the newest first."""
+        return [_Entry(p, m.saved, m.note) for p, m in self._found() if m is not None]
+
+    def _best(self, entries: list[_Entry]) -> int | None:
+        scored = [
+            (self._sign * value, -one.saved, one.note["step"])
+            for one in entries
+            for name, value in one.note["metrics"].items()
+            if name == self._metric and value == value  # NaN is not the best of anything
+        ]
+        return max(scored)[2] if scored else None
+
+    # --- restoring ---
+
+    def restore(self, like: Any = None, *, step: int | None = None) -> Restored | None:
+        """Load the newest intact checkpoint, and with it the state of ``ef.random``.
+
+        Damaged ones are passed over, with a warning that names them and the one that was taken.
+
+        Args:
+            like: see `eagerflow.checkpoint.load`.
+            step: load the checkpoint of this step and no other.
+
+        Returns:
+            Step, tree and metrics; None if there is no checkpoint.
+
+        Raises:
+            CheckpointError: all are damaged, or the newest intact one does not fit ``like``.
+        """
+        outside_traces("Manager.restore")
+        damaged: list[Damaged] = []
+        paths = [path for path, _ in self._found()] if step is None else [self.path(step)]
+        for path in paths:
+            try:
+                manifest, tree = read_into(path, like)
+            except Damaged as damage:
+                damaged.append(damage)
+                continue
+            if damaged:
+                _warn(damaged, path)
+            _random().state = manifest.note["random"]
+            self._last = (manifest.note["step"], monotonic())
+            return Restored(manifest.note["step"], tree, manifest.note["metrics"])
+        if step is None and not all((path / files.MANIFEST).exists() for path in paths):
+            return self.restore(like)  # another manager has newer ones, and removed these
+        if damaged:
+            raise CheckpointError(
+                "Manager.restore: no checkpoint is intact",
+                given="; ".join(map(str, damaged)),
+                expected=f"an intact checkpoint in {self.directory}",
+            )
+        return None
+
+    def __repr__(self) -> str:
+        return f"Manager({str(self.directory)!r}, steps={self.steps()})"
+
+
+def _random() -> ef.random.Generator:
+    return ef.random.default_generator()
+
+
+def _warn(damaged: list[Damaged], taken: Path) -> None:
+    text = f"{taken} was restored, since {'; '.join(map(str, damaged))}"
+    warnings.warn(text, CheckpointWarning, stacklevel=3)

@@ -1,0 +1,145 @@
+"""The manifest of a checkpoint: ``manifest.json``, which names all the rest.
+
+::
+
+    {"checksum": the SHA-256 of this file with 64 zeros in its place,
+     "format": "eagerflow checkpoint", "version": 1,
+     "saved": nanoseconds since 1970, increasing among the checkpoints of a `Manager`,
+     "note": what a `Manager` writes down: step, metrics, random state,
+     "tree": see `eagerflow.checkpoint.nodes`,
+     "tensors": {name: {"dtype": "bfloat16", "shape": [2, 3], "shard": 0, "checksum": …}, …},
+     "shards": [{"file": name, "bytes": size, "header": checksum of its header}, …]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from operator import index
+from pathlib import Path
+from typing import Any, Final, final
+
+from eagerflow.checkpoint.files import MANIFEST, START, Damaged, reported
+from eagerflow.checkpoint.nodes import TreeNode, build, from_json
+from eagerflow.checkpoint.shards import Shard, Stored, verify
+from eagerflow.types import DTYPES
+
+__all__ = ["VERSION", "Manifest", "read_manifest", "text_of", "verify_all"]
+
+VERSION: Final = 1
+_FORMAT: Final = "eagerflow checkpoint"
+_UNSUMMED: Final = "0" * 64
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A checkpoint without the elements of its tensors.
+
+    Attributes:
+        text: the content of the file.
+        saved: when, in nanoseconds.
+        note: by whom it was asked for: plain values.
+        tree: what was saved.
+        tensors: by name.
+        shards: the files.
+    """
+
+    text: bytes
+    saved: int
+    note: dict[str, Any]
+    tree: TreeNode
+    tensors: dict[str, Stored]
+    shards: tuple[Shard, ...]
+
+    def of_shard(self, number: int) -> dict[str, Stored]:
+        """The tensors of one shard."""
+        return {name: one for name, one in self.tensors.items() if one.shard == number}
+
+
+def text_of(
+    saved: int,
+    note: Any,
+    tree: Any,
+    tensors: Mapping[str, Stored],
+    shards: Sequence[Shard],
+) -> bytes:
+    """The content of the file; ``note`` and ``tree`` are JSON already."""
+    entries = {
+        name: {"dtype": one.dtype.name, "shape": one.shape, "shard": one.shard,
+               "checksum": one.checksum}
+        for name, one in tensors.items()
+    }  # fmt: skip
+    files = [{"file": s.file, "bytes": s.nbytes, "header": s.header} for s in shards]
+    whole = {"checksum": _UNSUMMED, "format": _FORMAT, "version": VERSION, "saved": saved,
+             "note": note, "tree": tree, "tensors": entries, "shards": files}  # fmt: skip
+    text = json.dumps(whole, indent=1, allow_nan=False).encode("ascii") + b"\n"
+    return text.replace(_UNSUMMED.encode(), sha256(text).hexdigest().encode(), 1)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of the checkpoint ``folder``.
+
+    Raises:
+        Damaged: there is none, or it is changed, foreign, or of a newer format.
+    """
+    path = folder / MANIFEST
+    with reported(path):
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            kind = f"has no {MANIFEST}: no checkpoint, or one that was not finished"
+            raise Damaged(folder, kind if folder.exists() else "does not exist") from None
+        except (NotADirectoryError, IsADirectoryError):
+            raise Damaged(folder, "is no checkpoint: that is a folder with files") from None
+    return _parsed(text, path)
+
+
+def _parsed(text: bytes, path: Path) -> Manifest:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Damaged(path, "is damaged: it cannot be read") from None
+    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        raise Damaged(path, "is not the manifest of a checkpoint of eagerflow")
+    version = found.get("version")
+    if type(version) is not int or version < 1:
+        raise Damaged(path, "is damaged: it says no version")
+    if version > VERSION:
+        wrong = f"has format {version}, this eagerflow reads up to {VERSION}"
+        raise Damaged(path, f"{wrong}: install a newer eagerflow")
+    place = slice(len(START), len(START) + len(_UNSUMMED))
+    unsummed = START + _UNSUMMED.encode() + text[place.stop :]
+    if text[: place.start] != START or text[place] != sha256(unsummed).hexdigest().encode():
+        raise Damaged(path, "is damaged: its checksum does not match")
+    try:
+        return _of_json(text, found)
+    except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        # the checksum is right: it was written so
+        raise Damaged(path, f"holds no checkpoint: {error!r}") from None
+
+
+def _of_json(text: bytes, found: dict[str, Any]) -> Manifest:
+    tensors = {
+        name: Stored(DTYPES[e["dtype"]], tuple(e["shape"]), e["shard"], e["checksum"])
+        for name, e in found["tensors"].items()
+    }
+    shards = [Shard(Path(e["file"]).name, e["bytes"], e["header"]) for e in found["shards"]]
+    note = build(from_json(found["note"]), {})
+    return Manifest(
+        text, index(found["saved"]), note, from_json(found["tree"]), tensors, tuple(shards)
+    )
+
+
+def verify_all(folder: Path) -> Manifest:
+    """The manifest of ``folder``, after every byte of its files was checked.
+
+    Raises:
+        Damaged: a file is missing, truncated, changed, foreign, or of a newer format.
+    """
+    manifest = read_manifest(folder)
+    for number, shard in enumerate(manifest.shards):
+        verify(folder, shard, manifest.of_shard(number))
+    return manifest

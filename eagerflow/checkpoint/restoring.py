@@ -1,0 +1,310 @@
+"""How a checkpoint fits a live tree, and putting it there once everything has been read.
+
+What is saved and what is live meet by path: a list of two layers fits a dict with keys 0 and 1,
+the state of a module fits the module.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, final
+
+import eagerflow as ef
+from eagerflow.checkpoint.nodes import ARRAYS, LEAVES, TreeNode, build, leaves, walk
+from eagerflow.checkpoint.shards import Stored
+from eagerflow.errors import CheckpointError
+from eagerflow.types import TensorType
+
+__all__ = ["Partial", "Plan", "Rename", "fit", "put"]
+
+Partial = bool | Callable[[str], bool]
+Rename = Mapping[str, str] | Callable[[str], str | None] | None
+_SHOWN: Final = 8
+
+
+@final
+@dataclass(slots=True)
+class Plan:
+    """What goes where.
+
+    Attributes:
+        like: the live tree.
+        taken: what was saved, for the leaves of ``like`` and for the objects that restore
+            themselves, by the ids of their nodes.
+        hooks: the ids of the nodes of these objects.
+        left: paths of ``like`` that stay as they are, though nobody excepted them.
+        unused: paths of the checkpoint that go nowhere.
+    """
+
+    like: TreeNode
+    taken: dict[int, TreeNode] = field(default_factory=dict)
+    hooks: set[int] = field(default_factory=set)
+    left: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> set[str]:
+        """The tensors that have to be read."""
+        return {n.value for root in self.taken.values() for n in leaves(root) if n.kind in ARRAYS}
+
+
+def fit(
+    like: TreeNode, saved: TreeNode, stored: Mapping[str, Stored], partial: Partial, rename: Rename
+) -> Plan:
+    """What goes where.
+
+    Raises:
+        CheckpointError: the two do not fit; all places are listed.
+    """
+    plan = Plan(like)
+    there, containers = _renamed(saved, rename)
+    used: set[int] = set()
+    misfits: list[str] = []
+    shared: dict[int, Stored] = {}
+    for target in _targets(like):
+        path = target.path
+        if callable(partial) and not partial(path):
+            continue
+        hooked = target.kind == "state"
+        found = (containers if hooked else there).get(path)
+        if found is None:
+            plan.left.append(path)
+            continue
+        used.update(map(id, leaves(found)))
+        plan.taken[id(target)] = found
+        if hooked:
+            plan.hooks.add(id(target))
+        wrong = _hook_misfit(target) if hooked else _misfit(target, found, stored, shared)
+        misfits += [f"{path or 'the tree'} ({wrong})"] if wrong else []
+    plan.unused = [path for path, leaf in there.items() if id(leaf) not in used]
+    _check(plan, partial, misfits)
+    return plan
+
+
+# --- paths --------------------------------------------------------------------------------------
+
+
+def _renamed(saved: TreeNode, rename: Rename) -> tuple[dict[str, TreeNode], dict[str, TreeNode]]:
+    """Leaves and containers of a checkpoint by the paths that they have here."""
+    to = _renamer(rename, saved)
+    there: dict[str, TreeNode] = {}
+    folders: dict[str, TreeNode] = {}
+    inner = {id(leaf) for leaf in leaves(saved)}
+    for node in walk(saved):
+        path = to(node.path)
+        if path is None:
+            continue
+        if id(node) not in inner:
+            folders.setdefault(path, node)
+        elif there.setdefault(path, node) is not node:
+            raise CheckpointError(
+                "load: rename= gives one path to two values",
+                given=f"{there[path].path!r} and {node.path!r} both become {path!r}",
+            )
+    return there, folders
+
+
+def _renamer(rename: Rename, saved: TreeNode) -> Callable[[str], str | None]:
+    if rename is None:
+        return lambda path: path
+    if callable(rename):
+        return rename
+    order = sorted(rename, key=len, reverse=True)
+    paths = [node.path for node in walk(saved)]
+    for old in order:
+        if not any(_below(path, old) for path in paths):
+            raise CheckpointError(
+                f"load: rename= names {old!r}, which the checkpoint does not have",
+                given=_listed("it has", [leaf.path for leaf in leaves(saved)]),
+            )
+
+    def to(path: str) -> str:
+        for old in order:
+            if _below(path, old):
+                rest = path[len(old) :].removeprefix(".")
+                return ".".join(part for part in (rename[old], rest) if part)
+        return path
+
+    return to
+
+
+def _below(path: str, prefix: str) -> bool:
+    return not prefix or path == prefix or path.startswith(f"{prefix}.")
+
+
+# --- what fits ----------------------------------------------------------------------------------
+
+
+def _targets(node: TreeNode) -> Iterator[TreeNode]:
+    """The leaves of a live tree, and in place of theirs the objects that restore themselves."""
+    if node.kind == "state" and _restores_itself(node):
+        yield node
+        return
+    if node.kind in LEAVES:
+        yield node
+    for _, child in node.children:
+        yield from _targets(child)
+
+
+def _restores_itself(node: TreeNode) -> bool:
+    """Whether the state of an object is more than variables, which are restored in place."""
+    state = node.children[0][1]
+    return not _in_place(state) or not leaves(state)
+
+
+def _in_place(node: TreeNode) -> bool:
+    if node.kind == "state":
+        return True  # sees to itself
+    if node.children:
+        return all(_in_place(child) for _, child in node.children)
+    return node.kind not in ("tensor", "plain")
+
+
+def _hook_misfit(node: TreeNode) -> str:
+    if _hook(node.value) is not None:
+        return ""
+    kind = type(node.value).__name__
+    return f"the state of a {kind} has values that are no variables, and it has no load_state"
+
+
+def _hook(owner: Any) -> Callable[[dict[str, Any]], None] | None:
+    """What gives ``owner`` a state."""
+    load: Callable[[dict[str, Any]], None] | None = getattr(owner, "load_state", None)
+    if callable(load):
+        return load
+    declared = getattr(type(owner), "state", None)
+    if "state" in getattr(owner, "__dict__", {}) or getattr(declared, "fset", None) is not None:
+        return lambda state: setattr(owner, "state", state)
+    return None
+
+
+def _misfit(
+    target: TreeNode, found: TreeNode, stored: Mapping[str, Stored], shared: dict[int, Stored]
+) -> str:
+    """What keeps ``found`` from going to a leaf; empty if nothing does."""
+    if target.kind in ARRAYS and found.kind in ARRAYS:
+        here, there = target.value, stored[found.value]
+        if here.dtype is not there.dtype or tuple(here.shape) != there.shape:
+            saved = TensorType(there.dtype, there.shape, None)
+            return f"{saved} for {TensorType(here.dtype, here.shape, None)}"
+        first = shared.setdefault(id(here), there) if target.kind == "variable" else there
+        if first.checksum != there.checksum:
+            return "one variable here, and two values in the checkpoint"
+        return ""
+    if target.kind != found.kind:
+        return f"{_words(found)} for {_words(target)}"
+    if target.kind == "plain":
+        kinds = {type(target.value), type(found.value)} - {type(None)}
+        if len(kinds) > 1:
+            return f"{found.value!r} for {target.value!r}"
+    return ""
+
+
+def _words(node: TreeNode) -> str:
+    return type(node.value).__name__ if node.kind == "plain" else f"a {node.kind}"
+
+
+def _check(plan: Plan, partial: Partial, misfits: list[str]) -> None:
+    missing = plan.left if partial is False or callable(partial) else []
+    unexpected = plan.unused if partial is False else []
+    lists = (("missing", missing), ("unexpected", unexpected), ("not fitting", misfits))
+    wrong = [_listed(title, names) for title, names in lists if names]
+    if wrong:
+        take = "partial=True takes what is there" if partial is False else None
+        leave = "partial=lambda path: ... says which paths are taken"
+        raise CheckpointError(
+            "load: the checkpoint does not fit like=",
+            given="; ".join(wrong),
+            expected="the same paths, dtypes and shapes",
+            hint=leave if misfits else take,
+        )
+    if partial is not False and not plan.taken:
+        raise CheckpointError(
+            "load: nothing of like= is in the checkpoint",
+            given=_listed("paths of like=", plan.left),
+            expected=_listed("paths of the checkpoint", plan.unused),
+            hint="rename= maps the paths of the checkpoint to those of like=",
+        )
+
+
+def _listed(title: str, names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{title}: {', '.join(names[:_SHOWN])}{more}"
+
+
+# --- putting it there ---------------------------------------------------------------------------
+
+
+def put(plan: Plan, tensors: Mapping[str, ef.Tensor]) -> Any:
+    """Restore what can be restored in place; gives a tree like ``plan.like``.
+
+    Objects with a hook come first, since their own code may refuse: what they had is then given
+    back to those that were done.
+    """
+    moved: dict[int, ef.Tensor] = {}
+    hooks: list[tuple[TreeNode, dict[str, Any]]] = []
+    for node in walk(plan.like):
+        found = plan.taken.get(id(node))
+        if found is not None and id(node) in plan.hooks:
+            hooks.append((node, build(found, tensors)))
+        elif found is not None and node.kind in ARRAYS:
+            moved[id(node)] = tensors[found.value].to(node.value.device)
+    result = _rebuilt(plan.like, plan.taken, moved)
+    _run(hooks)
+    for node in walk(plan.like):
+        found = plan.taken.get(id(node))
+        if found is None or id(node) in plan.hooks:
+            continue
+        if node.kind == "generator":
+            node.value.state = dict(zip(("seed", "ticket"), found.value, strict=True))
+        elif node.kind == "variable":
+            node.value.assign(moved.pop(id(node)))
+    return result
+
+
+def _run(hooks: list[tuple[TreeNode, dict[str, Any]]]) -> None:
+    done: list[TreeNode] = []
+    try:
+        for node, state in hooks:
+            done.append(node)
+            hook = _hook(node.value)
+            if hook is not None:
+                hook(state)
+    except BaseException:
+        for node in reversed(done):
+            hook = _hook(node.value)
+            if hook is not None:
+                with suppress(Exception):  # the first error is the one to tell
+                    hook(_rebuilt(node.children[0][1], {}, {}))
+        raise
+
+
+def _rebuilt(node: TreeNode, taken: Mapping[int, TreeNode], moved: Mapping[int, ef.Tensor]) -> Any:
+    """A tree like that of ``node``, with the leaves that are taken."""
+    if not node.children:
+        found = taken.get(id(node))
+        if found is None or node.kind not in ("tensor", "plain"):
+            return node.value
+        return moved[id(node)] if node.kind == "tensor" else found.value
+    if node.kind == "state":
+        return node.value
+    parts = {key: _rebuilt(child, taken, moved) for key, child in node.children}
+    match node.kind:
+        case "list":
+            return list(parts.values())
+        case "tuple":
+            return tuple(parts.values())
+        case "slices":
+            return ef.IndexedSlices(parts["values"], parts["indices"], node.value.shape)
+        case "fields" if isinstance(node.value, tuple):
+            return type(node.value)(*parts.values())
+    made = copy.copy(node.value)  # of the class that it was, with what it has besides
+    if node.kind == "dict":
+        made.update(parts)
+    else:
+        for name, part in parts.items():
+            object.__setattr__(made, name, part)  # also where the class is frozen
+    return made

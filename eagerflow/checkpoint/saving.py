@@ -1,0 +1,171 @@
+"""Saving: shards under names that nobody knows yet, then the manifest that names them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import eagerflow as ef
+from eagerflow.checkpoint import files, shards
+from eagerflow.checkpoint.digests import hashing
+from eagerflow.checkpoint.manifest import text_of
+from eagerflow.checkpoint.nodes import ARRAYS, TreeNode, describe, encode, leaves
+from eagerflow.checkpoint.progress import progress
+from eagerflow.core.interpreter import is_traced
+from eagerflow.errors import TensorValueError, TraceError
+
+__all__ = ["GIGABYTE", "outside_traces", "save", "save_noted"]
+
+GIGABYTE: Final = 10**9
+
+
+def outside_traces(name: str) -> None:
+    """Refuse to be called in a traced function."""
+    if is_traced():
+        raise TraceError(
+            f"{name}: files cannot be read or written by a traced function",
+            given=f"ef.checkpoint.{name} within ef.trace",
+            expected="a call between the steps that are traced",
+            hint="trace the training step, and save in the loop around it",
+        )
+
+
+def save(path: str | os.PathLike[str], tree: Any, *, shard_bytes: int = GIGABYTE) -> None:
+    """Save ``tree`` as the checkpoint ``path``, a folder.
+
+    A checkpoint that is there is replaced at one moment, once the new one is complete and on the
+    disk; until then it can be loaded, also if the process is killed or the disk is full. Each
+    variable is read once, at the start.
+
+    Args:
+        path: of the folder; parents are made.
+        tree: nested lists, tuples, dicts and dataclasses of tensors, variables, indexed slices,
+            NumPy arrays, generators, None, numbers and strings; objects whose ``state`` is a
+            mapping, such as modules and optimisers, are saved as that.
+        shard_bytes: about how large a file becomes; a larger tensor has a file of its own.
+
+    Raises:
+        CheckpointError: something in the tree cannot be saved, or the folder has other files.
+        OSError: the files cannot be written; what was written is removed.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "latest")
+    >>> v = ef.Variable([1.0, 2.0])
+    >>> ef.checkpoint.save(path, {"weights": v, "epoch": 3})
+    >>> ef.checkpoint.load(path)
+    {'weights': Tensor([1., 2.], f32[2]@cpu:0), 'epoch': 3}
+    """
+    outside_traces("save")
+    if shard_bytes < 1:
+        raise TensorValueError("save: a shard has at least a byte", given=f"{shard_bytes=}")
+    save_noted(Path(path), tree, {}, shard_bytes)
+
+
+def save_noted(
+    path: Path,
+    tree: Any,
+    note: Mapping[str, Any],
+    shard_bytes: int = GIGABYTE,
+    after: int = 0,
+) -> int:
+    """`save`, with what is to be remembered besides; gives the time that the checkpoint has.
+
+    Args:
+        path: of the folder.
+        tree: what is saved.
+        note: plain values.
+        shard_bytes: about how large a file becomes.
+        after: a time that the new one must be later than.
+    """
+    files.check_folder(path)
+    root = describe(tree)
+    names, tensors = _snapshot(leaves(root))
+    saved = max(time.time_ns(), after + 1)
+    head = (saved, encode(describe(dict(note)), {}), encode(root, names))
+    text = b""
+    with files.locked(path) as lock:
+        assert lock is not None  # it was waited for
+        before = files.named(path)
+        written: list[Path] = []
+        try:
+            new = _write_shards(path, tensors, shard_bytes, written)
+            written.append(path / f"manifest-{files.token()}.tmp")
+            with files.new_file(written[-1]) as append:
+                append(text := text_of(*head, *new))
+            files.sync_folder(path)
+            files.publish(written[-1], path)
+        except BaseException as error:
+            _undo(path, written, lock, text)
+            if isinstance(error, OSError):
+                kept = "nothing was saved" if before is None else "what was there is intact"
+                error.add_note(f"while the checkpoint {path} was saved: {kept}")
+            raise
+        _settle(path, lock, before or (), [shard.file for shard in new[1]])
+    return saved
+
+
+def _snapshot(found: list[TreeNode]) -> tuple[dict[int, str], dict[str, ef.Tensor]]:
+    """Names of tensors and variables by their ids, and their values by name; each once."""
+    names: dict[int, str] = {}
+    tensors: dict[str, ef.Tensor] = {}
+    for leaf in found:
+        if leaf.kind in ARRAYS and id(leaf.value) not in names:
+            name = names[id(leaf.value)] = _tensor_name(leaf.path, tensors)
+            tensors[name] = leaf.value.value if leaf.kind == "variable" else leaf.value
+    return names, tensors
+
+
+def _tensor_name(path: str, taken: Mapping[str, object]) -> str:
+    """A name that every reader of safetensors takes: Unicode, and not that of the metadata."""
+    name = (path or "value").encode(errors="backslashreplace").decode()
+    free = (f"{name}~{n}" if n > 1 else name for n in count(1))
+    return next(n for n in free if n not in taken and n != "__metadata__")
+
+
+def _write_shards(
+    path: Path, tensors: Mapping[str, ef.Tensor], shard_bytes: int, written: list[Path]
+) -> tuple[dict[str, shards.Stored], list[shards.Shard]]:
+    """Write all shards; notes each file in ``written`` before it is made."""
+    stored = shards.assign(tensors, shard_bytes)
+    parts: dict[int, dict[str, shards.Stored]] = {}
+    for name, one in stored.items():
+        parts.setdefault(one.shard, {})[name] = one
+    unique = files.token()
+    made: list[shards.Shard] = []
+    total = sum(one.nbytes for one in stored.values())
+    with hashing() as pool, progress(f"saving {path.name}", total) as advance:
+        for number, part in parts.items():
+            written.append(path / files.shard_name(number, len(parts), unique))
+            shard, checksums = shards.write(written[-1], tensors, part, pool, advance)
+            made.append(shard)
+            for name, checksum in checksums.items():
+                stored[name] = replace(stored[name], checksum=checksum)
+    return stored, made
+
+
+def _undo(path: Path, written: list[Path], lock: files.Lock, text: bytes) -> None:
+    """Remove what was written, unless it was published after all and then interrupted."""
+    if text and files.is_published(path, text):
+        return
+    for file in written:
+        with suppress(OSError):
+            file.unlink()
+    if lock.created:
+        with suppress(OSError):
+            os.unlink(path / files.LOCK)
+            os.rmdir(path)
+
+
+def _settle(path: Path, lock: files.Lock, before: Collection[str], now: list[str]) -> None:
+    """Once the new checkpoint is surely on the disk, remove the files of the one before."""
+    files.sync_folder(path)
+    if lock.created:
+        files.sync_folder(path.parent)
+    with suppress(OSError):  # the next save tries again
+        files.remove_left_over(path, now, None if lock.exclusive else before)

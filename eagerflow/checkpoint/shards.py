@@ -1,0 +1,254 @@
+"""Shards: safetensors files that hold the elements of tensors, and their checksums.
+
+A shard is 8 bytes with the length of a header, the header in JSON, and the elements of its tensors
+in row-major order, little-endian, without gaps. Every byte is covered: the header by a checksum of
+its own, the elements by that of their tensor. Any reader of safetensors can open it. complex64
+and complex128, which most of them lack, are stored as pairs of their parts along one more axis.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from io import FileIO
+from math import prod
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+
+import eagerflow as ef
+from eagerflow.checkpoint.digests import PIECE, Checksum, pieces
+from eagerflow.checkpoint.files import Damaged, new_file, reported
+from eagerflow.types import DType
+
+__all__ = ["Shard", "Stored", "assign", "read", "verify", "write"]
+
+_ALIGNMENT: Final = 64
+_SPECIAL: Final = {"bool": "BOOL", "bfloat16": "BF16",
+                   "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}  # fmt: skip
+_LETTERS: Final = {"signed integer": "I", "unsigned integer": "U", "real floating": "F"}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a manifest says of a tensor.
+
+    Attributes:
+        dtype: the true one.
+        shape: the true one.
+        shard: the number of its shard.
+        checksum: of its elements; empty until they are written.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    shard: int
+    checksum: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the elements."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def entry(self) -> tuple[str, list[int]]:
+        """Dtype and shape as the header of a shard has them."""
+        dtype, shape = self.dtype, list(self.shape)
+        if dtype.is_complex:
+            return f"F{4 * dtype.itemsize}", [*shape, 2]
+        return _SPECIAL.get(dtype.name) or f"{_LETTERS[dtype.kind]}{8 * dtype.itemsize}", shape
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """What a manifest says of a shard.
+
+    Attributes:
+        file: its name.
+        nbytes: its size.
+        header: the SHA-256 of all before the elements.
+    """
+
+    file: str
+    nbytes: int
+    header: str
+
+
+def assign(tensors: Mapping[str, ef.Tensor], shard_bytes: int) -> dict[str, Stored]:
+    """The shard of each tensor: as many in a row as fit; a larger one has a shard of its own."""
+    found: dict[str, Stored] = {}
+    shard = used = 0
+    for name, tensor in tensors.items():
+        stored = Stored(tensor.dtype, tuple(tensor.shape), shard)
+        if used and used + stored.nbytes > shard_bytes:
+            shard, used = shard + 1, 0
+            stored = Stored(stored.dtype, stored.shape, shard)
+        used += stored.nbytes
+        found[name] = stored
+    return found
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def write(
+    path: Path,
+    tensors: Mapping[str, ef.Tensor],
+    stored: Mapping[str, Stored],
+    pool: ThreadPoolExecutor,
+    advance: Callable[[int], object],
+) -> tuple[Shard, dict[str, str]]:
+    """Write one shard; gives it, and the checksums of its tensors.
+
+    Args:
+        path: of the new file.
+        tensors: all that are saved.
+        stored: those of this shard.
+        pool: of `eagerflow.checkpoint.digests.hashing`.
+        advance: is told how many bytes are written.
+    """
+    # large elements first, so that each tensor is aligned to its own
+    order = sorted(stored, key=lambda name: -stored[name].dtype.itemsize)
+    header = _header({name: stored[name] for name in order})
+    checksums: dict[str, Checksum] = {}
+    with new_file(path) as append:
+        append(header)
+        for name in order:
+            checksum = checksums[name] = Checksum(pool)
+            for piece in pieces(_elements(tensors[name])):
+                checksum.add(piece)
+                append(piece)
+                advance(len(piece))
+    size = len(header) + sum(s.nbytes for s in stored.values())
+    return Shard(path.name, size, sha256(header).hexdigest()), {
+        name: checksum.text() for name, checksum in checksums.items()
+    }
+
+
+def _header(stored: Mapping[str, Stored]) -> bytes:
+    entries: dict[str, Any] = {"__metadata__": {"format": "eagerflow checkpoint"}}
+    end = 0
+    for name, one in stored.items():
+        dtype, shape = one.entry
+        start, end = end, end + one.nbytes
+        entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(entries).encode("ascii")
+    text += b" " * (-(8 + len(text)) % _ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _elements(tensor: ef.Tensor) -> memoryview:
+    """The elements in row-major order as bytes; those of the tensor itself where they are so."""
+    return _bytes(np.ascontiguousarray(tensor.numpy()))
+
+
+def _bytes(array: np.ndarray[Any, Any]) -> memoryview:
+    found: memoryview = array.reshape(-1).view(np.uint8).data
+    return found
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def read(
+    folder: Path,
+    shard: Shard,
+    stored: Mapping[str, Stored],
+    names: Collection[str],
+    pool: ThreadPoolExecutor,
+    advance: Callable[[int], object],
+) -> dict[str, ef.Tensor]:
+    """Tensors of one shard, on the current device; what is read is checked.
+
+    Args:
+        folder: of the checkpoint.
+        shard: which.
+        stored: all tensors of the shard.
+        names: those to be read.
+        pool: of `eagerflow.checkpoint.digests.hashing`.
+        advance: is told how many bytes are read.
+
+    Raises:
+        Damaged: the file is missing, truncated or changed.
+    """
+    path = folder / shard.file
+    found: dict[str, ef.Tensor] = {}
+    checksums: dict[str, Checksum] = {}
+    with _opened(path, shard, stored) as (file, offsets):
+        for name in sorted(names, key=lambda name: offsets[name]):
+            one = stored[name]
+            array = np.empty(one.shape, one.dtype.dtype)
+            checksum = checksums[name] = Checksum(pool)
+            file.seek(offsets[name])
+            for piece in pieces(_bytes(array)):
+                _fill(file, piece, path)
+                checksum.add(piece)
+                advance(len(piece))
+            found[name] = ef.asarray(array)
+    for name, checksum in checksums.items():  # at the end: no piece waits for another tensor's
+        _compare(checksum, stored[name], name, path)
+    return found
+
+
+def verify(folder: Path, shard: Shard, stored: Mapping[str, Stored]) -> None:
+    """Check every byte of a shard, with one piece of it in memory at a time.
+
+    Raises:
+        Damaged: the file is missing, truncated or changed.
+    """
+    path = folder / shard.file
+    buffer = memoryview(bytearray(min(PIECE, shard.nbytes)))
+    with _opened(path, shard, stored) as (file, offsets):
+        for name, one in stored.items():
+            checksum = Checksum()
+            file.seek(offsets[name])
+            for start in range(0, one.nbytes, PIECE):
+                piece = buffer[: min(PIECE, one.nbytes - start)]
+                _fill(file, piece, path)
+                checksum.add(piece)
+            _compare(checksum, one, name, path)
+
+
+@contextmanager
+def _opened(
+    path: Path, shard: Shard, stored: Mapping[str, Stored]
+) -> Iterator[tuple[FileIO, dict[str, int]]]:
+    """The file, and where in it each tensor begins, once its size and header are right."""
+    with reported(path):
+        try:
+            file = FileIO(path)
+        except FileNotFoundError:
+            raise Damaged(path, "is missing") from None
+        with file:
+            size = os.fstat(file.fileno()).st_size
+            if size != shard.nbytes:
+                cut = "is truncated" if size < shard.nbytes else "has been appended to"
+                raise Damaged(path, f"{cut}: it has {size} bytes of {shard.nbytes}")
+            length = shard.nbytes - sum(one.nbytes for one in stored.values())
+            header = bytearray(length)
+            _fill(file, memoryview(header), path)
+            if sha256(header).hexdigest() != shard.header:
+                raise Damaged(path, "is damaged: the checksum of its header does not match")
+            entries = json.loads(bytes(header[8:]))
+            yield file, {name: length + entries[name]["data_offsets"][0] for name in stored}
+
+
+def _fill(file: FileIO, target: memoryview, path: Path) -> None:
+    while len(target):
+        done = file.readinto(target)
+        if not done:
+            raise Damaged(path, "was truncated while it was read")
+        target = target[done:]
+
+
+def _compare(checksum: Checksum, stored: Stored, name: str, path: Path) -> None:
+    if checksum.text() != stored.checksum:
+        raise Damaged(path, f"is damaged: the checksum of {name!r} does not match")

@@ -1,0 +1,51 @@
+"""Processes that save without end, to be killed: one server, which forks them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import eagerflow as ef
+
+
+def tree(number: int) -> dict[str, Any]:
+    """What is saved as number so-and-so, in several shards."""
+    rows = np.arange(40_000, dtype=np.float32) * number
+    return {
+        "rows": ef.Variable(rows),
+        "half": ef.asarray(rows[::7]).astype(ef.bfloat16),
+        "draws": ef.random.Generator(number),
+        "number": number,
+    }
+
+
+def save_without_end(folder: Path, number: int) -> None:
+    """Save into a run and over one checkpoint in turn, and write down what is done."""
+    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    manager = ef.checkpoint.Manager(folder / "run", keep=2)
+    while True:
+        os.write(log, f"begin {number}\n".encode())
+        manager.save(number, tree(number), force=True)
+        os.write(log, f"run {number}\n".encode())
+        ef.checkpoint.save(folder / "latest", tree(number), shard_bytes=50_000)
+        os.write(log, f"latest {number}\n".encode())
+        number += 1
+
+
+def serve() -> None:
+    """For each line of the input, ``folder number``: fork, tell the process id, wait for it."""
+    with tempfile.TemporaryDirectory() as folder:  # so that nothing is done for the first time
+        ef.checkpoint.Manager(folder).save(1, tree(1))
+    for line in sys.stdin:
+        folder, number = line.split()
+        child = os.fork()
+        if child == 0:
+            save_without_end(Path(folder), int(number))
+        print(child, flush=True)
+        os.waitpid(child, 0)
+        print("ended", flush=True)
