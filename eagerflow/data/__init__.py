@@ -1,0 +1,22 @@
+"""Input pipelines: `Dataset`, from tensors or any iterable to shuffled batches.
+
+>>> images, labels = ef.random.normal((5, 8, 8)), ef.arange(5)
+>>> dataset = ef.data.Dataset.from_tensors((images, labels)).shuffle(seed=0).batch(2)
+>>> for batch_images, batch_labels in dataset:
+...     print(batch_images.shape, batch_labels.shape)
+(2, 8, 8) (2,)
+(2, 8, 8) (2,)
+(1, 8, 8) (1,)
+"""
+
+from eagerflow import errors as _errors
+from eagerflow.data.dataset import Dataset, DatasetIterator
+
+__all__ = ["Dataset", "DatasetIterator"]
+
+
+def __getattr__(name: str) -> object:
+    """Word the error for a name that is not here, with the nearest one that is."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise _errors.unknown_name("eagerflow.data", name, globals())

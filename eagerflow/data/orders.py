@@ -1,0 +1,120 @@
+"""Random orders, each a function of a seed and some numbers: the same on every machine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Generic, TypeVar, final
+
+import numpy as np
+
+import eagerflow as ef
+from eagerflow.errors import TensorValueError
+
+__all__ = ["Buffer", "Seed", "generator", "permutation"]
+
+_T = TypeVar("_T")
+_WORD: Final = 2**64
+_BLOCK: Final = 1024  # draws at once
+
+
+def generator(seed: int, *numbers: int) -> ef.random.Generator:
+    """A generator whose draws depend on ``seed`` and ``numbers`` and nothing else."""
+    for number in numbers:
+        made = ef.random.Generator(seed)
+        made.state = {"seed": seed, "ticket": number % _WORD}
+        seed = int(ef.random.bits(dtype="uint64", generator=made, device="cpu:0"))
+    return ef.random.Generator(seed)
+
+
+@final
+class Seed:
+    """A seed that is given, or drawn from the generator of ``ef.random`` when it is needed."""
+
+    __slots__ = ("_lock", "_value", "given")
+
+    def __init__(self, value: int | None) -> None:
+        if value is not None:
+            ef.random.Generator(value)  # raises if it is none
+        self._value = value
+        self.given = value is not None
+        self._lock = threading.Lock()
+
+    @property
+    def value(self) -> int:
+        """The number."""
+        with self._lock:
+            if self._value is None:  # 63 bits, so that it fits into i64 as well
+                self._value = int(ef.random.bits(dtype="uint64", device="cpu:0")) >> 1
+            return self._value
+
+    def check(self, value: int) -> None:
+        """Refuse a position that belongs to another seed."""
+        if self.given and value != self._value:
+            raise TensorValueError(
+                "this position belongs to a dataset with another seed",
+                given=f"seed {value}",
+                expected=f"seed {self._value}",
+            )
+
+    def adopt(self, value: int) -> None:
+        """Go on with the seed of a position that was saved."""
+        with self._lock:
+            self._value = value
+
+    def __str__(self) -> str:
+        return str(self._value) if self.given else "None"
+
+
+@final
+class Buffer(Generic[_T]):
+    """Gives what a source gives, each time a random one of the next ``size``.
+
+    Args:
+        source: gives the next element, raises StopIteration after the last.
+        size: how many elements are held.
+        draws: the generator that decides; nobody else may use it.
+    """
+
+    __slots__ = ("_drained", "_held", "_size", "_source", "_words")
+
+    def __init__(self, source: Callable[[], _T], size: int, draws: ef.random.Generator) -> None:
+        self._source = source
+        self._size = size
+        self._held: list[_T] = []
+        self._drained = False
+        self._words = _words(draws)
+
+    def next(self) -> _T:
+        """The next element."""
+        held = self._held
+        while len(held) < self._size and not self._drained:
+            try:
+                held.append(self._source())
+            except StopIteration:
+                self._drained = True
+        if not held:
+            raise StopIteration
+        chosen = next(self._words) % len(held)
+        held[chosen], held[-1] = held[-1], held[chosen]
+        return held.pop()
+
+
+def _words(draws: ef.random.Generator) -> Iterator[int]:
+    while True:
+        block = ef.random.bits((_BLOCK,), dtype="uint64", generator=draws, device="cpu:0")
+        yield from block.numpy().tolist()
+
+
+def permutation(count: int, size: int | None, draws: ef.random.Generator) -> np.ndarray[Any, Any]:
+    """The numbers below ``count`` in random order.
+
+    Args:
+        count: how many.
+        size: of the `Buffer` that shuffles them; None for all at once.
+        draws: the generator that decides.
+    """
+    if size is None:
+        return ef.random.permutation(count, generator=draws, device="cpu:0").numpy()
+    buffer = Buffer(iter(range(count)).__next__, size, draws)
+    return np.fromiter((buffer.next() for _ in range(count)), np.int64, count)

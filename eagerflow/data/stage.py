@@ -1,0 +1,175 @@
+"""What the stages of a pipeline have in common.
+
+A *stage* says what is to be done and never changes. Reading it for one epoch makes either a
+*view*, which gives any element at any time, or a *cursor*, which gives one after the other. All
+that a cursor knows of its position are numbers. What sits on top of another stage reads its
+cursor only through `AbstractCursor`, whoever fills it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, TypeAlias, final
+
+import numpy as np
+
+from eagerflow.data.elements import stack
+from eagerflow.data.orders import Seed
+from eagerflow.errors import TensorValueError
+
+__all__ = [
+    "AbstractCursor",
+    "AbstractStage",
+    "AbstractView",
+    "Length",
+    "Rows",
+    "open_stage",
+    "seeds",
+    "stack_next",
+]
+
+#: a number of elements: infinite for endless ones, None where nobody knows
+Length: TypeAlias = int | float | None
+#: which elements of a view: an interval, or any in any order
+Rows: TypeAlias = range | np.ndarray[Any, Any]
+
+
+class AbstractView(ABC):
+    """A stage in one epoch, its elements in any order."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """How many elements there are."""
+
+    @abstractmethod
+    def element(self, index: int) -> Any:
+        """The element at ``index``."""
+
+    @abstractmethod
+    def rows(self, rows: Rows) -> Any:
+        """The elements at ``rows`` (at least one), stacked."""
+
+
+class AbstractCursor(ABC):
+    """A stage in one epoch, its elements one after the other.
+
+    After an error it stands behind the elements that it had taken.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def next(self) -> Any:
+        """The next element; raises StopIteration if there is none."""
+
+    @abstractmethod
+    def chunk(self, count: int) -> tuple[Any, int]:
+        """The next elements stacked, and their number.
+
+        There are fewer than ``count`` only at the end; StopIteration if there is none.
+        """
+
+    @property
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """The position, in dicts and lists of plain numbers."""
+
+    @abstractmethod
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to a position; only before anything was read."""
+
+
+class AbstractStage(ABC):
+    """One step of a pipeline.
+
+    Attributes:
+        sources: the stages it reads.
+        seed: what its random choices come from.
+    """
+
+    __slots__ = ()
+    sources: tuple[AbstractStage, ...]
+    seed: Seed | None
+
+    @property
+    @abstractmethod
+    def length(self) -> Length:
+        """How many elements an epoch has."""
+
+    @abstractmethod
+    def view(self, epoch: int) -> AbstractView | None:
+        """The elements in any order, if they can be had so."""
+
+    @abstractmethod
+    def cursor(self, epoch: int) -> AbstractCursor:
+        """The elements one after the other; asked only of a stage that has no view."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """The pipeline up to here, as it was written."""
+
+
+def open_stage(stage: AbstractStage, epoch: int) -> AbstractCursor:
+    """The elements of ``stage`` in ``epoch``."""
+    view = stage.view(epoch)
+    return stage.cursor(epoch) if view is None else _ViewCursor(view)
+
+
+@final
+class _ViewCursor(AbstractCursor):
+    """Through a view from its first element to its last."""
+
+    __slots__ = ("_index", "_view")
+
+    def __init__(self, view: AbstractView) -> None:
+        self._view = view
+        self._index = 0
+
+    def next(self) -> Any:
+        index = self._index
+        if index >= self._view.length:
+            raise StopIteration
+        self._index = index + 1
+        return self._view.element(index)
+
+    def chunk(self, count: int) -> tuple[Any, int]:
+        start = self._index
+        stop = min(start + count, self._view.length)
+        if start >= stop:
+            raise StopIteration
+        self._index = stop
+        return self._view.rows(range(start, stop)), stop - start
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"index": self._index}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if state["index"] > self._view.length:
+            raise TensorValueError(
+                "this position is behind the end of the dataset",
+                given=f"element {state['index']}",
+                expected=f"at most {self._view.length}",
+            )
+        self._index = state["index"]
+
+
+def stack_next(cursor: AbstractCursor, count: int) -> tuple[Any, int]:
+    """`AbstractCursor.chunk` where there is no quicker way than one element after the other."""
+    elements: list[Any] = []
+    try:
+        while len(elements) < count:
+            elements.append(cursor.next())
+    except StopIteration:
+        if not elements:
+            raise
+    return stack(elements), len(elements)
+
+
+def seeds(stage: AbstractStage) -> list[Seed]:
+    """The seeds of a pipeline, in the order of its text."""
+    found = [seed for source in stage.sources for seed in seeds(source)]
+    return found if stage.seed is None else [*found, stage.seed]

@@ -1,0 +1,177 @@
+"""What users get wrong with datasets, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.data import Dataset
+from eagerflow.errors import DTypeError, LengthError, ShapeError, TensorValueError, TraceError
+from tests.data.test_pipelines import values
+
+
+def numbers(count: int) -> Dataset:
+    return Dataset.from_tensors(ef.arange(count))
+
+
+def test_unequal_sizes_are_named() -> None:
+    with pytest.raises(ShapeError) as caught:
+        Dataset.from_tensors({"image": ef.zeros((5, 2)), "label": np.zeros(4)})
+    assert "['image']: f32[5,2]@cpu:0, ['label']: f64[4]" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tree", "error", "words"),
+    [
+        ([1, 2, 3], ShapeError, "at [0] has no first axis"),
+        (ef.ones(()), ShapeError, "lists are containers"),
+        ((), TensorValueError, "there is no tensor"),
+        ({"name": np.array(["a", "b"])}, DTypeError, "no array at ['name']"),
+        ("ab", DTypeError, "no array"),
+    ],
+)
+def test_what_has_no_rows_is_refused(tree: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error) as caught:
+        Dataset.from_tensors(tree)
+    assert words in str(caught.value)
+
+
+def test_an_error_in_a_map_names_the_element_and_the_line() -> None:
+    def fail(x: ef.Tensor) -> ef.Tensor:
+        if x == 3:
+            raise KeyError("no such thing")
+        return x
+
+    dataset = numbers(6).map(fail).batch(1)  # <- line
+    iterator = iter(dataset)
+    for _ in range(3):
+        next(iterator)
+    with pytest.raises(KeyError) as caught:
+        next(iterator)
+    (note,) = caught.value.__notes__
+    assert "in element 3 of map(fail)" in note
+    assert "dataset = numbers(6).map(fail).batch(1)  # <- line" in note
+    assert "test_mistakes.py" in note
+    assert values(iterator) == [[4], [5]]  # it goes on behind the element
+
+
+def test_an_error_of_an_iterable_names_the_element() -> None:
+    def source() -> Iterator[int]:
+        yield 1
+        raise OSError("disk on fire")
+
+    with pytest.raises(OSError, match="disk on fire") as caught:
+        list(Dataset.from_iterable(source))
+    assert "in element 1 of from_iterable(" in caught.value.__notes__[0]
+    with pytest.raises(DTypeError) as wrong:
+        list(Dataset.from_iterable([0, np.array([object()])]).batch(2))
+    assert "in element 1 of from_iterable(list)" in wrong.value.__notes__[0]
+
+
+def test_stop_iteration_in_a_map_does_not_end_the_epoch() -> None:
+    with pytest.raises(RuntimeError, match=r"map\(<lambda>\) raised StopIteration in element 0"):
+        list(numbers(3).map(lambda x: next(iter([]))))
+
+
+def test_zipped_datasets_stay_side_by_side_after_an_error() -> None:
+    def fail(x: ef.Tensor) -> ef.Tensor:
+        if x == 1:
+            raise ValueError("one")
+        return x
+
+    for left in (numbers(4).map(fail), numbers(4).filter(lambda x: True).map(fail)):
+        for pair in ((left, numbers(4)), (numbers(4), left)):
+            iterator = iter(Dataset.zip(*pair))
+            assert values([next(iterator)]) == [(0, 0)]
+            with pytest.raises(ValueError, match="one"):
+                next(iterator)
+            assert values(iterator) == [(2, 2), (3, 3)]
+
+
+def test_elements_that_do_not_stack_are_named() -> None:
+    shapes = Dataset.from_iterable(lambda: [{"x": ef.ones(2)}, {"x": ef.ones(3)}])
+    with pytest.raises(ShapeError) as caught:
+        list(shapes.batch(2))
+    assert "elements 0 and 1 of it differ in shape at ['x']" in str(caught.value)
+    assert "f32[2]@cpu:0 and f32[3]@cpu:0" in str(caught.value)
+    with pytest.raises(DTypeError, match="differ in dtype"):
+        list(Dataset.from_iterable([1, 1.5]).batch(2))
+    with pytest.raises(TensorValueError, match="differ in structure"):
+        list(Dataset.from_iterable([{"x": 1}, {"y": 1}]).batch(2))
+    with pytest.raises(DTypeError, match="element 0 of it has no tensor"):
+        list(Dataset.from_iterable(["a", "b"]).batch(2))
+    with pytest.raises(ShapeError, match="drop_last=True"):
+        list(numbers(5).batch(3).batch(2))
+
+
+def test_lengths_that_nobody_knows() -> None:
+    unknown = numbers(4).filter(lambda x: True)
+    with pytest.raises(LengthError, match="nobody knows"):
+        len(unknown)
+    with pytest.raises(LengthError, match="endless"):
+        len(numbers(4).repeat())
+    with pytest.raises(LengthError, match="expected: a buffer_size"):
+        unknown.shuffle()
+    with pytest.raises(LengthError, match="endless"):
+        numbers(4).repeat().shuffle()
+    assert bool(unknown)
+    assert values(unknown) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d: d.batch(0),
+        lambda d: d.batch(2.0),
+        lambda d: d.batch(True),
+        lambda d: d.take(-1),
+        lambda d: d.skip(None),
+        lambda d: d.repeat(-2),
+        lambda d: d.shuffle(0),
+        lambda d: d.shuffle(seed=-1),
+        lambda d: d.map(lambda x, g: x, seed=2**64),
+        lambda d: Dataset.zip(),
+        lambda d: Dataset.zip(d, [1]),
+        lambda d: Dataset.from_iterable(5),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(call: Callable[[Dataset], Dataset]) -> None:
+    with pytest.raises(TensorValueError):
+        call(numbers(3))
+
+
+def test_a_dataset_is_not_read_while_a_function_is_traced() -> None:
+    dataset = numbers(3)
+
+    @ef.trace
+    def total(x: ef.Tensor) -> ef.Tensor:
+        return x + sum(dataset)
+
+    with pytest.raises(TraceError, match="hand the elements to the traced function"):
+        total(ef.ones(()))
+
+
+def test_traced_functions_map_and_take_batches() -> None:
+    double = ef.trace(lambda x: x * 2)
+    dataset = numbers(7).shuffle(seed=0).batch(2).map(double)
+    assert list(chain(*values(dataset))) == [2 * x for x in values(numbers(7).shuffle(seed=0))]
+    assert len(double.traces) == 2  # the last batch is smaller
+
+
+def test_a_dataset_prints_as_it_was_written() -> None:
+    x = ef.zeros((4, 2))
+    text = repr(Dataset.from_tensors({"x": x}).shuffle(8, seed=1).repeat(2).batch(3).take(1))
+    assert text == (
+        "Dataset.from_tensors({'x': f32[4,2]@cpu:0}).shuffle(8, seed=1).repeat(2).batch(3).take(1)"
+    )
+    both = Dataset.zip(numbers(2), Dataset.from_iterable([1]).map(abs).filter(bool).skip(1))
+    assert repr(both) == (
+        "Dataset.zip(Dataset.from_tensors(i64[2]@cpu:0),"
+        " Dataset.from_iterable(list).map(abs).filter(bool).skip(1))"
+    )
+    assert repr(iter(numbers(2))) == "<iterator of Dataset.from_tensors(i64[2]@cpu:0), epoch 0>"
