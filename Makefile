@@ -12,6 +12,7 @@ BENCH := .venv-bench
 PACKAGES := eagerflow kernels/eagerflow_kernels widgets/eagerflow_widgets
 WORKERS ?= 2
 ARGS ?=
+SEEDS ?=
 
 ifeq ($(NO_COLOR),)
   heading = @printf '\n\033[1;34m== %s\033[0m\n' "$(1)"
@@ -24,9 +25,9 @@ endif
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
 
-demo: $(VENV)/.dev ## train a classifier on handwritten digits and draw what it learned
+demo: $(VENV)/.dev ## train classifiers of handwritten digits; SEEDS=5 for a table of five seeds
 	$(call heading,demo)
-	@$(BIN)/eagerflow demo $(ARGS)
+	@$(BIN)/eagerflow demo $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 test: lint types layers unit doctest nbtest ## everything that CI checks
 	$(call heading,all checks passed)

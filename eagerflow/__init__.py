@@ -6,6 +6,8 @@
 Tensor(14., f32[]@cpu:0)
 """
 
+from importlib import import_module as _import_module
+
 from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import hardware as hardware
@@ -41,9 +43,11 @@ from eagerflow.hardware import release as release
 from eagerflow.ops import fft as fft
 from eagerflow.ops import linalg as linalg
 from eagerflow.ops import random as random
+from eagerflow.ops.activations import *
 from eagerflow.ops.binning import *
 from eagerflow.ops.callbacks import *
 from eagerflow.ops.closeness import *
+from eagerflow.ops.convolution import *
 from eagerflow.ops.creation import *
 from eagerflow.ops.diagonals import *
 from eagerflow.ops.dtypes import *
@@ -63,12 +67,15 @@ from eagerflow.ops.namespace import *
 from eagerflow.ops.numpy_names import *
 from eagerflow.ops.padding import *
 from eagerflow.ops.partition import *
+from eagerflow.ops.pooling import *
 from eagerflow.ops.ranges import *
 from eagerflow.ops.reduction import *
+from eagerflow.ops.resize import *
 from eagerflow.ops.running import *
 from eagerflow.ops.segment import *
 from eagerflow.ops.sets import *
 from eagerflow.ops.shape import *
+from eagerflow.ops.softmax import *
 from eagerflow.ops.sort import *
 from eagerflow.ops.special import *
 from eagerflow.ops.state import *
@@ -101,8 +108,18 @@ complex64 = _DTYPES["complex64"]
 complex128 = _DTYPES["complex128"]
 
 
+#: written with the names above, and loaded when somebody asks for them
+_LIBRARIES = ("checkpoint", "data", "nn", "optim")
+
+
 def __getattr__(name: str) -> object:
-    """Word the error for a name that eagerflow does not have, with the nearest one it has."""
+    """Load a library, or word the error for an unknown name, with the nearest one there is."""
+    if name in _LIBRARIES:
+        return _import_module(f"eagerflow.{name}")
     if name.startswith("__"):
         raise AttributeError(name)
     raise errors.unknown_name("eagerflow", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LIBRARIES})

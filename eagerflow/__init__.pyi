@@ -1,8 +1,11 @@
 """The public names, for type checkers: those of `__init__.py`, without its `__getattr__`."""
 
+from eagerflow import checkpoint as checkpoint
+from eagerflow import data as data
 from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import hardware as hardware
+from eagerflow import optim as optim
 from eagerflow import types as types
 from eagerflow.autodiff.check import check_grads as check_grads
 from eagerflow.autodiff.custom import custom_vjp as custom_vjp
@@ -32,9 +35,11 @@ from eagerflow.hardware import release as release
 from eagerflow.ops import fft as fft
 from eagerflow.ops import linalg as linalg
 from eagerflow.ops import random as random
+from eagerflow.ops.activations import *
 from eagerflow.ops.binning import *
 from eagerflow.ops.callbacks import *
 from eagerflow.ops.closeness import *
+from eagerflow.ops.convolution import *
 from eagerflow.ops.creation import *
 from eagerflow.ops.diagonals import *
 from eagerflow.ops.dtypes import *
@@ -54,12 +59,15 @@ from eagerflow.ops.namespace import *
 from eagerflow.ops.numpy_names import *
 from eagerflow.ops.padding import *
 from eagerflow.ops.partition import *
+from eagerflow.ops.pooling import *
 from eagerflow.ops.ranges import *
 from eagerflow.ops.reduction import *
+from eagerflow.ops.resize import *
 from eagerflow.ops.running import *
 from eagerflow.ops.segment import *
 from eagerflow.ops.sets import *
 from eagerflow.ops.shape import *
+from eagerflow.ops.softmax import *
 from eagerflow.ops.sort import *
 from eagerflow.ops.special import *
 from eagerflow.ops.state import *

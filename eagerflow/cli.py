@@ -40,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the split and the initial values")
-    parser.add_argument("--epochs", type=int, default=60, help="passes over the training images")
+    parser.add_argument("--seeds", type=_positive, metavar="N", help="train with seeds 0 to N - 1")
+    parser.add_argument("--epochs", type=_positive, help="passes over the training images")
     parser.add_argument(
         "--picture", type=Path, default=Path("eagerflow-digits.png"), help="where to draw"
     )
@@ -55,7 +56,15 @@ def _demo(options: argparse.Namespace) -> None:
         if (error.name or "eagerflow").startswith("eagerflow"):
             raise
         sys.exit(f"the demo needs {error.name}: pip install 'eagerflow[notebook]'")
-    demo.main(seed=options.seed, epochs=options.epochs, picture=options.picture)
+    seeds = [options.seed] if options.seeds is None else range(options.seeds)
+    demo.main(seeds, epochs=options.epochs, picture=options.picture)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not positive")
+    return number
 
 
 def _info() -> Iterator[str]:

@@ -20,6 +20,7 @@ __all__ = [
     "AxisError",
     "CancelledError",
     "CheckpointError",
+    "CheckpointWarning",
     "DTypeError",
     "DataDependentError",
     "DeviceError",
@@ -32,6 +33,7 @@ __all__ = [
     "InterchangeError",
     "KernelError",
     "LeakedTensorError",
+    "LengthError",
     "NonFiniteError",
     "OpDefinitionError",
     "OutOfMemoryError",
@@ -324,6 +326,19 @@ class CancelledError(EagerflowError, RuntimeError):
     """The step was cancelled."""
 
 
+class LengthError(EagerflowError, TypeError):
+    """The length of a dataset that is endless, or that nobody knows before its end.
+
+    >>> endless = ef.data.Dataset.from_tensors(ef.arange(3)).repeat()
+    >>> len(endless)
+    Traceback (most recent call last):
+    eagerflow.errors.LengthError: this dataset is endless
+    ...
+    >>> len(endless.take(5))
+    5
+    """
+
+
 class TaskLost(EagerflowError, RuntimeError):  # noqa: N818 - the name in the literature
     """A task server died or fell silent."""
 
@@ -334,6 +349,10 @@ class AuthenticationError(EagerflowError, PermissionError):
 
 class CheckpointError(EagerflowError, RuntimeError):
     """A checkpoint that is torn, foreign, newer, or does not fit."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint that was passed over because it is damaged, or taken only in part."""
 
 
 def traceback(mode: Literal["full", "short"]) -> None:
@@ -355,6 +374,8 @@ def traceback(mode: Literal["full", "short"]) -> None:
 
 #: names of NumPy and PyTorch whose counterpart here is spelled in another way
 _COUNTERPARTS: Final = {
+    "DataLoader": "Dataset",
+    "Optimizer": "AbstractOptimiser",
     "arctanh": "atanh",
     "backward": "grad",
     "cat": "concat",
@@ -374,6 +395,7 @@ _COUNTERPARTS: Final = {
     "transpose": "permute_dims",
     "unique": "unique_values",
     "unsqueeze": "expand_dims",
+    "upsample": "interpolate",
 }
 
 

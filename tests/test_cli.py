@@ -77,19 +77,58 @@ def test_demo_trains_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
     picture = tmp_path / "new" / "digits.png"
     cli.main(["demo", "--seed", "0", "--picture", str(picture)])
     out = capsys.readouterr().out
-    rows = {line[:27].rstrip(): line[27:].split() for line in out.splitlines()}
-    for run in ("eager ", "traced"):
-        assert float(rows[f"MLP 64-128-10        {run}".rstrip()][1]) >= 0.97
-        assert float(rows[f"softmax regression   {run}".rstrip()][1]) >= 0.94
-    assert rows["MLP 64-128-10        traced"][0] == "9,610"
-    assert out.count("traced gives all 1,320 losses and all predictions bit for bit") == 2
+    rows = {tuple(line.split()[:2]): line.split()[2:] for line in out.splitlines()}
+    assert rows["model", "run"] == ["parameters", "accuracy", "loss", "us/step"]
+    for run in ("eager", "traced"):
+        assert float(rows["MLP", run][1]) >= 0.97
+        assert float(rows["CNN", run][1]) >= 0.985
+    assert rows["MLP", "traced"][0] == "9,610"
+    assert rows["CNN", "traced"][0] == "38,282"
+    assert "MLP: traced gives all 1,320 losses and all predictions bit for bit" in out
+    assert "CNN: traced gives all 880 losses and all predictions bit for bit" in out
     step = picture.with_name("digits-step.svg")
     assert str(step) in out
-    assert "layer1.weight" in step.read_text()
+    assert "conv1" in step.read_text()
     assert str(picture) in out
     assert imread(picture).shape[2] == 4
     shown = out.split("read next: ")[1].split(",")[0]
     assert Path(shown).samefile(str(importlib.util.find_spec("eagerflow.demo.digits").origin))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quiet_bars")
+def test_mean_accuracy_of_five_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `make demo SEEDS=5` runs it."""
+    cli.main(["demo", "--seeds", "5", "--picture", str(tmp_path / "digits.png")])
+    lines = capsys.readouterr().out.splitlines()
+    (mean,) = (line.split()[1:] for line in lines if line.startswith("mean"))
+    assert min(float(x) for x in mean[:2]) >= 0.97
+    assert min(float(x) for x in mean[2:]) >= 0.985
+    assert sum("and all predictions bit for bit" in line for line in lines) == 2
+
+
+@pytest.mark.usefixtures("quiet_bars")
+def test_demo_shows_a_row_per_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--seeds", "2", "--epochs", "1", "--picture", str(tmp_path / "digits.png")]
+    cli.main(["demo", *arguments])
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.split() for line in lines if line.startswith(("accuracy", "seed", "mean"))]
+    assert rows[0] == ["accuracy", "MLP", "eager", "MLP", "traced", "CNN", "eager", "CNN", "traced"]
+    assert [row[:-4] for row in rows[1:]] == [["seed", "0"], ["seed", "1"], ["mean"]]
+    first, second, mean = ([float(x) for x in row[-4:]] for row in rows[1:])
+    assert mean == pytest.approx(
+        [(a + b) / 2 for a, b in zip(first, second, strict=True)], abs=1e-4
+    )
+    assert first[0] == first[1] != second[0]
+    assert any(line.startswith("MLP: traced gives all 44 losses") for line in lines)
+
+
+@pytest.mark.parametrize("arguments", [["--seeds", "0"], ["--epochs", "-1"], ["--seeds", "x"]])
+def test_demo_refuses_numbers(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["demo", *arguments])
+    assert stop.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("quiet_bars")
@@ -98,23 +137,36 @@ def test_demo_is_repeatable() -> None:
     assert [r.losses for r in first] == [r.losses for r in second]
 
 
+@pytest.mark.usefixtures("quiet_bars")
+def test_the_linear_model_learns_too() -> None:
+    assert digits.train("linear", digits.load(0), seed=0, traced=True).accuracy >= 0.94
+
+
+def test_images_move_by_a_pixel_at_most() -> None:
+    images = ef.zeros((200, 1, 8, 8))
+    images[:, 0, 3, 3] = 1.0
+    moved = digits.shifted(images, ef.random.Generator(0)).numpy()
+    assert (moved.sum(axis=(1, 2, 3)) == 1).all()
+    _, _, rows, columns = moved.nonzero()
+    assert {*zip(rows.tolist(), columns.tolist(), strict=True)} == {
+        (y, x) for y in (2, 3, 4) for x in (2, 3, 4)
+    }
+    assert 80 < ((rows == 3) & (columns == 3)).sum() < 140  # a half, and a ninth of the others
+
+
 def _result(losses: list[float], predicted: int, traced: bool) -> digits.Result:
-    return digits.Result("m", traced, 1, losses, [0.5], ef.tensor([predicted]))
+    model = ef.nn.Sequential()
+    return digits.Result("m", traced, model, losses, [0.5], ef.one_hot(ef.tensor([predicted]), 10))
 
 
 def test_demo_says_when_runs_differ() -> None:
-    eager = _result([2.0, 1.0], 3, traced=False)
-    same = report.comparison(eager, _result([2.0, 1.0], 3, traced=True))
-    assert (
-        same
-        == "traced gives all 2 losses and all predictions bit for bit, 1.0 times as fast as eager"
-    )
-    losses = report.comparison(eager, _result([2.0, 1.5], 3, traced=True))
-    assert losses.startswith("DIFFERENT: 1 losses differ, the first in step 1")
-    assert "other predictions" in report.comparison(eager, _result([2.0, 1.0], 4, traced=True))
+    def compared(losses: list[float], predicted: int) -> str:
+        eager = [_result([2.0, 1.0], 3, traced=False)] * 2
+        traced = [eager[0], _result(losses, predicted, traced=True)]
+        return report.comparison(eager, traced)
 
-
-def test_confusion_counts_pairs() -> None:
-    counts = report.confusion(ef.tensor([0, 1, 1, 2]), ef.tensor([0, 1, 2, 2])).numpy()
-    assert counts[0, 0] == counts[1, 1] == counts[1, 2] == counts[2, 2] == 1
-    assert counts.sum() == 4
+    same = "traced gives all 4 losses and all predictions bit for bit, 1.0 times as fast as eager"
+    assert compared([2.0, 1.0], 3) == same
+    different = compared([2.0, 1.5], 3)
+    assert different.startswith("DIFFERENT: 1 losses differ, the first in step 1")
+    assert "other predictions" in compared([2.0, 1.0], 4)

@@ -1,3 +1,3 @@
-"""``eagerflow demo``: two classifiers of handwritten digits. Read `digits`, it is an example."""
+"""``eagerflow demo``: classifiers of handwritten digits. Read `digits`, it is an example."""
 
 from eagerflow.demo.report import main as main

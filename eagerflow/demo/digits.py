@@ -1,18 +1,16 @@
-"""Two classifiers of handwritten digits, trained with nothing but arrays and gradients.
+"""Classifiers of handwritten digits: the data, three models, and one loop that trains any of them.
 
-Read it from top to bottom. It uses public names only, as your own code would: the data, two
-models, the loss, an optimiser, and one loop that trains any of them, eagerly or traced. What is
-traced is the very function that runs eagerly; the results are the same, bit for bit.
+Read it from top to bottom. It uses public names only, as your own code would. Models are trained
+eagerly or traced; what is traced is the very function that runs eagerly, and the results are the
+same, bit for bit. The notebook ``01_digits`` tells the same story with pictures.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import final
 
 from sklearn.datasets import load_digits
@@ -20,11 +18,11 @@ from sklearn.model_selection import train_test_split
 from tqdm import tqdm
 
 import eagerflow as ef
+from eagerflow.nn import functional as F  # noqa: N812 - its usual name
 
 CLASSES = 10
+SIZE = 8  # pixels, both ways
 BATCH = 64
-RATE = 1e-2
-NOISE = 0.1
 
 
 # --- the data: 1,797 images of 8x8 pixels that come with scikit-learn -------------------------
@@ -33,7 +31,7 @@ NOISE = 0.1
 @final
 @dataclass(frozen=True)
 class Digits:
-    """Images as rows of 64 numbers from 0 to 1, and which digit each of them shows."""
+    """Images ``[n, 1, 8, 8]`` of numbers from 0 to 1, and which digit each of them shows."""
 
     train_images: ef.Tensor
     train_labels: ef.Tensor
@@ -43,130 +41,124 @@ class Digits:
 
 def load(seed: int) -> Digits:
     """Four fifths of each digit's images to learn from, one fifth to test with."""
-    images, labels = load_digits(return_X_y=True)
+    pixels, labels = load_digits(return_X_y=True)
+    images = (pixels / 16).reshape(-1, 1, SIZE, SIZE)
     parts = train_test_split(images, labels, test_size=0.2, stratify=labels, random_state=seed)
     train_images, test_images, train_labels, test_labels = parts
     return Digits(
-        ef.tensor(train_images / 16, dtype=ef.float32),
+        ef.tensor(train_images, dtype=ef.float32),
         ef.tensor(train_labels),
-        ef.tensor(test_images / 16, dtype=ef.float32),
+        ef.tensor(test_images, dtype=ef.float32),
         ef.tensor(test_labels),
     )
 
 
-# --- the models: functions with variables -----------------------------------------------------
+def shifted(images: ef.Tensor, draws: ef.random.Generator) -> ef.Tensor:
+    """Half of the images moved by up to a pixel, each in a direction of its own."""
+    count = images.shape[0]
+    moves = draws.randint((2, count, 1), 0, 3)
+    rows, columns = moves + ef.arange(SIZE)  # of the image with a margin
+    framed = ef.pad(images[:, 0], ((0, 0), (1, 1), (1, 1)))
+    moved = framed[ef.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
+    return ef.where(draws.bernoulli((count, 1, 1, 1), 0.5), moved[:, None], images)
+
+
+def augmented(
+    batch: tuple[ef.Tensor, ef.Tensor], draws: ef.random.Generator
+) -> tuple[ef.Tensor, ef.Tensor]:
+    """A batch whose images are moved and noisy, so that none can be learned by heart."""
+    images, labels = batch
+    return shifted(images, draws) + draws.normal(images.shape, scale=0.1), labels
+
+
+def batches(digits: Digits, seed: int) -> ef.data.Dataset:
+    """The training images once over, in an order and with changes of each epoch's own."""
+    images = ef.data.Dataset.from_tensors((digits.train_images, digits.train_labels))
+    return images.shuffle(seed=seed).batch(BATCH, drop_last=True).map(augmented, seed=seed)
+
+
+# --- the models -------------------------------------------------------------------------------
+
+
+def linear() -> ef.nn.Sequential:
+    """One weight for each pixel and class: softmax regression."""
+    return ef.nn.Sequential(ef.nn.Flatten(), ef.nn.Linear(SIZE * SIZE, CLASSES))
+
+
+def mlp() -> ef.nn.Sequential:
+    """A multilayer perceptron."""
+    return ef.nn.Sequential(
+        ef.nn.Flatten(), ef.nn.Linear(SIZE * SIZE, 128), F.relu, ef.nn.Linear(128, CLASSES)
+    )
 
 
 @final
-class Linear:
-    """``x @ weight + bias``, the weights drawn as in He et al. (2015)."""
+class CNN(ef.nn.Module):
+    """Two convolutions that look for strokes, and two layers that weigh what they found."""
 
-    def __init__(self, name: str, inputs: int, outputs: int) -> None:
-        self.name = name
-        weight = ef.random.normal((inputs, outputs), scale=math.sqrt(2 / inputs))
-        self.weight = ef.Variable(weight, name=f"{name}.weight")
-        self.bias = ef.Variable(ef.zeros(outputs), name=f"{name}.bias")
+    def __init__(self) -> None:
+        self.conv1 = ef.nn.Conv2d(1, 16, kernel_size=3, padding=1)
+        self.conv2 = ef.nn.Conv2d(16, 32, kernel_size=3, padding=1)
+        self.dropout = ef.nn.Dropout(0.3)
+        self.hidden = ef.nn.Linear(32 * 4 * 4, 64)
+        self.output = ef.nn.Linear(64, CLASSES)
 
-    def __call__(self, x: ef.Tensor) -> ef.Tensor:
-        with ef.name_scope(self.name):  # a box in the picture of the graph
-            return x @ self.weight + self.bias
-
-
-@final
-class Classifier:
-    """Linear layers with a ReLU between each two; of one layer, it is softmax regression."""
-
-    def __init__(self, *sizes: int) -> None:
-        self.layers = [
-            Linear(f"layer{i}", a, b) for i, (a, b) in enumerate(pairwise(sizes), start=1)
-        ]
-
-    def __call__(self, x: ef.Tensor) -> ef.Tensor:
-        for layer in self.layers[:-1]:
-            x = ef.maximum(layer(x), 0)
-        return self.layers[-1](x)
-
-    @property
-    def variables(self) -> list[ef.Variable]:
-        """What training changes."""
-        return [v for layer in self.layers for v in (layer.weight, layer.bias)]
-
-
-def cross_entropy(logits: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
-    """The mean of ``-log softmax(logits)`` at the right classes."""
-    with ef.name_scope("loss"):
-        right = ef.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
-        return (ef.logsumexp(logits, axis=1) - right).mean()
-
-
-# --- the optimiser ----------------------------------------------------------------------------
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        """Scores ``[n, 10]`` of images ``[n, 1, 8, 8]``."""
+        x = F.relu(self.conv1(x))
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        x = self.dropout(x.reshape(x.shape[0], -1))
+        scores: ef.Tensor = self.output(F.relu(self.hidden(x)))
+        return scores
 
 
 @final
-class Adam:
-    """Adam (Kingma and Ba, 2015)."""
+@dataclass(frozen=True)
+class Recipe:
+    """A model and how it is trained."""
 
-    def __init__(self, variables: list[ef.Variable], beta1: float = 0.9, beta2: float = 0.999):
-        self.variables = variables
-        self.beta1, self.beta2 = beta1, beta2
-        self.means = [_zeros(v, "mean") for v in variables]
-        self.squares = [_zeros(v, "square") for v in variables]
-        self.count = 0
-
-    def update(self, gradients: list[ef.Tensor], rate: float) -> None:
-        """One step against the gradients."""
-        self.count += 1
-        # Python floats are float64; in float32 these corrections would lose most of their digits
-        mean_part = 1 - self.beta1**self.count
-        square_part = 1 - self.beta2**self.count
-        rows = zip(self.variables, gradients, self.means, self.squares, strict=True)
-        for variable, g, mean, square in rows:
-            with ef.name_scope(variable.name or "variable"):
-                m = mean.assign(self.beta1 * mean + (1 - self.beta1) * g)
-                s = square.assign(self.beta2 * square + (1 - self.beta2) * g * g)
-                variable.assign_sub(rate * (m / mean_part) / (ef.sqrt(s / square_part) + 1e-8))
+    make: Callable[[], ef.nn.Module]
+    epochs: int
+    rate: float
 
 
-def _zeros(variable: ef.Variable, of: str) -> ef.Variable:
-    return ef.Variable(ef.zeros_like(variable), trainable=False, name=f"{variable.name}.{of}")
+RECIPES = {
+    "linear": Recipe(linear, epochs=30, rate=1e-2),
+    "MLP": Recipe(mlp, epochs=60, rate=1e-2),
+    "CNN": Recipe(CNN, epochs=40, rate=5e-3),
+}
 
 
 # --- training ---------------------------------------------------------------------------------
 
 
-Step = Callable[[ef.Tensor, ef.Tensor, float], ef.Tensor]
+Step = Callable[[ef.Tensor, ef.Tensor], ef.Tensor]
 
 
-def make_step(model: Classifier) -> Step:
-    """A function that takes images, labels and a learning rate, trains once, gives the loss."""
-    optimiser = Adam(model.variables)
+def make_step(model: ef.nn.Module, optimiser: ef.optim.AbstractOptimiser) -> Step:
+    """A function that takes images and labels, trains the model once, and gives the loss."""
 
     def loss_of(images: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
-        return cross_entropy(model(images), labels)
+        return F.cross_entropy(model(images), labels)
 
-    gradients_of = ef.value_and_grad(loss_of, wrt=model.variables)
+    gradients_of = ef.value_and_grad(loss_of, wrt=model.trainable)
 
-    def step(images: ef.Tensor, labels: ef.Tensor, rate: float) -> ef.Tensor:
+    def step(images: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
         loss: ef.Tensor
         loss, gradients = gradients_of(images, labels)
-        with ef.name_scope("adam"):
-            optimiser.update(gradients, rate)
+        with ef.name_scope("adam"):  # a box in the picture of the graph
+            optimiser.update(gradients)
         return loss
 
     return step
 
 
-def batches(digits: Digits) -> Iterator[tuple[ef.Tensor, ef.Tensor]]:
-    """The training images once over, in a new order and in equal portions.
-
-    Each comes with fresh noise, so that no image can be learned by heart.
-    """
-    count = digits.train_images.shape[0]
-    order = ef.random.permutation(count)
-    for start in range(0, count - BATCH + 1, BATCH):
-        chosen = order[start : start + BATCH]
-        images = digits.train_images[chosen]
-        yield images + ef.random.normal(images.shape, scale=NOISE), digits.train_labels[chosen]
+def predict(model: ef.nn.Module, images: ef.Tensor) -> ef.Tensor:
+    """How probable the model finds each digit in each image, ``[n, 10]``."""
+    model.eval()  # without dropout
+    scores = model(images)
+    model.train()
+    return F.softmax(scores, axis=1)
 
 
 @final
@@ -176,58 +168,74 @@ class Result:
 
     name: str
     traced: bool
-    parameters: int
+    model: ef.nn.Module
     losses: list[float] = field(default_factory=list)
     step_times: list[float] = field(default_factory=list)
-    predicted: ef.Tensor = field(default_factory=lambda: ef.zeros(0, dtype=ef.int64))
+    probabilities: ef.Tensor = field(default_factory=lambda: ef.zeros((0, CLASSES)))
     accuracy: float = 0.0
     graph: ef.Graph | None = None
+
+    @property
+    def predicted(self) -> ef.Tensor:
+        """The most probable digit in each test image."""
+        return self.probabilities.argmax(axis=1)
 
     @property
     def step_time(self) -> float:
         """The median time of a step, in seconds."""
         return statistics.median(self.step_times)
 
+    @property
+    def parameters(self) -> int:
+        """How many numbers were learned."""
+        return sum(int(v.size) for v in self.model.trainable.values())
 
-def train(name: str, model: Classifier, digits: Digits, epochs: int, traced: bool) -> Result:
-    """Train ``model`` and test it; the learning rate falls along a cosine."""
-    result = Result(name, traced, parameters=sum(v.size for v in model.variables))
-    step = make_step(model)
+
+def train(
+    name: str,
+    digits: Digits,
+    seed: int,
+    *,
+    traced: bool = False,
+    epochs: int | None = None,
+    progress: bool = False,
+) -> Result:
+    """Train a model of `RECIPES` and test it; the learning rate falls along a cosine.
+
+    The seed decides on initial values, order, changes of the images, and dropout.
+    """
+    recipe = RECIPES[name]
+    epochs = recipe.epochs if epochs is None else epochs
+    ef.random.seed(seed)
+    model, data = recipe.make(), batches(digits, seed)
+    rate = ef.optim.CosineSchedule(recipe.rate, steps=epochs * len(data))
+    step = make_step(model, ef.optim.Adam(model.trainable, rate))
     if traced:
         step = ef.trace(step)  # nothing else differs
-    per_epoch = digits.train_images.shape[0] // BATCH
-    total = epochs * per_epoch
-    how = "traced" if traced else "eager"
-    with tqdm(total=total, desc=f"{name}, {how}", unit="step", mininterval=0.25) as bar:
-        for epoch in range(epochs):
-            for images, labels in batches(digits):
-                rate = RATE * (1 + math.cos(math.pi * len(result.losses) / total)) / 2
+    result = Result(name, traced, model)
+    title = f"{name}, {'traced' if traced else 'eager'}"
+    total = epochs * len(data)
+    with tqdm(total=total, desc=title, unit="step", leave=False, disable=not progress) as bar:
+        for _ in range(epochs):
+            for images, labels in data:
                 start = time.perf_counter()
-                loss = step(images, labels, rate)
+                loss = step(images, labels)
                 result.step_times.append(time.perf_counter() - start)
                 result.losses.append(float(loss))
-            bar.set_postfix(epoch=epoch + 1, loss=f"{loss:.4f}", refresh=False)
-            bar.update(per_epoch)
-    result.predicted = model(digits.test_images).argmax(axis=1)
-    result.accuracy = float((result.predicted == digits.test_labels).astype(ef.float32).mean())
+            bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
+            bar.update(len(data))
+    result.probabilities = predict(model, digits.test_images)
+    result.accuracy = float(ef.nn.metrics.accuracy(result.predicted, digits.test_labels))
     if isinstance(step, ef.TracedFunction):
-        result.graph = step.graph(images, labels, rate)
+        result.graph = step.graph(images, labels)
     return result
 
 
-#: the sizes of the layers of what the demo trains, the simplest first
-MODELS = {"softmax regression": (64, CLASSES), "MLP 64-128-10": (64, 128, CLASSES)}
-
-
-def run(seed: int, epochs: int) -> tuple[Digits, list[Result]]:
-    """Train all models, each of them eagerly and then traced.
-
-    The seed decides on split, initial values, order and noise.
-    """
+def run(seed: int, epochs: int | None = None) -> tuple[Digits, list[Result]]:
+    """Train MLP and CNN, each of them eagerly and then traced."""
     digits = load(seed)
-    results = []
-    for name, sizes in MODELS.items():
-        for traced in (False, True):
-            ef.random.seed(seed)
-            results.append(train(name, Classifier(*sizes), digits, epochs, traced))
-    return digits, results
+    return digits, [
+        train(name, digits, seed, traced=traced, epochs=epochs, progress=True)
+        for name in ("MLP", "CNN")
+        for traced in (False, True)
+    ]

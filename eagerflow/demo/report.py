@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,44 +19,64 @@ __all__ = ["draw", "main"]
 
 _COLOURS = ("#8a8f98", "#2563eb")
 _BOXES = 100  # in the picture of the graph; scopes with more nodes are closed
-_SHOWN = 10  # misclassified digits in the picture
+_SHOWN = 10  # images in the picture
 
 
-def main(seed: int = 0, epochs: int = 60, picture: Path = Path("eagerflow-digits.png")) -> None:
-    """Train, print a table, draw a picture and a graph, and say where to read on."""
+def main(
+    seeds: Sequence[int] = (0,),
+    epochs: int | None = None,
+    picture: Path = Path("eagerflow-digits.png"),
+) -> None:
+    """Train with each seed, print a table, draw pictures of the first, say where to read on."""
     start = time.perf_counter()
-    digits, results = example.run(seed, epochs)
+    with ef.config(threads=1):  # the matrices are small: a second thread would only wait
+        first, *others = [example.run(seed, epochs) for seed in seeds]
     seconds = time.perf_counter() - start
+    digits, results = first
     train, test = digits.train_images.shape[0], digits.test_images.shape[0]
-    print(f"digits: {train:,} images of 8x8 pixels to learn from, {test} to test with, seed {seed}")
+    chosen = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+    print(f"digits: {train:,} images of 8x8 pixels to learn from, {test} to test with, {chosen}")
     print()
-    print(table(results))
+    runs = [results, *(found for _, found in others)]
+    print(table(results) if len(seeds) == 1 else accuracies(seeds, runs))
     print()
-    for eager, traced in pairs(results):
-        print(f"{eager.name}: {comparison(eager, traced)}")
+    for eager, traced in zip(*halves(runs), strict=True):
+        print(f"{eager[0].name}: {comparison(eager, traced)}")
     print()
+    longest = max(sum(r.step_times) for found in runs for r in found)
+    print(f"trained in {seconds:.1f} s, the longest run in {longest:.1f} s")
     draw(digits, results, picture)
-    print(f"trained in {seconds:.1f} s; curves and mistakes: {picture}")
+    print(f"curves and mistakes: {picture}")
     graph = results[-1].graph
     if graph is not None:
         file = picture.with_name(f"{picture.stem}-step.svg")
         file.write_text(graph.to_svg(limit=_BOXES), encoding="utf-8")
-        print(
-            f"the graph of a training step, {len(graph.nodes)} nodes: {file} (open it in a browser)"
-        )
+        nodes = len(graph.nodes)
+        print(f"the graph of a training step, {nodes} nodes: {file} (open it in a browser)")
     print(f"read next: {example.__file__}, the code of this demo")
-    print("open next: notebooks/00_quickstart.ipynb (make lab), then docs/tutorial.md")
+    print("open next: notebooks/01_digits.ipynb (make lab), then docs/tutorial.md")
 
 
 def table(results: list[Result]) -> str:
     """A row per run."""
-    head = f"{'model':20} {'run':6} {'parameters':>10} {'accuracy':>9} {'loss':>8} {'us/step':>8}"
+    head = f"{'model':8} {'run':6} {'parameters':>10} {'accuracy':>9} {'loss':>8} {'us/step':>8}"
     rows = [
-        f"{r.name:20} {_how(r):6} {r.parameters:10,} {r.accuracy:9.4f} "
+        f"{r.name:8} {_how(r):6} {r.parameters:10,} {r.accuracy:9.4f} "
         f"{np.mean(r.losses[-20:]):8.4f} {1e6 * r.step_time:8.0f}"
         for r in results
     ]
     return "\n".join([head, "-" * len(head), *rows])
+
+
+def accuracies(seeds: Sequence[int], runs: list[list[Result]]) -> str:
+    """A row per seed, a column per run, and the means."""
+    head = "accuracy  " + "".join(f"{f'{r.name} {_how(r)}':>12}" for r in runs[0])
+    found = np.array([[r.accuracy for r in results] for results in runs])
+    rows = [(f"seed {seed}", *row) for seed, row in zip(seeds, found, strict=True)]
+    rows.append(("mean", *found.mean(axis=0)))
+    lines = [f"{name:10}" + "".join(f"{x:12.4f}" for x in numbers) for name, *numbers in rows]
+    rule = "-" * len(head)
+    return "\n".join([head, rule, *lines[:-1], rule, lines[-1]])
 
 
 def _how(result: Result) -> str:
@@ -67,20 +88,31 @@ def pairs(results: list[Result]) -> list[tuple[Result, Result]]:
     return list(zip(results[::2], results[1::2], strict=True))
 
 
-def comparison(eager: Result, traced: Result) -> str:
-    """Whether two runs gave the same, and how much faster the second one was."""
-    speed = f"{eager.step_time / traced.step_time:.1f} times as fast as eager"
-    differ = [i for i, (a, b) in enumerate(zip(eager.losses, traced.losses, strict=True)) if a != b]
-    if differ:
-        return f"DIFFERENT: {len(differ)} losses differ, the first in step {differ[0]}; {speed}"
-    if not bool((eager.predicted == traced.predicted).all()):
-        return f"DIFFERENT: equal losses, but other predictions; {speed}"
-    count = len(eager.losses)
+def halves(runs: list[list[Result]]) -> tuple[list[list[Result]], list[list[Result]]]:
+    """The eager and the traced runs, a list of all seeds for each model."""
+    models = [pairs(results) for results in runs]
+    eager = [[pair[0] for pair in column] for column in zip(*models, strict=True)]
+    traced = [[pair[1] for pair in column] for column in zip(*models, strict=True)]
+    return eager, traced
+
+
+def comparison(eager: list[Result], traced: list[Result]) -> str:
+    """Whether runs gave the same eagerly and traced, and how much faster the latter were."""
+    times = [sum(r.step_time for r in runs) for runs in (eager, traced)]
+    speed = f"{times[0] / times[1]:.1f} times as fast as eager"
+    for one, other in zip(eager, traced, strict=True):
+        losses = zip(one.losses, other.losses, strict=True)
+        differ = [i for i, (a, b) in enumerate(losses) if a != b]
+        if differ:
+            return f"DIFFERENT: {len(differ)} losses differ, the first in step {differ[0]}; {speed}"
+        if not bool((one.probabilities == other.probabilities).all()):
+            return f"DIFFERENT: equal losses, but other predictions; {speed}"
+    count = sum(len(r.losses) for r in eager)
     return f"traced gives all {count:,} losses and all predictions bit for bit, {speed}"
 
 
 def draw(digits: Digits, results: list[Result], path: Path) -> None:
-    """The losses of all runs, the step times; the confusion matrix and mistakes of the last one."""
+    """Losses and step times of all runs; confusion matrix and hardest images of the last one."""
     best = results[-1]
     figure = Figure(figsize=(12, 5.8), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
@@ -89,7 +121,7 @@ def draw(digits: Digits, results: list[Result], path: Path) -> None:
     _draw_losses(left, results)
     _draw_times(middle, results)
     _draw_confusion(right, best, digits.test_labels)
-    _draw_mistakes(bottom, best, digits)
+    _draw_hardest(bottom, best, digits)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
 
@@ -110,12 +142,12 @@ def _draw_losses(axes: Axes, results: list[Result]) -> None:
 
 def _draw_times(axes: Axes, results: list[Result]) -> None:
     names = [f"{r.name.split()[0]}\n{_how(r)}" for r in results]
-    times = [1e6 * r.step_time for r in results]
+    times = [1e3 * r.step_time for r in results]
     colours = [colour for colour in _COLOURS for _ in range(2)]
     bars = axes.bar(names, times, color=colours)
     for bar, result in zip(bars, results, strict=True):
         bar.set_alpha(1.0 if result.traced else 0.4)
-    axes.bar_label(bars, fmt="%.0f us", fontsize=8)
+    axes.bar_label(bars, fmt="%.2f ms", fontsize=8)
     axes.set(title="Median time of a step")
     axes.set_yticks([])
     axes.tick_params(length=0, labelsize=8)
@@ -132,7 +164,7 @@ def _smooth(values: list[float]) -> list[float]:
 
 
 def _draw_confusion(axes: Axes, result: Result, labels: ef.Tensor) -> None:
-    counts = confusion(labels, result.predicted).numpy()
+    counts = ef.nn.metrics.confusion_matrix(result.predicted, labels, CLASSES).numpy()
     axes.imshow(np.sqrt(counts), cmap="Blues")
     for true, row in enumerate(counts):
         for seen, count in enumerate(row):
@@ -146,18 +178,15 @@ def _draw_confusion(axes: Axes, result: Result, labels: ef.Tensor) -> None:
     axes.tick_params(length=0)
 
 
-def confusion(labels: ef.Tensor, predicted: ef.Tensor) -> ef.Tensor:
-    """How often each digit (row) was taken for each (column)."""
-    return ef.one_hot(labels, CLASSES).T @ ef.one_hot(predicted, CLASSES)
-
-
-def _draw_mistakes(figure: SubFigure, result: Result, digits: Digits) -> None:
-    wrong = np.flatnonzero((result.predicted != digits.test_labels).numpy())[:_SHOWN].tolist()
-    panels = figure.subplots(1, max(1, len(wrong)), squeeze=False)[0]
-    for panel in panels:
+def _draw_hardest(figure: SubFigure, result: Result, digits: Digits) -> None:
+    labels, predicted = digits.test_labels.numpy(), result.predicted.numpy()
+    right = result.probabilities.numpy()[np.arange(len(labels)), labels]
+    panels = figure.subplots(1, _SHOWN)
+    for panel, i in zip(panels, np.argsort(right), strict=False):
+        panel.imshow(digits.test_images[int(i), 0].numpy(), cmap="gray_r")
         panel.set_axis_off()
-    for panel, i in zip(panels, wrong, strict=False):
-        panel.imshow(digits.test_images[i].reshape(8, 8).numpy(), cmap="gray_r")
-        seen, true = int(result.predicted[i]), int(digits.test_labels[i])
-        panel.set_title(f"{true}, saw {seen}", fontsize=9)
-    figure.suptitle(f"What the {result.name} got wrong: the digit, and what it saw", fontsize=10)
+        seen = "" if predicted[i] == labels[i] else f", saw {predicted[i]}"
+        colour = "#b91c1c" if seen else "black"
+        panel.set_title(f"{labels[i]}: {right[i]:.0%}{seen}", fontsize=9, color=colour)
+    title = f"The hardest images: the digit, how probable the {result.name} finds it, its mistakes"
+    figure.suptitle(title, fontsize=10)
