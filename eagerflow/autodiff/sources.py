@@ -123,11 +123,13 @@ class VariableTree:
         self.variables, self._def = tree.flatten(wrt)
         for i, variable in enumerate(self.variables):
             if not is_variable(variable):
+                module = hasattr(variable, "trainable")
                 raise GradientError(
                     f"{what}: wrt takes variables",
                     given=f"{type(variable).__name__} in wrt{tree.paths(self._def)[i]}",
-                    hint="use argnums for the arguments of the function",
-                )
+                    hint="of a module: model.trainable" if module
+                    else "use argnums for the arguments of the function",
+                )  # fmt: skip
             if not variable.dtype.is_inexact:
                 check_inexact(what, self.name(i), variable)
 

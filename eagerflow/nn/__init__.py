@@ -33,7 +33,6 @@ from eagerflow.nn.layers import ShardedEmbedding as ShardedEmbedding
 from eagerflow.nn.module import Module as Module
 from eagerflow.nn.summary import Summary as Summary
 
-
 #: what other libraries have and is no class here
 _INSTEAD = {
     "Dense": "use ef.nn.Linear",

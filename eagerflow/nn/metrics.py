@@ -244,36 +244,36 @@ def roc_auc(scores: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
 
 
 def _surprise(
-    logits: ef.Tensor, labels: ef.Tensor, ignore_index: int
+    scores: ef.Tensor, labels: ef.Tensor, ignore_index: int
 ) -> tuple[ef.Tensor, ef.Tensor]:
-    """The sum of ``-log softmax(logits)`` at the labels, and how many count."""
-    logits, labels = ef.asarray(logits), ef.asarray(labels)
-    if logits.ndim != labels.ndim + 1 or not _fits(logits.shape[:-1], labels.shape):
+    """The sum of ``-log softmax(scores)`` at the labels, and how many count."""
+    scores, labels = ef.asarray(scores), ef.asarray(labels)
+    if scores.ndim != labels.ndim + 1 or not _fits(scores.shape[:-1], labels.shape):
         raise ShapeError(
-            "perplexity: logits and labels do not fit",
-            given=f"logits={logits.type}, labels={labels.type}",
-            expected="logits [..., classes] and labels [...]",
+            "perplexity: scores and labels do not fit",
+            given=f"scores={scores.type}, labels={labels.type}",
+            expected="scores [..., classes] and labels [...]",
         )
     counts = labels != ignore_index
     chosen = ef.where(counts, labels, 0)[..., None]
-    wide = logits.astype(ef.float64)
+    wide = scores.astype(ef.float64)
     right = ef.take_along_axis(wide, chosen, axis=-1)[..., 0]
     losses = ef.where(counts, ef.logsumexp(wide, axis=-1) - right, 0.0)
     return losses.sum(), counts.astype(ef.int64).sum()
 
 
-def perplexity(logits: ef.Tensor, labels: ef.Tensor, ignore_index: int = -100) -> ef.Tensor:
+def perplexity(scores: ef.Tensor, labels: ef.Tensor, ignore_index: int = -100) -> ef.Tensor:
     """The exponential of the mean cross-entropy: how many choices a model is torn between.
 
     Args:
-        logits: ``[..., classes]``.
+        scores: ``[..., classes]``.
         labels: integers, ``[...]``.
         ignore_index: a label that does not count, such as that of padding.
 
     >>> round(float(ef.nn.metrics.perplexity(ef.zeros((5, 8)), ef.arange(5))), 6)
     8.0
     """
-    total, count = _surprise(logits, labels, ignore_index)
+    total, count = _surprise(scores, labels, ignore_index)
     return ef.exp(_share(total, count))
 
 
@@ -367,9 +367,9 @@ class Perplexity(AbstractMetric):
         self.total = _counter(dtype=ef.float64, name="total")
         self.count = _counter()
 
-    def update(self, logits: ef.Tensor, labels: ef.Tensor) -> None:
+    def update(self, scores: ef.Tensor, labels: ef.Tensor) -> None:
         """Take another batch."""
-        total, count = _surprise(logits, labels, self.ignore_index)
+        total, count = _surprise(scores, labels, self.ignore_index)
         self.total.assign_add(total)
         self.count.assign_add(count)
 

@@ -14,10 +14,10 @@ from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.optim.parameters import (
     Parameter,
+    Parameters,
     PerVariable,
     SomeRows,
     Whole,
-    match,
     named_variables,
     per_variable,
 )
@@ -69,7 +69,7 @@ class AbstractOptimiser(ABC):
         what = type(self).__name__
         if not (callable(lr) or isinstance(lr, AbstractArray)):
             not_negative(what, "lr", lr)
-        found, self._treedef = named_variables(what, variables)
+        found, treedef = named_variables(what, variables)
         self.lr = lr
         self.weight_decay = weight_decay
         parameters = []
@@ -81,7 +81,7 @@ class AbstractOptimiser(ABC):
             self.state.update(made)
             dtype = _working_dtype(v)
             parameters.append(Parameter(path, v, tuple(made.values()), dtype, decay, scale))
-        self._parameters = tuple(parameters)
+        self._parameters = Parameters(tuple(parameters), treedef)
         device = parameters[0].variable.device
         self.count = ef.Variable(0, dtype=ef.int64, device=device, trainable=False, name="count")
         self.state["count"] = self.count
@@ -124,13 +124,11 @@ class AbstractOptimiser(ABC):
         >>> v
         Variable([0.5, 2.5], f32[2]@cpu:0)
         """
-        found = match(self._parameters, self._treedef, gradients)
+        found = self._parameters.match(gradients)
         rate = self._rate(self.lr if lr is None else lr)
         n = self.count.assign_add(1).astype(ef.float64)
         made: dict[Any, tuple[ef.Tensor, ...]] = {}
-        for p, g in zip(self._parameters, found, strict=True):
-            if g is None:
-                continue
+        for p, g in found:
             key = p.dtype.name, p.variable.device, p.scale
             scalars = made.get(key)
             if scalars is None:

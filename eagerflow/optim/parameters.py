@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias, final
 
 import eagerflow as ef
@@ -14,10 +14,10 @@ from eagerflow.types import DType, Shape
 
 __all__ = [
     "Parameter",
+    "Parameters",
     "PerVariable",
     "SomeRows",
     "Whole",
-    "match",
     "named_variables",
     "per_variable",
 ]
@@ -44,6 +44,50 @@ class Parameter(NamedTuple):
     dtype: DType
     decay: float
     scale: float
+
+
+@final
+class Parameters:
+    """The variables of an optimiser, with what belongs to each.
+
+    Nothing of it changes: a trace compares it as one object, whatever number of variables it has.
+
+    Args:
+        rows: what belongs to each variable.
+        treedef: the structure of the tree that they were given in.
+    """
+
+    __slots__ = ("__weakref__", "_rows", "_treedef")
+
+    def __init__(self, rows: tuple[Parameter, ...], treedef: tree.TreeDef) -> None:
+        self._rows = rows
+        self._treedef = treedef
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Parameter]:
+        return iter(self._rows)
+
+    def match(self, gradients: Any) -> list[tuple[Parameter, Any]]:
+        """Each parameter that has a gradient, and that in its dtype: a tensor, `IndexedSlices`.
+
+        Raises:
+            TensorValueError: the tree has another structure.
+            ShapeError: a gradient has not the shape of its variable.
+            DTypeError: a gradient is no number of the variable's kind.
+            DeviceError: a gradient is elsewhere.
+            TensorIndexError: a sparse one has a row that is not there; in a trace, its run tells.
+        """
+        try:
+            found = self._treedef.flatten_up_to(gradients)
+        except (TypeError, ValueError):
+            found = None
+        if found is None:
+            raise _mismatch(self._rows, self._treedef, gradients)
+        pairs = zip(self._rows, found, strict=True)
+        # all are looked at before any variable is changed
+        return [(p, _checked(p, g)) for p, g in pairs if g is not None]
 
 
 # --- accumulators: one formula for whole variables and for some of their rows ------------------
@@ -159,25 +203,6 @@ def per_variable(what: str, option: PerVariable, path: str, variable: ef.Variabl
 # --- gradients ---------------------------------------------------------------------------------
 
 
-def match(parameters: tuple[Parameter, ...], treedef: tree.TreeDef, gradients: Any) -> list[Any]:
-    """The gradient of each parameter, in its dtype: a tensor, `IndexedSlices` or None.
-
-    Raises:
-        TensorValueError: the tree has another structure.
-        ShapeError: a gradient has not the shape of its variable.
-        DTypeError: a gradient is no number of the variable's kind.
-        DeviceError: a gradient is elsewhere.
-        TensorIndexError: a sparse one has a row that is not there; in a trace, its run tells.
-    """
-    try:
-        found = treedef.flatten_up_to(gradients)
-    except (TypeError, ValueError):
-        found = None
-    if found is None:
-        raise _mismatch(parameters, treedef, gradients)
-    return [_checked(p, g) for p, g in zip(parameters, found, strict=True)]
-
-
 def _mismatch(
     parameters: tuple[Parameter, ...], treedef: tree.TreeDef, gradients: Any
 ) -> TensorValueError:
@@ -200,8 +225,6 @@ def _mismatch(
 
 
 def _checked(p: Parameter, g: Any) -> Any:
-    if g is None:
-        return None
     name, v = p.path or "the variable", p.variable
     if not isinstance(g, AbstractArray | ef.IndexedSlices):
         raise TensorValueError(

@@ -7,7 +7,7 @@ import math
 import eagerflow as ef
 from eagerflow.core.convert import TensorLike
 from eagerflow.dims import maximum
-from eagerflow.errors import DTypeError, TensorValueError
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.nn.functional.dropout import dropout
 
 __all__ = ["scaled_dot_product_attention"]
@@ -46,6 +46,7 @@ def scaled_dot_product_attention(
     Raises:
         TensorValueError: both a mask and ``is_causal``.
         DTypeError: the mask is neither bool nor floating.
+        ShapeError: shapes do not fit.
 
     >>> x = ef.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> ef.round(ef.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True), 3)
@@ -75,14 +76,21 @@ def scaled_dot_product_attention(
 
 def _masked(scores: ef.Tensor, mask: ef.Tensor) -> ef.Tensor:
     """The shares; zeros where all scores are -inf, of which softmax is not a number."""
-    if mask.dtype is ef.bool:
-        scores = ef.where(mask, scores, -math.inf)
-    elif mask.dtype.is_floating:
-        scores = scores + mask
-    else:
+    if not (mask.dtype is ef.bool or mask.dtype.is_floating):
         raise DTypeError(
             "scaled_dot_product_attention: the mask is neither bool nor floating",
             given=f"attn_mask={mask.type}",
         )
+    try:
+        hide = mask.dtype is ef.bool
+        scores = ef.where(mask, scores, -math.inf) if hide else scores + mask
+    except ShapeError as error:
+        raise ShapeError(
+            "scaled_dot_product_attention: the mask does not fit the scores",
+            given=f"attn_mask={mask.type}, scores {scores.type}",
+            expected="[..., queries, keys], or what broadcasts to it",
+            hint="to hide the padding of each sequence: attn_mask[:, None, None, :]",
+            source=error.source,
+        ) from None
     none = ef.all(scores == -math.inf, axis=-1, keepdims=True)
     return ef.where(none, 0, ef.softmax(ef.where(none, 0, scores)))

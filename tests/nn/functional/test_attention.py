@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.errors import DTypeError, TensorValueError
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.nn import functional as F  # noqa: N812 - its usual name
 
 Q = ef.tensor(np.random.default_rng(0).normal(size=(2, 3, 4)))
@@ -29,6 +29,9 @@ def test_masks_are_checked() -> None:
         F.scaled_dot_product_attention(Q, Q, Q, mask, is_causal=True)
     with pytest.raises(DTypeError, match="the mask is neither bool nor floating"):
         F.scaled_dot_product_attention(Q, Q, Q, mask.astype(ef.int64))
+    for dtype in (ef.bool, ef.float32):
+        with pytest.raises(ShapeError, match=r"the mask does not fit the scores(.|\n)*\[:, None"):
+            F.scaled_dot_product_attention(Q, Q, Q, mask[:, :2].astype(dtype))
     with pytest.raises(TensorValueError, match="dropout: the probability is out of range"):
         F.scaled_dot_product_attention(Q, Q, Q, dropout_p=2.0)
 

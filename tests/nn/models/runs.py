@@ -80,11 +80,18 @@ def goes_on(make: Make, folder: Path, traced: bool) -> None:
     assert other.traces == [1] * len(other.traces)
 
 
+def dense(gradient: ef.Tensor | ef.IndexedSlices) -> ef.Tensor:
+    """A gradient as a tensor, if it is sparse, too."""
+    return gradient.to_dense() if isinstance(gradient, ef.IndexedSlices) else gradient
+
+
 def reached(gradients: Mapping[str, Any]) -> set[str]:
     """The paths whose gradient is there, finite, and not zero everywhere."""
     found = set()
     for path, gradient in gradients.items():
-        dense = gradient.to_dense() if isinstance(gradient, ef.IndexedSlices) else gradient
-        if dense is not None and bool(ef.isfinite(dense).all()) and float(abs(dense).max()) > 1e-7:
+        if gradient is None:
+            continue
+        whole = dense(gradient)
+        if bool(ef.isfinite(whole).all()) and float(abs(whole).max()) > 1e-7:
             found.add(path)
     return found

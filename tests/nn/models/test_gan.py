@@ -179,6 +179,37 @@ def test_the_generator_gets_no_gradient_where_it_is_stopped() -> None:
     assert reached(gradients) == set()
 
 
+def test_gradients_of_a_gradient_penalty() -> None:
+    """The slope of the scores is part of a loss (Gulrajani et al., 2017): order two throughout."""
+    ef.random.seed(0)
+    critic = nn.Sequential(  # smooth, so that differences tell the slope
+        nn.Conv2d(1, 8, 3, stride=2, padding=1),
+        F.silu,
+        nn.Conv2d(8, 16, 3, stride=2, padding=1),
+        F.silu,
+        nn.Flatten(),
+        nn.Linear(16 * 2 * 2, 1),
+    )
+    real = digits()[:8]
+
+    def penalty() -> ef.Tensor:
+        slopes = ef.grad(lambda x: critic(x).sum())(real)
+        return (slopes**2).sum(axis=(1, 2, 3)).mean()
+
+    gradients_of = ef.value_and_grad(penalty, wrt=critic.trainable)
+    (_, found), (_, traced) = gradients_of(), ef.trace(gradients_of)()
+    assert all(bool((found[path] == traced[path]).all()) for path in found)
+
+    weight = critic[2].weight
+    way, value, step = ef.random.Generator(0).normal(weight.shape), weight.value, 1e-2
+    slope = 0.0
+    for sign in (1, -1):
+        weight.assign(value + sign * step * way)
+        slope += sign * penalty().item() / (2 * step)
+    expected = (found["layers.2.weight"] * way).sum().item()
+    assert slope == pytest.approx(expected, rel=0.02)
+
+
 @pytest.mark.parametrize("traced", [False, True])
 def test_a_run_goes_on(traced: bool, tmp_path: Path) -> None:
     goes_on(make, tmp_path, traced)

@@ -9,7 +9,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import nn
-from tests.nn.models.runs import Run, goes_on, reached, the_same_traced
+from tests.nn.models.runs import Run, dense, goes_on, reached, the_same_traced
 
 F = nn.functional
 
@@ -141,6 +141,35 @@ def test_gradients_reach_all_parameters() -> None:
     constant = {f"blocks.{i}.attention.key.bias" for i in range(2)}
     assert reached(gradients) | constant == set(model.parameters)
     assert isinstance(gradients["tokens.weight"], ef.IndexedSlices)
+
+
+def test_embedding_and_output_may_share_their_weights() -> None:
+    """One variable, one gradient: that of the rows and that of the product (Press, 2017)."""
+    ef.random.seed(0)
+    model, rows = new_model().eval(), rows_of(words(8, seed=0))
+    model.output.weight = model.tokens.weight
+    assert "output.weight" not in model.state
+    gradients_of = ef.value_and_grad(lambda: loss_of(model, rows), wrt=model.trainable)
+    _, gradients = gradients_of()
+    _, again = ef.trace(gradients_of)()
+    assert all(bool((dense(again[p]) == dense(gradients[p])).all()) for p in gradients)
+
+    apart = new_model().eval()
+    apart.load_state({**model.state, "output.weight": model.output.weight})
+    _, parts = ef.value_and_grad(lambda: loss_of(apart, rows), wrt=apart.trainable)()
+    both = dense(parts["tokens.weight"]) + parts["output.weight"]
+    assert bool(ef.allclose(gradients["tokens.weight"], both, rtol=1e-4, atol=1e-5))
+
+
+def test_blocks_that_are_computed_twice_give_the_same_gradients() -> None:
+    """`ef.remat` takes modules as it takes functions."""
+    block, x = Block(16, heads=2, dropout=0.0), ef.random.Generator(0).normal((3, 5, 16))
+    again = ef.remat(block)
+    gradients = [
+        ef.value_and_grad(lambda f=f: (f(x) ** 2).sum(), wrt=block.trainable)()[1]
+        for f in (block, again)
+    ]
+    assert all(bool((gradients[0][p] == gradients[1][p]).all()) for p in block.trainable)
 
 
 @pytest.mark.parametrize("traced", [False, True])
