@@ -80,7 +80,8 @@ def _matmul_vjp_x2(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     if x2.ndim == 1:
         return matmul(reshape(g, (prod(g.shape),)), _rows(factor))
     if x2.ndim == 2:  # one product over all of the batch, not a product each and their sum
-        return matmul(matrix_transpose(_rows(factor)), _rows(g))
+        product: Tensor = bind(_matmul_like, matrix_transpose(_rows(factor)), _rows(g), x2)
+        return product
     return sum_to_like(matmul(matrix_transpose(factor), g), x2)
 
 
@@ -95,6 +96,24 @@ def _bilinear_jvp(
     return terms[0] + terms[1] if len(terms) == 2 else terms[0] if terms else None
 
 
+def _matmul_like_type(x1: TensorType, x2: TensorType, like: TensorType) -> TensorType:
+    return _matmul_type(x1, x2)
+
+
+# The gradient of a matrix. It lies in memory as the matrix does, so that an update of a weight
+# that is transposed in the layer does not go through its memory against the grain.
+_matmul_like = define(
+    "matmul_like",
+    infer=_matmul_like_type,
+    vjp=(
+        lambda g, out, x1, x2, like: matmul(g, matrix_transpose(conjugate(x2))),
+        lambda g, out, x1, x2, like: matmul(matrix_transpose(conjugate(x1)), g),
+        None,
+    ),
+    jvp=lambda t, out, x1, x2, like: _bilinear_jvp(t[:2], out, x1, x2),
+    saved="inputs",
+    precision="accumulate",
+)
 _matmul = define(
     "matmul",
     infer=_matmul_type,

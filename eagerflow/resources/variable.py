@@ -18,7 +18,7 @@ class VariableState:
 
     Readers get a view of the array, never the array itself. So each read is an object of its own,
     and as long as anybody holds one, the array has a second reference and is not written into:
-    a value that was read never changes.
+    a value that was read never changes. Its elements lie by rows, whatever it was made from.
 
     Args:
         data: the first value.
@@ -43,7 +43,8 @@ class VariableState:
         self.shape: Shape = data.shape
         self.trainable = trainable
         self.name = name
-        self._data = data
+        flags = getattr(data, "flags", None)  # what stands for no values has none
+        self._data = data if flags is None or flags.c_contiguous else data.copy()
 
     def __repr__(self) -> str:
         kind = TensorType(self.dtype, self.shape, self.device)

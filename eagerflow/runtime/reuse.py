@@ -28,7 +28,8 @@ def pays(kernel: Callable[..., Any], kind: TensorType) -> bool:
 def reusing(kernel: Callable[..., Any], place: int) -> Callable[..., Any]:
     """``kernel`` writing its result into its input number ``place``, if that is right.
 
-    It is where nothing else can see that memory, and the result would have that layout anyway.
+    It is where nothing else can see that memory, its own or that of the array of which it is a
+    view, and the result would have that layout anyway.
     """
 
     def run(*arrays: Any) -> Any:
@@ -41,26 +42,49 @@ def reusing(kernel: Callable[..., Any], place: int) -> Callable[..., Any]:
 
 
 def _fits(out: Any, arrays: tuple[Any, ...]) -> bool:
-    flags = out.flags
-    if not (flags.owndata and flags.writeable):
+    flags, owner, dtype, shape = out.flags, out.base, out.dtype, out.shape
+    if not (flags.c_contiguous and flags.writeable):
         return False
-    return all(
-        x.flags.c_contiguous and x.dtype is out.dtype for x in arrays
-    ) and out.shape == np.broadcast_shapes(*[x.shape for x in arrays])
+    if owner is None:
+        if not flags.owndata:
+            return False
+    elif type(owner) is not np.ndarray or getrefcount(owner) > _alone[1] or not _owns(owner):
+        return False
+    for x in arrays:
+        if x is not out:
+            if x.dtype is not dtype or not x.flags.c_contiguous:
+                return False
+            if x.shape != shape and x.ndim and np.broadcast(x, out).shape != shape:
+                return False
+    return True
 
 
-def _count() -> int:
-    """What `reusing` counts for an array that a local variable of its caller holds alone."""
+def _owns(owner: Any) -> bool:
+    """Whether the memory is the array's own; a function, as flags count as a reference."""
+    found: bool = owner.flags.owndata
+    return found
+
+
+def _count() -> tuple[int, int]:
+    """What is counted for an array that a local variable holds alone, and for its owner.
+
+    The first in `reusing`, of a variable of its caller; the second in `_fits`, of a view.
+    """
     found = []
+
+    def fits(out: Any) -> None:
+        owner = out.base
+        found.append(getrefcount(owner))
 
     def run(*arrays: Any) -> Any:
         out = arrays[0]
         found.append(getrefcount(out))
 
-    x = np.empty(1)
+    x = np.empty(2)[:]
     run(x)
+    fits(x)
     del x
-    return found[0]
+    return found[0], found[1]
 
 
-_alone: Final = [_count()]
+_alone: Final = _count()

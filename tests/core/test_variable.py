@@ -474,3 +474,27 @@ def test_rows_may_be_of_any_integer_dtype(dtype) -> None:
     v = ef.Variable(ef.zeros(300))
     v.scatter_update(ef.tensor([1, 100], dtype=dtype), [1.0, 2.0])
     assert (v[1].item(), v[100].item(), v.sum().item()) == (1.0, 2.0, 3.0)
+
+
+def test_values_lie_by_rows_whatever_they_were_made_from() -> None:
+    columns = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+
+    def by_rows(v: ef.Variable, want: object) -> None:
+        assert v.numpy().flags.c_contiguous
+        assert np.array_equal(v.numpy(), want)
+
+    v = ef.Variable(columns)
+    by_rows(v, columns)
+    v.assign(ef.tensor(columns) * 2)
+    by_rows(v, columns * 2)
+    held = v.value  # so that the sum is a new array
+    v.assign_add(ef.asarray(columns))
+    by_rows(v, columns * 3)
+    by_rows(ef.Variable(held), columns * 2)
+    held = v.value
+    v.assign_sub(ef.tensor(columns).mT.mT)
+    by_rows(v, columns * 2)
+    held = v.value
+    v.scatter_update([0], ef.ones((1, 3), dtype=v.dtype))
+    by_rows(v, np.concatenate([np.ones((1, 3)), columns[1:] * 2]))
+    assert np.array_equal(held.numpy(), columns * 2)

@@ -89,7 +89,8 @@ def test_only_what_is_wanted_is_computed() -> None:
     assert derivative is not None
     ((graph, program),) = derivative._programs.values()
     assert len(graph.outputs) == 1
-    assert [node.op for node in program.graph.nodes].count("matmul") == 1
+    products = [node.op for node in program.graph.nodes if node.op.startswith("matmul")]
+    assert products == ["matmul_like"]
 
 
 def test_trees_and_integers_among_the_results() -> None:

@@ -450,3 +450,36 @@ def test_none_in_the_place_of_an_object_that_is_gone() -> None:
     gc.collect()
     assert not guards.check()
     assert guards.explain() == ["box.item: was a Box, now None"]
+
+
+def test_items_of_a_named_tuple() -> None:
+    names = run(
+        "from typing import NamedTuple\n"
+        "class Pair(NamedTuple):\n a: int\n b: str\n"
+        "pair = Pair(1, 'x')\ndef f(): return pair.a, pair[1]"
+    )
+    guards = guards_of(names["f"])
+    assert guards.check()
+    names["pair"] = names["Pair"](1, "x")
+    assert guards.check()
+    for other in (names["Pair"](1, "y"), (1, "x"), [1, "x"]):
+        names["pair"] = other
+        assert not guards.check()
+        assert guards.explain()
+
+
+def test_code_that_is_our_own_is_taken_as_it_is() -> None:
+    """A step of a network would else look at a hundred names that nobody changes."""
+    layer = ef.nn.Linear(2, 3)
+    optimiser = ef.optim.Adam(layer.trainable)
+
+    def f(x: Any) -> Any:
+        optimiser.update({"weight": x, "bias": None})
+        return layer(x)
+
+    written = []
+    guards = guards_of(f)
+    assert guards.check()
+    written = guards._read.__code__.co_names  # type: ignore[union-attr]
+    assert "lr" in written
+    assert "isinstance" not in written

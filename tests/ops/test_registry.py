@@ -16,11 +16,12 @@ from tests.ops.cases import ALL_CASES
 from tests.ops.table import COLUMNS, arguments, function_of, map_arrays, rules_checked
 
 OPS = sorted(all_ops())
-#: ops that no case can run, as eager mode never binds them, or that give nothing; with the tests
-#: that they have instead
+#: ops that no case can run, as eager mode never binds them, or gradients alone, or that give
+#: nothing; with the tests that they have instead
 ELSEWHERE = {
     "print": "tests/ops/test_callbacks.py",
     "check_parameters": "tests/ops/test_symbolic_draws.py",
+    "matmul_like": "tests/ops/test_matmul_like.py",
     "check_sizes": "tests/ops/test_sizes.py",
     "set_key": "tests/function/test_random_state.py",
 }

@@ -144,6 +144,36 @@ def test_arrays_that_others_see_are_not_written_into(text: str) -> None:
         assert np.array_equal(x, kept)
 
 
+def test_a_view_is_written_into_where_it_alone_holds_the_memory() -> None:
+    text = """graph f(%x: f32[n,m]) {
+      %a = exp(%x) : f32[n,m]
+      %v = reshape(%a) {shape=(m,n)} : f32[m,n]
+      %b = negative(%v) : f32[m,n]
+      return %b }"""
+    graph = Graph.parse(text)
+    graph.nodes[-1].reuses = 0
+    program = Program(graph)
+    x = ones(200, 500)
+    tracemalloc.start()
+    (y,) = program(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * x.nbytes
+    assert np.array_equal(y, -np.exp(x).reshape(500, 200))
+
+
+def test_the_value_of_a_variable_is_not_written_into() -> None:
+    """Even where a pass is wrong about it: the variable holds the memory."""
+    v = ef.Variable(ones(200, 500))
+    text = 'graph f() { %r = read() {resource=@w, device=device("cpu:0")} : f32[200,500]@cpu:0 '
+    text += "%b = negative(%r) : f32[200,500]@cpu:0 return %b }"
+    graph = Graph.parse(text, resources={"w": v.resource})
+    graph.nodes[-1].reuses = 0
+    (y,) = Program(graph)()
+    assert np.array_equal(y, -ones(200, 500))
+    assert np.array_equal(v.numpy(), ones(200, 500))
+
+
 @pytest.mark.parametrize("orders", ["CF", "FC", "FF"])
 def test_results_lie_in_memory_as_they_would(orders: str) -> None:
     text = """graph f(%x: f32[n,m], %y: f32[n,m]) {

@@ -15,14 +15,16 @@ __all__ = ["donate"]
 
 #: bytes from which on it is faster to write into memory that is there than to take new
 _LEAST: Final = 1 << 16
+#: what gives all elements of its input, as a view or copied
+_VIEWS: Final = frozenset({"expand_dims", "permute_dims", "reshape", "squeeze", "stop_gradient"})
 
 
 def donate(graph: Graph) -> tuple[Graph, Report]:
     """Say in `Node.reuses` which input's buffer a node may write its output into.
 
-    The node's kernel is a ufunc. The input was made by a kernel that gives an array of its own,
-    has the type of the output, and lies in memory as the output would; nothing that comes later
-    takes it or what may be a view of it.
+    The node's kernel is a ufunc. The input was made by a kernel that gives an array of its own, or
+    is a view of such an array, has the type of the output, and lies in memory as the output would;
+    nothing that comes later takes it or what may be a view of it.
     """
     rewriter = Rewriter("donate", graph)
     for node in graph.nodes:
@@ -121,8 +123,8 @@ class _Owners:
         return dtype.is_native and not node.attrs and self.memory.is_ufunc(form)
 
     def _may_go(self, value: Value, node: Node, place: int) -> bool:
-        maker, output = value.node, node.outputs[0]
-        if maker is None or not self.fresh[maker] or len(maker.outputs) != 1:
+        output = node.outputs[0]
+        if not self._is_own(value):
             return False
         if value.type != output.type or not _is_large(value) or not on_cpu(value):
             return False
@@ -136,3 +138,10 @@ class _Owners:
             self.memory.lies_like(value, others)
             and self.memory.layout(value) > MemoryLayout.UNKNOWN
         )
+
+    def _is_own(self, value: Value) -> bool:
+        """Whether a kernel made the memory of ``value`` for it, or for what it is a view of."""
+        maker = value.node
+        while maker is not None and maker.op in _VIEWS:
+            maker = maker.inputs[0].node
+        return maker is not None and self.fresh[maker] and len(maker.outputs) == 1

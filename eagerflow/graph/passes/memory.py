@@ -32,13 +32,16 @@ class MemoryLayout(IntEnum):
 
 #: kernels that always give an array of their own, besides ufuncs
 _FRESH: Final = frozenset({
-    "arange", "cast", "concat", "copy", "eye", "full", "linspace", "matmul", "pad", "repeat",
-    "stack", "take", "take_along_axis", "where", "zeros",
+    "arange", "cast", "concat", "copy", "eye", "full", "linspace", "matmul",
+    "matmul_like", "pad", "relu", "repeat", "stack", "take", "take_along_axis", "where", "zeros",
 })  # fmt: skip
 _REDUCTIONS: Final = frozenset({"all", "any", "max", "mean", "min", "prod", "sum"})
 #: of these, the result lies as ufuncs lay theirs: in the order of the inputs
-_LIKE_UFUNCS: Final = frozenset({"cast", "where"})
-_IN_ROWS: Final = frozenset({"arange", "copy", "eye", "full", "linspace", "zeros"})
+_LIKE_UFUNCS: Final = frozenset({"cast", "relu", "where"})
+_IN_ROWS: Final = frozenset({
+    "arange", "assign", "assign_add", "assign_sub", "copy", "eye", "full", "linspace", "read",
+    "variable_scatter_add", "variable_scatter_update", "zeros",
+})  # fmt: skip
 _SAME_PLACE: Final = frozenset({
     "expand_dims", "identity", "positive", "squeeze", "stop_gradient",
 })  # fmt: skip
@@ -90,6 +93,8 @@ class Memory:
         self.layouts: dict[Value, MemoryLayout] = {}
         #: in the order of whose axes a value lies, if not of its own; for results of ufuncs
         self._kin: dict[Value, Value] = {}
+        #: for some that do not lie in rows: for each axis its place in the order of the axes
+        self._orders: dict[Value, tuple[int, ...]] = {}
         self._spread: set[Value] = set()  # one element, repeated by strides of zero
         self._ufuncs: dict[tuple[str, str], bool] = {}
         self._xp = as_device("cpu:0").backend.xp
@@ -151,10 +156,23 @@ class Memory:
             self._spread.add(output)
             return MemoryLayout.UNKNOWN
         elif op == "permute_dims":
-            layout = min(self.layouts.get(inputs[0], MemoryLayout.UNKNOWN), MemoryLayout.DENSE)
+            layout = self._permuted(inputs[0], output, form.attrs["axes"])
+        elif op == "matmul_like":
+            layout = self._permuted(inputs[2], output, (0, 1))
         else:
             return MemoryLayout.UNKNOWN
         return MemoryLayout.ROWS if layout and has_one_axis(output) else layout
+
+    def _permuted(self, value: Value, output: Value, axes: Any) -> MemoryLayout:
+        """How ``output`` lies if it is ``value`` with its axes in another order."""
+        layout = self.layouts.get(value, MemoryLayout.UNKNOWN)
+        identity = tuple(range(len(value.type.shape)))
+        order = identity if layout == MemoryLayout.ROWS else self._orders.get(value)
+        if order is not None and type(axes) is tuple:
+            order = self._orders[output] = tuple([order[axis] for axis in axes])
+            if order == identity:
+                return MemoryLayout.ROWS
+        return min(layout, MemoryLayout.DENSE)
 
     def _all_rows(self, values: tuple[Value, ...]) -> bool:
         layouts = self.layouts

@@ -18,6 +18,15 @@ portable("det", "linalg.det")
 SINGULAR = "the matrix is singular"
 
 
+@portable("matmul_like")
+def matmul_like(xp: Any, x1: Array, x2: Array, like: Array) -> Array:
+    """The product of two matrices; it lies in memory as ``like`` does, by rows or by columns."""
+    flags = getattr(like, "flags", None)
+    if flags is not None and flags.f_contiguous and not flags.c_contiguous:
+        return xp.matmul(x2.T, x1.T).T
+    return xp.matmul(x1, x2)
+
+
 def adjoint(xp: Any, x: Array) -> Array:
     """The conjugate transpose of each matrix."""
     return xp.swapaxes(x, -1, -2).conj()

@@ -119,10 +119,11 @@ def standardized(
     count = math.prod(x.shape[a] for a in axis)
     if count < least and x.size:
         raise ValueError(f"too few values for each mean and variance: {count}")
-    mean = xp.divide(total(x, axis=axis, keepdims=True), count)
+    divisor = count or math.nan  # nothing has no mean; 0 / 0 would warn
+    mean = xp.divide(total(x, axis=axis, keepdims=True), divisor)
     rest = xp.asarray(x - mean)
     out = xp.asarray(rest * rest)
-    var = xp.divide(total(out, axis=axis, keepdims=True), count)
+    var = xp.divide(total(out, axis=axis, keepdims=True), divisor)
     xp.multiply(rest, 1 / xp.sqrt(var + eps), out=out)
     return out, mean, var
 

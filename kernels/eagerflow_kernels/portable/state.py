@@ -2,7 +2,7 @@
 
 A resource has ``read()`` and a ``lock``, and for whoever holds that, ``writable()`` (its array, if
 it may be written into) and ``store(array)``, which gives the value as ``read`` does: an array that
-nobody writes into.
+nobody writes into. Its elements lie by rows, so that what is computed from it does too.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def read(xp: Any, *, resource: Any) -> Array:
 
 @portable("assign")
 def assign(xp: Any, value: Array, *, resource: Any) -> Array:
-    """Replace the value; one whose memory is not the array's own is copied.
+    """Replace the value; one whose memory is not the array's own, by rows, is copied.
 
     It may be that of another library's array, which its owner may write into.
     """
     _check_shape(value.shape, resource)
     own = getattr(value, "base", value) is None and value.flags.owndata
     with resource.lock:
-        return resource.store(value if own else value.copy())
+        return resource.store(value if own and value.flags.c_contiguous else value.copy())
 
 
 def _check_shape(shape: tuple[int, ...], resource: Any) -> None:
@@ -43,7 +43,7 @@ def _combine(xp: Any, function: Any, value: Array, resource: Any) -> Array:
     with resource.lock:
         out = resource.writable()
         if out is None:
-            out = xp.asarray(function(resource.read(), value))
+            out = xp.asarray(function(resource.read(), value), order="C")
             _check_shape(out.shape, resource)
         else:
             function(out, value, out=out)

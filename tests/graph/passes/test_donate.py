@@ -84,6 +84,37 @@ def test_a_buffer_of_its_own(nodes: str) -> None:
     unchanged(donate, f"{HEAD} {nodes} }}")
 
 
+def test_what_lies_like_a_variable() -> None:
+    read = f"%r = read() {{resource=@w}} : {T}"
+    changed(
+        donate,
+        f"{HEAD} {read} %a = add(%e, %b) : {T} %m = matmul(%e, %e) : {T}"
+        f" %s = subtract(%m, %r) : {T} return %s }}",
+        f"{HEAD} {read} %a = add(%e, %b) : {T} %m = matmul(%e, %e) : {T}"
+        f" %s = subtract(%m, %r) : {T} into %m return %s }}",
+    )
+
+
+@pytest.mark.parametrize("lies", [True, False])
+def test_a_gradient_that_is_a_transposed_view(lies: bool) -> None:
+    """It lies in rows if what it is like is the transpose of what lies in rows."""
+    made = "permute_dims(%r) {axes=(1, 0)}" if lies else "read() {resource=@w}"
+    text = (
+        f"{HEAD} %r = read() {{resource=@w}} : {T} %p = {made} : {T}"
+        f" %m = matmul_like(%x, %x, %p) : {T} %g = permute_dims(%m) {{axes=(1, 0)}} : {T}"
+        f" %s = subtract(%g, %r) : {T}"
+    )
+    if lies:
+        changed(donate, f"{text} return %s }}", f"{text} into %g return %s }}")
+    else:
+        unchanged(donate, f"{text} return %s }}")
+
+
+def test_a_view_goes_only_once() -> None:
+    view = f"permute_dims(%e) {{axes=(1, 0)}} : {T}"
+    unchanged(donate, f"{HEAD} %g = {view} %h = {view} %s = sin(%g) : {T} return %s, %h }}")
+
+
 @pytest.mark.parametrize("device", ["null:0", "worker:1/gpu:0"])
 def test_only_on_cpus(device: str) -> None:
     kind = f"f32[256,256]@{device}"

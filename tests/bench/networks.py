@@ -1,0 +1,123 @@
+"""Training steps: an MLP of several sizes and a small CNN, against NumPy by hand and the peers.
+
+Run: ``python -m tests.bench.networks`` in an environment with the ``bench`` extra; peers that are
+not installed are left out. Before anything is timed, the losses of the first steps are compared.
+After the times follows the peak memory of a process over several steps: what it takes more than
+after importing the library, so that weights, state, buffers and compiled code count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+
+from tests.bench.harness import Contender, Contest, run
+
+SIZES = ((32, 128), (128, 512), (512, 1024))
+
+#: name: the module of the library, and what its functions get besides the sizes
+LIBRARIES = {
+    "traced": ("eagerflow", "traced=True"),
+    "eager": ("eagerflow", "traced=False"),
+    "numpy by hand": ("numpy", ""),
+    "torch eager": ("torch", "compiled=False"),
+    "torch.compile": ("torch", "compiled=True"),
+    "jax.jit": ("jax", ""),
+    "tf.function": ("tensorflow", "xla=False"),
+    "tf.function, XLA": ("tensorflow", "xla=True"),
+}
+_FIRST_LOSSES = """
+import json
+print(json.dumps([float(step()) for _ in range(5)]))
+"""
+_PEAK = """
+import json, pathlib, re
+def status(name):
+    text = pathlib.Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(name + r":\\s+(\\d+)", text).group(1))
+{importing}
+before = status("VmRSS")
+{setup}
+for _ in range(5):
+    step()
+print(json.dumps(status("VmHWM") - before))
+"""
+
+
+def names() -> list[str]:
+    """Whom there is to compare with here."""
+    found = [name for name, (module, _) in LIBRARIES.items() if find_spec(module) is not None]
+    if shutil.which("g++") is None and "torch.compile" in found:
+        found.remove("torch.compile")
+    return found
+
+
+def _contender(name: str, work: str, sizes: str) -> Contender:
+    module, options = LIBRARIES[name]
+    arguments = ", ".join(filter(None, (sizes, options)))
+    setup = f"from tests.bench.steps.with_{module} import {work}\nstep = {work}({arguments})\n"
+    return Contender(name, setup, "step()")
+
+
+def contests() -> list[Contest]:
+    """The table; ours first."""
+    rows = [
+        (f"MLP 784-{hidden}-{hidden}-10, batch {batch}", "mlp", f"{batch}, {hidden}")
+        for batch, hidden in SIZES
+    ]
+    rows.append(("CNN, digits of 8x8, batch 64", "cnn", ""))
+    found = []
+    for title, work, sizes in rows:
+        contenders = [_contender(name, work, sizes) for name in names()]
+        budget = {"eager": 1.0, "numpy by hand": 1.0} if work == "mlp" else {"eager": 1.0}
+        found.append(Contest(title, contenders, budget))
+    return found
+
+
+def _answer(text: str) -> object:
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def compare(contest: Contest) -> None:
+    """Check that all contenders do the same work.
+
+    Raises:
+        AssertionError: losses differ by more than rounding explains.
+    """
+    want: list[float] | None = None
+    for contender in contest.contenders:
+        losses = _answer(contender.setup + _FIRST_LOSSES)
+        assert isinstance(losses, list)
+        want = want or losses
+        worst = max(abs(a - b) / abs(b) for a, b in zip(losses, want, strict=True))
+        assert worst < 1e-3, (contest.name, contender.name, losses, want)
+
+
+def report_memory(contest: Contest) -> None:
+    """Print the peak memory of each contender."""
+    for contender in contest.contenders:
+        importing = contender.setup.splitlines()[0]
+        peak = _answer(_PEAK.format(importing=importing, setup=contender.setup))
+        assert isinstance(peak, int)
+        print(f"| {contest.name} | {contender.name} | {peak / 2**20:.1f} MiB |", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--only", default="")
+    only = parser.parse_known_args()[0].only
+    table = [contest for contest in contests() if only in contest.name]
+    if "--help" not in sys.argv:
+        for row in table:
+            compare(row)
+    run(table, "Training steps")
+    print("\n| work | who | peak memory |\n|---|---|---|")
+    for row in table:
+        report_memory(row)

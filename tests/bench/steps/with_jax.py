@@ -1,0 +1,73 @@
+"""JAX, the whole step under `jax.jit` with donated state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from tests.bench.steps.data import BETAS, EPS, RATE, Task, cnn_task, mlp_task
+
+
+def _adam(w: Any, g: Any, m: Any, v: Any, n: Any) -> Any:
+    m = BETAS[0] * m + (1 - BETAS[0]) * g
+    v = BETAS[1] * v + (1 - BETAS[1]) * g * g
+    first, second = 1 - BETAS[0] ** n, 1 - BETAS[1] ** n
+    return w - RATE * (m / first) / (jnp.sqrt(v / second) + EPS), m, v
+
+
+def _step(logits: Callable[[Any, Any], Any], task: Task) -> Callable[[], Any]:
+    def loss_of(weights: Any, x: Any, y: Any) -> Any:
+        logs = jax.nn.log_softmax(logits(weights, x))
+        return -jnp.take_along_axis(logs, y[:, None], axis=1).mean()
+
+    @partial(jax.jit, donate_argnums=0)
+    def run(state: Any, x: Any, y: Any) -> Any:
+        weights, means, squares, n = state
+        loss, gradients = jax.value_and_grad(loss_of)(weights, x, y)
+        parts = zip(weights, gradients, means, squares, strict=True)
+        made = [_adam(*part, n + 1) for part in parts]
+        return (*map(list, zip(*made, strict=True)), n + 1), loss
+
+    weights = [jnp.array(w) for w in task.weights]
+    means, squares = ([jnp.zeros_like(w) for w in weights] for _ in range(2))
+    state = [(weights, means, squares, jnp.float32(0))]
+    turns = task.turns(jnp.asarray)
+
+    def step() -> Any:
+        state[0], loss = run(state[0], *next(turns))
+        jax.block_until_ready(state[0])
+        return loss
+
+    return step
+
+
+def mlp(batch: int, hidden: int) -> Callable[[], Any]:
+    """784-H-H-10."""
+
+    def logits(weights: Any, x: Any) -> Any:
+        w1, b1, w2, b2, w3, b3 = weights
+        x = jax.nn.relu(x @ w1.T + b1)
+        return jax.nn.relu(x @ w2.T + b2) @ w3.T + b3
+
+    return _step(logits, mlp_task(batch, hidden))
+
+
+def _convolved(x: Any, w: Any, b: Any) -> Any:
+    out = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME")
+    return jax.nn.relu(out + b[:, None, None])
+
+
+def cnn() -> Callable[[], Any]:
+    """The small convolution net."""
+
+    def logits(weights: Any, x: Any) -> Any:
+        w1, b1, w2, b2, w3, b3 = weights
+        x = _convolved(_convolved(x, w1, b1), w2, b2)
+        x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+        return x.reshape(len(x), -1) @ w3.T + b3
+
+    return _step(logits, cnn_task())

@@ -1,0 +1,54 @@
+"""PyTorch, eagerly and with `torch.compile`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from tests.bench.steps.data import BETAS, EPS, RATE, Task, cnn_task, mlp_task
+
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
+
+
+def _step(model: Any, task: Task, compiled: bool) -> Callable[[], Any]:
+    with torch.no_grad():
+        for parameter, start in zip(model.parameters(), task.weights, strict=True):
+            parameter.copy_(torch.from_numpy(start))
+    optimiser = torch.optim.Adam(model.parameters(), lr=RATE, betas=BETAS, eps=EPS, fused=True)
+
+    def loss_of(x: Any, y: Any) -> Any:
+        return nn.functional.cross_entropy(model(x), y)
+
+    run = torch.compile(loss_of) if compiled else loss_of
+    turns = task.turns(torch.from_numpy)
+
+    def step() -> Any:
+        optimiser.zero_grad()
+        loss = run(*next(turns))
+        loss.backward()
+        optimiser.step()
+        return loss.detach()
+
+    return step
+
+
+def mlp(batch: int, hidden: int, compiled: bool) -> Callable[[], Any]:
+    """784-H-H-10."""
+    model = nn.Sequential(
+        nn.Linear(784, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(),
+        nn.Linear(hidden, 10),
+    )  # fmt: skip
+    return _step(model, mlp_task(batch, hidden), compiled)
+
+
+def cnn(compiled: bool) -> Callable[[], Any]:
+    """The small convolution net."""
+    model = nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
+        nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * 4 * 4, 10),
+    )  # fmt: skip
+    return _step(model, cnn_task(), compiled)
