@@ -99,6 +99,11 @@ class EagerflowError(Exception):
             parts.append(f"  at: {self.source}")
         return "\n".join(parts)
 
+    def reword(self, wrong: str) -> None:
+        """Say in other words what is wrong."""
+        self.wrong = wrong
+        self.args = (self._message(), *self.args[1:])
+
     def __str__(self) -> str:
         # KeyError's __str__ would quote the message
         return str(self.args[0]) if self.args else ""

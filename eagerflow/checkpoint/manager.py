@@ -7,6 +7,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -16,7 +17,7 @@ import eagerflow as ef
 from eagerflow.checkpoint import files
 from eagerflow.checkpoint.files import Damaged
 from eagerflow.checkpoint.loading import checkpoints_in, read_into
-from eagerflow.checkpoint.manifest import Manifest
+from eagerflow.checkpoint.manifest import Manifest, verify_all
 from eagerflow.checkpoint.saving import outside_traces, save_noted
 from eagerflow.errors import CheckpointError, CheckpointWarning, TensorValueError
 
@@ -170,10 +171,12 @@ class Manager:
         return path
 
     def _values(self, metrics: Mapping[str, Any] | None) -> dict[str, float]:
-        if metrics is not None and self._metric is not None and self._metric not in metrics:
+        if self._metric is not None and self._metric not in (metrics or {}):
             raise CheckpointError(
                 f"Manager.save: the metrics lack {self._metric!r}, which says what is best",
-                given=", ".join(metrics) or "none",
+                given=", ".join(metrics or ()) or "none",
+                expected=f"metrics={{{self._metric!r}: ...}} with every save",
+                hint="a manager without best_by= needs no metrics",
             )
         return {name: float(value) for name, value in (metrics or {}).items()}
 
@@ -262,7 +265,8 @@ class Manager:
             Step, tree and metrics; None if there is no checkpoint.
 
         Raises:
-            CheckpointError: all are damaged, or the newest intact one does not fit ``like``.
+            CheckpointError: all are damaged, or the newest intact one does not fit ``like``; with
+                ``step``, there is none of this step, or it is damaged.
         """
         outside_traces("Manager.restore")
         damaged: list[Damaged] = []
@@ -280,6 +284,8 @@ class Manager:
             return Restored(manifest.note["step"], tree, manifest.note["metrics"])
         if step is None and not all((path / files.MANIFEST).exists() for path in paths):
             return self.restore(like)  # another manager has newer ones, and removed these
+        if step is not None:
+            raise self._not_restored(step, damaged[0])
         if damaged:
             raise CheckpointError(
                 "Manager.restore: no checkpoint is intact",
@@ -287,6 +293,28 @@ class Manager:
                 expected=f"an intact checkpoint in {self.directory}",
             )
         return None
+
+    def _not_restored(self, step: int, damage: Damaged) -> CheckpointError:
+        """The error for the checkpoint of one step."""
+        if not (self.path(step) / files.MANIFEST).exists():
+            return CheckpointError(
+                f"Manager.restore: there is no checkpoint of step {step}",
+                given=str(damage),
+                expected=f"one of the steps {self.steps()}",
+                hint="a manager keeps the newest and the best; keep=None keeps all",
+            )
+        hint = "no other checkpoint is intact"
+        for one in self._entries():
+            with suppress(Damaged, OSError):
+                verify_all(one.path)
+                hint = f"the newest intact one is of step {one.note['step']}"
+                break
+        return CheckpointError(
+            f"Manager.restore: the checkpoint of step {step} is damaged",
+            given=str(damage),
+            expected=f"an intact checkpoint in {self.directory}",
+            hint=hint,
+        )
 
     def __repr__(self) -> str:
         return f"Manager({str(self.directory)!r}, steps={self.steps()})"

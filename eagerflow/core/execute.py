@@ -297,8 +297,11 @@ def explain(
     if isinstance(error, MemoryError) or any(words in str(error) for words in _TOO_LARGE):
         return OutOfMemoryError(f"{op.name}: out of memory ({error})", given=given)
     if isinstance(error, IndexError):
-        words = str(error).replace("out of bounds", "out of range")  # NumPy's, made ours
-        return TensorIndexError(f"{op.name}: {words}", given=given)
+        # one of a kernel may have what it expects for its second argument
+        own = type(error) is IndexError and len(error.args) == 2
+        wrong, expected = error.args if own else (str(error), None)
+        words = wrong.replace("out of bounds", "out of range")  # NumPy's, made ours
+        return TensorIndexError(f"{op.name}: {words}", given=given, expected=expected)
     if isinstance(error, (np.linalg.LinAlgError, ValueError, OverflowError)):
         return TensorValueError(f"{op.name}: {error}", given=given)
     wrapped = KernelError(f"{op.name}: the kernel raised {error!r}", given=given)

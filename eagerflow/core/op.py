@@ -98,11 +98,14 @@ class Op:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The names of the array arguments, as its kernel calls them, for messages."""
+        """The names of the array arguments, as its kernel calls them, for messages.
+
+        Those that an op may have besides, ``*g``, are not among them.
+        """
         kernel = table.portable_kernel(self.name)
         if callable(kernel):
             names = list(inspect.signature(kernel).parameters.values())[1:]
-            return tuple(p.name for p in names if p.kind is not p.KEYWORD_ONLY)
+            return tuple(p.name for p in names if p.kind is p.POSITIONAL_OR_KEYWORD)
         return ()
 
 
@@ -254,8 +257,7 @@ def infer(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> Any:
 
 def describe(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> str:
     """The inputs of an op as messages show them: ``x=f32[2,3]@cpu:0, axis=2``."""
-    names = op.arguments
-    if len(names) != len(types):
-        names = ("x",) if len(types) == 1 else tuple(f"x{i + 1}" for i in range(len(types)))
+    names = op.arguments[: len(types)] or (("x",) if len(types) == 1 else ())
+    names += tuple(f"x{i + 1}" for i in range(len(names), len(types)))
     parts = [f"{n}={t}" for n, t in zip(names, types, strict=True)]
     return ", ".join(parts + [f"{k}={v!r}" for k, v in attrs.items()])

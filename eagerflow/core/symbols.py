@@ -58,11 +58,14 @@ class AbstractNumber(ABC):
 
     Attributes:
         kind: int, float or complex.
+        number: what it is in the call that traces. Whoever looks at it says in the graph, or by
+            `ask`, what is done with other numbers.
     """
 
     __slots__ = ("__weakref__",)
 
     kind: type[int] | type[float] | type[complex]
+    number: Any
 
     @property  # type: ignore[misc]  # `isinstance(x, int)` holds in a trace where it does eagerly
     def __class__(self) -> Any:

@@ -16,6 +16,8 @@ _LIKE_USERS: Final = (
     "eagerflow.nn.layers", "eagerflow.nn.metrics", "eagerflow.nn.module",
     "eagerflow.optim", "eagerflow.data", "eagerflow.demo",
 )  # fmt: skip
+#: among them, those with objects that never change
+_FIXED: Final = ("eagerflow.optim.parameters",)
 _STANDARD: Final = sys.stdlib_module_names - {"__main__"}
 _STANDARD_PLACES: Final = tuple(
     {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None}
@@ -35,7 +37,7 @@ def is_library(namespace: Mapping[str, Any]) -> bool:
     file = file if isinstance(file, str) else ""
     top = name.partition(".")[0]
     if top in _OWN:
-        return not name.startswith(_LIKE_USERS)
+        return not name.startswith(_LIKE_USERS) or name in _FIXED
     if top in _STANDARD and (not file or file.startswith(_STANDARD_PLACES)):
         return True
     if "site-packages" not in file and "dist-packages" not in file and not _is_binary(file):

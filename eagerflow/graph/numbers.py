@@ -159,7 +159,7 @@ class TracedNumber(AbstractNumber):
     ) -> None:
         self.tracer = tracer
         self.value = value
-        self.number: Any = number
+        self.number = number
         self.kind = type(number)
         self.roots = roots
 

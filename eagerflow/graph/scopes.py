@@ -8,10 +8,12 @@ from typing import Final, final
 
 from eagerflow.errors import TraceError
 
-__all__ = ["current_scope", "name_scope"]
+__all__ = ["current_scope", "name_scope", "resource_names"]
 
 _scope: Final[ContextVar[str]] = ContextVar("scope", default="")
 current_scope: Final = _scope.get
+#: names of resources, by id, for a trace that meets them under their own for the first time
+resource_names: Final[ContextVar[dict[int, str] | None]] = ContextVar("names", default=None)
 
 
 @final

@@ -27,7 +27,7 @@ from eagerflow.graph.effects import EffectOrder
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.numbers import AbstractRoot, NumberRoot, SizeRoot, TracedNumber
-from eagerflow.graph.scopes import current_scope
+from eagerflow.graph.scopes import current_scope, resource_names
 from eagerflow.hardware import Lane
 from eagerflow.source import Source, capture, position
 from eagerflow.types import TensorType
@@ -271,8 +271,9 @@ class Tracer(AbstractInterpreter):
     def _name_resource(self, attrs: dict[str, Any]) -> None:
         resource = attrs.get("resource")
         if resource is not None and id(resource) not in self._resources:
-            base = getattr(resource, "name", None) or type(resource).__name__.removesuffix("State")
-            name, count = str(base).lower() if not getattr(resource, "name", None) else base, 0
+            base = (resource_names.get() or {}).get(id(resource)) or getattr(resource, "name", None)
+            base = base or type(resource).__name__.removesuffix("State").lower()
+            name, count = base, 0
             while name in self.graph.resources:
                 count += 1
                 name = f"{base}_{count}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
 from eagerflow.core.interpreter import is_traced
-from eagerflow.graph.scopes import name_scope
-from eagerflow.nn.paths import near
+from eagerflow.graph.scopes import name_scope, resource_names
+from eagerflow.nn.paths import held, near
+from eagerflow.ops.state import Variable
 
 __all__ = ["call", "noting"]
 
@@ -21,22 +22,41 @@ _notes: Final[ContextVar[list[tuple[Any, Any]] | None]] = ContextVar("notes", de
 def call(module: Any, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``module.forward(*args, **kwargs)``, in a trace within a scope of the module's name.
 
-    That is its path in the module that calls it, or its class.
+    That is its path in the module that calls it, or its class. Variables are called by their
+    paths in the outermost module.
     """
     if not is_traced():
         return module.forward(*args, **kwargs)
-    name = (_names.get() or {}).get(id(module)) or type(module).__name__
+    above = _names.get()
+    name = (above or {}).get(id(module)) or type(module).__name__
     names = {id(m): path for path, m in near(module, kind) if isinstance(m, kind)}
-    token = _names.set(names)
-    try:
-        with name_scope(name):
-            result = module.forward(*args, **kwargs)
-    finally:
-        _names.reset(token)
+    with ExitStack() as stack:
+        if above is None:
+            token = resource_names.set(_paths(module, kind))
+            stack.callback(resource_names.reset, token)
+        stack.callback(_names.reset, _names.set(names))
+        stack.enter_context(name_scope(name))
+        result = module.forward(*args, **kwargs)
     notes = _notes.get()
     if notes is not None:
         notes.append((module, result))
     return result
+
+
+def _paths(root: Any, kind: type) -> dict[int, str]:
+    """The first path of each variable, by the id of its resource.
+
+    Names stay that are no end of the path: the user chose them.
+    """
+    found: dict[int, str] = {}
+    for path, value, _ in held(root, kind):
+        if isinstance(value, Variable) and (not value.name or _ends(path, value.name)):
+            found.setdefault(id(value.resource), path)
+    return found
+
+
+def _ends(path: str, name: str) -> bool:
+    return f".{path}".endswith(f".{name}")
 
 
 @contextmanager

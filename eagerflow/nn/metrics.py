@@ -11,7 +11,9 @@ from abc import ABC, abstractmethod
 from typing import Any, Final, Literal, final
 
 import eagerflow as ef
-from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.dims import may_equal
+from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
+from eagerflow.ops.sizes import matched
 
 __all__ = [
     "Accuracy",
@@ -27,8 +29,23 @@ __all__ = [
     "top_k_accuracy",
 ]
 
-Average = Literal["binary", "macro", "micro"] | None
-_AVERAGES: Final = ("binary", "macro", "micro", None)
+Average = Literal["binary", "macro", "micro", "weighted"] | None
+_AVERAGES: Final = ("binary", "macro", "micro", "weighted", None)
+
+
+def _fitted(
+    wrong: str, expected: str, more: int = 0, **parts: ef.Tensor
+) -> tuple[ef.Tensor, ef.Tensor]:
+    """Two tensors: the first has the shape of the second, and ``more`` axes.
+
+    Sizes of a trace are compared when it runs: broadcasting would hide that they differ.
+    """
+    x, y = map(ef.asarray, parts.values())
+    given = ", ".join(f"{name}={v.type}" for name, v in zip(parts, (x, y), strict=True))
+    sizes = x.shape[: y.ndim]
+    if x.ndim != y.ndim + more or not all(map(may_equal, sizes, y.shape)):
+        raise ShapeError(wrong, given=given, expected=expected)
+    return matched(x, sizes, y.shape, wrong, given), y
 
 
 # --- of classes -------------------------------------------------------------------------------
@@ -39,12 +56,12 @@ def _classes(name: str, predictions: ef.Tensor, labels: ef.Tensor) -> tuple[ef.T
     predictions, labels = ef.asarray(predictions), ef.asarray(labels)
     if predictions.ndim == labels.ndim + 1:
         predictions = predictions.argmax(axis=-1)
-    if predictions.ndim != labels.ndim or not _fits(predictions.shape, labels.shape):
-        raise ShapeError(
-            f"{name}: predictions and labels do not fit",
-            given=f"predictions={predictions.type}, labels={labels.type}",
-            expected="predictions of the shape of the labels, or with one more axis of scores",
-        )
+    predictions, labels = _fitted(
+        f"{name}: predictions and labels do not fit",
+        "predictions of the shape of the labels, or with one more axis of scores",
+        predictions=predictions,
+        labels=labels,
+    )
     for what, x in (("predictions", predictions), ("labels", labels)):
         if x.dtype.is_inexact:
             raise DTypeError(
@@ -54,11 +71,6 @@ def _classes(name: str, predictions: ef.Tensor, labels: ef.Tensor) -> tuple[ef.T
                 hint="of one score per element: (scores > 0.5).astype(ef.int64)",
             )
     return predictions.astype(ef.int64).reshape(-1), labels.astype(ef.int64).reshape(-1)
-
-
-def _fits(shape: Any, other: Any) -> bool:
-    """Whether shapes are equal, as far as their sizes are known."""
-    return all(a == b for a, b in zip(shape, other, strict=True) if {type(a), type(b)} == {int})
 
 
 def _share(part: ef.Tensor, whole: ef.Tensor) -> ef.Tensor:
@@ -86,6 +98,16 @@ def accuracy(predictions: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
     return _mean(predicted == right)
 
 
+def _scored(name: str, scores: ef.Tensor, labels: ef.Tensor) -> tuple[ef.Tensor, ef.Tensor]:
+    return _fitted(
+        f"{name}: scores and labels do not fit",
+        "scores [..., classes] and labels [...]",
+        more=1,
+        scores=scores,
+        labels=labels,
+    )
+
+
 def top_k_accuracy(scores: ef.Tensor, labels: ef.Tensor, k: int = 5) -> ef.Tensor:
     """How often the label is among the ``k`` classes with the highest scores.
 
@@ -98,13 +120,7 @@ def top_k_accuracy(scores: ef.Tensor, labels: ef.Tensor, k: int = 5) -> ef.Tenso
     >>> ef.nn.metrics.top_k_accuracy(scores, ef.tensor([2, 1]), k=2)
     Tensor(1., f64[]@cpu:0)
     """
-    scores, labels = ef.asarray(scores), ef.asarray(labels)
-    if scores.ndim != labels.ndim + 1 or not _fits(scores.shape[:-1], labels.shape):
-        raise ShapeError(
-            "top_k_accuracy: scores and labels do not fit",
-            given=f"scores={scores.type}, labels={labels.type}",
-            expected="scores [..., classes] and labels [...]",
-        )
+    scores, labels = _scored("top_k_accuracy", scores, labels)
     best = ef.argsort(scores, axis=-1, descending=True)[..., :k]
     return _mean((best == labels[..., None]).any(axis=-1))
 
@@ -129,7 +145,13 @@ def confusion_matrix(
     Tensor([[1, 1],
             [0, 1]], i64[2,2]@cpu:0)
     """
-    predicted, right = _classes("confusion_matrix", predictions, labels)
+    return _confusion("confusion_matrix", predictions, labels, num_classes)
+
+
+def _confusion(
+    name: str, predictions: ef.Tensor, labels: ef.Tensor, num_classes: int | None
+) -> ef.Tensor:
+    predicted, right = _classes(name, predictions, labels)
     if num_classes is None:
         both = ef.concat([predicted, right])
         num_classes = int(both.max()) + 1 if both.size else 0
@@ -137,7 +159,33 @@ def confusion_matrix(
     valid = (predicted >= 0) & (predicted < num_classes) & (right >= 0) & (right < num_classes)
     pair = ef.where(valid, right * num_classes + predicted, num_classes**2)
     empty = ef.zeros(num_classes**2, dtype=ef.int64, device=pair.device)
-    return ef.scatter_add(empty, pair, ef.ones_like(pair)).reshape((num_classes, num_classes))
+    try:
+        counts = ef.scatter_add(empty, pair, ef.ones_like(pair))
+    except TensorIndexError:
+        error = _out_of_range(name, predicted, right, num_classes)
+    else:
+        return counts.reshape((num_classes, num_classes))
+    raise error
+
+
+def _out_of_range(
+    name: str, predicted: ef.Tensor, right: ef.Tensor, num_classes: int
+) -> TensorIndexError:
+    """The error for the classes that there are not."""
+    both = ef.concat([predicted, right])
+    low, high = int(both.min()), int(both.max())
+    wrong = low if low < 0 else high
+    hint = f"num_classes={high + 1}"
+    if "binary" in name:
+        hint = 'average="macro", "micro", "weighted" or None takes more than two classes'
+    if low < 0:
+        hint = "leave out what does not count, such as padding"
+    return TensorIndexError(
+        f"{name}: class {wrong} is out of range",
+        given=f"classes from {low} to {high}",
+        expected=f"classes from 0 to {num_classes - 1}",
+        hint=hint,
+    )
 
 
 def f1_score(
@@ -152,9 +200,13 @@ def f1_score(
         predictions: classes like the labels, or scores ``[..., classes]``.
         labels: integers.
         average: ``"binary"``: of class 1, there being two; ``"macro"``: the mean over the classes
-            that occur among labels or predictions; ``"micro"``: of the counts of all classes;
-            None: one for each class, 0 for those that do not occur.
+            that occur among labels or predictions; ``"weighted"``: their mean, each as often as
+            it is a label; ``"micro"``: of the counts of all classes; None: one for each class, 0
+            for those that do not occur.
         num_classes: by default one more than the largest class, which depends on the data.
+
+    Raises:
+        TensorIndexError: a class out of range, or more than two of them and ``"binary"``.
 
     >>> predicted, labels = ef.tensor([0, 1, 1, 1]), ef.tensor([0, 1, 0, 1])
     >>> ef.nn.metrics.f1_score(predicted, labels)
@@ -162,8 +214,8 @@ def f1_score(
     """
     _check_average(average)
     if average == "binary" and num_classes is None:
-        num_classes = 2
-    return _f1(confusion_matrix(predictions, labels, num_classes), average)
+        return _f1(_confusion('f1_score with average="binary"', predictions, labels, 2), average)
+    return _f1(_confusion("f1_score", predictions, labels, num_classes), average)
 
 
 def _check_average(average: Average) -> None:
@@ -185,6 +237,9 @@ def _f1(matrix: ef.Tensor, average: Average) -> ef.Tensor:
         return scores[1]
     if average == "macro":
         return _share(scores.sum(), ef.maximum((either > 0).sum(), 1))
+    if average == "weighted":
+        labels = matrix.sum(axis=1)
+        return _share((scores * labels).sum(), labels.sum())
     return scores
 
 
@@ -201,13 +256,11 @@ def auc(x: ef.Tensor, y: ef.Tensor) -> ef.Tensor:
     >>> ef.nn.metrics.auc(ef.tensor([0.0, 1.0, 2.0]), ef.tensor([0.0, 1.0, 1.0]))
     Tensor(1.5, f64[]@cpu:0)
     """
-    x, y = ef.asarray(x).astype(ef.float64), ef.asarray(y).astype(ef.float64)
-    if x.ndim != 1 or x.shape != y.shape:
-        raise ShapeError(
-            "auc: the points are no curve",
-            given=f"x={x.type}, y={y.type}",
-            expected="two tensors [n]",
-        )
+    wrong, expected = "auc: the points are no curve", "two tensors [n]"
+    x, y = _fitted(wrong, expected, x=x, y=y)
+    if x.ndim != 1:
+        raise ShapeError(wrong, given=f"x={x.type}, y={y.type}", expected=expected)
+    x, y = x.astype(ef.float64), y.astype(ef.float64)
     return abs(((x[1:] - x[:-1]) * (y[1:] + y[:-1])).sum()) / 2
 
 
@@ -215,7 +268,7 @@ def roc_auc(scores: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
     """The area under the receiver operating characteristic (Hanley and McNeil, 1982).
 
     It is the probability that a positive element has a higher score than a negative one, where
-    equal scores count a half; NaN if there are none of one kind.
+    equal scores count a half; NaN if there are none of one kind, or if a score is NaN.
 
     Args:
         scores: real, ``[n]``: the higher, the more likely positive.
@@ -224,36 +277,33 @@ def roc_auc(scores: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
     >>> ef.nn.metrics.roc_auc(ef.tensor([0.1, 0.4, 0.35, 0.8]), ef.tensor([0, 0, 1, 1]))
     Tensor(0.75, f64[]@cpu:0)
     """
-    scores, labels = ef.asarray(scores), ef.asarray(labels)
-    if scores.ndim != 1 or labels.ndim != 1 or not _fits(scores.shape, labels.shape):
-        raise ShapeError(
-            "roc_auc: scores and labels do not fit",
-            given=f"scores={scores.type}, labels={labels.type}",
-            expected="scores [n] and labels [n]",
-        )
-    positive = labels != 0
-    ordered = ef.sort(scores)
-    below = ef.searchsorted(ordered, scores, side="left")
-    upto = ef.searchsorted(ordered, scores, side="right")
-    # the rank of each score from 1, for equal ones the mean of theirs
-    ranks = (below + upto + 1).astype(ef.float64) / 2
-    count = positive.astype(ef.float64).sum()
-    others = (~positive).astype(ef.float64).sum()
-    wins = ef.where(positive, ranks, 0.0).sum() - count * (count + 1) / 2
-    return _share(wins, count * others)
+    wrong, expected = "roc_auc: scores and labels do not fit", "scores [n] and labels [n]"
+    scores, labels = _fitted(wrong, expected, scores=scores, labels=labels)
+    if scores.ndim != 1:
+        given = f"scores={scores.type}, labels={labels.type}"
+        raise ShapeError(wrong, given=given, expected=expected)
+    order = ef.argsort(scores)
+    ordered, positive = scores[order], (labels != 0)[order]
+    first = ef.concat([ef.ones_like(positive[:1]), ordered[1:] != ordered[:-1]])
+    ones, zeros = positive.astype(ef.int64), (~positive).astype(ef.int64)
+    count, others = ones.sum(), zeros.sum()
+    # pairs with the lower score at the negative one, and pairs with it not at the positive one
+    wins = (ones * _before(zeros, first)).sum()
+    not_lost = count * others - (zeros * _before(ones, first)).sum()
+    area = _share((wins + not_lost).astype(ef.float64) / 2, count * others)
+    return ef.where(ef.isnan(scores).any(), math.nan, area)
+
+
+def _before(counts: ef.Tensor, first: ef.Tensor) -> ef.Tensor:
+    """The sum of ``counts`` before the run of each element; ``first`` is where runs begin."""
+    return ef.cummax(ef.where(first, ef.cumulative_sum(counts) - counts, 0))
 
 
 def _surprise(
     scores: ef.Tensor, labels: ef.Tensor, ignore_index: int
 ) -> tuple[ef.Tensor, ef.Tensor]:
     """The sum of ``-log softmax(scores)`` at the labels, and how many count."""
-    scores, labels = ef.asarray(scores), ef.asarray(labels)
-    if scores.ndim != labels.ndim + 1 or not _fits(scores.shape[:-1], labels.shape):
-        raise ShapeError(
-            "perplexity: scores and labels do not fit",
-            given=f"scores={scores.type}, labels={labels.type}",
-            expected="scores [..., classes] and labels [...]",
-        )
+    scores, labels = _scored("perplexity", scores, labels)
     counts = labels != ignore_index
     chosen = ef.where(counts, labels, 0)[..., None]
     wide = scores.astype(ef.float64)

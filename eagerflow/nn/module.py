@@ -84,6 +84,8 @@ class Module:
     def state(self) -> dict[str, ef.Variable]:
         """All variables by path, each once: what a checkpoint keeps.
 
+        A number tells paths apart that would be one, as of keys 1 and "1": ``"layers.1~2"``.
+
         >>> list(ef.nn.Linear(2, 3).state)
         ['weight', 'bias']
         """
@@ -181,8 +183,8 @@ class Module:
             strict: whether it must have a value for each variable and no other.
 
         Raises:
-            CheckpointError: it lacks values, has unknown ones, or one does not fit; nothing is
-                assigned then.
+            CheckpointError: it lacks values, has unknown ones, one does not fit, or a variable
+                with two paths gets two values; nothing is assigned then.
 
         >>> model, copy = ef.nn.Linear(2, 3), ef.nn.Linear(2, 3)
         >>> copy.load_state(model.state)

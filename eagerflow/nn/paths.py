@@ -38,27 +38,40 @@ def _children(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
         yield from ((name, getattr(value, name, None)) for name in value.__dataclass_fields__)
 
 
+def _apart(path: str, taken: set[str]) -> str:
+    """``path``, or with a number if something else has it, such as ``"a.b"`` and a dict ``"a"``."""
+    name, count = path, 1
+    while name in taken:
+        count += 1
+        name = f"{path}~{count}"
+    taken.add(name)
+    return name
+
+
 def held(root: Any, kind: type) -> Iterator[tuple[str, Any, Any]]:
     """Path, value and owner of each module and each variable below ``root``, itself included.
 
-    Modules come once, under their first path; variables as often as they are found. The owner is
-    the module that holds the value, and of ``root`` None.
+    Modules come once, under their first path; variables as often as they are found. No path comes
+    twice: a number tells apart those that would be one, as of keys 1 and "1". The owner is the
+    module that holds the value, and of ``root`` None.
 
     Args:
         root: a module.
         kind: the class of modules.
     """
     seen: set[int] = set()
+    taken: set[str] = set()
     pending: list[tuple[str, Any, Any]] = [("", root, None)]
     while pending:
         path, value, owner = pending.pop()
         if isinstance(value, Variable):
-            yield path, value, owner
+            yield _apart(path, taken), value, owner
             continue
         if id(value) in seen:
             continue
         children = list(_children(value, kind))
         if isinstance(value, kind):
+            path = _apart(path, taken)
             yield path, value, owner
             owner = value
         if children:
@@ -70,11 +83,12 @@ def held(root: Any, kind: type) -> Iterator[tuple[str, Any, Any]]:
 def near(module: Any, kind: type) -> Iterator[tuple[str, Any]]:
     """Path and value of the modules and variables that a module holds itself, or in containers."""
     seen: set[int] = set()
+    taken: set[str] = set()
     pending = list(reversed(list(_children(module, kind))))
     while pending:
         path, value = pending.pop()
         if isinstance(value, (Variable, kind)):
-            yield path, value
+            yield _apart(path, taken), value
         elif id(value) not in seen:
             children = list(_children(value, kind))
             if children:

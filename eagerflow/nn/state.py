@@ -28,16 +28,29 @@ def put(
         state: values by path.
         strict: whether ``state`` must be complete and have nothing else.
         owner: the class of the module, for messages.
+
+    Raises:
+        CheckpointError: it does not fit; nothing is assigned then.
     """
-    given = {names.get(path, path): value for path, value in reversed(list(state.items()))}
-    unexpected = [path for path in state if path not in names]
+    if not isinstance(state, Mapping):
+        raise CheckpointError(
+            "load_state: the state is no mapping",
+            given=f"a value of type {type(state).__name__}",
+            expected="values by path, as the state of a module",
+            hint=f"of a module that has it: {owner.lower()}.load_state(other.state)",
+        )
+    unexpected = [str(path) for path in state if path not in names]
+    given = {names[path] for path in state if path in names}
     missing = [path for path in variables if path not in given]
-    values, misfits = {}, []
-    for path in variables.keys() & given.keys():
-        try:
-            values[path] = _fitting(variables[path], given[path])
-        except EagerflowError as error:
-            misfits.append(f"{path} ({error.wrong})")
+    values: dict[str, ef.Tensor] = {}
+    misfits = []
+    for path, first in names.items():
+        if path in state:
+            try:
+                value = _fitting(variables[first], state[path])
+                _check_one(values.setdefault(first, value), value, first)
+            except EagerflowError as error:
+                misfits.append(f"{path} ({error.wrong})")
     wrong = [] if not strict else [_listed("missing", missing), _listed("unexpected", unexpected)]
     wrong = [text for text in (*wrong, _listed("not fitting", sorted(misfits))) if text]
     if wrong:
@@ -58,11 +71,23 @@ def _fitting(variable: ef.Variable, value: Any) -> ef.Tensor:
         ShapeError: another shape.
         DTypeError: another dtype.
     """
-    dtype = variable.dtype if isinstance(value, (bool, int, float, complex, list)) else None
-    tensor = ef.tensor(value, dtype=dtype, device=variable.device)
+    tensor = ef.tensor(value, device=variable.device)
+    weak = isinstance(value, (bool, int, float, complex, list))
+    if weak and (variable.dtype.is_inexact or not tensor.dtype.is_inexact):
+        tensor = ef.tensor(value, dtype=variable.dtype, device=variable.device)
     if tensor.dtype is not variable.dtype or tensor.shape != variable.shape:
         raise ef.errors.ShapeError(f"{tensor.type} for {variable.type}")
     return tensor
+
+
+def _check_one(value: ef.Tensor, other: ef.Tensor, path: str) -> None:
+    """Refuse two values of one variable, as two of its paths may give it."""
+    if value is not other and not _same(value, other):
+        raise CheckpointError(f"another value than {path}, which is the same variable")
+
+
+def _same(value: ef.Tensor, other: ef.Tensor) -> bool:
+    return bool(((value == other) | ((value != value) & (other != other))).all())
 
 
 def _listed(title: str, names: list[str]) -> str:

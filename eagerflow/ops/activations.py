@@ -10,8 +10,8 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
 from eagerflow.ops.arguments import as_number
-from eagerflow.ops.elementwise import add, multiply, subtract
-from eagerflow.ops.elementwise_logic import greater
+from eagerflow.ops.elementwise import add, clip, multiply, subtract
+from eagerflow.ops.elementwise_logic import greater, less_equal
 from eagerflow.ops.elementwise_math import exp, square
 from eagerflow.ops.elementwise_trig import tanh
 from eagerflow.ops.gradients import where
@@ -24,7 +24,7 @@ __all__ = ["elu", "gelu", "relu", "silu", "softplus"]
 _relu = define(
     "relu",
     infer=elementwise(REAL),
-    vjp=(lambda g, out, x: where(greater(out, 0), g, 0),),
+    vjp=(lambda g, out, x: where(less_equal(out, 0), 0, g),),  # what is not a number passes g
     saved="outputs",
 )
 
@@ -43,11 +43,14 @@ def relu(x: TensorLike, /) -> Tensor:
     return result
 
 
-_elu = define(
-    "elu",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x, *, alpha: where(greater(x, 0), g, multiply(g, add(out, alpha))),),
-)
+def _elu_vjp(g: Tensor, out: Tensor, x: Tensor, *, alpha: float) -> Tensor:
+    above = greater(x, 0)
+    # the exponential itself: of small ones, `out + alpha` would leave rounding errors alone
+    slope = multiply(exp(where(above, 0, x)), alpha)
+    return where(above, g, multiply(g, slope))
+
+
+_elu = define("elu", infer=elementwise(FLOATING), vjp=(_elu_vjp,), saved="inputs")
 
 
 @public
@@ -116,10 +119,12 @@ def silu(x: TensorLike, /) -> Tensor:
 
 
 def _gelu_bend(x: Tensor, approximate: str) -> Tensor:
-    """The second derivative of gelu."""
+    """The second derivative of gelu; 0 far out, where squares could overflow."""
     if approximate == "none":
+        x = clip(x, -40.0, 40.0)
         bell = multiply(exp(multiply(square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
         return multiply(bell, subtract(2, square(x)))
+    x = clip(x, -10.0, 10.0)
     a, c = 0.044715, math.sqrt(2 / math.pi)
     t = tanh(multiply(x, add(multiply(square(x), a * c), c)))
     slope = add(multiply(square(x), 3 * a * c), c)

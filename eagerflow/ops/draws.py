@@ -223,7 +223,8 @@ def in_range(x: Any, claim: str, refusal: str, *parameters: Any, dtype: DType, o
 
     Args:
         x: what the draw is computed with.
-        claim: what must hold, one of ``"scale"``, ``"probability"``, ``"bounds"``, ``"logits"``.
+        claim: what must hold: ``"scale"``, ``"positive"``, ``"probability"``, ``"bounds"`` or
+            ``"logits"``.
         refusal: the error's first line.
         parameters: numbers and tensors; those that are known only when a graph runs are looked
             at then.

@@ -221,8 +221,9 @@ def exp2(x: TensorLike, /) -> Tensor:
 _expm1 = define(
     "expm1",
     infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(add(out, 1))),),
-    saved="outputs",
+    # the exponential itself: of small ones, `out + 1` would leave rounding errors alone
+    vjp=(lambda g, out, x: multiply(g, conjugate(exp(x))),),
+    saved="inputs",
 )
 
 

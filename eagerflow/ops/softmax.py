@@ -93,7 +93,9 @@ def log_softmax(x: TensorLike, /, axis: int = -1) -> Tensor:
 # --- cross-entropy of class indices ----------------------------------------------------------
 
 
-def _labels_type(labels: TensorType, *, num_classes: int, ignore_index: int | None) -> TensorType:
+def _labels_type(
+    labels: TensorType, *, num_classes: int, ignore_index: int | None, of: str
+) -> TensorType:
     check_kind(labels, INTEGER)
     return labels
 
@@ -105,7 +107,12 @@ _check_labels = define(
 
 @public
 def check_labels(
-    labels: TensorLike, /, num_classes: int, *, ignore_index: int | None = None
+    labels: TensorLike,
+    /,
+    num_classes: int,
+    *,
+    ignore_index: int | None = None,
+    of: Literal["classes", "rows"] = "classes",
 ) -> Tensor:
     """The same class indices, if each of them is one of a class.
 
@@ -116,6 +123,7 @@ def check_labels(
         labels: integers.
         num_classes: labels are from 0 up to but without this.
         ignore_index: a label that is fine nevertheless.
+        of: what the labels are of, in the words of the error.
 
     Raises:
         TensorIndexError: a label is out of range.
@@ -132,6 +140,7 @@ def check_labels(
         tensor_of(labels),
         num_classes=as_index("check_labels", "num_classes", num_classes),
         ignore_index=_ignored("check_labels", ignore_index),
+        of=of,
     )
     return result
 

@@ -16,6 +16,7 @@ class AbstractAdam(AbstractOptimiser):
     """Running means of the gradient and of its square, corrected for their start at zero."""
 
     _by_rows = True
+    _counted = True
 
     def __init__(
         self,
@@ -50,8 +51,8 @@ class AbstractAdam(AbstractOptimiser):
         _, step, eps = scalars
         beta1, beta2 = self.betas
         # the squares first: then g is free, and its memory can be used again
-        square = squares.add((ef.square(g) - squares.value) * (1 - beta2))
-        mean = means.add((g - means.value) * (1 - beta1))
+        square = squares.mean(ef.square(g), beta2)
+        mean = means.mean(g, beta1)
         if largest:
             square = largest[0].set(ef.maximum(largest[0].value, square))
         # the root of the corrected squares is root / sqrt(1 - beta2**n); that factor is in the
@@ -64,7 +65,8 @@ class Adam(AbstractAdam):
     """Adam (Kingma and Ba, 2015), or AMSGrad (Reddi, Kale and Kumar, 2018).
 
     ``m = b1 * m + (1 - b1) * g``, ``s = b2 * s + (1 - b2) * g**2``, and in update ``n``
-    ``v -= lr * m / (1 - b1**n) / (sqrt(s / (1 - b2**n)) + eps)``.
+    ``v -= lr * m / (1 - b1**n) / (sqrt(s / (1 - b2**n)) + eps)``. An update without a gradient for
+    a variable (None) does not count in its ``n``.
 
     A sparse gradient changes only its rows of variable and means, as PyTorch's ``SparseAdam``,
     which does not correct ``eps``: it is ``eps / sqrt(1 - b2**n)`` above.
@@ -89,7 +91,7 @@ class Adam(AbstractAdam):
     >>> weight
     Variable([0.9, 2.1], f32[2]@cpu:0, name='weight')
     >>> list(optimiser.state)
-    ['exp_avg.weight', 'exp_avg_sq.weight', 'count']
+    ['exp_avg.weight', 'exp_avg_sq.weight', 'counts', 'count']
     """
 
     def __init__(

@@ -15,8 +15,9 @@ __all__ = ["Adadelta", "Adagrad", "RMSprop"]
 class Adagrad(AbstractOptimiser):
     """Adagrad (Duchi, Hazan and Singer, 2011).
 
-    ``s += g**2``, ``v -= lr / (1 + (n - 1) * lr_decay) * g / (sqrt(s) + eps)`` in update ``n``.
-    A sparse gradient changes only its rows.
+    ``s += g**2``, ``v -= lr / (1 + (n - 1) * lr_decay) * g / (sqrt(s) + eps)`` in update ``n``
+    of the variable: one without a gradient (None) does not count. A sparse gradient changes only
+    its rows.
 
     Args:
         variables: a tree of them: ``model.trainable``, a list, a dict, ….
@@ -36,6 +37,7 @@ class Adagrad(AbstractOptimiser):
     """
 
     _by_rows = True
+    _counted = True
 
     def __init__(
         self,
@@ -109,11 +111,10 @@ class Adadelta(AbstractOptimiser):
 
     def _change(self, g: ef.Tensor, accumulators: Accumulators, *scalars: ef.Tensor) -> ef.Tensor:
         squares, changes = accumulators
-        share = 1 - self.rho
-        mean = squares.add((ef.square(g) - squares.value) * share)
+        mean = squares.mean(ef.square(g), self.rho)
         before = changes.value
         change = ef.sqrt(before + self.eps) / ef.sqrt(mean + self.eps) * g
-        changes.add((ef.square(change) - before) * share)
+        changes.mean(ef.square(change), self.rho)
         return change * scalars[0]
 
 
@@ -171,11 +172,10 @@ class RMSprop(AbstractOptimiser):
 
     def _change(self, g: ef.Tensor, accumulators: Accumulators, *scalars: ef.Tensor) -> ef.Tensor:
         squares, *rest = accumulators
-        share = 1 - self.alpha
-        spread = squares.add((ef.square(g) - squares.value) * share)
+        spread = squares.mean(ef.square(g), self.alpha)
         if self.centered:
             means, *rest = rest
-            mean = means.add((g - means.value) * share)
+            mean = means.mean(g, self.alpha)
             # a variance, but for rounding
             spread = ef.maximum(spread - ef.square(mean), 0)
         if not rest:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import eagerflow as ef
 from eagerflow.core import tree
-from eagerflow.core.interpreter import is_traced
 from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import TensorValueError
+from eagerflow.hardware import current_device
+from eagerflow.ops.draws import in_range, is_deferred, is_weak
 
 __all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm"]
 
@@ -27,15 +28,17 @@ def clip_by_value(gradients: Any, limit: float | ef.Tensor) -> Any:
         A tree of the same structure.
 
     Raises:
-        TensorValueError: the limit is not positive, or a leaf is something else.
+        TensorValueError: the limit is not positive (in a trace, its run tells), or a leaf is
+            something else.
 
     >>> ef.optim.clip_by_value([ef.tensor([0.5, -3.0]), None], 1.0)
     [Tensor([ 0.5, -1. ], f32[2]@cpu:0), None]
     """
-    _check("clip_by_value: limit", limit)
+    limit = _positive("clip_by_value: limit", limit)
 
     def clipped(g: ef.Tensor) -> ef.Tensor:
-        return ef.clip(g, -limit, limit)
+        bound = _beside(g, limit)
+        return ef.clip(g, -bound, bound)
 
     return tree.map(lambda g: _over_values(clipped, _coalesced("clip_by_value", g)), gradients)
 
@@ -52,12 +55,13 @@ def clip_by_norm(gradients: Any, max_norm: float | ef.Tensor) -> Any:
         A tree of the same structure.
 
     Raises:
-        TensorValueError: the norm is not positive, or a leaf is something else.
+        TensorValueError: the norm is not positive (in a trace, its run tells), or a leaf is
+            something else.
 
     >>> ef.optim.clip_by_norm([ef.tensor([3.0, 4.0]), ef.tensor([0.1])], 1.0)
     [Tensor([0.6, 0.8], f32[2]@cpu:0), Tensor([0.1], f32[1]@cpu:0)]
     """
-    _check("clip_by_norm: max_norm", max_norm)
+    max_norm = _positive("clip_by_norm: max_norm", max_norm)
 
     def clipped(g: Any) -> Any:
         g = _coalesced("clip_by_norm", g)
@@ -81,14 +85,15 @@ def clip_by_global_norm(gradients: Any, max_norm: float | ef.Tensor) -> tuple[An
         A tree of the same structure, and the norm as it was.
 
     Raises:
-        TensorValueError: the norm is not positive, or a leaf is something else.
+        TensorValueError: the norm is not positive (in a trace, its run tells), or a leaf is
+            something else.
 
     >>> gradients = {"w": ef.tensor([3.0, 0.0]), "b": ef.tensor(4.0)}
     >>> clipped, norm = ef.optim.clip_by_global_norm(gradients, 1.0)
     >>> clipped["w"], norm
     (Tensor([0.6, 0. ], f32[2]@cpu:0), Tensor(5., f32[]@cpu:0))
     """
-    _check("clip_by_global_norm: max_norm", max_norm)
+    max_norm = _positive("clip_by_global_norm: max_norm", max_norm)
     summed = tree.map(lambda g: _coalesced("clip_by_global_norm", g), gradients)
     norm = _norm(summed)
     factor = _factor(norm, max_norm)
@@ -107,10 +112,24 @@ def global_norm(gradients: Any) -> ef.Tensor:
 # --- parts ------------------------------------------------------------------------------------
 
 
-def _check(what: str, limit: Any) -> None:
-    # in a trace, to compare a number would make it static
-    if not is_traced() and isinstance(limit, int | float) and not limit > 0:
-        raise TensorValueError(f"{what} cannot be {limit}", expected="a positive number")
+class _Weak(NamedTuple):
+    """A number known only when a graph runs, of no dtype of its own: ``f64[]``."""
+
+    value: ef.Tensor
+
+
+def _positive(what: str, limit: Any) -> Any:
+    """The limit; of one that is known only when a graph runs, its run tells."""
+    refusal, on = f"{what} is not positive", current_device()
+    if not is_weak(limit):
+        limit = float(limit) if isinstance(limit, int | float) else ef.asarray(limit)
+    found = in_range(limit, "positive", refusal, limit, dtype=ef.float64, on=on)
+    return _Weak(found) if is_deferred(limit) else found
+
+
+def _beside(x: ef.Tensor, limit: Any) -> Any:
+    """The limit as an operand next to ``x``."""
+    return limit.value.to(x.device).astype(x.dtype) if isinstance(limit, _Weak) else limit
 
 
 def _coalesced(what: str, g: Any) -> Any:
@@ -152,7 +171,8 @@ def _squares(g: Any) -> ef.Tensor:
 
 
 def _factor(norm: ef.Tensor, max_norm: Any) -> ef.Tensor:
-    factor: ef.Tensor = max_norm / ef.maximum(norm, max_norm)
+    limit = _beside(norm, max_norm)
+    factor: ef.Tensor = limit / ef.maximum(norm, limit)
     return factor
 
 

@@ -9,9 +9,10 @@ from typing import Any, Final, TypeAlias
 
 import eagerflow as ef
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.interpreter import is_traced
 from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.nn.state import put
+from eagerflow.ops.draws import in_range
 from eagerflow.optim.parameters import (
     Parameter,
     Parameters,
@@ -43,11 +44,13 @@ class AbstractOptimiser(ABC):
     Attributes:
         lr: the learning rate, a number or a schedule; may be set between updates.
         count: how many updates have been done, an int64 variable.
-        state: `count` and the accumulators by name, such as ``"exp_avg.layers.0.weight"``.
+        state: `count` and the accumulators by name, such as ``"exp_avg.layers.0.weight"``; where
+            the formula has the number of an update, also ``"counts"``: in how many updates each
+            variable has had a gradient, in their order.
 
     >>> optimiser = ef.optim.Adam([ef.Variable(0.0)], lr=0.1)
     >>> isinstance(optimiser, ef.optim.AbstractOptimiser), optimiser.lr, list(optimiser.state)
-    (True, 0.1, ['exp_avg.0', 'exp_avg_sq.0', 'count'])
+    (True, 0.1, ['exp_avg.0', 'exp_avg_sq.0', 'counts', 'count'])
     """
 
     #: whether a sparse gradient changes only its rows; else it is made dense
@@ -57,6 +60,8 @@ class AbstractOptimiser(ABC):
     _complex: bool = False
     #: whether weight decay goes past the accumulators, straight into the variable
     _decoupled: bool = False
+    #: whether the numbers of an update differ between variables that had another number of them
+    _counted: bool = False
 
     def __init__(
         self,
@@ -74,15 +79,18 @@ class AbstractOptimiser(ABC):
         self.weight_decay = weight_decay
         parameters = []
         self.state: dict[str, ef.Variable] = {}
-        for path, v in found.items():
+        for i, (path, v) in enumerate(found.items()):
             decay = per_variable(f"{what}: weight_decay", weight_decay, path, v)
             scale = per_variable(f"{what}: lr_scale", lr_scale, path, v)
             made = self._accumulators(path, v, accumulators)
             self.state.update(made)
             dtype = _working_dtype(v)
-            parameters.append(Parameter(path, v, tuple(made.values()), dtype, decay, scale))
+            parameters.append(Parameter(i, path, v, tuple(made.values()), dtype, decay, scale))
         self._parameters = Parameters(tuple(parameters), treedef)
         device = parameters[0].variable.device
+        if self._counted:
+            zeros = ef.zeros(len(parameters), dtype=ef.int64, device=device)
+            self.state["counts"] = ef.Variable(zeros, trainable=False, name="counts")
         self.count = ef.Variable(0, dtype=ef.int64, device=device, trainable=False, name="count")
         self.state["count"] = self.count
 
@@ -112,7 +120,8 @@ class AbstractOptimiser(ABC):
             lr: the learning rate of this update, in place of the attribute.
 
         Raises:
-            TensorValueError: the structure differs, or the learning rate is negative.
+            TensorValueError: the structure differs, or the learning rate is negative or NaN (in a
+                trace, its run tells).
             ShapeError: a gradient has not the shape of its variable.
             DTypeError: a gradient has another kind of dtype.
             DeviceError: a gradient is on another device than its variable. Nothing has been
@@ -126,25 +135,22 @@ class AbstractOptimiser(ABC):
         """
         found = self._parameters.match(gradients)
         rate = self._rate(self.lr if lr is None else lr)
-        n = self.count.assign_add(1).astype(ef.float64)
-        made: dict[Any, tuple[ef.Tensor, ...]] = {}
+        n = self.count.assign_add(1)
+        scalars = self._numbers([p for p, _ in found], rate, n)
         for p, g in found:
-            key = p.dtype.name, p.variable.device, p.scale
-            scalars = made.get(key)
-            if scalars is None:
-                made[key] = scalars = self._placed(p, rate, n)
             with ef.name_scope(p.path or "variable"):
-                self._apply(p, g, scalars)
+                self._apply(p, g, scalars[p.position])
 
-    def load_state(self, state: Mapping[str, TensorLike]) -> None:
-        """Take over the state of another optimiser of the same kind.
+    def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Take over the state of another optimiser of the same kind, all or none.
 
         Args:
-            state: what its `state` was; values are variables, tensors or arrays.
+            state: what its `state` was, of the same dtypes and shapes: tensors, arrays, variables.
+            strict: whether it must have a value for each name and no other.
 
         Raises:
-            TensorValueError: names are missing or unknown.
-            ShapeError: a value has another shape. Nothing has been changed then.
+            CheckpointError: it lacks values, has unknown ones, or one does not fit; nothing is
+                assigned then.
 
         >>> v = ef.Variable([1.0])
         >>> a, b = ef.optim.Adam([v]), ef.optim.Adam([v])
@@ -153,25 +159,7 @@ class AbstractOptimiser(ABC):
         >>> b.count.value
         Tensor(1, i64[]@cpu:0)
         """
-        if set(state) != set(self.state):
-            missing, unknown = set(self.state) - set(state), set(state) - set(self.state)
-            raise TensorValueError(
-                "load_state: the state is of another optimiser",
-                given=f"missing: {', '.join(sorted(missing)[:3]) or 'none'}; "
-                f"unknown: {', '.join(sorted(unknown)[:3]) or 'none'}",
-            )
-        values = {
-            name: ef.asarray(state[name]).astype(v.dtype).to(v.device)
-            for name, v in self.state.items()
-        }
-        for name, v in self.state.items():
-            if values[name].shape != v.shape:
-                raise ShapeError(
-                    f"load_state: {name} has another shape",
-                    given=f"{values[name].type} for {v.type}",
-                )
-        for name, v in self.state.items():
-            v.assign(values[name])
+        put(self.state, {name: name for name in self.state}, state, strict, type(self).__name__)
 
     # --- what an optimiser is ---
 
@@ -181,7 +169,8 @@ class AbstractOptimiser(ABC):
 
         Args:
             lr: ``f64[]``.
-            n: ``f64[]``, the number of this update, from 1.
+            n: ``f64[]``, the number of this update, from 1; where the class is counted ``f64[P]``,
+                that of each of ``P`` variables, and so may be what is given.
         """
 
     @abstractmethod
@@ -199,19 +188,51 @@ class AbstractOptimiser(ABC):
     def _rate(self, lr: Any) -> ef.Tensor:
         if callable(lr):
             lr = lr(self.count.value)
-        if isinstance(lr, Real) and not is_traced():  # it would become static there
-            not_negative("update", "lr", lr)
-        rate = ef.asarray(lr, dtype=ef.float64).to(self.count.device)
+        device = self.count.device
+        rate = ef.asarray(lr, dtype=ef.float64).to(device)
         if rate.ndim:
             raise ShapeError("update: the learning rate is one number", given=str(rate.type))
-        return rate
+        refusal = "update: the learning rate is negative or NaN"
+        checked: ef.Tensor = in_range(rate, "scale", refusal, rate, dtype=ef.float64, on=device)
+        return checked
 
-    def _placed(self, p: Parameter, rate: ef.Tensor, n: ef.Tensor) -> tuple[ef.Tensor, ...]:
-        """The numbers in the dtype of a parameter, where it is."""
+    def _numbers(
+        self, found: list[Parameter], rate: ef.Tensor, n: ef.Tensor
+    ) -> dict[int, tuple[ef.Tensor, ...]]:
+        """What `_scalars` gives for each of these parameters, by their positions."""
+        groups: dict[Any, list[Parameter]] = {}
+        for p in found:
+            groups.setdefault((p.dtype.name, p.variable.device, p.scale), []).append(p)
+        if self._counted and found:
+            n = self._counts([p.position for p in found])
+        n = n.astype(ef.float64)
+        made: dict[int, tuple[ef.Tensor, ...]] = {}
+        for group in groups.values():
+            each = n
+            if n.ndim and len(group) < len(self._parameters):
+                each = ef.take(n, ef.tensor([p.position for p in group], device=n.device), axis=0)
+            made.update(self._placed(group, rate, each))
+        return made
+
+    def _counts(self, positions: list[int]) -> ef.Tensor:
+        """One more for these; how many it is, of all."""
+        counts = self.state["counts"]
+        if len(positions) == len(self._parameters):
+            return counts.assign_add(1)
+        return counts.scatter_add(ef.tensor(positions, device=counts.device), 1)
+
+    def _placed(
+        self, group: list[Parameter], rate: ef.Tensor, n: ef.Tensor
+    ) -> dict[int, tuple[ef.Tensor, ...]]:
+        """The numbers in the dtype of parameters that differ only in theirs, where they are."""
+        p = group[0]
         dtype = _REAL.get(p.dtype.name, p.dtype)
         scaled = rate if p.scale == 1 else rate * p.scale
-        device = p.variable.device
-        return tuple([x.astype(dtype).to(device) for x in self._scalars(scaled, n)])
+        found = [x.astype(dtype).to(p.variable.device) for x in self._scalars(scaled, n)]
+        # computed together, and then one for each: operations on single numbers would add up
+        columns = [ef.unstack(x) if x.ndim else [x] * len(group) for x in found]
+        rows = zip(*columns, strict=True)
+        return {one.position: row for one, row in zip(group, rows, strict=True)}
 
     def _apply(self, p: Parameter, g: Any, scalars: tuple[ef.Tensor, ...]) -> None:
         v = p.variable

@@ -30,6 +30,7 @@ class Parameter(NamedTuple):
     """One variable and what belongs to it.
 
     Attributes:
+        position: which one it is, from 0.
         path: where it is in the tree of variables, such as ``layers.0.weight``.
         variable: what updates change.
         accumulators: the state beside it.
@@ -38,6 +39,7 @@ class Parameter(NamedTuple):
         scale: what its learning rate is multiplied by.
     """
 
+    position: int
     path: str
     variable: ef.Variable
     accumulators: tuple[ef.Variable, ...]
@@ -115,6 +117,10 @@ class Whole:
         """Replace, and give the new value."""
         return self.variable.assign(value)
 
+    def mean(self, x: ef.Tensor, keep: float) -> ef.Tensor:
+        """Take ``x`` into a running mean, and give the new value."""
+        return _mean(self, x, keep)
+
 
 @final
 class SomeRows:
@@ -139,6 +145,18 @@ class SomeRows:
         """Replace, and give the new value."""
         self.variable.scatter_update(self.indices, value)
         return value
+
+    def mean(self, x: ef.Tensor, keep: float) -> ef.Tensor:
+        """Take ``x`` into a running mean, and give the new value."""
+        return _mean(self, x, keep)
+
+
+def _mean(target: Whole | SomeRows, x: ef.Tensor, keep: float) -> ef.Tensor:
+    """``keep * value + (1 - keep) * x``, from the nearer end: none is lost beside the other."""
+    value = target.value
+    if keep > 0.5:
+        return target.add((x - value) * (1 - keep))
+    return target.set(x - (x - value) * keep)
 
 
 # --- the tree of variables ---------------------------------------------------------------------

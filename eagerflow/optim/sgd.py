@@ -36,6 +36,7 @@ class AbstractDescent(AbstractOptimiser):
                 given=f"momentum={momentum}, dampening={dampening}",
             )
         accumulators = {"momentum_buffer": 0.0} if momentum else {}
+        self._counted = bool(momentum and dampening)
         super().__init__(variables, lr, weight_decay, lr_scale, accumulators)
         self.momentum = momentum
         self.dampening = dampening
@@ -43,8 +44,8 @@ class AbstractDescent(AbstractOptimiser):
         self._by_rows = not momentum
 
     def _scalars(self, lr: ef.Tensor, n: ef.Tensor) -> tuple[ef.Tensor, ...]:
-        if self.dampening:  # the first gradient is taken whole
-            return lr, ef.where(n == 1, 1.0, 1.0 - self.dampening).astype(ef.float64)
+        if self._counted:  # the first gradient of a variable is taken whole
+            return lr, ef.where(n == 1, 1.0, ef.asarray(1.0 - self.dampening, dtype=ef.float64))
         return (lr,)
 
     def _change(self, g: ef.Tensor, accumulators: Accumulators, *scalars: ef.Tensor) -> ef.Tensor:
@@ -67,7 +68,7 @@ class SGD(AbstractDescent):
         variables: a tree of them: ``model.trainable``, a list, a dict, ….
         lr: the learning rate, a number or a schedule.
         momentum: the part of the buffer that is kept.
-        dampening: the part of the gradient that is left out; not of the first one.
+        dampening: the part of the gradient that is left out; not of the first one of a variable.
         weight_decay: this part of the variable is added to its gradient. A number, or a function
             ``(path, variable) -> number``.
         nesterov: look ahead (Nesterov, 1983; in this form, Sutskever et al., 2013).

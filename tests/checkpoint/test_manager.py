@@ -107,12 +107,12 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("best_by", "kept", "best"),
     [("score", [2, 5], 2), (("score", "max"), [2, 5], 2), (("score", "min"), [1, 5], 1),
-     ("other", [5], None)],
+     (None, [5], None)],
 )  # fmt: skip
 def test_the_best_is_kept(tmp_path: Path, best_by: Any, kept: list[int], best: int | None) -> None:
     made = Manager(tmp_path, keep=1, best_by=best_by)
     for step, score in enumerate([0.5, 0.1, 0.9, math.nan, 0.9, 0.1]):
-        metrics = None if best_by == "other" else {"score": ef.tensor(score), "more": 1}
+        metrics = None if best_by is None else {"score": ef.tensor(score), "more": 1}
         made.save(step, {}, metrics)
     assert (made.steps(), made.best()) == (kept, best)
     found = made.restore(step=best)
@@ -124,6 +124,9 @@ def test_a_metric_that_is_missing(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="the metrics lack 'accuracy'") as caught:
         made.save(0, {}, {"accurracy": 0.5})
     assert "got: accurracy" in str(caught.value)
+    with pytest.raises(CheckpointError, match=r"lack 'accuracy'(.|\n)*got: none"):
+        made.save(0, {})
+    assert made.steps() == []
 
 
 def test_newest_is_what_was_saved_last(tmp_path: Path) -> None:
@@ -241,10 +244,16 @@ def test_a_step_by_name(tmp_path: Path) -> None:
     assert found is not None
     assert found.step == 1
     spoil(made, 0)
-    with pytest.raises(CheckpointError, match="no checkpoint is intact"):
+    spoil(made, 2)
+    with pytest.raises(CheckpointError, match="checkpoint of step 0 is damaged") as caught:
         made.restore(step=0)
-    with pytest.raises(CheckpointError, match="step-00000009 does not exist"):
+    assert "hint: the newest intact one is of step 1" in str(caught.value)
+    with pytest.raises(CheckpointError, match="there is no checkpoint of step 9") as caught:
         made.restore(step=9)
+    assert "expected: one of the steps [0, 1, 2]" in str(caught.value)
+    spoil(made, 1)
+    with pytest.raises(CheckpointError, match="hint: no other checkpoint is intact"):
+        made.restore(step=0)
 
 
 def test_a_full_disk_while_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,7 @@ def test_wrong_settings(name: str) -> None:
 @pytest.mark.parametrize("layer", [nn.Embedding(3, 2), nn.ShardedEmbedding(3, 2, 2)], ids=repr)
 def test_rows_that_there_are_not(layer: nn.Module) -> None:
     for index in (3, -1):
-        with pytest.raises(TensorIndexError, match=f"label {index} is out of range"):
+        with pytest.raises(TensorIndexError, match=f"index {index} is out of range for 3 rows"):
             layer(ef.tensor([0, index]))
 
 

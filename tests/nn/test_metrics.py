@@ -33,7 +33,7 @@ def test_of_classes(pairs: list[tuple[int, int]]) -> None:
     assert float(metrics.accuracy(x, y)) == pytest.approx(expected, rel=1e-14)
     found = metrics.confusion_matrix(x, y, 5).numpy()
     assert (found == sklearn_metrics.confusion_matrix(labels, predicted, labels=range(5))).all()
-    for average in ("macro", "micro"):
+    for average in ("macro", "micro", "weighted"):
         expected = sklearn_metrics.f1_score(labels, predicted, average=average, zero_division=0)
         found = float(metrics.f1_score(x, y, average))  # type: ignore[arg-type]
         assert found == pytest.approx(expected, rel=1e-14)
@@ -85,6 +85,13 @@ def test_roc_auc_with_ties(pairs: list[tuple[int, bool]]) -> None:
         assert found == pytest.approx(expected, abs=1e-14)
 
 
+def test_roc_auc_of_integers_and_of_what_is_no_number() -> None:
+    labels = ef.tensor([True, False, True, False])
+    assert float(metrics.roc_auc(ef.tensor([3, 1, 1, 0]), labels)) == 0.875
+    assert float(metrics.roc_auc(ef.tensor([-0.0, 0.0, np.inf, -np.inf]), labels)) == 0.875
+    assert np.isnan(float(metrics.roc_auc(ef.tensor([3, 1, np.nan, 0]), labels)))
+
+
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_auc(seed: int, descending: bool) -> None:
     points = np.random.default_rng(seed).random((2, 9))
@@ -132,6 +139,69 @@ def test_what_does_not_fit() -> None:
 def test_classes_out_of_range(predicted: int, label: int) -> None:
     with pytest.raises(TensorIndexError):
         metrics.confusion_matrix(ef.tensor([predicted]), ef.tensor([label]), 2)
+
+
+def test_errors_name_the_class() -> None:
+    with pytest.raises(TensorIndexError, match=r'"binary": class 2 is out(.|\n)*average="macro"'):
+        metrics.f1_score(ef.tensor([0, 2]), ef.tensor([0, 1]))
+    with pytest.raises(TensorIndexError, match=r"class 7 is out(.|\n)*hint: num_classes=8"):
+        metrics.confusion_matrix(ef.tensor([0, 7]), ef.tensor([0, 1]), 2)
+    with pytest.raises(TensorIndexError, match=r"class -1 is out(.|\n)*from -1 to 1"):
+        metrics.f1_score(ef.tensor([0, -1]), ef.tensor([0, 1]), "macro", 2)
+
+
+# --- any number of elements -------------------------------------------------------------------
+
+
+def scores_of(n: int, *more: int) -> ef.Tensor:
+    return ef.tensor(np.random.default_rng(n).normal(size=(n, *more)))
+
+
+def labels_of(n: int) -> ef.Tensor:
+    return ef.tensor(np.random.default_rng(n + 100).integers(0, 2, n))
+
+
+FUNCTIONS: list[tuple[str, Any, Any]] = [
+    ("accuracy", lambda x, y: metrics.accuracy(x, y), labels_of),
+    ("accuracy of scores", lambda x, y: metrics.accuracy(x, y), lambda n: scores_of(n, 4)),
+    ("matrix", lambda x, y: metrics.confusion_matrix(x, y, 2), labels_of),
+    ("binary f1", lambda x, y: metrics.f1_score(x, y), labels_of),
+    ("weighted f1", lambda x, y: metrics.f1_score(x, y, "weighted", 2), labels_of),
+    ("perplexity", lambda x, y: metrics.perplexity(x, y), lambda n: scores_of(n, 4)),
+    ("top k", lambda x, y: metrics.top_k_accuracy(x, y, 2), lambda n: scores_of(n, 4)),
+    ("roc_auc", lambda x, y: metrics.roc_auc(x, y), scores_of),
+    ("auc", lambda x, y: metrics.auc(x, y), scores_of),
+]
+
+
+IDS = [f[0] for f in FUNCTIONS]
+
+
+@pytest.mark.parametrize("sizes", [(3, 5, 7, 0, 1), (1, 0, 3, 5), (0, 1, 2)])
+@pytest.mark.parametrize(("function", "first"), [f[1:] for f in FUNCTIONS], ids=IDS)
+def test_a_trace_serves_all_sizes(function: Any, first: Any, sizes: tuple[int, ...]) -> None:
+    step = ef.trace(function)
+    for n in sizes:
+        x, y = first(n), labels_of(n)
+        np.testing.assert_array_equal(step(x, y).numpy(), function(x, y).numpy())
+    assert len(step.traces) <= 2
+    with pytest.raises(ShapeError):  # no broadcasting, whatever the trace knows of sizes
+        step(first(1), labels_of(6))
+
+
+@pytest.mark.parametrize(
+    ("made", "first"),
+    [(metrics.Accuracy, labels_of), (lambda: metrics.ConfusionMatrix(2), labels_of),
+     (metrics.Perplexity, lambda n: scores_of(n, 4))],
+)  # fmt: skip
+def test_a_trace_of_an_accumulator_serves_all_sizes(made: Any, first: Any) -> None:
+    metric, expected = made(), made()
+    step = ef.trace(lambda x, y: metric.update(x, y))
+    for n in (3, 5, 1, 7, 0):
+        step(first(n), labels_of(n))
+        expected.update(first(n), labels_of(n))
+    assert len(step.traces) <= 2
+    np.testing.assert_array_equal(metric.result().numpy(), expected.result().numpy())
 
 
 # --- batch by batch ---------------------------------------------------------------------------

@@ -73,6 +73,20 @@ def test_shared_ones_appear_once_under_their_first_path() -> None:
     assert sum(1 for _ in net.modules()) == 1 + len(PATHS)
 
 
+def test_paths_that_would_be_one_are_told_apart() -> None:
+    net = Scale()
+    vars(net)["a.b"] = Scale()
+    net.a = {"b": Scale()}  # type: ignore[attr-defined]
+    net.keys = {1: ef.Variable(1.0), "1": ef.Variable(2.0)}  # type: ignore[attr-defined]
+    paths = [path for path in net.parameters if path != "weight"]
+    assert paths == ["a.b.weight", "a.b~2.weight", "keys.1", "keys.1~2"]
+    assert len({id(v) for v in net.state.values()}) == len(net.state) == 8
+    assert [path for path, _ in net.modules()] == ["", "a.b", "a.b~2"]
+    assert "8 parameters" in str(net.summary())
+    net.load_state({**net.state, "keys.1": 3.0, "keys.1~2": 4.0})
+    assert [float(net.state[path]) for path in paths[2:]] == [3.0, 4.0]
+
+
 def test_cycles_end() -> None:
     net = Net()
     net.me = net  # type: ignore[attr-defined]
@@ -209,6 +223,27 @@ def test_load_state_knows_the_other_names_of_shared_variables() -> None:
     assert net.weight.numpy().tolist() == [1.0, 2.0]
 
 
+def test_load_state_refuses_two_values_of_a_shared_variable() -> None:
+    net = Scale()
+    net.tied = net.weight  # type: ignore[attr-defined]
+    before = net.weight.numpy().copy()
+    with pytest.raises(CheckpointError, match=r"tied \(another value than weight"):
+        net.load_state({"weight": [1.0, 2.0], "tied": [1.0, 3.0], "seen": 1})
+    with pytest.raises(CheckpointError, match=r"tied \(f32\[3\]@cpu:0 for"):
+        net.load_state({"weight": [1.0, 2.0], "tied": [1.0, 2.0, 3.0], "seen": 1})
+    assert (net.weight.numpy() == before).all()
+    net.load_state({"weight": [1.0, float("nan")], "tied": [1.0, float("nan")], "seen": 1})
+
+
+@pytest.mark.parametrize("state", [[1], None, 1.0])
+def test_load_state_of_what_is_no_state(state: Any) -> None:
+    with pytest.raises(CheckpointError, match="the state is no mapping") as caught:
+        Scale().load_state(state)
+    assert f"got: a value of type {type(state).__name__}" in str(caught.value)
+    with pytest.raises(CheckpointError, match="unexpected: 1"):
+        Scale().load_state({1: 1.0})  # type: ignore[dict-item]
+
+
 def test_copies_are_independent_and_keep_what_is_shared() -> None:
     net = Net()
     net.tied = net.blocks[0].weight  # type: ignore[attr-defined, union-attr]
@@ -278,6 +313,29 @@ def test_scopes_are_paths() -> None:
     assert scopes == {
         "Deep/first", "Deep/rest.0", "Deep/rest.1/layers.1",
     }  # fmt: skip
+
+
+def test_variables_are_called_by_their_paths_in_graphs() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            self.table = nn.Embedding(5, 3)
+            self.layers = [nn.Linear(3, 3), nn.BatchNorm(3)]
+            self.out = nn.Linear(3, 5, bias=False)
+            self.out.weight = self.table.weight
+            self.scale = ef.Variable(1.0, name="temperature")
+            self.shift = ef.Variable(0.0)
+
+        def forward(self, x: ef.Tensor) -> ef.Tensor:
+            x = self.table(x)
+            for layer in self.layers:
+                x = layer(x)
+            return self.out(x) * self.scale + self.shift
+
+    model = Tied()
+    names = set(ef.trace(lambda x: model(x)).graph(ef.tensor([0, 1, 2])).resources)
+    given = {"scale": "temperature"}
+    assert names == {given.get(path, path) for path in model.state}
+    assert model.layers[0].weight.name == "weight"  # by itself it is called as before
 
 
 def test_scopes_are_closed_when_forward_raises() -> None:

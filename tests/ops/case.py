@@ -135,6 +135,8 @@ class OpCase:
             another one traces again; empty if it asks for none.
         fixed: why there is no second size for its tensors; empty if there is.
         untraceable: why the function cannot be traced; empty if it can.
+        seed: of the generator that the function draws from, made anew in each call, so that it
+            is a function.
     """
 
     name: str
@@ -156,6 +158,7 @@ class OpCase:
     specialises: str = ""
     fixed: str = ""
     untraceable: str = ""
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         if bool(self.grad) == bool(self.no_grad):

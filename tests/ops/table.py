@@ -105,7 +105,10 @@ def function_of(case: OpCase) -> Callable[..., Any]:
     found: Any = ef
     for part in case.name.split("."):
         found = getattr(found, part)
-    return found
+    if case.seed is None:
+        return found
+    seed, draws = case.seed, found
+    return lambda *args, **kwargs: draws(*args, generator=ef.random.Generator(seed), **kwargs)
 
 
 def arguments(case: OpCase, dtype: str, layout: str, *, special: bool = False) -> list[Any]:

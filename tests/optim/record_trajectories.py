@@ -35,10 +35,10 @@ def run(torch: Any, setting: Setting, dtype: Any) -> list[list[list[float]]]:
         with torch.no_grad():
             if setting.sparse:
                 i = torch.tensor(rows(t))
-                values = gradient(torch, x[i], phases[i], t)
+                values = gradient(torch, x[i], phases[i], t) * setting.size(t)
                 x.grad = torch.sparse_coo_tensor(i[None], values, x.shape)
             else:
-                x.grad = gradient(torch, x, phases, t)
+                x.grad = gradient(torch, x, phases, t) * setting.size(t)
         optimiser.step()
         if t in RECORDED:
             found.append(x.detach().tolist())

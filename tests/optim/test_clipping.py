@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eagerflow as ef
+from eagerflow.core.tree import leaves
 from eagerflow.errors import TensorValueError
 from eagerflow.optim import clip_by_global_norm, clip_by_norm, clip_by_value, global_norm
 
@@ -136,6 +137,32 @@ def test_a_limit_from_outside_is_no_new_trace() -> None:
     for limit in (1.0, 2.0, 3.0, 100.0):
         _, norm = run([ef.tensor([3.0, 4.0])], limit)
         assert float(norm) == 5
+    assert len(run.traces) == 1
+
+
+@pytest.mark.parametrize("function", [clip_by_value, clip_by_norm, clip_by_global_norm])
+@pytest.mark.parametrize("dtype", [ef.float16, ef.float32, ef.float64], ids=str)
+def test_a_limit_from_outside_does_as_eagerly(function: Any, dtype: Any) -> None:
+    run = ef.trace(function)
+    g = [ef.tensor([3.0, -4.0, 0.1], dtype=dtype)]
+    for limit in (0.3, 2.0, ef.tensor(0.3), ef.tensor(0.7)):
+        for ours, theirs in zip(leaves(run(g, limit)), leaves(function(g, limit)), strict=True):
+            assert ours.type == theirs.type
+            assert ours.numpy().tobytes() == theirs.numpy().tobytes()
+    assert len(run.traces) == 2
+
+
+@pytest.mark.parametrize("function", [clip_by_value, clip_by_norm, clip_by_global_norm])
+@pytest.mark.parametrize("kind", [float, ef.tensor], ids=["number", "tensor"])
+def test_a_limit_is_checked_in_each_run(function: Any, kind: Any) -> None:
+    run = ef.trace(function)
+    g = [ef.tensor([3.0, 4.0])]
+    run(g, kind(1.0))
+    for limit in (0.0, -1.0, float("nan")):
+        with pytest.raises(TensorValueError, match=rf"{function.__name__}: .* is not positive"):
+            run(g, kind(limit))
+        with pytest.raises(TensorValueError, match=rf"{function.__name__}: .* is not positive"):
+            function(g, kind(limit))
     assert len(run.traces) == 1
 
 

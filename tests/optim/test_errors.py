@@ -72,6 +72,20 @@ def test_wrong_gradients_change_nothing(
     assert content(variables, optimiser) == before
 
 
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("lr", [-1.0, float("nan"), ef.tensor(-1.0)])
+def test_a_learning_rate_is_checked_in_each_run(name: str, lr: Any) -> None:
+    variables = two()
+    optimiser = make(name, variables)
+    step = ef.trace(lambda lr: optimiser.update(some(variables), lr=lr))
+    step(0.5 if isinstance(lr, float) else ef.tensor(0.5))
+    before = content(variables, optimiser)
+    with pytest.raises(TensorValueError, match="update: the learning rate is negative or NaN"):
+        step(lr)
+    assert content(variables, optimiser) == before
+    assert len(step.traces) == 1
+
+
 @pytest.mark.parametrize("lr", [-1.0, float("nan"), lambda count: -0.5, ef.ones(2)])
 def test_a_wrong_learning_rate_changes_nothing(lr: Any) -> None:
     variables = two()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.errors import CheckpointError
 from tests.optim.common import CLASSES, content, make, some, two
 
 # --- options of single variables ---------------------------------------------------------------
@@ -73,7 +73,7 @@ def test_names_of_state(variables: Any, paths: list[str]) -> None:
     expected = [
         f"{accumulator}{path}" for path in paths for accumulator in ("exp_avg", "exp_avg_sq")
     ]
-    assert list(optimiser.state) == [*expected, "count"]
+    assert list(optimiser.state) == [*expected, "counts", "count"]
     assert not any(v.trainable for v in optimiser.state.values())
     assert optimiser.count is optimiser.state["count"]
 
@@ -84,14 +84,18 @@ def test_names_of_state(variables: Any, paths: list[str]) -> None:
         (lambda v: ef.optim.SGD(v), []),
         (lambda v: ef.optim.SGD(v, momentum=0.5), ["momentum_buffer"]),
         (lambda v: ef.optim.Momentum(v), ["momentum_buffer"]),
-        (lambda v: ef.optim.Adagrad(v), ["sum"]),
+        (lambda v: ef.optim.SGD(v, momentum=0.5, dampening=0.1), ["momentum_buffer", "counts"]),
+        (lambda v: ef.optim.Adagrad(v), ["sum", "counts"]),
         (lambda v: ef.optim.Adadelta(v), ["square_avg", "acc_delta"]),
         (lambda v: ef.optim.RMSprop(v), ["square_avg"]),
         (
             lambda v: ef.optim.RMSprop(v, momentum=0.5, centered=True),
             ["square_avg", "grad_avg", "momentum_buffer"],
         ),
-        (lambda v: ef.optim.AdamW(v, amsgrad=True), ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"]),
+        (
+            lambda v: ef.optim.AdamW(v, amsgrad=True),
+            ["exp_avg", "exp_avg_sq", "max_exp_avg_sq", "counts"],
+        ),
     ],
 )
 def test_accumulators_have_the_names_of_pytorch(
@@ -119,12 +123,34 @@ def test_a_state_that_does_not_fit_changes_nothing() -> None:
     optimiser = ef.optim.Adam(variables)
     optimiser.update(some(variables))
     before = content(variables, optimiser)
-    with pytest.raises(TensorValueError, match=r"missing: .*exp_avg.layer.bias"):
+    with pytest.raises(CheckpointError, match=r"missing: .*exp_avg.layer.bias"):
         optimiser.load_state(ef.optim.SGD(two(), momentum=0.9).state)
-    wrong = {**ef.optim.Adam(two()).state, "exp_avg_sq.layer.weight": ef.zeros(3)}
-    with pytest.raises(ShapeError, match=r"exp_avg_sq\.layer\.weight"):
+    wrong = {
+        **ef.optim.Adam(two()).state,
+        "exp_avg_sq.layer.weight": ef.zeros(3),
+        "exp_avg.layer.bias": ef.zeros(1, dtype=ef.float64),
+        "count": 2.5,
+    }
+    with pytest.raises(CheckpointError) as caught:
         optimiser.load_state(wrong)
+    for part in ("exp_avg_sq.layer.weight (f32[3]", "exp_avg.layer.bias (f64[1]", "count ("):
+        assert part in str(caught.value)
     assert content(variables, optimiser) == before
+
+
+def test_a_float_count_is_refused() -> None:
+    optimiser = ef.optim.SGD(two())
+    for count in (2.5, ef.tensor(2.0), np.float64(2)):
+        with pytest.raises(CheckpointError, match=r"not fitting: count \("):
+            optimiser.load_state({"count": count})
+    optimiser.load_state({"count": 2})
+    assert int(optimiser.count.value) == 2
+
+
+def test_a_part_of_a_state() -> None:
+    optimiser = ef.optim.Adam(two())
+    optimiser.load_state({"count": 7, "other": 1.0}, strict=False)
+    assert int(optimiser.count.value) == 7
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -43,17 +43,17 @@ def run(setting: Setting, dtype: Any, traced: bool, name: str | None = None) -> 
     phases = ef.tensor(phase(), dtype=dtype)
     optimiser = make(setting, x, name)
 
-    def step(t: float, i: ef.Tensor) -> None:
+    def step(t: float, i: ef.Tensor, size: float) -> None:
         if setting.sparse:
-            some = gradient(ef, ef.take(x, i, axis=0), ef.take(phases, i, axis=0), t)
+            some = gradient(ef, ef.take(x, i, axis=0), ef.take(phases, i, axis=0), t) * size
             optimiser.update([ef.IndexedSlices(some, i, x.shape)])
         else:
-            optimiser.update([gradient(ef, x.value, phases, t)])
+            optimiser.update([gradient(ef, x.value, phases, t) * size])
 
     stepped = ef.trace(step) if traced else step
     found = []
     for t in range(1, STEPS + 1):
-        stepped(float(t), ef.tensor(rows(t)))
+        stepped(float(t), ef.tensor(rows(t)), setting.size(t))
         if t in RECORDED:
             found.append(x.numpy())
     if traced:
@@ -87,6 +87,76 @@ def test_momentum_is_sgd_with_momentum(setting: Setting) -> None:
         pytest.skip("of SGD alone")
     ours = run(setting, ef.float64, traced=False, name="Momentum")
     np.testing.assert_array_equal(ours, run(setting, ef.float64, traced=False))
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_the_first_gradient_of_each_variable_is_whole(traced: bool) -> None:
+    """With dampening, also where it comes in a later update than those of others."""
+    variables = [ef.Variable(np.ones(2)), ef.Variable(np.ones(2))]
+    optimiser = ef.optim.SGD(variables, lr=0.1, momentum=0.9, dampening=0.25)
+    patterns = [(0,), (1,), (0, 1)]
+    steps = {p: ef.trace(optimiser.update) if traced else optimiser.update for p in patterns}
+    wanted: list[Any] = [[np.ones(2), None], [np.ones(2), None]]  # values and buffers
+    for i, present in enumerate([(0,), (1,), (0, 1), (0,), (0, 1)]):
+        gradients = [np.array([i + 1.0, k - 2.0]) if k in present else None for k in range(2)]
+        steps[present]([None if g is None else ef.tensor(g) for g in gradients])
+        for one, g in zip(wanted, gradients, strict=True):
+            if g is not None:
+                one[1] = g if one[1] is None else 0.9 * one[1] + 0.75 * g
+                one[0] = one[0] - 0.1 * one[1]
+    for v, (value, _) in zip(variables, wanted, strict=True):
+        np.testing.assert_allclose(v.numpy(), value, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+@pytest.mark.parametrize("traced", [False, True])
+def test_the_correction_is_of_the_gradients_of_the_variable(name: str, traced: bool) -> None:
+    """A variable whose gradient comes late starts as one that is alone, as in PyTorch."""
+    early, late, alone = (ef.Variable(0.0, dtype=ef.float64) for _ in range(3))
+    optimiser = getattr(ef.optim, name)([early, late], lr=0.1)
+    single = getattr(ef.optim, name)([alone], lr=0.1)
+    one = ef.tensor(1.0, dtype=ef.float64)
+    without, both = (lambda: optimiser.update([one, None])), (lambda: optimiser.update([one, one]))
+    if traced:
+        without, both = ef.trace(without), ef.trace(both)
+    for _ in range(100):
+        without()
+    for _ in range(3):
+        both()
+        single.update([one])
+        assert float(late) == float(alone) != 0.0
+    assert int(optimiser.count.value) == 103
+    assert optimiser.state["counts"].numpy().tolist() == [103, 3]
+
+
+def test_counts_of_groups_with_other_rates() -> None:
+    """Adagrad's decay of each variable goes by its own updates, whatever its group."""
+    together = [ef.Variable(1.0, dtype=d) for d in (ef.float64, ef.float32, ef.float64)]
+    scales = {"0": 1.0, "1": 0.5, "2": 0.5}
+    optimiser = ef.optim.Adagrad(
+        together, lr=0.1, lr_decay=0.5, lr_scale=lambda path, v: scales[path]
+    )
+    alone = [ef.Variable(v) for v in together]
+    singles = [
+        ef.optim.Adagrad([v], lr=0.1, lr_decay=0.5, lr_scale=scale)
+        for v, scale in zip(alone, scales.values(), strict=True)
+    ]
+    for present in [(0,), (1, 2), (0, 1, 2), (), (2,), (0, 1, 2)]:
+        given = [ef.ones_like(v) if i in present else None for i, v in enumerate(together)]
+        optimiser.update(given)
+        for i in present:
+            singles[i].update([given[i]])
+    assert [float(v) for v in together] == [float(v) for v in alone]
+
+
+@pytest.mark.parametrize("betas", [(0.0, 0.99), (0.5, 0.0), (0.0, 0.0)])
+def test_nothing_is_lost_beside_a_mean_that_is_not_kept(betas: tuple[float, float]) -> None:
+    optimiser = ef.optim.Adam([ef.Variable([1.0])], betas=betas)
+    for g in (1e3, 1e-6):
+        optimiser.update([ef.tensor([g])])
+    for name, beta, last in zip(("exp_avg", "exp_avg_sq"), betas, (1e-6, 1e-12), strict=True):
+        if beta == 0:
+            assert float(optimiser.state[f"{name}.0"][0]) == pytest.approx(last, rel=1e-6)
 
 
 @pytest.mark.peer

@@ -20,15 +20,21 @@ class Setting(NamedTuple):
         name: the class.
         options: its arguments, the same in both libraries.
         sparse: whether the gradients are.
+        uneven: whether they are of very different sizes from step to step.
     """
 
     name: str
     options: dict[str, Any]
     sparse: bool = False
+    uneven: bool = False
 
     def __str__(self) -> str:
         shown = ",".join(f"{k}={v}" for k, v in self.options.items())
-        return f"{self.name}({shown})" + (" sparse" if self.sparse else "")
+        return f"{self.name}({shown})" + " sparse" * self.sparse + " uneven" * self.uneven
+
+    def size(self, t: int) -> float:
+        """What the gradient of step ``t`` is multiplied by."""
+        return 10.0 ** (3, -6, 0, -3)[t % 4] if self.uneven else 1.0
 
 
 SETTINGS: Final = [
@@ -67,6 +73,12 @@ SETTINGS: Final = [
     Setting("Adagrad", {"lr": 0.1, "lr_decay": 0.02, "eps": 0.1}, sparse=True),
     Setting("Adam", {"lr": 0.05}, sparse=True),
     Setting("Adam", {"lr": 0.05, "betas": [0.5, 0.9], "eps": 1e-3}, sparse=True),
+    Setting("Adam", {"lr": 0.01, "betas": [0.0, 0.99]}, uneven=True),
+    Setting("Adam", {"lr": 0.01, "betas": [0.5, 0.0]}, uneven=True),
+    Setting("Adam", {"lr": 0.01, "betas": [0.0, 0.3], "amsgrad": True}, uneven=True),
+    Setting("Adadelta", {"lr": 0.1, "rho": 0.0}, uneven=True),
+    Setting("RMSprop", {"lr": 0.01, "alpha": 0.0}, uneven=True),
+    Setting("RMSprop", {"lr": 0.01, "alpha": 0.3, "centered": True, "eps": 0.1}, uneven=True),
 ]
 
 

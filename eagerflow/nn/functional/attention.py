@@ -26,7 +26,8 @@ def scaled_dot_product_attention(
 ) -> ef.Tensor:
     """``softmax(query @ key.mT * scale + mask) @ value`` (Vaswani et al., 2017).
 
-    A query that may look at no key at all gets zeros, and zeros for gradients.
+    A query that may look at no key at all gets zeros, and zeros for gradients. In float16 and
+    bfloat16, scores and shares are computed in float32.
 
     Args:
         query: floating, ``[..., L, E]``.
@@ -59,6 +60,9 @@ def scaled_dot_product_attention(
             "scaled_dot_product_attention: a mask and is_causal exclude each other",
             hint="make one mask of both",
         )
+    dtype = ef.result_type(q, k, v)
+    if dtype.is_floating and dtype.itemsize < 4:  # scores would overflow, and lose digits
+        q, k, v = (x.astype(ef.float32) for x in (q, k, v))
     factor = maximum(q.shape[-1], 1) ** -0.5 if scale is None else scale
     scores = ef.matmul(q * factor, k.mT)
     if attn_mask is not None:
@@ -71,7 +75,8 @@ def scaled_dot_product_attention(
         shares = ef.softmax(scores)
     if dropout_p:
         shares = dropout(shares, dropout_p, generator=generator)
-    return ef.matmul(shares, v)
+    out = ef.matmul(shares, v)
+    return out.astype(dtype) if dtype.is_floating and dtype.itemsize < 4 else out
 
 
 def _masked(scores: ef.Tensor, mask: ef.Tensor) -> ef.Tensor:

@@ -9,6 +9,7 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.nn.functional.losses import Reduction, paired, reduced
+from eagerflow.nn.functional.messages import speaks_for_parts
 
 __all__ = [
     "binary_cross_entropy",
@@ -19,6 +20,7 @@ __all__ = [
 ]
 
 
+@speaks_for_parts
 def cross_entropy(
     input: TensorLike,
     target: TensorLike,
@@ -75,6 +77,7 @@ def cross_entropy(
     return _weighted(losses, shares, reduction)
 
 
+@speaks_for_parts
 def nll_loss(
     input: TensorLike,
     target: TensorLike,
@@ -108,7 +111,11 @@ def nll_loss(
 
 def _class_axis(name: str, x: ef.Tensor) -> int:
     if not x.shape:
-        raise ShapeError(f"{name}: the input has no axis of classes", given=f"input={x.type}")
+        raise ShapeError(
+            f"{name}: the input has no axis of classes",
+            given=f"input={x.type}",
+            expected="[C], [N, C], or [N, C, ...]",
+        )
     return min(1, len(x.shape) - 1)
 
 
@@ -123,6 +130,7 @@ def _class_weights(
         raise ShapeError(
             f"{name}: expected a weight for each class",
             given=f"input={x.type}, weight={weights.type}",
+            expected=f"weights of shape [{x.shape[axis]}]",
         )
     return weights.reshape((-1, *(1,) * (len(x.shape) - 1 - axis)))
 
@@ -133,13 +141,14 @@ def _picked(
     """The weighted losses of the samples, and how much each of them counts."""
     classes = ef.check_labels(target, logs.shape[axis], ignore_index=ignore_index)
     counted = classes != ignore_index
-    places = ef.expand_dims(ef.where(counted, classes, 0), axis)
-    if len(places.shape) != len(logs.shape):
+    samples = logs.shape[:axis] + logs.shape[axis + 1 :]
+    if len(samples) != len(classes.shape) or not all(map(may_equal, samples, classes.shape)):
         raise ShapeError(
-            "the classes do not fit the input",
+            "the labels do not fit",
             given=f"input={logs.type}, target={target.type}",
             expected="a class for each sample",
         )
+    places = ef.expand_dims(ef.where(counted, classes, 0), axis)
     shares = counted.astype(logs.dtype)
     if weights is not None:
         flat = ef.broadcast_to(weights, logs.shape)
@@ -258,6 +267,7 @@ def binary_cross_entropy_with_logits(
 # --- many classes -----------------------------------------------------------------------------
 
 
+@speaks_for_parts
 def sampled_softmax(
     input: TensorLike,
     weight: TensorLike,

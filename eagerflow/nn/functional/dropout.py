@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import eagerflow as ef
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.symbols import AbstractNumber
 from eagerflow.errors import ShapeError, TensorValueError
 
 __all__ = ["dropout", "dropout1d", "dropout2d", "dropout3d"]
@@ -12,23 +15,30 @@ __all__ = ["dropout", "dropout1d", "dropout2d", "dropout3d"]
 def _dropped(
     name: str,
     x: TensorLike,
-    p: float,
+    p: Any,
     training: bool,
     shape: tuple[int, ...],
     generator: ef.random.Generator | None,
 ) -> ef.Tensor:
     """``x`` with zeros at places drawn for an array of ``shape``, which broadcasts."""
-    if not 0 <= p <= 1:
+    traced = issubclass(type(p), AbstractNumber)
+    now = p.number if traced else p  # in a trace, the draw checks those of later calls
+    if not 0 <= now <= 1:
         raise TensorValueError(
-            f"{name}: the probability is out of range", given=f"p={p}", expected="0 to 1"
+            f"{name}: the probability is out of range", given=f"p={now}", expected="0 to 1"
         )
     tensor = ef.asarray(x)
-    if not training or p == 0:
+    if not training:
         return tensor
-    if p == 1:
-        return tensor * 0  # not new zeros: a derivative flows, and is 0
+    if now in (0, 1):
+        p = float(p)  # static in a trace, since a graph for any number would draw for nothing
+        # the number of a draw is taken all the same: a graph for any number takes it
+        ef.random.bits((), generator=generator, device=tensor.device)
+        # not new zeros: a derivative flows, and is 0
+        return ef.where(ef.full(shape, p == 0, device=tensor.device), tensor, 0) if p else tensor
     kept = ef.random.bernoulli(shape, 1 - p, generator=generator, device=tensor.device)
-    return ef.where(kept, tensor * (1 / (1 - p)), 0)
+    # p // 1 is 0, and 1 where p is: nothing is kept there, and nothing may be divided by 0
+    return ef.where(kept, tensor * (1 / (1 - p + p // 1)), 0)
 
 
 def dropout(
@@ -44,7 +54,8 @@ def dropout(
 
     Args:
         x: floating.
-        p: the probability of a zero, from 0 to 1. It is static: another one traces again.
+        p: the probability of a zero, from 0 to 1. In a traced function it may differ from call
+            to call; a trace made with 0 or 1 is for that.
         training: whether to do anything.
         generator: where to take the draw from; the process's own by default.
 

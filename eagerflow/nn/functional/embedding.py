@@ -7,7 +7,8 @@ from typing import Any
 
 import eagerflow as ef
 from eagerflow.core.convert import TensorLike
-from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
+from eagerflow.nn.functional.messages import speaks_for_parts
 
 __all__ = ["embedding", "linear", "one_hot", "pad"]
 
@@ -31,6 +32,7 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
     return out if bias is None else out + ef.asarray(bias)
 
 
+@speaks_for_parts
 def embedding(input: TensorLike, weight: TensorLike, padding_idx: int | None = None) -> ef.Tensor:
     """The rows of a table at the given indices.
 
@@ -55,8 +57,17 @@ def embedding(input: TensorLike, weight: TensorLike, padding_idx: int | None = N
     """
     table = ef.asarray(weight)
     if len(table.shape) != 2:
-        raise ShapeError("embedding: the table has not two axes", given=f"weight={table.type}")
-    rows = ef.check_labels(_integers("embedding", input), table.shape[0])
+        raise ShapeError(
+            "embedding: the table has not two axes",
+            given=f"weight={table.type}",
+            expected="[rows, size]",
+        )
+    indices = _integers("embedding", input)
+    try:
+        rows = ef.check_labels(indices, table.shape[0], of="rows")
+    except TensorIndexError as error:
+        error.given = f"input={indices.type}, weight={table.type}"
+        raise
     out = ef.take(table, rows, axis=0)
     if padding_idx is None:
         return out
@@ -67,10 +78,15 @@ def embedding(input: TensorLike, weight: TensorLike, padding_idx: int | None = N
 def _integers(name: str, x: TensorLike) -> ef.Tensor:
     tensor = ef.asarray(x)
     if not tensor.dtype.is_integer:
-        raise DTypeError(f"{name}: the indices must be integers", given=f"input={tensor.type}")
+        raise DTypeError(
+            f"{name}: the indices must be integers",
+            given=f"input={tensor.type}",
+            expected="an integer dtype",
+        )
     return tensor
 
 
+@speaks_for_parts
 def one_hot(input: TensorLike, num_classes: int, dtype: Any = ef.int64) -> ef.Tensor:
     """A new last axis along which the element at each index is 1 and all others are 0.
 

@@ -9,6 +9,7 @@ import eagerflow as ef
 from eagerflow.core.convert import TensorLike
 from eagerflow.dims import may_equal
 from eagerflow.errors import ShapeError, VariableError
+from eagerflow.nn.functional.messages import speaks_for_parts
 
 __all__ = [
     "batch_norm",
@@ -51,6 +52,7 @@ def _last_axes(name: str, x: ef.Tensor, shape: int | tuple[int, ...]) -> tuple[i
     return tuple(range(-count, 0))
 
 
+@speaks_for_parts
 def layer_norm(
     x: TensorLike,
     normalized_shape: int | tuple[int, ...],
@@ -104,8 +106,10 @@ def rms_norm(
     axes = _last_axes("rms_norm", tensor, normalized_shape)
     if eps is None:
         eps = float(ef.finfo(tensor.dtype).eps)
-    size = ef.mean(ef.square(tensor), axis=axes, keepdims=True)
-    return _scaled(tensor * ef.rsqrt(size + eps), weight, None)
+    # squares overflow in float16, and have few digits in bfloat16
+    wide = tensor.astype(ef.float32) if tensor.dtype.itemsize < 4 else tensor
+    size = ef.mean(ef.square(wide), axis=axes, keepdims=True)
+    return _scaled((wide * ef.rsqrt(size + eps)).astype(tensor.dtype), weight, None)
 
 
 # --- over samples, or parts of them -----------------------------------------------------------
@@ -120,6 +124,7 @@ def _channel_axis(name: str, x: ef.Tensor, least: int) -> None:
         )
 
 
+@speaks_for_parts
 def batch_norm(
     x: TensorLike,
     running_mean: ef.Variable | TensorLike | None,
@@ -133,8 +138,8 @@ def batch_norm(
     """Mean 0 and variance 1 of each channel (Ioffe and Szegedy, 2015).
 
     In training, mean and variance are those of this batch, and the running ones, if there are
-    any, move towards them; the running variance is the unbiased estimate. Otherwise mean and
-    variance are the running ones.
+    any, move towards them, except that an empty batch does not move them; the running variance is
+    the unbiased estimate. Otherwise mean and variance are the running ones.
 
     Args:
         x: floating, ``[N, C, ...]``.
@@ -165,8 +170,9 @@ def batch_norm(
     if training:
         _check_variables("batch_norm", running_mean, running_var)
         out, mean, var = ef.standardize(tensor, axes, eps=eps, least=2)
-        _move(running_mean, mean, momentum)
-        _move(running_var, var * _unbiased(tensor, axes), momentum)
+        count = math.prod(tensor.shape[a] for a in axes)
+        _move(running_mean, mean, momentum, count)
+        _move(running_var, var * _unbiased(tensor, axes), momentum, count)
     else:
         out = _by_running("batch_norm", tensor, running_mean, running_var, eps)
     ndim = len(tensor.shape)
@@ -192,7 +198,8 @@ def _by_running(
     centre, spread = _by_channel(mean, ndim), _by_channel(var, ndim)
     assert centre is not None
     assert spread is not None
-    return (x - centre) * ef.rsqrt(spread + eps)
+    # in the dtype of `x`, as with the statistics of the batch
+    return ((x - centre) * ef.rsqrt(spread + eps)).astype(x.dtype)
 
 
 def _check_variables(name: str, *running: object) -> None:
@@ -205,13 +212,25 @@ def _check_variables(name: str, *running: object) -> None:
             )
 
 
-def _move(running: object, value: ef.Tensor, momentum: float) -> None:
-    """Let the variable go towards the value; nothing is differentiated through that."""
-    if isinstance(running, ef.Variable):
-        new = ef.stop_gradient(value).reshape(running.shape).astype(running.dtype)
-        running.assign(running * (1 - momentum) + new * momentum)
+def _move(running: object, value: ef.Tensor, momentum: float, count: Any = None) -> None:
+    """Let the variable go towards the value; nothing is differentiated through that.
+
+    Args:
+        running: the variable.
+        value: what it goes towards.
+        momentum: how far.
+        count: of how many elements the value is, if it may be of none.
+    """
+    if not isinstance(running, ef.Variable) or (type(count) is int and not count):
+        return
+    new = ef.stop_gradient(value).reshape(running.shape).astype(running.dtype)
+    moved = running * (1 - momentum) + new * momentum
+    if isinstance(count, ef.Dim):
+        moved = ef.where(ef.asarray(count) == 0, running, moved)
+    running.assign(moved)
 
 
+@speaks_for_parts
 def instance_norm(
     x: TensorLike,
     running_mean: ef.Variable | TensorLike | None = None,
@@ -258,6 +277,7 @@ def instance_norm(
     return _scaled(out, _by_channel(weight, ndim), _by_channel(bias, ndim))
 
 
+@speaks_for_parts
 def group_norm(
     x: TensorLike,
     num_groups: int,

@@ -58,7 +58,8 @@ def interpolate(
         input: floating, ``[n, channels, *sizes]``.
         size: the new sizes, a number or one per axis; or else
         scale_factor: the new sizes over the old ones, rounded down. Coordinates follow the
-            factor, not the rounded sizes.
+            factor, not the rounded sizes, except that linear interpolation leaves an axis that
+            keeps its size as it is.
         mode: ``"nearest"``, ``"nearest-exact"``, ``"area"`` (means, as in adaptive pooling), or
             linear interpolation: ``"linear"``, ``"bilinear"``, ``"trilinear"`` for one, two and
             three axes.
@@ -97,11 +98,22 @@ def interpolate(
             )
         known = [float(f) for f in factors]
         size = tuple(_scaled(n, f) for n, f in zip(tensor.shape[2:], known, strict=True))
-        scale = tuple(None if f.is_integer() else f for f in known)
+        pairs = zip(tensor.shape[2:], size, known, strict=True)
+        scale = tuple(None if _by_sizes(n, new, f, kind) else f for n, new, f in pairs)
     if kind == "area":
         return ef.adaptive_avg_pool(tensor, size)
     assert size is not None
     return ef.resize(tensor, size, mode=kind, align_corners=bool(align_corners), scale=scale)
+
+
+def _by_sizes(old: int, new: int, factor: float, kind: str) -> bool:
+    """Whether coordinates follow the sizes though there is a factor; as in PyTorch.
+
+    They do if it is whole, and linear ones also along an axis that keeps its size.
+    """
+    if factor.is_integer():
+        return True
+    return kind == "linear" and type(new) is int and new == old  # a symbolic one is a fraction
 
 
 def _scaled(size: int, factor: float) -> int:

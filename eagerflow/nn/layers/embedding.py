@@ -128,7 +128,7 @@ class ShardedEmbedding(Module):
     def forward(self, indices: ef.Tensor) -> ef.Tensor:
         indices = ef.asarray(indices)
         flat = indices.reshape(-1)
-        rows = ef.check_labels(flat, self.num_embeddings)
+        rows = ef.check_labels(flat, self.num_embeddings, of="rows")
         count = len(self.shards)
         shard = rows % count
         places = ef.dynamic_partition(ef.arange(flat.shape[0]), shard, count)

@@ -76,8 +76,8 @@ class BatchNorm(Module):
             zeros, ones = ef.zeros(num_features, dtype=dtype), ef.ones(num_features, dtype=dtype)
             self.running_mean = ef.Variable(zeros, trainable=False, name="running_mean")
             self.running_var = ef.Variable(ones, trainable=False, name="running_var")
-            count = ef.zeros((), dtype=ef.int64)
-            self.num_batches_tracked = ef.Variable(count, trainable=False, name="count")
+            count, name = ef.zeros((), dtype=ef.int64), "num_batches_tracked"
+            self.num_batches_tracked = ef.Variable(count, trainable=False, name=name)
 
     def forward(self, x: ef.Tensor) -> ef.Tensor:
         check_channels(self, x)

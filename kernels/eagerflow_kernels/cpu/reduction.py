@@ -67,11 +67,11 @@ def sum_to(x: Array, *, shape: tuple[int, ...]) -> Any:
 
 @special("mean", "cpu")
 def mean(x: Array, *, axis: Axes, keepdims: bool) -> Any:
-    """The sum over the number of elements."""
+    """As the portable kernel, with these sums."""
     count = 1
     for a in axis:
         count *= x.shape[a]
-    return np.divide(total(x, axis=axis, keepdims=keepdims), count)
+    return np.divide(total(x, axis=axis, keepdims=keepdims), count or np.nan)
 
 
 @special("var", "cpu")

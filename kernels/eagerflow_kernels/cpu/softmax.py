@@ -37,7 +37,9 @@ def log_softmax(x: Array, *, axis: int) -> Any:
     return np.subtract(out, np.log(_add(np.exp(out), axis, None, None, True)), out=out)
 
 
-def _check(labels: Array, classes: int, ignore_index: int | None) -> Array | None:
+def _check(
+    labels: Array, classes: int, ignore_index: int | None, of: str = "classes"
+) -> Array | None:
     """Which labels count; None if all do.
 
     Raises:
@@ -53,14 +55,19 @@ def _check(labels: Array, classes: int, ignore_index: int | None) -> Array | Non
     counted = np.ones(labels.shape, bool) if ignore_index is None else labels != ignore_index
     wrong &= counted
     if wrong.any():
-        raise IndexError(f"label {labels[wrong].flat[0]} is out of range for {classes} classes")
+        name = "label" if of == "classes" else "index"
+        expected = f"0 to {classes - 1}" if classes else f"none, since there are no {of}"
+        raise IndexError(
+            f"{name} {labels[wrong].flat[0]} is out of range for {classes} {of}",
+            expected if ignore_index is None else f"{expected}; or {ignore_index}, to be ignored",
+        )
     return counted
 
 
 @special("check_labels", "cpu")
-def check_labels(labels: Array, *, num_classes: int, ignore_index: int | None) -> Array:
+def check_labels(labels: Array, *, num_classes: int, ignore_index: int | None, of: str) -> Array:
     """The same labels, if they are in range or ignored."""
-    _check(labels, num_classes, ignore_index)
+    _check(labels, num_classes, ignore_index, of)
     return labels.view()
 
 

@@ -14,6 +14,8 @@ Array = Any  # of whatever namespace xp is
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
+_TANH_END = 10.0  # beyond, the tanh is 1 in all dtypes, while squares could overflow
+_END = 40.0  # likewise exp(-x**2 / 2) is 0
 
 
 @portable("relu")
@@ -60,16 +62,20 @@ def gelu(xp: Any, x: Array, *, approximate: str, order: int) -> Array:
     if order == 0:
         out = wide * below
     else:
+        wide = xp.clip(wide, -_END, _END)
         out = below + wide * xp.exp(-0.5 * wide * wide) / math.sqrt(2 * math.pi)
     return xp.asarray(out, dtype=x.dtype)
 
 
 def gelu_by_tanh(xp: Any, x: Array, order: int) -> Array:
-    """The approximation with tanh, or its derivative."""
-    square = x * x
+    """The approximation with tanh, or its derivative; float16 and bfloat16 by way of float32."""
+    if x.dtype.itemsize == 2:
+        return xp.asarray(gelu_by_tanh(xp, xp.asarray(x, dtype="float32"), order), dtype=x.dtype)
+    near = xp.clip(x, -_TANH_END, _TANH_END)
+    square = near * near
     out = xp.asarray(square * (_TANH_SCALE * _TANH_CUBIC))
     out += _TANH_SCALE
-    out *= x
+    out *= near
     xp.tanh(out, out=out)
     if order == 0:
         out += 1
@@ -78,7 +84,7 @@ def gelu_by_tanh(xp: Any, x: Array, order: int) -> Array:
         return out
     square = xp.asarray(square * (1.5 * _TANH_SCALE * _TANH_CUBIC))
     square += 0.5 * _TANH_SCALE
-    square *= x
+    square *= near
     square *= 1 - out * out  # x / 2 times the slope of the tanh
     out *= 0.5
     out += 0.5

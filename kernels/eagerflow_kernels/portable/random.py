@@ -90,6 +90,7 @@ def random_bits(xp: Any, key: Array, *, shape: Shape, dtype: Any, stream: int = 
 #: what the parameters of draws must be
 CLAIMS: Final[dict[str, Callable[..., Any]]] = {
     "scale": lambda x: x >= 0,
+    "positive": lambda x: x > 0,
     "probability": lambda x: (x >= 0) & (x <= 1),
     "bounds": lambda a, b: a <= b,
     "logits": lambda x: x.max(-1) > -math.inf if x.size else True,

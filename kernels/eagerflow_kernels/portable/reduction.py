@@ -41,8 +41,8 @@ def sum_to(xp: Any, x: Array, *, shape: tuple[int, ...]) -> Array:
 
 @portable("mean")
 def mean(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
-    """The sum over the number of elements."""
-    return xp.divide(xp.sum(x, axis=axis, keepdims=keepdims), _count(x, axis))
+    """The sum over the number of elements; NaN of nothing, without a warning of 0 / 0."""
+    return xp.divide(xp.sum(x, axis=axis, keepdims=keepdims), _count(x, axis) or math.nan)
 
 
 @portable("logsumexp")

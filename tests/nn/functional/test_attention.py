@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -44,3 +46,25 @@ def test_gradient_of_a_query_that_sees_nothing_is_zero() -> None:
     for gradient in gradients:
         assert np.isfinite(gradient.numpy()).all()
     assert (gradients[0].numpy()[:, 1] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [ef.float16, ef.bfloat16])
+def test_scores_are_made_in_float32(dtype: Any) -> None:
+    rng = np.random.default_rng(1)
+    q, k, v = (ef.tensor(rng.normal(size=(2, 5, 8)) * 4, dtype=dtype) for _ in range(3))
+    got = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    wide = (x.astype(ef.float64) for x in (q, k, v))
+    want = F.scaled_dot_product_attention(*wide, is_causal=True).astype(dtype)
+    assert got.dtype is dtype
+    unit = float(ef.finfo(dtype).eps)
+    np.testing.assert_allclose(
+        got.astype(ef.float64).numpy(), want.astype(ef.float64).numpy(), rtol=unit, atol=1e-6
+    )
+
+
+def test_scores_beyond_float16_do_not_overflow() -> None:
+    x = ef.tensor([[400.0, 0.0], [0.0, 400.0]], dtype=ef.float16)
+    out = F.scaled_dot_product_attention(x, x, x)
+    np.testing.assert_array_equal(out.numpy(), x.numpy())
+    gradient = ef.grad(lambda x: F.scaled_dot_product_attention(x, x, x).sum())(x)
+    assert np.isfinite(gradient.numpy()).all()

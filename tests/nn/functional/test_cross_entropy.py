@@ -35,6 +35,33 @@ def test_label_out_of_range(name: str, traced: bool, wrong: int) -> None:
         f(ef.tensor(X), ef.tensor([0, 1, wrong, -100]))
 
 
+SCORES, TABLE = ef.ones((2, 3)), ef.ones((3, 3))
+MISTAKES: list[tuple[Any, str, str]] = [
+    (lambda y: F.cross_entropy(SCORES, y), "cross_entropy", "x=f32[2,3]@cpu:0, labels=i64["),
+    (lambda y: F.cross_entropy(SCORES, y, label_smoothing=0.1), "cross_entropy", "=i64["),
+    (lambda y: F.nll_loss(SCORES, y), "nll_loss", "=i64["),
+    (lambda y: F.sampled_softmax(SCORES, TABLE, None, y, 2), "sampled_softmax", "=i64["),
+]
+
+
+@pytest.mark.parametrize("labels", [[0, 5], [0, 1, 2]], ids=str)
+@pytest.mark.parametrize(("call", "name", "given"), MISTAKES)
+def test_errors_name_what_was_called(call: Any, name: str, given: str, labels: list[int]) -> None:
+    if name == "sampled_softmax":
+        labels = [0, 5]
+    with pytest.raises((TensorIndexError, ShapeError)) as caught:
+        call(ef.tensor(labels))
+    wrong = "label 5 is out of range for 3 classes" if 5 in labels else "the labels do not fit"
+    assert caught.value.wrong == f"{name}: {wrong}"
+    assert str(caught.value).startswith(caught.value.wrong)
+    assert given in str(caught.value.given)
+
+
+def test_arguments_have_names_in_errors() -> None:
+    with pytest.raises(ShapeError, match=r"got: x=f32\[2,3\]@cpu:0, labels=i64\[3\]@cpu:0, axis"):
+        ef.softmax_cross_entropy(SCORES, ef.tensor([0, 1, 2]))
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "uint64"])
 def test_labels_of_any_integer_dtype(dtype: str) -> None:
     y = np.array([0, 2, 1, 1])
@@ -153,3 +180,13 @@ def test_sampled_softmax_checks_its_arguments() -> None:
         F.sampled_softmax(x, weight, None, ef.tensor([1, 1]), 0)
     with pytest.raises(DTypeError, match="the target is not a class for each sample"):
         F.sampled_softmax(x, weight, None, ef.tensor([1.0, 1.0]), 3)
+
+
+def test_error_of_a_wrong_label_tells_what_was_expected() -> None:
+    for loss in (F.cross_entropy, F.nll_loss):
+        with pytest.raises(TensorIndexError, match="expected: 0 to 2; or -100, to be ignored"):
+            loss(ef.ones((2, 3)), ef.tensor([0, 3]))
+        with pytest.raises(ShapeError, match=r"expected: weights of shape \[3\]"):
+            loss(ef.ones((2, 3)), ef.tensor([0, 1]), ef.ones(4))
+        with pytest.raises(ShapeError, match=r"expected: \[C\], \[N, C\], or"):
+            loss(ef.ones(()), ef.tensor(0))

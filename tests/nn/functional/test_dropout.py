@@ -64,11 +64,50 @@ def test_the_default_generator_draws() -> None:
     np.testing.assert_array_equal(F.dropout(ef.ones(100)).numpy(), first)
 
 
-def test_nothing_is_drawn_where_nothing_drops() -> None:
+def test_nothing_is_drawn_without_training() -> None:
     generator = ef.random.Generator(SEED)
-    for options in ({"training": False}, {"p": 0.0}, {"p": 1.0}):
-        F.dropout(ef.ones(3), generator=generator, **options)
+    F.dropout(ef.ones(3), training=False, generator=generator)
     assert generator.state["ticket"] == 0
+
+
+@pytest.mark.parametrize("first", [0.3, 0.0, 1.0])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_trace_is_for_many_probabilities(name: str, first: float) -> None:
+    """The numbers drawn are those of eager mode, whatever the probabilities before."""
+    x = ef.tensor(_x(FUNCTIONS[name]) - 9)
+    schedule = [first, 0.1, 0.0, 0.5, 1.0, 0.9, 0.7]
+    found = []
+    for wrap in (lambda f: f, ef.trace):
+        generator = ef.random.Generator(SEED)
+
+        def step(x: Any, p: float, generator: Any = generator) -> Any:
+            out, pull = ef.vjp(lambda x: getattr(F, name)(x, p, generator=generator), x)
+            return out, pull(x)[0]
+
+        step = wrap(step)
+        found.append([[y.numpy() for y in step(x, p)] for p in schedule])
+    np.testing.assert_array_equal(*found)
+    assert len(step.traces) == (1 if first == 0.3 else 2)
+
+
+def test_a_module_may_change_its_probability() -> None:
+    layer = ef.nn.Dropout(0.5)
+    step = ef.trace(lambda x: layer(x))
+    for p in (0.5, 0.2, 0.8):
+        layer.p = p
+        values = set(np.unique(step(ef.ones(1000)).numpy()))
+        assert values == {np.float32(0), np.float32(1 / (1 - p))}
+    assert len(step.traces) == 1
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1, math.nan])
+def test_probability_is_checked_in_each_run(p: float) -> None:
+    step = ef.trace(lambda x, p: F.dropout(x, p))
+    step(ef.ones(3), 0.5)
+    with pytest.raises(TensorValueError, match="p is no probability"):
+        step(ef.ones(3), p)
+    with pytest.raises(TensorValueError, match="dropout: the probability is out of range"):
+        ef.trace(lambda x, p: F.dropout(x, p))(ef.ones(3), p)
 
 
 def test_mean_stays() -> None:

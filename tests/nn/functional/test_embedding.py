@@ -48,8 +48,17 @@ def test_index_out_of_range(wrong: int, traced: bool) -> None:
     def step(rows: Any) -> Any:
         return F.embedding(rows, table)
 
-    with pytest.raises(TensorIndexError, match=f"label {wrong} is out of range for 6 classes"):
+    with pytest.raises(TensorIndexError, match=f"index {wrong} is out of range for 6 rows"):
         (ef.trace(step) if traced else step)(ef.tensor([0, wrong]))
+
+
+def test_error_of_a_wrong_index_speaks_of_the_arguments() -> None:
+    with pytest.raises(TensorIndexError) as error:
+        F.embedding(ef.tensor([0, 6]), ef.ones((6, 3)))
+    lines = str(error.value).splitlines()
+    assert lines[0] == "embedding: index 6 is out of range for 6 rows"
+    assert lines[1].startswith("  got: input=i64[2]")
+    assert lines[2] == "  expected: 0 to 5"
 
 
 def test_arguments_are_checked() -> None:

@@ -38,6 +38,22 @@ def test_running_statistics_move_in_each_call(traced: bool) -> None:
 
 
 @pytest.mark.parametrize("traced", [False, True])
+def test_an_empty_batch_moves_no_running_statistics(traced: bool) -> None:
+    mean, var = _running()
+
+    def step(x: Any) -> Any:
+        return ef.grad(lambda x: F.batch_norm(x, mean, var, training=True).sum())(x)
+
+    f = ef.trace(step) if traced else step
+    for n in (3, 4, 5):  # with a symbolic number of rows from the second on
+        f(ef.ones((n, 2, 4)))
+    before = mean.numpy(), var.numpy()
+    assert f(ef.ones((0, 2, 4))).shape == (0, 2, 4)
+    np.testing.assert_array_equal((mean.numpy(), var.numpy()), before)
+    assert not traced or len(f.traces) < 4
+
+
+@pytest.mark.parametrize("traced", [False, True])
 def test_one_value_for_each_channel_is_refused(traced: bool) -> None:
     mean, var = _running()
 
@@ -92,3 +108,28 @@ def test_precise_in_float32(offset: float) -> None:
     want = (wide - wide.mean(0)) / np.sqrt(wide.var(0) + 1e-5)
     got = F.batch_norm(ef.tensor(x), None, None, training=True).numpy()
     np.testing.assert_allclose(got, want, atol=2e-7 * (offset + 10))
+
+
+def test_errors_name_what_was_called() -> None:
+    with pytest.raises(TensorValueError, match=r"^batch_norm: too few values"):
+        F.batch_norm(ef.ones((1, 3)), None, None, training=True)
+    with pytest.raises(TensorValueError, match=r"^instance_norm: too few values"):
+        F.instance_norm(ef.ones((1, 3, 1)))
+
+
+def test_mean_square_of_float16_does_not_overflow() -> None:
+    x = ef.tensor([[300.0, -300.0, 300.0]], dtype=ef.float16)
+    for out in (F.rms_norm(x, 3), ef.nn.RMSNorm(3, elementwise_affine=False)(x)):
+        assert out.dtype is ef.float16
+        np.testing.assert_array_equal(out.numpy(), [[1, -1, 1]])
+    gradient = ef.grad(lambda x: (F.rms_norm(x, 3) * x).sum())(x)
+    assert gradient.dtype is ef.float16
+    assert np.isfinite(gradient.numpy()).all()
+
+
+@pytest.mark.parametrize("dtype", [ef.float16, ef.bfloat16, ef.float32, ef.float64])
+def test_result_has_the_dtype_of_the_input_in_both_modes(dtype: Any) -> None:
+    layer = ef.nn.BatchNorm(2, affine=False)
+    x = ef.tensor([[1.0, 2.0], [3.0, 5.0]], dtype=dtype)
+    assert layer(x).dtype is dtype
+    assert layer.eval()(x).dtype is dtype

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.ops import philox
 from tests.ops.case import OpCase, Sample
 from tests.ops.cases.functional_activations import WIDE
 from tests.ops.cases.softmax import classes, log_softmax
@@ -202,6 +203,45 @@ CLASSES = [
            grad=(0,), layouts=("0d", *_FULL), tolerance=4),
 ]  # fmt: skip
 
+# --- sampled classes: a function, with the same draws in each call --------------------------
+
+SEED, COUNT, NUM = 7, 20, 6
+LOG_COUNT = math.log(COUNT + 1)
+DRAWN = [min(int((COUNT + 1) ** u) - 1, COUNT - 1) for u in philox.uniforms(SEED, 0, NUM, 64)]
+
+
+def _sampled_softmax(
+    x: Any, weight: Any, bias: Any, target: Any, num: int, remove_accidental_hits: bool = True,
+    reduction: str = "mean",
+) -> Any:  # fmt: skip
+    losses = []
+    for row, right in zip(np.asarray(x, float), target.tolist(), strict=True):
+        scores = [math.fsum((row * w).tolist()) for w in weight.astype(float)]
+        scores = [s + (0.0 if bias is None else float(bias[k])) for k, s in enumerate(scores)]
+        total = math.exp(scores[right])
+        for k in DRAWN[:num]:
+            if not (remove_accidental_hits and k == right):
+                total += math.exp(scores[k]) / (num * math.log((k + 2) / (k + 1)) / LOG_COUNT)
+        losses.append(math.log(total) - scores[right])
+    return reduced(losses, reduction)
+
+
+def _candidates(s: Sample, bias: bool = True) -> Any:
+    """Some targets are among the draws."""
+    target = np.where(s.ints(0, 2, s.shape[:1]) > 0, DRAWN[0], s.ints(0, COUNT, s.shape[:1]))
+    weight = s.array(-1, 1, (COUNT, s.shape[1]))
+    return s.array(-1, 1), weight, s.array(-1, 1, (COUNT,)) if bias else None, target, NUM
+
+
+SAMPLED = [
+    *(OpCase("nn.functional.sampled_softmax", _candidates, _sampled_softmax, seed=SEED,
+             kwargs={"reduction": r}, dtypes=WIDE, grad=(0, 1, 2), layouts=_MATRICES, label=r,
+             tolerance=4) for r in REDUCTIONS),
+    OpCase("nn.functional.sampled_softmax", lambda s: _candidates(s, bias=False), _sampled_softmax,
+           seed=SEED, kwargs={"remove_accidental_hits": False}, dtypes=WIDE, grad=(0, 1),
+           layouts=_MATRICES, label="hits", tolerance=4),
+]  # fmt: skip
+
 # --- vectors ----------------------------------------------------------------------------------
 
 
@@ -262,4 +302,4 @@ VECTORS = [
              margin=9.0, p=3.0, swap=True),
 ]  # fmt: skip
 
-CASES = NUMBERS + WEIGHTED + CLASSES + VECTORS
+CASES = NUMBERS + WEIGHTED + CLASSES + SAMPLED + VECTORS

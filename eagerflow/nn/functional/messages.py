@@ -1,0 +1,34 @@
+"""Errors of the ops that a function is made of, in the words of its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
+
+from eagerflow.errors import EagerflowError
+
+__all__: list[str] = []
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+#: ops whose errors are about what the caller gave
+_PARTS: Final = frozenset({"check_labels", "softmax_cross_entropy", "standardize"})
+
+
+def speaks_for_parts(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Let errors of the ops that are its parts, and those without a name, begin with its own."""
+    name = function.__name__
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except EagerflowError as error:
+            before, colon, rest = error.wrong.partition(": ")
+            if not colon or before in _PARTS:
+                error.reword(f"{name}: {rest or before}")
+            raise
+
+    return call
