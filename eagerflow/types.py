@@ -19,9 +19,11 @@ import numpy as np
 
 from eagerflow.dims import broadcast, same
 from eagerflow.errors import DTypeError, ShapeError
+from eagerflow_kernels.lists import LIST_DTYPE
 
 __all__ = [
     "DTYPES",
+    "LIST",
     "DType",
     "Shape",
     "TensorType",
@@ -114,6 +116,11 @@ _TABLE: Final = (
     DType("complex64", "c64", "complex floating", np.complex64),
     DType("complex128", "c128", "complex floating", np.complex128),
 )
+
+#: the dtype of lists of tensors (`eagerflow.ops.lists`): no array has it, and users meet it in
+#: graphs only. Derivatives flow through lists.
+LIST: Final = DType("list", "list", "list", LIST_DTYPE)
+LIST.is_inexact = True
 
 #: every dtype by its name
 DTYPES: Final[dict[str, DType]] = {d.name: d for d in _TABLE}

@@ -13,8 +13,9 @@ from eagerflow.core.op import Op, functions
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.hardware import NullArray, as_device
+from eagerflow.ops.lists import list_new
 from eagerflow.source import Source
-from eagerflow.types import DType, Shape
+from eagerflow.types import LIST, DType, Shape
 
 __all__ = ["gradients", "search"]
 
@@ -200,6 +201,8 @@ def _whole(g: Cotangent | None, data: Any, holder: Any) -> Tensor | None:
     if g is not None or not lane.dtype.is_inexact:
         return None if g is None else dense(g)
     shape = data if type(data) is tuple else data.shape
+    if lane.dtype is LIST:
+        return list_new(lane.device)
     zeros: Tensor = functions["zeros"](shape, dtype=lane.dtype, device=lane.device)
     return zeros
 

@@ -9,9 +9,10 @@ from eagerflow.core.op import Op, functions, joint
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal
+from eagerflow.ops.lists import list_add, list_new
 from eagerflow.ops.promotion import cast
 from eagerflow.ops.sizes import matched
-from eagerflow.types import TensorType, same_shape
+from eagerflow.types import LIST, TensorType, same_shape
 
 __all__ = ["Cotangent", "add", "dense", "fit", "full_like", "pull"]
 
@@ -25,6 +26,8 @@ _BY_ROW: Final = frozenset({"identity", "copy", "cast", "negative"})
 
 def full_like(x: Any, value: float) -> Tensor:
     """A tensor of the type of ``x``, a tensor or a variable, filled with a number."""
+    if x.dtype is LIST:
+        return list_new(x.device)
     result: Tensor = functions["full"](x.shape, value, dtype=x.dtype, device=x.device)
     return result
 
@@ -37,6 +40,8 @@ def dense(g: Cotangent) -> Tensor:
 def add(a: Cotangent, b: Cotangent) -> Cotangent:
     """The sum of two cotangents; sparse if both are."""
     if type(a) is Tensor and type(b) is Tensor:
+        if a.dtype is LIST:
+            return list_add(a, b)
         result: Tensor = functions["add"](a, b)
         return result
     total: Cotangent = a + b

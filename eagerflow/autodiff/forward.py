@@ -94,9 +94,12 @@ class Forward(AbstractDifferentiator):
         return result
 
     def call(self, composite: Composite, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
-        if self._used is not None or not composite.own_rule:
+        if composite.node is None and (self._used is not None or not composite.own_rule):
             return super().call(composite, inputs)
         tangents = [self.tangent_of(x) for x in inputs]
+        if self._used is not None:
+            self._used += tangents
+            return self.below.call(composite, inputs)
         if self.below is not BASE and all(t is None for t in tangents):
             return self.below.call(composite, inputs)  # whose rule it may be
         self._used = []

@@ -142,6 +142,8 @@ class ScriptWriter(AbstractInterpreter):
 
     def call(self, composite: Composite, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
         """A composite becomes one step, with a script of its own for its forward pass."""
+        if composite.node is not None:
+            return self._node(composite, inputs)
         writer = ScriptWriter(inputs)
         with use(self.below), installed(writer):
             passed = composite.forward(*inputs)
@@ -153,6 +155,41 @@ class ScriptWriter(AbstractInterpreter):
         again = _again(composite, script, len(outputs), passed.pull, places)
         self._steps.append(Step(again, ins, [self._enter(y) for y in outputs], {}))
         return outputs
+
+    def _node(self, composite: Composite, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """One that becomes a node runs again as it is; the effects of one are held instead."""
+        if composite.node == "pure":
+            outputs = self.below.call(composite, inputs)
+            ins = [self._number(x) for x in inputs]
+            self._steps.append(Step(composite, ins, [self._enter(y) for y in outputs], {}))
+            return outputs
+        with use(self.below):
+            passed = composite.forward(*inputs)
+        outputs = tuple([handle_of(y) for y in passed.outputs])
+        whole = (*inputs, *passed.captured, *outputs, *passed.residuals)
+        again = _held(composite, passed, len(inputs) + len(passed.captured))
+        ins = [self._number(x) for x in whole]
+        self._steps.append(Step(again, ins, [self._enter(y) for y in outputs], {}))
+        return outputs
+
+
+def _held(composite: Composite, passed: Passed, first: int) -> Composite:
+    """A composite that gets its outputs and its residuals as inputs, after ``first`` others."""
+    last, pull = first + len(passed.outputs), passed.pull
+
+    def body(*inputs: Tensor) -> tuple[Tensor, ...]:
+        return inputs[first:last]
+
+    def forward(*inputs: Tensor) -> Passed:
+        def back(
+            residuals: Sequence[Tensor], gs: Sequence[Any], wanted: Sequence[bool]
+        ) -> Sequence[Any]:
+            found = pull(residuals, gs, wanted[:first])
+            return [*found, *[None] * (len(wanted) - first)]
+
+        return Passed(inputs[first:last], inputs[last:], back)
+
+    return Composite(composite.name, body, forward, own_rule=True)
 
 
 def _again(

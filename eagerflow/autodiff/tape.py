@@ -129,6 +129,13 @@ class Tape(AbstractDifferentiator):
     def follows(self, x: Tensor) -> bool:
         return self.recording and self.slot_of(x) >= 0
 
+    def knows(self, x: Tensor) -> bool:
+        return self.slot_of(x) >= 0
+
+    def watches(self, resource: Any) -> bool:
+        trainable = self._all_variables and getattr(resource, "trainable", False)
+        return trainable or id(resource) in self._reads
+
     def begin_rules(self) -> None:
         if not self._rules:
             for spans, last in zip(self._rule_slots, (self._last, -self._last_link), strict=True):
@@ -307,7 +314,11 @@ class Tape(AbstractDifferentiator):
 
     def call(self, composite: Composite, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
         if not self.recording:
-            return super().call(composite, inputs)
+            if composite.node is None:
+                return super().call(composite, inputs)
+            if self._captured is not None:
+                self._captured.update(map(self.slot_of, inputs))
+            return self.below.call(composite, inputs)
         slots = [self.slot_of(x) for x in inputs]
         if composite.own_rule and self.below is not BASE and all(s == UNKNOWN for s in slots):
             return self.below.call(composite, inputs)  # whose rule it may be

@@ -24,6 +24,7 @@ from eagerflow.errors import (
 from eagerflow.hardware import Device, Lane, NullArray, as_device
 from eagerflow.types import DTYPES, TensorType
 from eagerflow_kernels import table
+from eagerflow_kernels.lists import ListData
 
 __all__ = ["Entry", "execute", "explain", "find_entry", "lane_key", "resolve"]
 
@@ -116,7 +117,8 @@ def _wrap(entry: Entry, data: Any) -> Tensor:
     if type(data) is not entry.array_type:
         if type(data) is Tensor:  # an op that moves
             return data
-        data = entry.asarray(data)  # type: ignore[misc]  # devices without xp return arrays
+        if type(data) is not ListData:
+            data = entry.asarray(data)  # type: ignore[misc]  # devices without xp return arrays
     out = Tensor()
     out._data = data
     out._lane = entry.lanes[data.dtype]

@@ -109,9 +109,12 @@ class Composite:
             instead of ``body``. Exactly one of the two is called, once.
         own_rule: whether the derivative is another than that of the ops in ``body``. If not,
             forward mode goes through ``body``.
+        node: what it does to state (see `eagerflow.core.op.Op.effect`), if it becomes one node of
+            a graph. It depends on nothing but its inputs and what has the effect; whoever does not
+            differentiate it hands it on to the trace below.
     """
 
-    __slots__ = ("body", "forward", "name", "own_rule")
+    __slots__ = ("body", "forward", "name", "node", "own_rule")
 
     def __init__(
         self,
@@ -119,11 +122,13 @@ class Composite:
         body: Callable[..., tuple[Any, ...]],
         forward: Callable[..., Passed],
         own_rule: bool,
+        node: str | None = None,
     ) -> None:
         self.name = name
         self.body = body
         self.forward = forward
         self.own_rule = own_rule
+        self.node = node
 
 
 class AbstractInterpreter(ABC):
@@ -189,6 +194,14 @@ class AbstractDifferentiator(AbstractInterpreter):
     @abstractmethod
     def follows(self, x: Any) -> bool:
         """Whether a derivative flows through the value of the tensor ``x``."""
+
+    def knows(self, x: Any) -> bool:
+        """As `follows`, even while it does not record."""
+        return self.follows(x)
+
+    def watches(self, resource: Any) -> bool:
+        """Whether a derivative is taken with respect to the variable of that resource."""
+        return False
 
 
 def is_followed(x: Any) -> bool:

@@ -21,7 +21,7 @@ from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, KernelError, NonFiniteError
 from eagerflow.settings import Settings
 from eagerflow.source import capture
-from eagerflow.types import TensorType
+from eagerflow.types import LIST, TensorType
 
 __all__ = ["CheckNan", "Timing", "Verify", "timed"]
 
@@ -53,7 +53,9 @@ class CheckNan(AbstractInterpreter):
 
 def _is_finite(x: Tensor) -> bool:
     xp = x.device.backend.xp
-    return xp is None or not x.dtype.is_inexact or bool(xp.isfinite(x._data).all())
+    if xp is None or not x.dtype.is_inexact or x.dtype is LIST:
+        return True
+    return bool(xp.isfinite(x._data).all())
 
 
 def _is_finite_number(value: Any) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, final
 
 from eagerflow.core import interpreter
-from eagerflow.errors import EagerflowError, OpDefinitionError
+from eagerflow.errors import DeviceError, EagerflowError, OpDefinitionError
 from eagerflow.hardware import forget_kernel
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
@@ -18,6 +18,7 @@ __all__ = [
     "Precision",
     "all_ops",
     "bind",
+    "check_devices",
     "declare",
     "define",
     "functions",
@@ -253,6 +254,19 @@ def infer(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> Any:
             expected=error.expected,
             hint=error.hint,
         ) from None
+
+
+def check_devices(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> None:
+    """Refuse operands on different devices."""
+    device = types[0].device
+    for kind in types:
+        if kind.device is not device:
+            raise DeviceError(
+                f"{op.name}: operands sit on different devices",
+                given=describe(op, types, attrs),
+                expected="all on one device",
+                hint=f"move one with .to('{device}')",
+            )
 
 
 def describe(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> str:

@@ -71,6 +71,11 @@ class AbstractNumber(ABC):
     def __class__(self) -> Any:
         return self.kind
 
+    @property
+    @abstractmethod
+    def varies(self) -> bool:
+        """Whether it differs from run to run of the graph, so that Python cannot have it."""
+
     @abstractmethod
     def to_tensor(self, lane: Lane) -> Tensor:
         """It as a tensor without axes, converted as a number is."""

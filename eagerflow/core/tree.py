@@ -10,7 +10,7 @@ import optree
 
 from eagerflow.types import DType, TensorType
 
-__all__ = ["TreeDef", "flatten", "leaves", "map", "paths", "show", "unflatten"]
+__all__ = ["TreeDef", "flatten", "leaves", "map", "paths", "register", "show", "unflatten"]
 
 TreeDef = optree.PyTreeSpec
 NAMESPACE = "eagerflow"
@@ -62,8 +62,7 @@ def _register(kind: type) -> None:
             object.__setattr__(made, name, value)
         return made
 
-    register: Any = optree.register_pytree_node  # its types know collections only
-    register(kind, take, make, namespace=NAMESPACE)
+    register(kind, take, make)
 
 
 @final
@@ -80,6 +79,19 @@ class _Rest:
 
     def __hash__(self) -> int:
         return 0
+
+
+def register(kind: type, take: Callable[[Any], Any], make: Callable[[Any, Any], Any]) -> None:
+    """Make a class a node of trees.
+
+    Args:
+        kind: the class.
+        take: gives the children and what else is needed, which tells structures apart.
+        make: makes an instance of that and the children.
+    """
+    _dataclasses.add(kind)
+    known: Any = optree.register_pytree_node  # its types know collections only
+    known(kind, take, make, namespace=NAMESPACE)
 
 
 def unflatten(treedef: TreeDef, values: Iterable[Any]) -> Any:

@@ -24,6 +24,22 @@ ELSEWHERE = {
     "matmul_like": "tests/ops/test_matmul_like.py",
     "check_sizes": "tests/ops/test_sizes.py",
     "set_key": "tests/function/test_random_state.py",
+    **{
+        f"list_{name}": "tests/ops/test_lists.py"
+        for name in (
+            "add",
+            "cut",
+            "erase",
+            "new",
+            "pop",
+            "push",
+            "read",
+            "size",
+            "stack",
+            "unstack",
+            "write",
+        )
+    },
 }
 #: names that Tensor's methods and operators call, but that are not public by themselves
 INTERNAL = {"getitem", "setitem"}

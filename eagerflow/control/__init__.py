@@ -1,0 +1,8 @@
+"""Control flow that becomes part of a graph: branches, loops, and lists of tensors."""
+
+from eagerflow.control.arrays import TensorArray
+from eagerflow.control.branches import cond, switch
+from eagerflow.control.loops import while_loop
+from eagerflow.control.scans import map, scan
+
+__all__ = ["TensorArray", "cond", "map", "scan", "switch", "while_loop"]

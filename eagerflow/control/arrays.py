@@ -1,0 +1,196 @@
+"""`TensorArray`: a list of tensors of one type, as a value that goes through loops and graphs."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from eagerflow.core import tree
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import Dim, Size, may_equal, same
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.hardware import as_device
+from eagerflow.ops.lists import (
+    list_new,
+    list_read,
+    list_size,
+    list_stack,
+    list_unstack,
+    list_write,
+)
+from eagerflow.ops.promotion import weak_fits
+from eagerflow.ops.sizes import matched
+from eagerflow.types import DTYPES, LIST, TensorType
+
+__all__ = ["TensorArray"]
+
+_INT64 = DTYPES["int64"]
+
+
+@final
+class TensorArray:
+    """A list of tensors of one type. It is a value: to write gives a new one.
+
+    Old ones stay as they are, and to write takes the same time however long the list is. It works
+    eagerly and in traced functions, goes round in loops, and derivatives flow through it.
+    Elements that were not written are zero.
+
+    Args:
+        size: how many elements there are, at first if it is ``dynamic``.
+        like: a tensor or a type, which gives dtype and shape of an element.
+        dynamic: whether a write beyond the end makes it longer.
+
+    >>> squares = ef.TensorArray(3, ef.tensor(0))
+    >>> for i in range(3):
+    ...     squares = squares.write(i, i * i)
+    >>> squares.stack(), squares.read(2)
+    (Tensor([0, 1, 4], i64[3]@cpu:0), Tensor(4, i64[]@cpu:0))
+    """
+
+    __slots__ = ("_count", "_kind", "_values", "dynamic")
+
+    def __init__(self, size: Any, like: Any, *, dynamic: bool = False) -> None:
+        if type(size) is not Dim:
+            size = int(size)
+            if size < 0:
+                raise TensorValueError("TensorArray: the size is negative", given=str(size))
+        kind = like if isinstance(like, TensorType) else tensor_of(like).type
+        if kind.dtype is LIST:
+            raise DTypeError("TensorArray: the elements are tensors", given=str(kind))
+        device = as_device(kind.device)
+        self._kind = TensorType(kind.dtype, kind.shape, device)
+        self._count: Size | None = None if dynamic else size
+        self.dynamic = bool(dynamic)
+        self._values = list_new(device, size)
+
+    def _with(self, values: Tensor) -> TensorArray:
+        made = object.__new__(TensorArray)
+        made._kind, made._count, made.dynamic = self._kind, self._count, self.dynamic
+        made._values = values
+        return made
+
+    @property
+    def element(self) -> TensorType:
+        """The type of an element."""
+        return self._kind
+
+    def write(self, index: TensorLike, value: TensorLike, /) -> TensorArray:
+        """The same with another element at ``index``.
+
+        Args:
+            index: an integer from 0 on.
+            value: of the dtype and shape of an element.
+
+        Raises:
+            TensorIndexError: there is no such element, and the array does not grow.
+            DTypeError: another dtype.
+            ShapeError: another shape.
+        """
+        x = self._element(value)
+        place = self._index(index)
+        return self._with(list_write(self._values, place, x, grow=self.dynamic))
+
+    def read(self, index: TensorLike, /) -> Tensor:
+        """The element at ``index``.
+
+        Raises:
+            TensorIndexError: there is no such element.
+        """
+        return list_read(self._values, self._index(index), self._kind, strict=True)
+
+    def stack(self) -> Tensor:
+        """All elements along a new first axis, ``[size, *element]``."""
+        return list_stack(self._values, self._kind, self._count)
+
+    def unstack(self, value: TensorLike, /) -> TensorArray:
+        """One of the parts of ``value`` along its first axis.
+
+        Args:
+            value: ``[size, *element]``.
+
+        Raises:
+            ShapeError: another shape; an array that is not dynamic keeps its size.
+        """
+        x = tensor_of(value)
+        if not x.shape:
+            raise ShapeError("TensorArray: there is no first axis", given=str(x.type))
+        x = self._fitted(x, (x.shape[0] if self._count is None else self._count, *self._kind.shape))
+        return self._with(list_unstack(x))
+
+    def size(self) -> Tensor:
+        """How many elements there are, int64 without axes."""
+        return list_size(self._values)
+
+    def _index(self, index: TensorLike) -> Tensor:
+        if isinstance(index, float) and not isinstance(index, AbstractArray):
+            raise DTypeError("TensorArray: the index is no integer", given=repr(index))
+        device = None if isinstance(index, AbstractArray) else self._kind.device
+        place = as_tensor(index, None, device)
+        if not place.dtype.is_integer or place.shape:
+            raise DTypeError(
+                "TensorArray: the index is no integer", given=str(place.type), expected="i64[]"
+            )
+        return place
+
+    def _element(self, value: TensorLike) -> Tensor:
+        kind = self._kind
+        if not isinstance(value, AbstractArray) and weak_fits(value, kind.dtype):
+            value = as_tensor(value, kind.dtype, kind.device)
+        return self._fitted(tensor_of(value), kind.shape)
+
+    def _fitted(self, x: Tensor, shape: Any) -> Tensor:
+        kind = self._kind
+        if x.dtype is not kind.dtype:
+            raise DTypeError(
+                "TensorArray: the elements are of another dtype",
+                given=str(x.type),
+                expected=str(kind.like(shape=shape)),
+            )
+        wrong = "TensorArray: the elements have another shape"
+        expected = str(kind.like(shape=shape))
+        if len(x.shape) != len(shape) or not all(map(may_equal, x.shape, shape)):
+            raise ShapeError(wrong, given=str(x.type), expected=expected)
+        return matched(x, x.shape, shape, wrong, f"{x.type} for {expected}")
+
+    def __repr__(self) -> str:
+        size = "any number" if self._count is None else self._count
+        return f"TensorArray({size} of {self._kind})"
+
+
+@final
+class _Kind:
+    """What tells the structures of arrays apart."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: TensorArray) -> None:
+        self.array = array
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Kind):
+            return False
+        a, b = self.array, other.array
+        if a._kind.dtype is not b._kind.dtype or a._kind.device is not b._kind.device:
+            return False
+        first, second = [(x._count, *x._kind.shape) for x in (a, b)]
+        return len(first) == len(second) and all(map(_is_same_size, first, second))
+
+    def __hash__(self) -> int:
+        return hash((self.array._kind.dtype, self.array.dynamic))
+
+
+def _is_same_size(a: Size | None, b: Size | None) -> bool:
+    return a is b if a is None or b is None else same(a, b)
+
+
+def _take(array: TensorArray) -> tuple[tuple[Tensor], _Kind]:
+    bare = array._with(None)  # type: ignore[arg-type]  # structures hold no tensors
+    return (array._values,), _Kind(bare)
+
+
+def _make(kind: _Kind, children: Any) -> TensorArray:
+    (values,) = children
+    return kind.array._with(values)
+
+
+tree.register(TensorArray, _take, _make)

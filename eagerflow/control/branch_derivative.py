@@ -1,0 +1,135 @@
+"""The derivative of `cond` and `switch`: the branch that was taken is gone back over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+from eagerflow.control.building import (
+    Apply,
+    as_residual,
+    build,
+    flowing_gradients,
+    from_residual,
+    is_smooth,
+    names_in,
+    residual_types,
+    zeros_of,
+)
+from eagerflow.control.joint import Joint
+from eagerflow.control.structured import Structured
+from eagerflow.dims import Size
+from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.kinds import ValueType
+from eagerflow.ops.lists import list_new, list_pop, list_push
+from eagerflow.runtime.replay import replay
+from eagerflow.types import LIST, TensorType
+
+__all__ = ["BranchDerivative"]
+
+
+@final
+class BranchDerivative:
+    """The derivative of `cond` and `switch`.
+
+    Args:
+        whole: what is differentiated.
+        wanted: which operands cotangents are wanted of; the first chooses the branch.
+    """
+
+    def __init__(self, whole: Structured, wanted: Sequence[bool]) -> None:
+        self.whole = whole
+        self.branches: Sequence[Graph] = whole.attrs["branches"]
+        self.wanted = [i for i, want in enumerate(wanted[1:]) if want]
+        outside = names_in(whole.inputs)
+        self.joints = [Joint(g, wanted[1:], known=outside) for g in self.branches]
+        places = [{v: i for i, v in enumerate(j.inputs)} for j in self.joints]
+        #: of the operands those that some branch reads again
+        self.direct = sorted(
+            {p[v] for j, p in zip(self.joints, places, strict=True) for v in j.residuals if v in p}
+        )
+        self.places = places
+        self.made = [
+            [v for v in j.residuals if v not in p] for j, p in zip(self.joints, places, strict=True)
+        ]
+        self.keeps = any(self.made)
+        self.device = whole.inputs[0].device  # type: ignore[union-attr]  # the chooser is a tensor
+        self.forward = self._forward()
+        #: of the wanted operands those that a cotangent flows to
+        self.flowing = [i for i in self.wanted if any(j.gradients[i].values for j in self.joints)]
+        self.backward = self._backward()
+
+    def _forward(self) -> Structured:
+        kinds = self.whole.inputs[1:]
+        graphs = []
+        for i, joint in enumerate(self.joints):
+
+            def branch(xs: list[Any], i: int = i, joint: Joint = joint) -> Sequence[Any]:
+                results = replay(joint.forward, xs)
+                count = len(self.whole.outputs)
+                kept = dict(zip(joint.residuals, results[count:], strict=True))
+                outputs = results[:count]
+                if self.keeps:
+                    items = [as_residual(kept[v]) for v in self.made[i]]
+                    outputs.append(list_push(list_new(self.device), *items))
+                return outputs
+
+            graphs.append(build(self.branches[i].name, kinds, branch))
+        lists = [TensorType(LIST, (), self.device)] if self.keeps else []
+        outputs = [*self.whole.outputs, *lists]
+        return Structured(self.whole.op, {"branches": tuple(graphs)}, self.whole.inputs, outputs)
+
+    def _backward(self) -> Structured | None:
+        if not self.flowing:
+            return None
+        inputs = self.whole.inputs
+        kinds: list[ValueType] = [inputs[1:][i] for i in self.direct]
+        if self.keeps:
+            kinds.append(TensorType(LIST, (), self.device))
+        kinds += [k for k in self.whole.outputs if is_smooth(k)]
+        graphs = [
+            build(f"{g.name}_gradient", kinds, lambda xs, i=i: self._pull(i, xs))  # type: ignore[misc]  # a default fixes i
+            for i, g in enumerate(self.branches)
+        ]
+        outputs = [inputs[1:][i] for i in self.flowing]
+        return Structured(self.whole.op, {"branches": tuple(graphs)}, [inputs[0], *kinds], outputs)
+
+    def _pull(self, i: int, xs: list[Any]) -> Sequence[Any]:
+        """The backward pass of branch ``i``."""
+        joint = self.joints[i]
+        known = dict(zip(self.direct, xs, strict=False))
+        rest = xs[len(self.direct) :]
+        values: dict[Value, Any] = {}
+        if self.keeps:
+            made = self.made[i]
+            shapes, dtypes = residual_types(made, names_in(self.whole.inputs))
+            _, *items = list_pop(rest.pop(0), shapes, dtypes)
+            values = {v: from_residual(v.type, x) for v, x in zip(made, items, strict=True)}
+        values.update({v: known[p] for v, p in self.places[i].items() if p in known})
+        found = replay(joint.backward, [*[values[v] for v in joint.residuals], *rest])
+        gradients = flowing_gradients(joint.gradients, found)
+        kinds = self.whole.inputs[1:]
+        return [zeros_of(kinds[p]) if gradients[p] is None else gradients[p] for p in self.flowing]
+
+    def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
+        """The outputs, the residuals and the function that goes back."""
+        results = apply(self.forward, operands, sizes)
+        count = len(self.whole.outputs)
+        chooser, *others = operands
+        residuals = [chooser, *[others[i] for i in self.direct], *results[count:]]
+        links = {
+            i: g.link for j in self.joints for i, g in enumerate(j.gradients) if g.link is not None
+        }
+
+        def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+            found: list[Any] = [None] * len(operands)
+            for i in self.wanted:
+                found[i + 1] = links.get(i)
+            if self.backward is not None:
+                cotangents = [g for g in gs if g is not None]
+                results = apply(self.backward, [*given, *cotangents], sizes)
+                for i, g in zip(self.flowing, results, strict=True):
+                    found[i + 1] = g
+            return found
+
+        return results[:count], residuals, pull

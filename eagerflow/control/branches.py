@@ -1,0 +1,133 @@
+"""`cond` and `switch`: one of several functions runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from eagerflow.control.applying import apply
+from eagerflow.control.merging import OutputPlace, merged
+from eagerflow.control.structured import Structured
+from eagerflow.control.subgraphs import as_truth, join, trace_subgraph
+from eagerflow.core import interpreter, tree
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.dims import Dim
+from eagerflow.errors import DTypeError, ShapeError, TraceError
+from eagerflow.graph.numbers import TracedNumber
+from eagerflow.graph.trace import Tracer, tracer_of
+from eagerflow.runtime.codegen import choose_branch
+
+__all__ = ["cond", "switch"]
+
+_NAMES: Final = ("true_fn", "false_fn")
+
+
+def cond(
+    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any
+) -> Any:
+    """``true_fn(*operands)`` if ``pred`` holds, else ``false_fn(*operands)``.
+
+    Eagerly, and for a Python bool, this is Python's ``if``. In a traced function both are traced,
+    into one node, and the one that is taken runs. They must give trees of the same structure, with
+    tensors of the same dtypes and ranks; sizes may differ. Both may use what is around them, and
+    read and assign variables; of these effects only those of the branch that is taken happen.
+
+    Args:
+        pred: a bool, or a bool tensor without axes.
+        true_fn: gives a tree of tensors and numbers.
+        false_fn: gives a tree of the same structure.
+        operands: what both are called with, trees of tensors. In a branch these are values of its
+            own: an update in place does not reach the caller.
+
+    Raises:
+        DTypeError: ``pred`` is no bool.
+        ShapeError: ``pred`` has axes.
+        TraceError: the branches give different structures or types.
+
+    >>> @ef.trace
+    ... def root(x):
+    ...     return ef.cond(x >= 0, lambda: ef.sqrt(x), lambda: ef.zeros_like(x))
+    >>> root(ef.tensor(4.0)), root(ef.tensor(-4.0))
+    (Tensor(2., f32[]@cpu:0), Tensor(0., f32[]@cpu:0))
+    """
+    test = as_truth("cond: pred", pred)
+    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    if type(test) is not Tensor or tracer is None:
+        return (true_fn if test else false_fn)(*_own(operands))
+    return _choose("cond", test, (true_fn, false_fn), _NAMES, operands, tracer)
+
+
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """``branches[index](*operands)``, as `cond` for more than two branches.
+
+    Args:
+        index: an int, or an integer tensor without axes, 0 to ``len(branches) - 1``.
+        branches: functions that give trees of the same structure.
+        operands: what they are called with, as for `cond`.
+
+    Raises:
+        TensorIndexError: there is no such branch.
+        DTypeError: ``index`` is no integer.
+        ShapeError: ``index`` has axes.
+        TraceError: the branches give different structures or types.
+
+    >>> f = lambda i, x: ef.switch(i, [ef.sin, ef.cos, ef.exp], x)
+    >>> f(2, ef.tensor(0.0)), ef.trace(f)(ef.tensor(1), ef.tensor(0.0))
+    (Tensor(1., f32[]@cpu:0), Tensor(1., f32[]@cpu:0))
+    """
+    branches = tuple(branches)
+    if not branches:
+        raise TraceError("switch: there are no branches")
+    chosen = _index(index)
+    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    if type(chosen) is not Tensor or tracer is None:
+        return branches[choose_branch(chosen, len(branches))](*_own(operands))
+    names = [f"branch{i}" for i in range(len(branches))]
+    return _choose("switch", chosen, branches, names, operands, tracer)
+
+
+def _index(index: Any) -> Any:
+    """An int, or a tensor of one."""
+    if type(index) is TracedNumber and index.varies and index.kind is int:
+        return tensor_of(index)
+    if isinstance(index, (int, Dim)) and not isinstance(index, bool):
+        return int(index)
+    if not isinstance(index, AbstractArray) and not hasattr(index, "__array__"):
+        raise DTypeError("switch: index is no integer", given=repr(index), expected="i64[]")
+    found = tensor_of(index)
+    if not found.dtype.is_integer:
+        raise DTypeError("switch: index is no integer", given=str(found.type), expected="i64[]")
+    if found.shape:
+        raise ShapeError("switch: index has axes", given=str(found.type), expected="i64[]")
+    return found
+
+
+def _own(operands: Any) -> Any:
+    """Operands in handles that nobody else has."""
+    return tree.map(lambda x: handle_of(x) if type(x) is Tensor else x, operands)
+
+
+def _choose(
+    op: str, chooser: Tensor, functions: Sequence[Callable[..., Any]], names: Sequence[str],
+    operands: Any, tracer: Tracer,
+) -> Any:  # fmt: skip
+    def arguments(part: Tracer) -> Any:
+        return tree.map(lambda x: part.add_operand(x) if type(x) is Tensor else x, operands)
+
+    outside = tracer.known_names
+    parts = [
+        trace_subgraph(f, name, tracer, arguments) for f, name in zip(functions, names, strict=True)
+    ]
+    results, kinds = merged(op, parts, tracer, outside)
+    captured = join(parts, 0)  # what is given may be more that is used of the trace around
+    chosen = tracer.value_of(chooser).type
+    whole = Structured(
+        op,
+        {"branches": tuple([p.graph for p in parts])},
+        [chosen, *[v.type for v in parts[0].graph.inputs]],
+        kinds,
+    )
+    outputs = apply(whole, [chooser, *captured])
+    found = [outputs[x.number] if type(x) is OutputPlace else x for x in results]
+    return tree.unflatten(parts[0].treedef, found)

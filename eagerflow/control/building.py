@@ -1,0 +1,114 @@
+"""What derivatives of branches and loops are built with: graphs, residuals, zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from eagerflow.control.joint import Gradient, close_constants
+from eagerflow.control.structured import Structured
+from eagerflow.core.convert import scalar
+from eagerflow.core.interpreter import current
+from eagerflow.core.op import functions
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size, substitute, symbols
+from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.kinds import NumberType, ValueType
+from eagerflow.graph.passes.prune import prune
+from eagerflow.graph.trace import Tracer, tracer_of
+from eagerflow.hardware import as_device
+from eagerflow.ops.lists import list_new
+from eagerflow.types import DTYPES, LIST, TensorType
+
+__all__ = ["Apply", "as_residual", "build", "flowing_gradients", "from_residual", "is_smooth",
+           "names_in", "residual_types", "zeros_of"]  # fmt: skip
+
+#: appends a node to the trace that is under way, and gives its outputs
+Apply = Callable[[Structured, Sequence[Any], Mapping[str, Size]], list[Any]]
+_WIDE = {int: "int64", float: "float64", complex: "complex128"}
+
+
+def build(
+    name: str, kinds: Sequence[ValueType], function: Callable[[list[Any]], Sequence[Any]]
+) -> Graph:
+    """The graph of a function of tensors and numbers of these types."""
+    tracer = Tracer(name)
+    with tracer:
+        inputs = [
+            tracer.add_input(k, "x")
+            if isinstance(k, TensorType)
+            else tracer.result(tracer.graph.add_input(k, "n"))
+            for k in kinds
+        ]
+        outputs = [
+            tracer.value_of(y) if type(y) is Tensor else tracer.number_value(y, "a result")
+            for y in function(inputs)
+        ]
+    close_constants(tracer)
+    graph = tracer.graph
+    graph.outputs = outputs
+    tracer.forget()
+    return prune(graph)[0]
+
+
+def trace_under_way() -> Tracer:
+    """The trace that nodes go into."""
+    tracer = tracer_of(current())
+    assert tracer is not None
+    return tracer
+
+
+def as_residual(x: Any) -> Tensor:
+    """What is kept of a value: of a number a tensor."""
+    if type(x) is Tensor:
+        return x
+    kind = x.kind if hasattr(x, "kind") else type(x)
+    return scalar(x, as_device(None).lanes[DTYPES[_WIDE[kind]]])
+
+
+def from_residual(kind: ValueType, x: Tensor) -> Any:
+    """The value again."""
+    return x if isinstance(kind, TensorType) else trace_under_way().item(x)
+
+
+def residual_types(values: Sequence[Value], known: frozenset[str]) -> tuple[list[Any], list[Any]]:
+    """The shapes and dtypes of what is kept of these values.
+
+    Args:
+        values: the values.
+        known: the names of sizes that are known; other sizes are None.
+    """
+    shapes, dtypes = [], []
+    for v in values:
+        kind = v.type
+        if isinstance(kind, NumberType):
+            kind = TensorType(DTYPES[_WIDE[kind.kind]], ())
+        shapes.append(tuple([d if symbols((d,)) <= known else None for d in kind.shape]))
+        dtypes.append(kind.dtype)
+    return shapes, dtypes
+
+
+def names_in(kinds: Sequence[ValueType]) -> frozenset[str]:
+    """The names of sizes in types."""
+    return frozenset[str]().union(*(symbols(k.shape) for k in kinds))
+
+
+def zeros_of(kind: ValueType, sizes: Mapping[str, Size] | None = None) -> Tensor:
+    """The cotangent zero of a value of that type."""
+    assert isinstance(kind, TensorType)
+    if kind.dtype is LIST:
+        return list_new(kind.device)
+    shape = tuple([substitute(d, sizes or {}) for d in kind.shape])
+    zeros: Tensor = functions["zeros"](shape, dtype=kind.dtype, device=kind.device)
+    return zeros
+
+
+def is_smooth(kind: ValueType) -> bool:
+    """Whether values of that type have derivatives."""
+    return isinstance(kind, TensorType) and kind.dtype.is_inexact
+
+
+def flowing_gradients(gradients: Sequence[Gradient], values: Sequence[Any]) -> list[Any]:
+    """The cotangent of each input, None where none flows."""
+    rest = iter(values)
+    return [next(rest) if g.values else None for g in gradients]

@@ -1,0 +1,288 @@
+"""What goes round in a loop: its types, and what a turn may change of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+from eagerflow.control.merging import same_number
+from eagerflow.control.subgraphs import ResultLeaf, Subgraph, is_number, kind_of, line_of
+from eagerflow.core import tree
+from eagerflow.core.convert import as_tensor, tensor_of
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.dims import Dim, same
+from eagerflow.errors import TraceError
+from eagerflow.graph.ir import Value
+from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.trace import Tracer
+from eagerflow.ops.promotion import weak_fits
+from eagerflow.source import Source
+from eagerflow.types import TensorType
+
+__all__ = ["Carry", "check_turn", "own_leaves"]
+
+
+def own_leaves(value: Any) -> tuple[list[Any], tree.TreeDef]:
+    """The leaves of a tree: tensors in handles of their own, numbers, and other objects.
+
+    Arrays and variables count as their values.
+    """
+    leaves, treedef = tree.flatten(value)
+    return [_own(x) for x in leaves], treedef
+
+
+def _own(x: Any) -> Any:
+    if type(x) is Tensor:
+        return handle_of(x)
+    if isinstance(x, IndexedSlices):
+        return x.to_dense()
+    if isinstance(x, AbstractArray) or (hasattr(x, "__array__") and not is_number(x)):
+        return tensor_of(x) if type(x) is not Dim else x
+    return x
+
+
+# --- eagerly ------------------------------------------------------------------------------------
+
+
+def check_turn(
+    op: str, before: Sequence[Any], after: Sequence[Any], treedef: tree.TreeDef,
+    found: tree.TreeDef, body: Any,
+) -> None:  # fmt: skip
+    """Refuse what a turn of a loop may not change: the structure, a dtype, the number of axes.
+
+    Args:
+        op: for messages.
+        before: the leaves of what goes round.
+        after: those that a turn gave.
+        treedef: the structure before.
+        found: the structure after.
+        body: the function.
+
+    Raises:
+        TraceError: it changed.
+    """
+    if found != treedef:
+        raise other_structure(op, treedef, found, line_of(body))
+    for i, (a, b) in enumerate(zip(before, after, strict=True)):
+        if type(a) is Tensor and type(b) is Tensor:
+            if a._lane is b._lane and len(a.shape) == len(b.shape):
+                continue
+        elif type(a) is type(b) or _becomes(a, b):
+            continue
+        raise changed(op, treedef, i, _text(a), _text(b), None, line_of(body))
+
+
+def _becomes(a: Any, b: Any) -> bool:
+    """Whether a number may be a tensor after a turn: no axes, and of a dtype that holds it."""
+    if type(b) is not Tensor or not isinstance(a, (bool, int, float, complex)):
+        return False
+    return not b.shape and weak_fits(a, b.dtype)
+
+
+def _text(x: Any) -> str:
+    return str(x.type) if type(x) is Tensor else f"the {type(x).__name__} {x!r}"
+
+
+def other_structure(op: str, before: tree.TreeDef, after: tree.TreeDef, where: str) -> TraceError:
+    """The error for a turn that changes the structure of what goes round."""
+    return TraceError(
+        f"{op}: a turn changes the structure of what goes round",
+        given=f"{tree.show(after)} from {where}",
+        expected=f"{tree.show(before)}, as what the loop starts with",
+    )
+
+
+def changed(
+    op: str, treedef: tree.TreeDef, i: int, before: str, after: str, first: str | None, where: str
+) -> TraceError:
+    """The error for a turn that changes the type of a leaf of what goes round."""
+    path = tree.paths(treedef)[i]
+    return TraceError(
+        f"{op}: a turn changes the type of what goes round{' at ' + path if path else ''}",
+        given=f"{after} after a turn, from {where}",
+        expected=f"{before}, which the loop starts with" + (f", from {first}" if first else ""),
+        hint="start with a value of the type that a turn gives (0.0 for a float, "
+        "x.astype(...), ef.zeros(...)), or convert what the turn gives",
+    )
+
+
+# --- in a trace ---------------------------------------------------------------------------------
+
+
+class _Slot(NamedTuple):
+    """One leaf of what goes round.
+
+    Attributes:
+        kind: its type; None of what stays the same object in all turns.
+        start: what it is before the first turn.
+        loose: the axes whose size changes from turn to turn.
+        stays: of a number, whether no turn seemed to change it.
+    """
+
+    kind: TensorType | NumberType | None
+    start: Any
+    loose: frozenset[int] = frozenset()
+    stays: bool = False
+
+
+@final
+class Carry:
+    """What goes round in a loop that is traced.
+
+    Args:
+        op: for messages.
+        tracer: the trace around the loop.
+        leaves: what the loop starts with.
+        treedef: their structure.
+        names: what to call them.
+
+    Attributes:
+        count: how many of the leaves are values of the graph.
+    """
+
+    def __init__(
+        self, op: str, tracer: Tracer, leaves: Sequence[Any], treedef: tree.TreeDef,
+        names: Sequence[str],
+    ) -> None:  # fmt: skip
+        self.op = op
+        self.tracer = tracer
+        self.treedef = treedef
+        self.names = names
+        self.slots = [self._slot(x) for x in leaves]
+        self._params: list[Value | None] = []  # of the part that was entered last
+
+    def _slot(self, x: Any) -> _Slot:
+        if isinstance(x, bool):
+            x = as_tensor(x)
+        if type(x) is Tensor:
+            kind: Any = self.tracer.value_of(x).type
+            return _Slot(kind, x)
+        if type(x) is Dim or is_number(x):
+            return _Slot(kind_of(x), x)
+        return _Slot(None, x)
+
+    @property
+    def count(self) -> int:
+        return sum(slot.kind is not None for slot in self.slots)
+
+    @property
+    def starts(self) -> list[Any]:
+        """The tensors and numbers that the loop starts with."""
+        return [slot.start for slot in self.slots if slot.kind is not None]
+
+    @property
+    def kinds(self) -> list[Any]:
+        """The types of the values that the loop ends with."""
+        found = []
+        for kind, _, loose, _ in self.slots:
+            if isinstance(kind, TensorType) and loose:
+                sizes: list[Any] = [
+                    self._fresh() if i in loose else d for i, d in enumerate(kind.shape)
+                ]
+                kind = kind.like(shape=tuple(sizes))
+            if kind is not None:
+                found.append(kind)
+        return found
+
+    def enter(self, part: Tracer) -> list[Any]:
+        """The leaves as inputs of a subgraph."""
+        found = []
+        self._params = []
+        for slot, name in zip(self.slots, self.names, strict=True):
+            if slot.kind is None:
+                self._params.append(None)
+                found.append(slot.start)
+                continue
+            value = part.graph.add_input(slot.kind, name)
+            self._params.append(value)
+            found.append(part.result(value))
+        return found
+
+    def leave(self, outputs: Sequence[Any]) -> list[Any]:
+        """The leaves after the loop, from the outputs of the node."""
+        rest = iter(outputs)
+        return [slot.start if slot.kind is None else next(rest) for slot in self.slots]
+
+    def fits(self, body: Subgraph) -> bool:
+        """Whether a turn gives what it takes; if not, the types are changed and it is traced again.
+
+        Raises:
+            TraceError: no other types help.
+        """
+        if body.treedef != self.treedef:
+            raise other_structure(self.op, self.treedef, body.treedef, body.where)
+        before = self.slots
+        self.slots = [self._next(i, body) for i in range(len(before))]
+        if any(a is not b for a, b in zip(before, self.slots, strict=True)):
+            return False
+        body.graph.outputs = [
+            self._output(i, slot.kind, body)
+            for i, slot in enumerate(self.slots)
+            if slot.kind is not None
+        ]
+        return True
+
+    def _next(self, i: int, body: Subgraph) -> _Slot:
+        """The slot of leaf ``i`` after a turn gave what ``body`` gives."""
+        slot, leaf = self.slots[i], body.leaves[i]
+        if slot.kind is None:
+            return self._next_static(slot, leaf, i, body)
+        if isinstance(slot.kind, TensorType):
+            return self._next_tensor(slot, slot.kind, leaf, i, body)
+        if leaf.kind == "number" and kind_of(leaf.what) == slot.kind:
+            same_one = getattr(leaf.what, "value", None) is self._params[i]
+            return _Slot(None, slot.start, stays=True) if same_one and not slot.stays else slot
+        found = leaf.value.type if leaf.value is not None else None
+        if isinstance(found, TensorType) and not found.shape and weak_fits(slot.start, found.dtype):
+            return _Slot(found, as_tensor(slot.start, found.dtype, found.device))
+        raise self._changed(i, body)
+
+    def _next_static(self, slot: _Slot, leaf: ResultLeaf, i: int, body: Subgraph) -> _Slot:
+        if slot.stays:
+            if leaf.kind == "number" and same_number(leaf.what, slot.start):
+                return slot
+            return _Slot(kind_of(slot.start), slot.start, stays=True)
+        if leaf.kind != "static" or (leaf.what is not slot.start and leaf.what != slot.start):
+            raise self._changed(i, body)
+        return slot
+
+    def _next_tensor(
+        self, slot: _Slot, kind: TensorType, leaf: ResultLeaf, i: int, body: Subgraph
+    ) -> _Slot:
+        if leaf.value is None:
+            if kind.shape or leaf.kind == "static" or not weak_fits(leaf.what, kind.dtype):
+                raise self._changed(i, body)
+            return slot
+        found: Any = leaf.value.type
+        same_kind = found.dtype is kind.dtype and found.device is kind.device
+        if not same_kind or len(found.shape) != len(kind.shape):
+            raise self._changed(i, body)
+        sizes: list[Any] = list(kind.shape)
+        loose = set(slot.loose)
+        for axis, (a, b) in enumerate(zip(kind.shape, found.shape, strict=True)):
+            if axis not in loose and not same(a, b):
+                loose.add(axis)
+                sizes[axis] = self._fresh()
+        if loose == slot.loose:
+            return slot
+        return _Slot(kind.like(shape=tuple(sizes)), slot.start, frozenset(loose))
+
+    def _output(self, i: int, kind: Any, body: Subgraph) -> Value:
+        value = body.leaves[i].value
+        if value is not None:
+            return value
+        return body.number(i) if isinstance(kind, NumberType) else body.tensor(i, kind)
+
+    def _fresh(self) -> Dim:
+        return self.tracer.fresh_size("size")
+
+    def _changed(self, i: int, body: Subgraph) -> TraceError:
+        start = self.slots[i].start
+        first = None
+        if type(start) is Tensor:
+            node = self.tracer.value_of(start).node
+            source = None if node is None else node.source
+            first = str(source) if isinstance(source, Source) else None
+        after = body.leaves[i].text
+        return changed(self.op, self.treedef, i, _text(start), after, first, body.line(i))

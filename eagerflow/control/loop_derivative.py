@@ -1,0 +1,316 @@
+"""The derivative of `while_loop` and `scan`: a loop that goes back over the turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+from eagerflow.autodiff.cotangents import add
+from eagerflow.control.building import (
+    Apply,
+    as_residual,
+    build,
+    flowing_gradients,
+    from_residual,
+    is_smooth,
+    names_in,
+    residual_types,
+    zeros_of,
+)
+from eagerflow.control.joint import Joint
+from eagerflow.control.structured import Structured
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim, Size
+from eagerflow.graph.edit import clone
+from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.kinds import NumberType, ValueType
+from eagerflow.hardware import as_device
+from eagerflow.ops.lists import list_new, list_pop, list_push
+from eagerflow.runtime.replay import replay
+from eagerflow.types import LIST, TensorType
+
+__all__ = ["LoopDerivative"]
+
+_INT = NumberType(int)
+
+
+@final
+class LoopDerivative:
+    """The derivative of a loop.
+
+    What goes round is *moving* if a turn changes it, else *fixed*; it is *active* if a cotangent
+    flows through it. The inputs of a scan that are taken apart are *sliced*.
+
+    Args:
+        whole: what is differentiated.
+        wanted: which operands cotangents are wanted of.
+    """
+
+    def __init__(self, whole: Structured, wanted: Sequence[bool]) -> None:
+        self.whole = whole
+        self.is_scan = whole.op == "scan"
+        self.body: Graph = whole.attrs["body"]
+        self.total = whole.attrs["carry"] if self.is_scan else len(whole.inputs)
+        body = self.body
+        self.moving = [i for i in range(self.total) if body.outputs[i] is not body.inputs[i]]
+        self.kinds = [v.type for v in body.inputs]
+        self.active = self._active(wanted)
+        self.joint = self._joint()
+        self.sliced = [i for i in range(self.total, len(self.kinds)) if self.active[i]]
+        self.active_moving = [i for i in self.moving if self.active[i]]
+        gradients = self.joint.gradients
+        self.summed = [
+            i
+            for i in range(self.total)
+            if wanted[i] and i not in self.moving and gradients[i].values
+        ]
+        place = {v: i for i, v in enumerate(self.joint.inputs)}
+        self.fixed = [
+            place[v]
+            for v in self.joint.residuals
+            if v in place and place[v] < self.total and place[v] not in self.moving
+        ]
+        self.pushed = [
+            v for v in self.joint.residuals if v not in place or place[v] not in self.fixed
+        ]
+        self.pushed += self._sized_zeros()
+        self.place = place
+        found = (k.device for k in self.kinds if isinstance(k, TensorType))
+        self.device = as_device(next(found, None))
+        self.list = TensorType(LIST, (), self.device)
+        self.forward = self._forward()
+        self.backward = self._backward()
+
+    # --- what flows where ---
+
+    def _active(self, wanted: Sequence[bool]) -> list[bool]:
+        """Which inputs of the body depend on what is wanted, in whatever turn."""
+        active = [w and is_smooth(k) for w, k in zip(wanted, self.kinds, strict=True)]
+        while True:
+            reached = _reached(self.body, active)
+            more = [i for i in self.moving if not active[i]]
+            more = [i for i in more if self.body.outputs[i] in reached and is_smooth(self.kinds[i])]
+            if not more:
+                return active
+            for i in more:
+                active[i] = True
+
+    def _joint(self) -> Joint:
+        """That of the body without what does not change."""
+        graph, values = clone(self.body)
+        outputs = [*self.moving, *range(self.total, len(self.body.outputs))]
+        graph.outputs = [values[self.body.outputs[i]] for i in outputs]
+        reached = _reached(self.body, self.active)
+        seeded = [self.body.outputs[i] in reached for i in outputs]
+        seeded = [
+            s and (i >= self.total or self.active[i]) for s, i in zip(seeded, outputs, strict=True)
+        ]
+        self.seeded = [
+            i
+            for i, s in zip(outputs, seeded, strict=True)
+            if s and is_smooth(self.body.outputs[i].type)
+        ]
+        #: the names of sizes that change from turn to turn
+        self.loose = names_in(self.kinds) - names_in(self.whole.inputs)
+        outside = names_in(self.whole.inputs)
+        recompute = bool(self.whole.attrs.get("recompute"))
+        return Joint(graph, self.active, seeded, recompute=recompute, known=outside)
+
+    def _sized_zeros(self) -> list[Value]:
+        """The inputs whose cotangent is zero, of a size that changes from turn to turn."""
+        found = [
+            self.joint.inputs[i]
+            for i in self.active_moving
+            if not self.joint.gradients[i].values and names_in([self.kinds[i]]) & self.loose
+        ]
+        return [v for v in found if v not in self.pushed]
+
+    # --- the two loops ---
+
+    @property
+    def _rest(self) -> dict[str, Any]:
+        """The attributes besides the subgraphs."""
+        return {k: v for k, v in self.whole.attrs.items() if type(v) is not Graph}
+
+    def _more(self) -> list[ValueType]:
+        """The types of what goes round besides: how many turns, and what they leave."""
+        turns: list[ValueType] = [] if self.is_scan else [_INT]
+        return [*turns, *([self.list] if self.pushed else [])]
+
+    def _forward(self) -> Structured:
+        more = self._more()
+        count = len(more)
+
+        def turn(xs: list[Any]) -> Sequence[Any]:
+            state, extra = xs[: self.total], xs[self.total : self.total + count]
+            rows = xs[self.total + count :]
+            results = replay(self.joint.forward, [*state, *rows])
+            stacked = len(self.body.outputs) - self.total
+            ends = len(self.moving) + stacked
+            kept = dict(zip(self.joint.residuals, results[ends:], strict=True))
+            for i, y in zip(self.moving, results, strict=False):
+                state[i] = y
+            if not self.is_scan:
+                extra[0] = extra[0] + 1
+            if self.pushed:
+                extra[-1] = list_push(extra[-1], *[as_residual(kept[v]) for v in self.pushed])
+            return [*state, *extra, *results[len(self.moving) : ends]]
+
+        kinds = [*self.kinds[: self.total], *more, *self.kinds[self.total :]]
+        attrs = {**self._rest, "body": build(self.body.name, kinds, turn)}
+        if self.is_scan:
+            attrs["carry"] = self.total + count
+        else:
+            test: Graph = self.whole.attrs["cond"]
+            attrs["cond"] = build(test.name, kinds, lambda xs: replay(test, xs[: self.total]))
+        whole = self.whole
+        inputs = [*whole.inputs[: self.total], *more, *whole.inputs[self.total :]]
+        outputs = [*whole.outputs[: self.total], *more, *whole.outputs[self.total :]]
+        return Structured(whole.op, _ordered(attrs), inputs, outputs)
+
+    def _backward(self) -> Structured | None:
+        if not self.seeded or not (self.active_moving or self.summed or self.sliced):
+            return None
+        whole, more = self.whole, self._more()
+        cotangents = [_own_sizes(self.kinds[i], self.loose, i) for i in self.active_moving]
+        fixed = [whole.inputs[i] for i in (*self.summed, *self.fixed)]
+        carried = [*more, *cotangents, *fixed]
+        rows = [i for i in self.seeded if i >= self.total]
+        parts = [self.body.outputs[i].type for i in rows]
+        body = build(f"{self.body.name}_gradient", [*carried, *parts], self._turn_back)
+        inputs = [*more, *[whole.outputs[i] for i in self.active_moving], *fixed]
+        outputs = [*more, *[whole.inputs[i] for i in self.active_moving], *fixed]
+        if not self.is_scan:
+            test = build("cond", carried, lambda xs: [xs[0] > 0])
+            attrs: dict[str, Any] = {"cond": test, "body": body, "parallel_iterations": 10}
+            return Structured("while_loop", attrs, inputs, outputs)
+        attrs = {
+            "body": body, "carry": len(carried), "length": whole.attrs["length"],
+            "reverse": not whole.attrs.get("reverse", False),
+        }  # fmt: skip
+        return Structured(
+            "scan", attrs,
+            [*inputs, *[whole.outputs[i] for i in rows]],
+            [*outputs, *[whole.inputs[i] for i in self.sliced]],
+        )  # fmt: skip
+
+    def _turn_back(self, xs: list[Any]) -> Sequence[Any]:
+        """One turn backward."""
+        joint, count = self.joint, len(self._more())
+        extra, xs = xs[:count], xs[count:]
+        first, last = len(self.active_moving), len(self.active_moving) + len(self.summed)
+        cotangents, sums = xs[:first], xs[first:last]
+        fixed, rows = xs[last : last + len(self.fixed)], xs[last + len(self.fixed) :]
+        if not self.is_scan:
+            extra[0] = extra[0] - 1
+        inputs = joint.inputs
+        values: dict[Value, Any] = {inputs[i]: x for i, x in zip(self.fixed, fixed, strict=True)}
+        if self.pushed:
+            types = residual_types(self.pushed, names_in(self.whole.inputs))
+            extra[-1], *items = list_pop(extra[-1], *types)
+            for v, x in zip(self.pushed, items, strict=True):
+                values[v] = from_residual(v.type, x)
+        by_place = dict(zip(self.active_moving, cotangents, strict=True))
+        seeds = [by_place[i] for i in self.seeded if i < self.total]
+        found = replay(joint.backward, [*[values[v] for v in joint.residuals], *seeds, *rows])
+        gradients = flowing_gradients(joint.gradients, found)
+        new = [
+            self._zeros(i, values) if gradients[i] is None else gradients[i]
+            for i in self.active_moving
+        ]
+        sums = [_plus(s, gradients[i]) for s, i in zip(sums, self.summed, strict=True)]
+        slices = [
+            zeros_of(self.kinds[i]) if gradients[i] is None else gradients[i] for i in self.sliced
+        ]
+        return [*extra, *new, *sums, *fixed, *slices]
+
+    def _zeros(self, i: int, values: Mapping[Value, Any]) -> Tensor:
+        """The cotangent zero of input ``i`` of the body."""
+        kind = self.kinds[i]
+        x = values.get(self.joint.inputs[i])
+        if x is not None and isinstance(kind, TensorType) and names_in([kind]) & self.loose:
+            kind = kind.like(shape=x.shape)
+        return zeros_of(kind)
+
+    # --- running ---
+
+    def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
+        """The outputs, the residuals and the function that goes back."""
+        more: list[Any] = [] if self.is_scan else [0]
+        if self.pushed:
+            more.append(list_new(self.device))
+        state = operands[: self.total]
+        results = apply(self.forward, [*state, *more, *operands[self.total :]], sizes)
+        ends = self.total + len(more)
+        outputs = [*results[: self.total], *results[ends:]]
+        extra = results[self.total : ends]
+        if not self.is_scan:
+            extra[0] = as_residual(extra[0])
+        fixed = [operands[i] for i in self.fixed]
+
+        def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+            return self._pull(apply, len(operands), given, gs, sizes)
+
+        return outputs, [*extra, *fixed], pull
+
+    def _pull(
+        self, apply: Apply, count: int, given: Sequence[Any], gs: Sequence[Any],
+        sizes: Mapping[str, Size],
+    ) -> list[Any]:  # fmt: skip
+        found: list[Any] = [None] * count
+        for i, g in enumerate(self.joint.gradients):
+            found[i] = g.link
+        tensors = [i for i, k in enumerate(self.whole.outputs) if isinstance(k, TensorType)]
+        cotangents = dict(zip(tensors, gs, strict=True))
+        direct = [i for i in range(self.total) if i not in self.moving]
+        for i in direct:  # what no turn changes comes out as it went in
+            if cotangents.get(i) is not None and is_smooth(self.kinds[i]):
+                found[i] = cotangents[i]
+        if self.backward is None:
+            for i in self.active_moving:
+                found[i] = cotangents[i]
+            return found
+        more = list(given[: len(self._more())])
+        if not self.is_scan:
+            more[0] = from_residual(_INT, more[0])
+        inputs = self.whole.inputs
+        seeds = [cotangents[i] for i in self.active_moving]
+        sums = [zeros_of(inputs[i], sizes) for i in self.summed]
+        rows = [cotangents[i] for i in self.seeded if i >= self.total]
+        results = apply(self.backward, [*more, *seeds, *sums, *given[len(more) :], *rows], sizes)
+        results = results[len(more) :]
+        for i, g in zip((*self.active_moving, *self.summed), results, strict=False):
+            found[i] = g if found[i] is None or type(found[i]) is not Tensor else _plus(found[i], g)
+        for i, g in zip(self.sliced, results[len(results) - len(self.sliced) :], strict=True):
+            found[i] = g
+        return found
+
+
+def _own_sizes(kind: ValueType, loose: frozenset[str], number: int) -> ValueType:
+    """The type of a cotangent, of sizes of its own where these change from turn to turn."""
+    if not isinstance(kind, TensorType) or not names_in([kind]) & loose:
+        return kind
+    sizes = [
+        Dim(f"size_of_g{number}_{axis}") if names_in([kind.like(shape=(d,))]) & loose else d
+        for axis, d in enumerate(kind.shape)
+    ]
+    return kind.like(shape=tuple(sizes))  # type: ignore[arg-type]  # sizes may be dims
+
+
+def _plus(a: Any, b: Any) -> Any:
+    return a if b is None else add(a, b)
+
+
+def _reached(graph: Graph, active: Sequence[bool]) -> set[Value]:
+    """The values that depend on active inputs."""
+    found = {v for v, a in zip(graph.inputs, active, strict=True) if a}
+    for node in graph.nodes:
+        if not found.isdisjoint(node.inputs):
+            found.update(node.outputs)
+    return found
+
+
+def _ordered(attrs: dict[str, Any]) -> dict[str, Any]:
+    """Subgraphs first, as graphs are printed."""
+    graphs: dict[str, Any] = {k: attrs[k] for k in ("cond", "body") if k in attrs}
+    return {**graphs, **attrs}

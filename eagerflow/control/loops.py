@@ -1,0 +1,144 @@
+"""`while_loop`: a loop whose number of turns depends on what it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, final
+
+from eagerflow.control.applying import apply
+from eagerflow.control.carry import Carry, check_turn, own_leaves
+from eagerflow.control.structured import Structured
+from eagerflow.control.subgraphs import argument_names, as_truth, join, trace_subgraph
+from eagerflow.core import interpreter, tree
+from eagerflow.errors import TensorValueError, turn_note
+from eagerflow.graph.trace import Tracer, tracer_of
+
+__all__ = ["while_loop"]
+
+
+def while_loop(
+    cond: Callable[..., Any], body: Callable[..., Any], init: Any, *,
+    parallel_iterations: int = 10, max_iterations: int | None = None, recompute: bool = False,
+) -> Any:  # fmt: skip
+    """Repeat ``x = body(x)`` from ``init`` on, as long as ``cond(x)`` holds.
+
+    Eagerly this is Python's ``while``. In a traced function it is one node, whose number of turns
+    is decided when it runs. Its gradient keeps what the backward pass needs of each turn, so it
+    takes memory in proportion to the number of turns; with ``recompute`` it keeps only what goes
+    round, and computes each turn again.
+
+    Args:
+        cond: gives a bool or a bool tensor without axes.
+        body: gives what goes round next: a tree of the same structure, with tensors of the same
+            dtypes and ranks. Sizes may change. Python numbers stay numbers of their kind.
+        init: a tree of tensors and numbers. The elements of a tuple or a list are passed to
+            ``cond`` and ``body`` as separate arguments, anything else as one.
+        parallel_iterations: how many turns may overlap when the body is spread over devices.
+        max_iterations: after how many turns to stop in any case.
+        recompute: whether the gradient computes intermediate values again instead of keeping them.
+
+    Returns:
+        What goes round after the last turn, as ``init`` if there was none.
+
+    Raises:
+        TraceError: a turn changes a structure, a dtype or a number of axes.
+        DTypeError: ``cond`` gives no bool.
+        ShapeError: ``cond`` gives a tensor with axes.
+
+    >>> halve = lambda x: ef.while_loop(lambda x, n: x > 1, lambda x, n: (x / 2, n + 1), (x, 0))
+    >>> halve(ef.tensor(100.0)), ef.trace(halve)(ef.tensor(100.0))
+    ((Tensor(0.78125, f32[]@cpu:0), 7), (Tensor(0.78125, f32[]@cpu:0), 7))
+    """
+    for name, value in (("parallel", parallel_iterations), ("max", max_iterations)):
+        if value is not None and (isinstance(value, bool) or int(value) < (name == "parallel")):
+            least = "1" if name == "parallel" else "0"
+            raise TensorValueError(
+                f"while_loop: {name}_iterations is too small", given=repr(value), expected=least
+            )
+    loop = _Loop(cond, body, init)
+    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    if tracer is None:
+        return loop.run(None if max_iterations is None else int(max_iterations))
+    attrs: dict[str, Any] = {"parallel_iterations": int(parallel_iterations)}
+    if max_iterations is not None:
+        attrs["max_iterations"] = int(max_iterations)
+    if recompute:
+        attrs["recompute"] = True
+    return loop.trace(tracer, attrs)
+
+
+@final
+class _Loop:
+    """One call of `while_loop`."""
+
+    def __init__(self, cond: Callable[..., Any], body: Callable[..., Any], init: Any) -> None:
+        self.cond = cond
+        self.body = body
+        self.spread = type(init) in (tuple, list)
+        self.kind: Any = type(init)
+        self.leaves, self.treedef = own_leaves(init)
+
+    def arguments(self, leaves: Sequence[Any]) -> Any:
+        """What the functions are called with."""
+        value = tree.unflatten(self.treedef, leaves)
+        return value if self.spread else (value,)
+
+    def test(self, *args: Any) -> Any:
+        """Whether there is another turn."""
+        return as_truth("while_loop: cond", self.cond(*args))
+
+    def turn(self, *args: Any) -> Any:
+        """What goes round next, as a tree like ``init``."""
+        found = self.body(*args)
+        if not self.spread:
+            return found
+        if type(found) not in (tuple, list) and self.treedef.num_children == 1:
+            found = (found,)
+        return self.kind(found) if type(found) in (tuple, list) else found
+
+    # --- eagerly ---
+
+    def run(self, most: int | None) -> Any:
+        leaves = self.leaves
+        for turn in count() if most is None else range(most):
+            try:
+                if not self.test(*self.arguments(leaves)):
+                    break
+                after, treedef = own_leaves(self.turn(*self.arguments(leaves)))
+                check_turn("while_loop", leaves, after, self.treedef, treedef, self.body)
+            except Exception as error:
+                error.add_note(turn_note("while_loop", turn))
+                raise
+            leaves = after
+        return tree.unflatten(self.treedef, leaves)
+
+    # --- in a trace ---
+
+    def trace(self, tracer: Tracer, attrs: dict[str, Any]) -> Any:
+        names = argument_names(self.body, self.treedef, spread=self.spread)
+        carry = Carry("while_loop", tracer, self.leaves, self.treedef, names)
+
+        def arguments(part: Tracer) -> Any:
+            return self.arguments(carry.enter(part))
+
+        while True:
+            test = trace_subgraph(self.test, "cond", tracer, arguments, self.cond)
+            body = trace_subgraph(self.turn, "body", tracer, arguments, self.body)
+            if carry.fits(body):
+                break
+        (goes_on,) = test.leaves
+        assert goes_on.value is not None
+        test.graph.outputs = [goes_on.value]
+        captured = join([test, body], carry.count)
+        body.graph.outputs += body.graph.inputs[carry.count :]
+        operands = [*carry.starts, *captured]
+        kinds = [tracer.type_of(x) for x in operands]
+        whole = Structured(
+            "while_loop",
+            {"cond": test.graph, "body": body.graph, **attrs},
+            kinds,
+            [*carry.kinds, *kinds[carry.count :]],
+        )
+        outputs = apply(whole, operands)
+        return tree.unflatten(self.treedef, carry.leave(outputs[: carry.count]))

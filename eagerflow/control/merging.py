@@ -1,0 +1,164 @@
+"""What results of different branches have in common: one type each, or an error with both lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from eagerflow.control.subgraphs import ResultLeaf, Subgraph, kind_of
+from eagerflow.core import tree
+from eagerflow.dims import Dim, Size, same, symbols
+from eagerflow.errors import EagerflowError, TraceError
+from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.numbers import TracedNumber
+from eagerflow.graph.trace import Tracer
+from eagerflow.ops.promotion import weak_fits
+from eagerflow.types import TensorType
+
+__all__ = ["OutputPlace", "merged", "same_number"]
+
+
+class OutputPlace(NamedTuple):
+    """In the place of a leaf that is an output of the node.
+
+    Attributes:
+        number: which one.
+    """
+
+    number: int
+
+
+def merged(
+    op: str, parts: Sequence[Subgraph], tracer: Tracer, outside: frozenset[str]
+) -> tuple[list[Any], list[ValueType]]:
+    """Set the outputs of the graphs of branches.
+
+    Args:
+        op: for messages.
+        parts: the branches.
+        tracer: the trace around them.
+        outside: the names of sizes that are known there.
+
+    Returns:
+        For each leaf an `OutputPlace`, or what all branches give from around them; and the types
+        of the outputs.
+
+    Raises:
+        TraceError: the structures or the types of a leaf do not go together.
+    """
+    first = parts[0]
+    for other in parts[1:]:
+        if other.treedef != first.treedef:
+            raise TraceError(
+                f"{op}: the branches give different structures",
+                given=f"{tree.show(first.treedef)} from {first.where}\n"
+                f"    and {tree.show(other.treedef)} from {other.where}",
+                hint="let all branches give the same; what only one of them makes needs a value "
+                "in the others too, such as zeros",
+            )
+    results: list[Any] = []
+    kinds: list[ValueType] = []
+    for i in range(len(first.leaves)):
+        common = _common(op, parts, i)
+        if common is not None:
+            results.append(common[0])
+            continue
+        results.append(OutputPlace(len(kinds)))
+        kinds.append(_merge(op, parts, i, tracer, outside))
+    return results, kinds
+
+
+def _common(op: str, parts: Sequence[Subgraph], i: int) -> tuple[Any] | None:
+    """What all branches give as leaf ``i``, if none of them made it."""
+    leaves = [p.leaves[i] for p in parts]
+    first = leaves[0].what
+    if all(leaf.kind == "static" for leaf in leaves):
+        for other in range(1, len(parts)):
+            if leaves[other].what is not first and leaves[other].what != first:
+                raise _differ(op, parts, i, other, "objects")
+        return (first,)
+    if all(leaf.kind == "number" for leaf in leaves):
+        made = any(_is_made_in(p, leaf) for p, leaf in zip(parts, leaves, strict=True))
+        if not made and all(same_number(leaf.what, first) for leaf in leaves):
+            return (first,)
+    return None
+
+
+def _is_made_in(part: Subgraph, leaf: ResultLeaf) -> bool:
+    return type(leaf.what) is TracedNumber and leaf.what.tracer is part.tracer
+
+
+def same_number(a: Any, b: Any) -> bool:
+    """Whether two numbers are one, and of one kind."""
+    if type(a) is not type(b):
+        return False
+    if type(a) is TracedNumber:
+        return a.value is b.value
+    return same(a, b) if type(a) is Dim else repr(a) == repr(b)
+
+
+def _merge(
+    op: str, parts: Sequence[Subgraph], i: int, tracer: Tracer, outside: frozenset[str]
+) -> ValueType:
+    """The type of leaf ``i``; it becomes an output of all graphs."""
+    leaves = [p.leaves[i] for p in parts]
+    for other, leaf in enumerate(leaves):
+        if (leaf.kind == "static") != (leaves[0].kind == "static"):
+            raise _differ(op, parts, i, other, "kinds of values")
+    if all(leaf.kind == "number" for leaf in leaves):
+        kinds = [kind_of(leaf.what) for leaf in leaves]
+        for other, kind in enumerate(kinds):
+            if kind != kinds[0]:
+                hint = "write 0.0 for a float"
+                raise _differ(op, parts, i, other, "kinds of numbers", hint)
+        for part in parts:
+            part.graph.outputs.append(part.number(i))
+        return kinds[0]
+    return _merge_tensors(op, parts, i, tracer, outside)
+
+
+def _merge_tensors(
+    op: str, parts: Sequence[Subgraph], i: int, tracer: Tracer, outside: frozenset[str]
+) -> TensorType:
+    leaves = [p.leaves[i] for p in parts]
+    first = next(j for j, leaf in enumerate(leaves) if leaf.value is not None)
+    value = leaves[first].value
+    assert value is not None
+    kind: Any = value.type
+    shape: list[Size | None] = list(kind.shape)  # None for a size that differs
+    for other, leaf in enumerate(leaves):
+        if leaf.value is None:
+            if shape or not weak_fits(leaf.what, kind.dtype):
+                raise _differ(op, parts, i, other, "types", against=first)
+            continue
+        found: Any = leaf.value.type
+        if found.dtype is not kind.dtype or found.device is not kind.device:
+            hint = "convert one: x.astype(...)"
+            raise _differ(op, parts, i, other, "dtypes", hint, first)
+        if len(found.shape) != len(shape):
+            raise _differ(op, parts, i, other, "numbers of axes", against=first)
+        shape = [
+            a if a is not None and same(a, b) else None
+            for a, b in zip(shape, found.shape, strict=True)
+        ]
+    sizes = [
+        tracer.fresh_size("size") if d is None or not symbols((d,)) <= outside else d for d in shape
+    ]
+    for part, leaf in zip(parts, leaves, strict=True):
+        part.graph.outputs.append(part.tensor(i, kind) if leaf.value is None else leaf.value)
+    return kind.like(shape=tuple(sizes))  # type: ignore[no-any-return]  # the type of a tensor
+
+
+def _differ(
+    op: str, parts: Sequence[Subgraph], i: int, other: int, what: str, hint: str | None = None,
+    against: int = 0,
+) -> EagerflowError:  # fmt: skip
+    paths = tree.paths(parts[0].treedef)
+    a, b = sorted((against, other))
+    name = f"result{paths[i]}" if paths[i] else "the result"
+    return TraceError(
+        f"{op}: {name} is of different {what} in two branches",
+        given=f"{parts[a].leaves[i].text} from {parts[a].line(i)}\n"
+        f"    and {parts[b].leaves[i].text} from {parts[b].line(i)}",
+        hint=hint,
+    )

@@ -1,0 +1,258 @@
+"""Traces branches and bodies of loops into subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+import optree
+
+from eagerflow.control.outside import OutsideState
+from eagerflow.control.structured import effects_of
+from eagerflow.core import tree
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.op import bind, get_op
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import Dim, number_of
+from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.numbers import TracedNumber
+from eagerflow.graph.symbols import Operand
+from eagerflow.graph.trace import Tracer
+from eagerflow.source import Source, cell_name
+from eagerflow.types import TensorType
+
+__all__ = ["ResultLeaf", "Subgraph", "argument_names", "as_truth", "is_number", "join", "kind_of",
+           "line_of", "trace_subgraph"]  # fmt: skip
+
+_NUMBERS = (int, float, complex)
+
+
+class ResultLeaf(NamedTuple):
+    """One leaf of what a branch or a turn of a loop gives.
+
+    Attributes:
+        kind: ``"tensor"``, ``"number"`` or ``"static"`` (any other object).
+        what: the tensor, the number or the object.
+        value: what a tensor is in the graph.
+    """
+
+    kind: str
+    what: Any
+    value: Value | None = None
+
+    @property
+    def text(self) -> str:
+        """Its type for messages."""
+        if self.value is not None:
+            return str(self.value.type)
+        if self.kind == "number":
+            number = self.what
+            if type(number) is TracedNumber:
+                return f"the {number.kind.__name__} %{number.value.name}"
+            return f"the {type(number).__name__} {number}"
+        return f"{type(self.what).__name__} {self.what!r}"
+
+
+@final
+class Subgraph:
+    """A function that was traced as a part of another trace.
+
+    Attributes:
+        tracer: its trace.
+        leaves: of its result.
+        treedef: the structure of that.
+        where: the line of the function, for messages.
+    """
+
+    def __init__(self, tracer: Tracer, result: Any, where: str) -> None:
+        self.tracer = tracer
+        self.where = where
+        found, self.treedef = tree.flatten(result)
+        self.leaves = [self._leaf(x) for x in found]
+
+    @property
+    def graph(self) -> Graph:
+        """Its graph."""
+        return self.tracer.graph
+
+    def _leaf(self, x: Any) -> ResultLeaf:
+        if isinstance(x, IndexedSlices):
+            x = x.to_dense()
+        if type(x) is Dim:
+            return ResultLeaf("number", x)
+        if is_number(x):
+            return ResultLeaf("number", x)
+        array = isinstance(x, (AbstractArray, bool)) or hasattr(x, "__array__")
+        if not array:
+            return ResultLeaf("static", x)
+        tensor = tensor_of(x)
+        return ResultLeaf("tensor", tensor, self.tracer.value_of(tensor))
+
+    def line(self, i: int) -> str:
+        """Where leaf ``i`` was made."""
+        value = self.leaves[i].value
+        if value is None and type(self.leaves[i].what) is TracedNumber:
+            value = self.leaves[i].what.value
+        node = None if value is None else value.node
+        return self.where if node is None or node.source is None else str(node.source)
+
+    def number(self, i: int) -> Value:
+        """ResultLeaf ``i``, a number, as a value of the graph."""
+        number = _number(self.leaves[i].what)
+        if type(number) is TracedNumber and number.tracer is self.tracer:
+            return number.value
+        return self.tracer.number_value(number, "a result")
+
+    def tensor(self, i: int, kind: TensorType) -> Value:
+        """ResultLeaf ``i``, a number, as a tensor of that type without axes."""
+        node = self.graph.add_node("python_tensor", (self.number(i),), (kind,))
+        return node.outputs[0]
+
+
+def _number(x: Any) -> Any:
+    return number_of(x) if type(x) is Dim else x
+
+
+def is_number(x: Any) -> bool:
+    """Whether ``x`` is a Python number, and no bool, or stands for one."""
+    return type(x) in _NUMBERS or type(x) is TracedNumber
+
+
+def kind_of(x: Any) -> NumberType:
+    """The type of a number."""
+    return NumberType(int if type(x) is Dim else x.kind if type(x) is TracedNumber else type(x))
+
+
+def trace_subgraph(
+    function: Callable[..., Any], name: str, parent: Tracer,
+    arguments: Callable[[Tracer], Sequence[Any]], users: Callable[..., Any] | None = None,
+) -> Subgraph:  # fmt: skip
+    """Trace a function as a part of the trace ``parent``.
+
+    Args:
+        function: the function.
+        name: of the graph, where the function has none.
+        parent: the trace around it.
+        arguments: gives those of the function, in the trace that it is given.
+        users: the function of the user, if that is another.
+    """
+    users = users or function
+    own = getattr(users, "__name__", name)
+    tracer = Tracer(name if own == "<lambda>" else own, parent)
+    outside = OutsideState(users)
+    with tracer:
+        result = function(*arguments(tracer))
+        outside.check(line_of(users))
+        return Subgraph(tracer, result, line_of(users))
+
+
+def line_of(function: Any) -> str:
+    """The line where a function is defined, for messages."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is None:
+        return getattr(function, "__qualname__", repr(function))
+    source = Source(code, 0)
+    return f"{cell_name(source.file)}:{code.co_firstlineno} in {code.co_qualname}"
+
+
+def take_reads_out(parts: Sequence[Subgraph]) -> None:
+    """Let the trace around read the variables that no part assigns: they are operands then."""
+    effects = [e for part in parts for e in effects_of(part.graph)]
+    if any(effect in ("fence", "blocks") for effect, _ in effects):
+        return  # what it calls may assign any variable
+    assigned = {id(resource) for effect, resource in effects if effect == "writes"}
+    values: dict[int, Tensor] = {}
+    for part in parts:
+        graph = part.graph
+        found = [n for n in graph.nodes if n.op == "read"]
+        found = [n for n in found if id(n.attrs["resource"]) not in assigned]
+        for number, node in enumerate(found):
+            key = id(node.attrs["resource"])
+            if key not in values:
+                values[key] = bind(get_op("read"), **node.attrs)
+            (value,) = node.outputs
+            value.node, value.label = None, node.name
+            graph.inputs.append(value)
+            part.tracer.operands["read", key, number] = Operand(value, values[key])
+        gone = set(found)
+        graph.nodes = [n for n in graph.nodes if n not in gone]
+        for node in graph.nodes:
+            if node.control_inputs:
+                node.control_inputs = tuple([n for n in node.control_inputs if n not in gone])
+
+
+def join(parts: Sequence[Subgraph], count: int) -> list[Any]:
+    """Let all graphs take the same inputs; gives what they use of the trace around.
+
+    Args:
+        parts: the subgraphs.
+        count: how many inputs they have of their own, the first ones.
+    """
+    take_reads_out(parts)
+    operands: dict[Any, Any] = {}
+    for part in parts:
+        operands.update((k, o.given) for k, o in part.tracer.operands.items() if k not in operands)
+    for part in parts:
+        graph = part.graph
+        inputs = graph.inputs[:count]
+        kinds = {k: o.value for other in parts for k, o in other.tracer.operands.items()}
+        for key in operands:
+            own = part.tracer.operands.get(key)
+            if own is not None:
+                inputs.append(own.value)
+            else:
+                like = kinds[key]
+                inputs.append(graph.add_input(like.type, like.label))
+        graph.inputs = inputs
+        for i, value in enumerate(inputs):
+            value.index = i
+    for part in parts:
+        part.tracer.forget()
+    return list(operands.values())
+
+
+def argument_names(function: Any, treedef: optree.PyTreeSpec, *, spread: bool) -> list[str]:
+    """Names for the leaves of the arguments of ``function``.
+
+    Args:
+        function: the function of the user.
+        treedef: the structure of its argument, or of the tuple of them.
+        spread: whether it is that of the tuple.
+    """
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    known = code.co_varnames[: code.co_argcount] if code is not None else ()
+    known = known[1:] if hasattr(function, "__self__") else known
+    children = treedef.children() if spread else [treedef]
+    found = []
+    for i, child in enumerate(children):
+        name = known[i] if i < len(known) and known[i].isidentifier() else "x"
+        found += [name] * child.num_leaves
+    return found
+
+
+def as_truth(what: str, test: Any) -> Any:
+    """A bool, or a bool tensor without axes.
+
+    Args:
+        what: what gives it, for messages.
+        test: a bool, or an array.
+
+    Raises:
+        DTypeError: it is no bool.
+        ShapeError: it has axes.
+    """
+    if isinstance(test, bool):
+        return test
+    if not isinstance(test, AbstractArray) and not hasattr(test, "__array__"):
+        raise DTypeError(f"{what} is no bool", given=repr(test), expected="bool[]")
+    found = tensor_of(test)
+    if found.dtype.kind != "bool":
+        hint = "compare it: x != 0"
+        raise DTypeError(f"{what} is no bool", given=str(found.type), expected="bool[]", hint=hint)
+    if found.shape:
+        hint = "say which elements count: x.any() or x.all()"
+        raise ShapeError(f"{what} has axes", given=str(found.type), expected="bool[]", hint=hint)
+    return found

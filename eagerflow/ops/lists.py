@@ -1,0 +1,293 @@
+"""Lists of tensors as values of a graph: what `ef.TensorArray` and the gradients of loops hold.
+
+A list has the type ``list[]``. It is a value like any other, old versions of it included, and to
+push or to write takes the same time however long it is. As a cotangent, element i belongs to
+element i of the value, and one that is absent is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from eagerflow.core.op import bind, define, functions, joint
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size, unknown
+from eagerflow.errors import DTypeError
+from eagerflow.hardware import Device, as_device
+from eagerflow.types import DTYPES, LIST, DType, Shape, TensorType
+
+__all__ = [
+    "list_add",
+    "list_new",
+    "list_pop",
+    "list_push",
+    "list_read",
+    "list_size",
+    "list_stack",
+    "list_unstack",
+    "list_write",
+]
+
+_INT64 = DTYPES["int64"]
+
+
+def _list(x: TensorType) -> TensorType:
+    if x.dtype is not LIST:
+        raise DTypeError("this is no list", given=str(x))
+    return x
+
+
+def _element(values: TensorType, shape: Shape, dtype: DType) -> TensorType:
+    """The type of an element; None in the shape is a size that is not known."""
+    sizes = [unknown("size", "the size of an element of a list") if d is None else d for d in shape]
+    return TensorType(dtype, tuple(sizes), values.device)
+
+
+def _new_type(*, device: Device, size: Size = 0) -> TensorType:
+    return TensorType(LIST, (), device)
+
+
+_new = define("list_new", infer=_new_type, nondifferentiable=True, precision="exact")
+
+
+def list_new(device: Device | None = None, size: Size = 0) -> Tensor:
+    """A list of ``size`` elements that are all absent."""
+    sizes = {} if type(size) is int and size == 0 else {"size": size}
+    result: Tensor = bind(_new, device=as_device(device), **sizes)
+    return result
+
+
+def _push_type(values: TensorType, *xs: TensorType) -> TensorType:
+    return _list(values)
+
+
+def _push_vjp(g: Tensor, out: Tensor, values: Tensor, *xs: Tensor) -> list[Tensor | None]:
+    size = list_size(values)
+    found: list[Tensor | None] = [_cut_to(g, size)]
+    for i, x in enumerate(xs):
+        wanted = x.dtype.is_inexact
+        found.append(list_read(g, functions["add"](size, i), x) if wanted else None)
+    return found
+
+
+_push = define(
+    "list_push", infer=_push_type, vjp=joint(_push_vjp), saved="inputs", precision="exact"
+)
+
+
+def list_push(values: Tensor, *xs: Tensor) -> Tensor:
+    """The list with further elements at its end."""
+    result: Tensor = bind(_push, values, *xs)
+    return result
+
+
+def _pop_type(
+    values: TensorType, *, shapes: Sequence[Shape], dtypes: Sequence[DType]
+) -> tuple[TensorType, ...]:
+    _list(values)
+    elements = zip(shapes, dtypes, strict=True)
+    return (values, *[_element(values, shape, dtype) for shape, dtype in elements])
+
+
+def _pop_vjp(
+    g: Sequence[Any], out: Sequence[Tensor], values: Tensor, **attrs: Any
+) -> tuple[Tensor]:
+    size = list_size(out[0])
+    found = g[0]
+    for i, one in enumerate(g[1:]):
+        if one is not None:
+            found = list_write(found, functions["add"](size, i), one)
+    return (found,)
+
+
+_pop = define("list_pop", infer=_pop_type, vjp=joint(_pop_vjp), saved="outputs", precision="exact")
+
+
+def list_pop(
+    values: Tensor, shapes: Sequence[Sequence[Size | None]], dtypes: Sequence[DType]
+) -> tuple[Tensor, ...]:
+    """The list without its last elements, and these, which have the given shapes and dtypes."""
+    sizes = tuple([tuple(shape) for shape in shapes])
+    found: tuple[Tensor, ...] = bind(_pop, values, shapes=sizes, dtypes=tuple(dtypes))
+    return found
+
+
+def _read_type(
+    values: TensorType, index: TensorType, *, shape: Shape, dtype: DType, strict: bool
+) -> TensorType:
+    _list(values)
+    return _element(values, shape, dtype)
+
+
+_read = define(
+    "list_read",
+    infer=_read_type,
+    vjp=(
+        lambda g, out, values, index, **_: list_write(list_new(g.device), index, g),
+        None,
+    ),
+    saved="indices",
+    precision="exact",
+)
+
+
+def list_read(values: Tensor, index: Tensor, like: Any, *, strict: bool = False) -> Tensor:
+    """One element; an absent one is zero.
+
+    Args:
+        values: the list.
+        index: an integer without axes.
+        like: a tensor or a type, for shape and dtype of the element.
+        strict: whether the index must be one of the list.
+    """
+    result: Tensor = bind(
+        _read, values, index, shape=tuple(like.shape), dtype=like.dtype, strict=strict
+    )
+    return result
+
+
+def _write_type(
+    values: TensorType, index: TensorType, x: TensorType, *, grow: bool = True
+) -> TensorType:
+    return _list(values)
+
+
+_write = define(
+    "list_write",
+    infer=_write_type,
+    vjp=(
+        lambda g, out, values, index, x, **_: _without(g, index),
+        None,
+        lambda g, out, values, index, x, **_: list_read(g, index, x),
+    ),
+    saved="indices",
+    precision="exact",
+)
+
+
+def list_write(values: Tensor, index: Tensor, x: Tensor, *, grow: bool = True) -> Tensor:
+    """The list with another element at one place.
+
+    Args:
+        values: the list.
+        index: an integer without axes.
+        x: the element.
+        grow: whether the place may be beyond its end.
+    """
+    result: Tensor = bind(_write, values, index, x, grow=grow)
+    return result
+
+
+def _same_list(values: TensorType, index: TensorType) -> TensorType:
+    return _list(values)
+
+
+_erase = define(
+    "list_erase",
+    infer=_same_list,
+    vjp=(lambda g, out, values, index: _without(g, index), None),
+    saved="indices",
+    precision="exact",
+)
+
+
+def _without(values: Tensor, index: Tensor) -> Tensor:
+    """The list with one element made absent."""
+    result: Tensor = bind(_erase, values, index)
+    return result
+
+
+_cut = define(
+    "list_cut",
+    infer=_same_list,
+    vjp=(lambda g, out, values, size: _cut_to(g, size), None),
+    saved="indices",
+    precision="exact",
+)
+
+
+def _cut_to(values: Tensor, size: Tensor) -> Tensor:
+    """The first elements."""
+    result: Tensor = bind(_cut, values, size)
+    return result
+
+
+def _size_type(values: TensorType) -> TensorType:
+    return _list(values).like(dtype=_INT64)
+
+
+_size = define("list_size", infer=_size_type, vjp=(None,), saved="none", precision="exact")
+
+
+def list_size(values: Tensor) -> Tensor:
+    """How many elements there are, int64."""
+    result: Tensor = bind(_size, values)
+    return result
+
+
+def _add_type(x1: TensorType, x2: TensorType) -> TensorType:
+    _list(x2)
+    return _list(x1)
+
+
+_add = define(
+    "list_add",
+    infer=_add_type,
+    vjp=(lambda g, out, x1, x2: g, lambda g, out, x1, x2: g),
+    saved="none",
+    precision="exact",
+)
+
+
+def list_add(x1: Tensor, x2: Tensor) -> Tensor:
+    """The list of the sums."""
+    result: Tensor = bind(_add, x1, x2)
+    return result
+
+
+def _stack_type(values: TensorType, *, size: Size | None, shape: Shape, dtype: DType) -> TensorType:
+    _list(values)
+    count = unknown("k", "how many elements a list has depends on data") if size is None else size
+    return TensorType(dtype, (count, *shape), values.device)  # type: ignore[arg-type]  # sizes may be dims
+
+
+_stack = define(
+    "list_stack",
+    infer=_stack_type,
+    vjp=(lambda g, out, values, **_: list_unstack(g),),
+    saved="none",
+    precision="exact",
+)
+
+
+def list_stack(values: Tensor, like: Any, size: Size | None = None) -> Tensor:
+    """The elements along a new first axis, zeros for absent ones.
+
+    Args:
+        values: the list.
+        like: a tensor or a type, for shape and dtype of the elements.
+        size: how many there are, if that is known.
+    """
+    result: Tensor = bind(_stack, values, size=size, shape=tuple(like.shape), dtype=like.dtype)
+    return result
+
+
+def _unstack_type(x: TensorType) -> TensorType:
+    return x.like(shape=(), dtype=LIST)
+
+
+def _unstack_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    kind = TensorType(x.dtype, x.shape[1:])
+    return list_stack(g, kind, x.shape[0])
+
+
+_unstack = define(
+    "list_unstack", infer=_unstack_type, vjp=(_unstack_vjp,), saved="none", precision="exact"
+)
+
+
+def list_unstack(x: Tensor) -> Tensor:
+    """A list of the parts of ``x`` along its first axis."""
+    result: Tensor = bind(_unstack, x)
+    return result

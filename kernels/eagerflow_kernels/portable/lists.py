@@ -1,0 +1,130 @@
+"""Kernels of lists of arrays; none changes the list that it gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eagerflow_kernels.lists import LIST_DTYPE, ListData
+from eagerflow_kernels.table import portable
+
+__all__: list[str] = []
+
+Array = Any  # of whatever namespace xp is
+
+
+@portable("list_new")
+def list_new(xp: Any, *, size: int = 0) -> ListData:
+    """A list whose elements are all absent."""
+    return ListData(size=size)
+
+
+@portable("list_push")
+def list_push(xp: Any, values: ListData, *xs: Array) -> ListData:
+    """Append elements."""
+    size = values.size
+    return values.changed([(size + i, x) for i, x in enumerate(xs)], size + len(xs))
+
+
+@portable("list_pop")
+def list_pop(
+    xp: Any, values: ListData, *, shapes: tuple[Any, ...], dtypes: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """The list without its last elements, and these."""
+    size = values.size - len(shapes)
+    if size < 0:
+        raise IndexError("pop from a list that is too short")
+    places = range(size, values.size)
+    found = [
+        _element(xp, values, i, shape, dtype)
+        for i, shape, dtype in zip(places, shapes, dtypes, strict=True)
+    ]
+    return (values.changed([(i, None) for i in places], size), *found)
+
+
+def _element(xp: Any, values: ListData, index: int, shape: tuple[int, ...], dtype: Any) -> Array:
+    found = values.get(index)
+    if found is not None:
+        return found
+    return ListData() if dtype.dtype is LIST_DTYPE else xp.zeros(shape, dtype=dtype.dtype)
+
+
+def _checked(values: ListData, index: Array) -> int:
+    place = int(index)
+    if not 0 <= place < values.size:
+        raise IndexError(f"index {place} is out of bounds for a list of size {values.size}")
+    return place
+
+
+@portable("list_read")
+def list_read(
+    xp: Any, values: ListData, index: Array, *, shape: tuple[int, ...], dtype: Any, strict: bool
+) -> Array:
+    """One element, zeros where it is absent; if ``strict``, it must be one of the list."""
+    place = _checked(values, index) if strict else int(index)
+    return _element(xp, values, place, shape, dtype)
+
+
+@portable("list_write")
+def list_write(xp: Any, values: ListData, index: Array, x: Array, *, grow: bool = True) -> ListData:
+    """Replace one element; beyond the end only if the list may ``grow``."""
+    place = int(index) if grow else _checked(values, index)
+    if place < 0:
+        raise IndexError(f"index {place} is negative")
+    return values.changed([(place, x)], max(values.size, place + 1))
+
+
+@portable("list_erase")
+def list_erase(xp: Any, values: ListData, index: Array) -> ListData:
+    """Make one element absent."""
+    return values.changed([(int(index), None)], values.size)
+
+
+@portable("list_cut")
+def list_cut(xp: Any, values: ListData, size: Array) -> ListData:
+    """The first ``size`` elements."""
+    end = int(size)
+    if values.size <= end:
+        return values
+    return values.changed([(i, None) for i in range(end, values.size)], end)
+
+
+@portable("list_size")
+def list_size(xp: Any, values: ListData) -> Array:
+    """How many elements there are."""
+    return xp.asarray(values.size, dtype="int64")
+
+
+@portable("list_add")
+def list_add(xp: Any, x1: ListData, x2: ListData) -> ListData:
+    """The sums of elements of the same number; the work is that of the shorter list."""
+    if len(x1) < len(x2):
+        x1, x2 = x2, x1
+    changes = []
+    for i, x in x2.items():
+        other = x1.get(i)
+        if other is not None:  # an element may be a list, of a loop in a loop
+            x = list_add(xp, other, x) if type(x) is ListData else xp.asarray(xp.add(other, x))
+        changes.append((i, x))
+    return x1.changed(changes, max(x1.size, x2.size))
+
+
+@portable("list_stack")
+def list_stack(
+    xp: Any, values: ListData, *, size: int | None, shape: tuple[int, ...], dtype: Any
+) -> Array:
+    """All elements along a new first axis; zeros for those that are absent."""
+    count = values.size if size is None else size
+    items = dict(values.items())
+    found = [items.get(i) for i in range(count)]
+    if not found:
+        return xp.zeros((0, *shape), dtype=dtype.dtype)
+    if any(x is None for x in found):
+        zeros = xp.zeros(shape, dtype=dtype.dtype)
+        found = [zeros if x is None else x for x in found]
+    return xp.stack(found)
+
+
+@portable("list_unstack")
+def list_unstack(xp: Any, x: Array) -> ListData:
+    """A list of the parts along the first axis."""
+    return ListData({i: x[i, ...] for i in range(x.shape[0])}, x.shape[0])

@@ -1,0 +1,190 @@
+"""`scan`, `map` and `TensorArray`: what they take and refuse, sizes, directions, no elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError, TraceError
+
+# mypy: disable-error-code="no-untyped-def"
+
+
+def both(f: Any) -> list[Any]:
+    return [f, ef.trace(f)]
+
+
+def _step(c, x):
+    return c + x, c * x
+
+
+def test_against_numpy() -> None:
+    xs = np.random.default_rng(0).normal(size=(5, 3)).astype("float32")
+    for reverse in (False, True):
+        for f in both(lambda xs, reverse=reverse: ef.scan(_step, ef.zeros(3), xs, reverse=reverse)):
+            carry, ys = f(ef.tensor(xs))
+            order = xs[::-1] if reverse else xs
+            total = np.zeros(3, "float32")
+            rows = []
+            for x in order:
+                rows.append(total * x)
+                total = total + x
+            np.testing.assert_array_equal(carry.numpy(), total)
+            np.testing.assert_array_equal(ys.numpy(), rows[::-1] if reverse else rows)
+
+
+def test_trees_and_lengths() -> None:
+    def f(xs, n):
+        def turn(c, x):
+            return {"n": c["n"] + 1, "s": c["s"] + x["a"].sum()}, (x["b"] * 2, c["n"], True, None)
+
+        return ef.scan(turn, {"n": n, "s": 0.0}, {"a": xs, "b": ef.astype(xs, ef.int32)})
+
+    for g in both(f):
+        carry, (doubled, counts, flags, none) = g(ef.arange(6.0).reshape(3, 2), 4)
+        assert (carry["n"], float(carry["s"]), none) == (7, 15.0, None)
+        assert (doubled.type.dtype, counts.dtype, flags.dtype) == (ef.int32, ef.int64, ef.bool)
+        assert list(map(int, counts)) == [4, 5, 6]
+    for g in both(lambda x: ef.scan(lambda c, _: (c * 2, c), x, None, length=3)):
+        last, powers = g(ef.tensor(1.0))
+        assert (float(last), list(map(float, powers))) == (8.0, [1.0, 2.0, 4.0])
+
+
+def test_no_elements() -> None:
+    def f(xs):
+        return ef.scan(lambda c, x: (c + x.sum(), (x * 2, c.astype(ef.int32))), ef.tensor(1.0), xs)
+
+    for g in both(f):
+        carry, (a, b) = g(ef.zeros((0, 3)))
+        assert (float(carry), a.shape, b.shape, b.dtype) == (1.0, (0, 3), (0,), ef.int32)
+    for g in both(lambda xs: ef.map(lambda x: x[:1], xs)):
+        assert g(ef.zeros((0, 3))).shape == (0, 1)
+
+
+def test_one_trace_for_all_lengths() -> None:
+    w = ef.tensor([[0.5, -1.0], [0.25, 2.0]])
+
+    @ef.trace
+    def f(xs):
+        return ef.value_and_grad(
+            lambda w: ef.scan(lambda h, x: (ef.tanh(h @ w + x), h), ef.zeros(2), xs)[1].sum()
+        )(w)
+
+    for n in (3, 1, 4, 0, 7):
+        xs = ef.sin(ef.arange(2.0 * n)).reshape(n, 2)
+        total, slope = ef.tensor(0.0), ef.zeros((2, 2))
+        if n:
+            total, slope = ef.value_and_grad(lambda w, xs=xs: _unrolled(w, xs))(w)
+        value, found = f(xs)
+        np.testing.assert_allclose(float(value), float(total), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found.numpy(), slope.numpy(), rtol=1e-5, atol=1e-6)
+    assert len(f.traces) == 2
+
+
+def _unrolled(w: Any, xs: Any) -> Any:
+    h, total = ef.zeros(2), 0.0
+    for x in xs:
+        total = total + h.sum()
+        h = ef.tanh(h @ w + x)
+    return total
+
+
+def test_what_is_refused() -> None:
+    one = ef.ones(3)
+    for g in both(lambda x, y: ef.scan(lambda c, x: (c, x), 0, (x, y))):
+        with pytest.raises(ShapeError, match="scan: the first axes differ"):
+            g(one, ef.ones(4))
+        with pytest.raises(ShapeError, match="there is no first axis"):
+            g(one, ef.tensor(1.0))
+    with pytest.raises(ShapeError, match="nothing says how many turns"):
+        ef.scan(lambda c, x: (c, x), 0, None)
+    for turn, words in (
+        (lambda c, x: c, "does not give a pair"),
+        (lambda c, x: (c, "text"), "what cannot be stacked"),
+        (lambda c, x: (c.astype(ef.float64), x), "changes the type of what goes round"),
+        (lambda c, x: ((c, c), x), "changes the structure of what goes round"),
+    ):
+        for g in both(lambda x, turn=turn: ef.scan(turn, x[0] * 1, x)):
+            with pytest.raises(TraceError, match=words):
+                g(one)
+    with pytest.raises(TraceError, match="a tensor whose size depends on data"):
+        ef.trace(lambda x: ef.map(lambda x: x[x > 0], x))(ef.ones((2, 3)))
+
+
+def test_sizes_are_compared_when_they_are_known() -> None:
+    @ef.trace
+    def f(x, y):
+        return ef.scan(lambda c, p: (c + p[0] * p[1], None), 0.0, (x, y))[0]
+
+    for n in (2, 3, 4):
+        assert float(f(ef.ones(n), ef.ones(n))) == n
+    with pytest.raises(ShapeError, match="scan: the first axes differ"):
+        f(ef.ones(5), ef.ones(6))
+
+
+# --- arrays of tensors ----------------------------------------------------------------------------
+
+
+def test_an_array_is_a_value() -> None:
+    def f(x):
+        old = ef.TensorArray(3, x)
+        new = old.write(0, x).write(2, x * 2)
+        newer = new.write(0, x * 5)
+        return old.stack(), new.stack(), newer.stack(), new.read(0), new.size()
+
+    for g in both(f):
+        old, new, newer, x, size = g(ef.tensor(1.0))
+        assert list(map(float, old)) == [0, 0, 0]
+        assert list(map(float, new)) == [1, 0, 2]
+        assert list(map(float, newer)) == [5, 0, 2]
+        assert (float(x), int(size)) == (1.0, 3)
+
+
+def test_sizes_of_arrays() -> None:
+    for g in both(lambda x, i: ef.TensorArray(2, x).write(i, x).stack()):
+        with pytest.raises(TensorIndexError, match="index 2 is out of range for a list of size 2"):
+            g(ef.tensor(1.0), ef.tensor(2))
+    for g in both(lambda x, i: ef.TensorArray(0, x, dynamic=True).write(i, x).stack()):
+        assert g(ef.tensor(1.0), ef.tensor(2)).shape == (3,)
+        with pytest.raises(TensorIndexError, match="index 5 is out of range"):
+            ef.TensorArray(0, ef.tensor(1.0), dynamic=True).read(5)
+    array = ef.TensorArray(2, ef.types.TensorType(ef.float32, (3,)))
+    assert repr(array) == "TensorArray(2 of f32[3]@cpu:0)"
+    assert array.unstack(ef.ones((2, 3))).stack().shape == (2, 3)
+    with pytest.raises(TensorValueError, match="the size is negative"):
+        ef.TensorArray(-1, ef.tensor(0.0))
+
+
+def test_elements_of_one_type() -> None:
+    array = ef.TensorArray(2, ef.zeros(3))
+    with pytest.raises(DTypeError, match="the elements are of another dtype"):
+        array.write(0, ef.zeros(3, dtype=ef.float64))
+    with pytest.raises(ShapeError, match="the elements have another shape"):
+        array.write(0, ef.zeros(4))
+    with pytest.raises(ShapeError, match="the elements have another shape"):
+        array.unstack(ef.zeros((3, 3)))
+    with pytest.raises(ShapeError, match="there is no first axis"):
+        array.unstack(ef.tensor(1.0))
+    for index in (1.5, ef.tensor(1.0), ef.tensor([1])):
+        with pytest.raises(DTypeError, match="the index is no integer"):
+            array.read(index)
+    assert float(ef.TensorArray(1, ef.tensor(0.0)).write(0, 2).read(0)) == 2.0
+
+
+def test_arrays_go_through_calls_branches_and_loops() -> None:
+    @ef.trace
+    def fill(array, n):
+        def body(i, array):
+            array = ef.cond(i % 2 == 0, lambda: array.write(i, 1.0 * i), lambda: array)
+            return i + 1, array
+
+        return ef.while_loop(lambda i, array: i < n, body, (0, array))[1]
+
+    array = fill(ef.TensorArray(5, ef.tensor(0.0)), 5)
+    assert list(map(float, array.stack())) == [0, 0, 2, 0, 4]
+    again = fill(array.write(1, 9.0), 1)
+    assert list(map(float, again.stack())) == [0, 9, 2, 0, 4]
+    assert list(map(float, array.stack())) == [0, 0, 2, 0, 4]
