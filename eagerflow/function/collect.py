@@ -22,10 +22,10 @@ from types import (
 )
 from typing import Any, Final, final
 
+from eagerflow.autograph.library import is_library, is_library_class
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.function.bytecode import facts_of, nested
 from eagerflow.function.findings import find_calls, is_handed_over, unwatched
-from eagerflow.function.library import is_library, is_library_class
 from eagerflow.function.members import Members
 from eagerflow.function.places import GONE, Place, Root, instance_dict, joined
 from eagerflow.function.reads import Finding, Holder, Reads, Site

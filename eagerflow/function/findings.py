@@ -16,8 +16,8 @@ from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final
 from weakref import ReferenceType
 
+from eagerflow.autograph.library import is_library, is_library_class
 from eagerflow.function.bytecode import Load, facts_of
-from eagerflow.function.library import is_library, is_library_class
 from eagerflow.function.places import GONE, Place, Root
 from eagerflow.function.reads import Finding, Reads, Site
 from eagerflow.settings import config

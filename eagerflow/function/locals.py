@@ -10,7 +10,8 @@ from typing import Any, final
 from eagerflow.core.tensor import Tensor
 from eagerflow.graph.ir import Value
 from eagerflow.graph.numbers import TracedNumber
-from eagerflow.graph.trace import Symbol, Tracer
+from eagerflow.graph.symbols import Symbol
+from eagerflow.graph.trace import Tracer
 
 __all__ = ["LocalNames"]
 

@@ -6,7 +6,7 @@ import functools
 from types import FunctionType, MemberDescriptorType
 from typing import Any, Final, Protocol, final
 
-from eagerflow.function.library import is_library_class
+from eagerflow.autograph.library import is_library_class
 from eagerflow.function.places import Place, Root
 from eagerflow.function.reads import Finding, Holder, Reads
 from eagerflow.source import Source

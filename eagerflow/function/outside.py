@@ -12,6 +12,9 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 
+from eagerflow.autograph.calls import call
+from eagerflow.autograph.convert import branches
+from eagerflow.autograph.standard import printed
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.watched import WatchedArray
@@ -22,7 +25,7 @@ from eagerflow.function.entry import CapturedInput, Store
 from eagerflow.function.findings import asks_types, is_operand
 from eagerflow.function.guards import Guards
 from eagerflow.function.places import GONE, Place
-from eagerflow.function.reads import Read
+from eagerflow.function.reads import Finding, Read
 from eagerflow.graph.ir import Value
 from eagerflow.graph.numbers import TracedNumber
 from eagerflow.graph.trace import Tracer
@@ -63,15 +66,14 @@ class Outside:
         roots = [(leaf.name, leaf.value) for leaf in request.call.leaves if leaf.kind == "static"]
         self.reads = collect(request.fn, roots)
         self._guards = Guards(self.reads)  # of what is there before the function runs
-        self._notes = [str(f) for f in self.reads.findings]
+        self._notes: list[str] = []
+        self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
+        converts = any(branches(site.code) for site in self.reads.sites)
         for found in self.reads.findings:
-            if request.strict:
-                raise TraceError(
-                    f"{request.name}: {found.what} {found.why}",
-                    given="strict=True",
-                    hint=found.hint,
-                    source=found.source,
-                )
+            if converts and found.what == "print":
+                self._prints.append(found)
+            else:
+                self._report(found)
         #: the numbers that may differ from call to call: what they are in the graph, and where
         self._numbers: list[tuple[Value, Read]] = []
         self._substitutes: list[tuple[Place, Any]] = []
@@ -117,6 +119,12 @@ class Outside:
             if found is value and not read.place.fixed:
                 self.shared.append((leaf, read.place))
                 self._substitutes.append((read.place, handle))
+
+    def converted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function with Python's control flow on tensors as that of graphs, if it has any."""
+        if not any(branches(site.code) for site in self.reads.sites):
+            return function
+        return call(function)  # type: ignore[no-any-return]  # a callable
 
     # --- while the function runs ---
 
@@ -218,8 +226,21 @@ class Outside:
         """What is read from outside and may differ from call to call, for people."""
         return self._described
 
+    def _report(self, found: Finding) -> None:
+        if self._request.strict:
+            raise TraceError(
+                f"{self._request.name}: {found.what} {found.why}",
+                given="strict=True",
+                hint=found.hint,
+                source=found.source,
+            )
+        self._notes.append(str(found))
+
     def notes(self) -> list[str]:
         """What is not as in eager mode."""
+        for found in self._prints:
+            if not printed(self._tracer, found.source):
+                self._report(found)
         return list(dict.fromkeys(self._notes))
 
     # --- inputs and guards ---

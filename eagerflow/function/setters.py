@@ -7,7 +7,7 @@ from abc import ABC
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any, Final, Generic, Protocol
 
-from eagerflow.function.library import is_library_class
+from eagerflow.autograph.library import is_library_class
 
 __all__ = ["set_by_library", "sets_computed_names"]
 

@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any, Final, Literal, NamedTuple, final
 from weakref import WeakValueDictionary, ref
 
+from eagerflow.autograph.calls import call as autograph_call
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import Tensor
@@ -138,7 +139,7 @@ class TracedFunction:
         __tracebackhide__ = True  # notebooks show the user's own frames
         if tracer_of(interpreter.current()) is not None:
             with name_scope(self.name):
-                return self.fn(*args, **kwargs)
+                return autograph_call(self.fn)(*args, **kwargs)
         call = self._signature.parse(args, kwargs)
         entry, captured = self._find(call)
         if entry.own_rules and interpreter.is_differentiated():

@@ -8,6 +8,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 from eagerflow import settings
+from eagerflow.autograph.operators import run
 from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
@@ -95,11 +96,12 @@ class _Maker:
         arguments = request.signature.rebuild(request.call, self.inputs)
         self.containers = Containers(arguments)
         args, kwargs = request.signature.apply(request.call, arguments)
-        names = LocalNames(request.fn)
+        function = outside.converted(request.fn)
+        names = LocalNames(function)
         try:
             with outside, tracer:
                 with names:
-                    result = request.fn(*args, **kwargs)
+                    result = run(function, args, kwargs)
                 entry = self._finish(result, outside)
             entry.locals = names.values(tracer)
         finally:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Final, final
 
+from eagerflow.autograph.library import is_library_class
 from eagerflow.function.bytecode import Load
-from eagerflow.function.library import is_library_class
 from eagerflow.function.places import Place, Root, joined
 from eagerflow.function.reads import Finding, Reads
 

@@ -20,10 +20,7 @@ x = ef.tensor([1.0, 2.0])
 m = ef.tensor([[1.0, -2.0], [0.0, 4.0]])
 
 
-@program(
-    traces=0, error=TraceError,
-    words=("bool()", "ef.where", "errors.py", "if x.sum() > 0:"),
-)  # fmt: skip
+@program()
 def if_tensor(trace: Trace) -> Steps:
     @trace
     def f(x):
@@ -34,7 +31,7 @@ def if_tensor(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=0, error=TraceError, words=("bool()", "while x.sum() < 100:"))
+@program()
 def while_tensor(trace: Trace) -> Steps:
     @trace
     def f(x):
@@ -45,7 +42,7 @@ def while_tensor(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=0, error=TraceError, words=("index()", "for _ in range(n):", "x.shape[i]"))
+@program()
 def range_of_a_tensor(trace: Trace) -> Steps:
     @trace
     def f(x, n):
@@ -54,6 +51,18 @@ def range_of_a_tensor(trace: Trace) -> Steps:
         return x
 
     yield f(x, ef.tensor(3))
+
+
+@program(
+    traces=0, error=TraceError,
+    words=("bool()", "ef.where", "errors.py", "return x * max(x.sum(), 1.0)"),
+)  # fmt: skip
+def max_of_a_tensor(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        return x * max(x.sum(), 1.0)
+
+    yield f(x)
 
 
 @program(traces=0, error=TraceError, words=("int()", "return x * int(n)"))

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
-__all__ = ["is_library", "is_library_class"]
+__all__ = ["EXAMPLES", "is_library", "is_library_class"]
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
+#: parts of eagerflow that are written as users write
+EXAMPLES: Final = "eagerflow.demo"
 #: parts of eagerflow with classes whose attributes users set, as those of their own
 _LIKE_USERS: Final = (
     "eagerflow.nn.layers", "eagerflow.nn.metrics", "eagerflow.nn.module",
-    "eagerflow.optim", "eagerflow.data", "eagerflow.demo",
+    "eagerflow.optim", "eagerflow.data", EXAMPLES,
 )  # fmt: skip
 #: among them, those with objects that never change
 _FIXED: Final = ("eagerflow.optim.parameters",)

@@ -1,0 +1,443 @@
+"""`if`, `x if c else y`, `and`, `or`, `not`, comparisons and `assert` in converted code."""
+
+from __future__ import annotations
+
+import operator as python
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+from eagerflow.autograph.convert import operator
+from eagerflow.autograph.jumps import RESULT
+from eagerflow.autograph.regions import (
+    Again,
+    Found,
+    Region,
+    UserCode,
+    as_test,
+    attempt,
+    forget_name,
+    held,
+    line_text,
+    pin,
+    tracer_here,
+)
+from eagerflow.autograph.state import UNBOUND, Slot, cells_of
+from eagerflow.control.branches import cond
+from eagerflow.core import interpreter, tree
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import Dim, symbols
+from eagerflow.errors import EagerflowError, TraceError
+from eagerflow.ops.callbacks import py_call
+from eagerflow.ops.creation import zeros
+from eagerflow.ops.elementwise_logic import logical_not
+
+__all__ = [
+    "Branches",
+    "and_",
+    "choose",
+    "compare",
+    "failed",
+    "going",
+    "if_",
+    "kind_of",
+    "kind_text",
+    "not_",
+    "or_",
+    "zeros_as",
+]
+
+_SIGNS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "==": python.eq, "!=": python.ne, "<": python.lt, "<=": python.le, ">": python.gt,
+    ">=": python.ge, "is": python.is_, "is not": python.is_not,
+    "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
+}  # fmt: skip
+#: how often a branch is traced until it is known what it does
+_TRIALS: Final = 8
+#: branches within branches of one function from which on it is taken for a recursion without end
+_DEEP: Final = 40
+
+#: a name, the lines that bind it in the branches (0: none does), whether it is read later
+_Name = tuple[str, int, int, bool]
+
+
+@operator
+def if_(
+    test: Any, body: Callable[[], Any], orelse: Callable[[], Any], names: Sequence[_Name]
+) -> None:
+    """``if test: body() else: orelse()``."""
+    found = as_test(test)
+    if found is None:
+        (body if test else orelse)()
+    else:
+        Branches(found, (body, orelse), names).run()
+
+
+@operator
+def choose(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    """``x if c else y``."""
+    found = as_test(test)
+    if found is None:
+        return body() if test else orelse()
+    return Branches(found, (body, orelse), ()).run()
+
+
+@operator
+def and_(first: Any, *rest: Callable[[], Any]) -> Any:
+    """``a and b``."""
+    if not rest:
+        return first
+    if as_test(first) is not None:
+        return choose(first, lambda: and_(rest[0](), *rest[1:]), lambda: first)
+    return and_(rest[0](), *rest[1:]) if first else first
+
+
+@operator
+def or_(first: Any, *rest: Callable[[], Any]) -> Any:
+    """``a or b``."""
+    if not rest:
+        return first
+    if as_test(first) is not None:
+        return choose(first, lambda: first, lambda: or_(rest[0](), *rest[1:]))
+    return first if first else or_(rest[0](), *rest[1:])
+
+
+@operator
+def not_(x: Any) -> Any:
+    """``not x``."""
+    found = as_test(x)
+    return (not x) if found is None else logical_not(found)
+
+
+@operator
+def compare(signs: Sequence[str], left: Any, second: Any, *rest: Callable[[], Any]) -> Any:
+    """``a < b < c``."""
+    found = _SIGNS[signs[0]](left, second)
+    if not rest:
+        return found
+    return and_(found, lambda: compare(signs[1:], second, rest[0](), *rest[1:]))
+
+
+@operator
+def going(*flags: Any) -> Any:
+    """Whether none of the flags is set: no `break`, `continue` or `return` has happened."""
+    return not_(or_(flags[0], *[lambda f=f: f for f in flags[1:]]))
+
+
+@operator
+def failed(test: Any, message: Callable[[], Any] | None = None) -> bool:
+    """Whether an assertion fails now; that of a tensor becomes a check in the graph."""
+    found = as_test(test)
+    if found is None:
+        return not test
+    given: tuple[str, ...] = ()
+    if message is not None:
+        try:
+            given = (str(message()),)
+        except TraceError:  # it shows values that only the graph knows
+            given = ("an assertion of a traced function fails",)
+
+    def check(holds: Any) -> None:
+        if not holds:
+            raise AssertionError(*given)
+
+    py_call(check, None, found)
+    return False
+
+
+# --- on tensors ---------------------------------------------------------------------------------
+
+
+@final
+class Raised(Exception):  # noqa: N818 - it carries one
+    """A branch raises an exception.
+
+    Args:
+        branch: which one.
+        error: the exception.
+    """
+
+    def __init__(self, branch: int, error: Exception) -> None:
+        super().__init__()
+        self.branch = branch
+        self.error = error
+
+
+@final
+class Branches:
+    """An `if` of which only the graph knows which branch is taken.
+
+    Args:
+        test: a bool tensor.
+        functions: the branches.
+        names: those that they bind.
+        roots: the user's code in them, by default the branches.
+    """
+
+    def __init__(
+        self, test: Tensor, functions: Sequence[Callable[[], Any]], names: Sequence[_Name],
+        roots: Sequence[Callable[..., Any]] = (),
+    ) -> None:  # fmt: skip
+        self.test = test
+        self.functions = functions
+        self._roots = roots or functions
+        self.names = {name: rest for name, *rest in names}
+        self._codes: list[Any] = [getattr(f, "__code__") for f in functions]  # noqa: B009 - so typed
+        self._slots: dict[Any, Slot] = {}
+        self._refused: dict[Any, TraceError] = {}
+        self._like: dict[Any, Any] = {}  # what the other branch gives for a name, to fill it in
+        self._raw: list[dict[Any, Any]] = [{}, {}]  # what the slots held after each branch
+        self._made: list[Any] = [None, None]  # and what the branches gave
+        cells = cells_of(*self._roots)
+        for name, (_, _, live) in self.names.items():
+            if live and name in cells:
+                slot = Slot("cell", cells[name], name, name)
+                self._slots[slot.identity] = slot
+
+    def run(self) -> Any:
+        """Trace both branches, set what they set; gives what they give."""
+        _enter(self._codes[0])
+        try:
+            for _ in range(_TRIALS):
+                try:
+                    with attempt():
+                        found = cond(self.test, self._traced(0), self._traced(1))
+                except Again:
+                    continue
+                except Raised as raised:
+                    return self._check(raised)
+                return self._leave(found)
+        finally:
+            _active.pop()
+        raise TraceError("an `if` on a tensor does something else each time that it is traced")
+
+    def _traced(self, i: int) -> UserCode:
+        dead = [name for name, (_, _, live) in self.names.items() if not live]
+
+        def branch() -> Any:
+            try:
+                result, raw, found = Region(self._roots, dead).run(self.functions[i])
+            except (EagerflowError, NameError, Again, Raised):
+                raise
+            except Exception as error:
+                raise Raised(i, error) from None
+            self._made[i] = raw
+            return self._results(i, result, found)
+
+        return UserCode(self._codes[i], branch)
+
+    def _check(self, raised: Raised) -> Any:
+        """What one branch raises becomes a check; the other branch is what goes on."""
+        error, second = raised.error.with_traceback(None), bool(raised.branch)
+
+        def check(holds: Any) -> None:
+            if bool(holds) is not second:
+                raise error
+
+        py_call(check, None, self.test)
+        return self.functions[1 - raised.branch]()
+
+    def _results(self, i: int, result: Any, found: Found) -> Any:
+        """What a branch gives: its result, and the value of each slot."""
+        new = found.keys() - self._slots.keys() - self._refused.keys()
+        self._slots.update((key, found[key][0]) for key in new)
+        values = {
+            key: found[key][1] if key in found else slot.get()
+            for key, slot in self._slots.items() if key not in self._refused
+        }  # fmt: skip
+        self._raw[i] = {key: found[key][2] if key in found else v for key, v in values.items()}
+        for key in values:
+            if self._slots[key].kind == "list":
+                self._refuse_append(self._slots[key])
+        if i == 0:
+            return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
+        self._compare()
+        if new:
+            raise Again
+        return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
+
+    def _filled(self, key: Any, value: Any) -> Any:
+        """The value of a name; zeros for a result that is not there as long as none was given."""
+        return zeros_as(self._like[key]) if value is UNBOUND and key in self._like else value
+
+    def _named(self, result: Any, values: dict[Any, Any]) -> Any:
+        found: dict[str, Any] = {"": result}
+        for key, value in values.items():
+            text = self._slots[key].text.removeprefix("@") or "it"
+            found[f"{text}#{len(found)}" if text in found else text] = value
+        self._keys = list(values)
+        self._texts = list(found)[1:]
+        return found
+
+    def _compare(self) -> None:
+        """Look for slots that cannot become values of the graph."""
+        again = False
+        for key, b in self._raw[1].items():
+            a = self._raw[0].get(key, UNBOUND if key not in self._raw[0] else None)
+            if key not in self._raw[0]:
+                a = self._slots[key].get()
+            slot = self._slots[key]
+            if a is UNBOUND and b is UNBOUND:
+                continue
+            if a is UNBOUND or b is UNBOUND:
+                if slot.key == RESULT:
+                    if key not in self._like:
+                        self._like[key], again = (b if a is UNBOUND else a), True
+                    continue
+                self._refused[key], again = self._one_sided(slot, a is UNBOUND), True
+            elif kind_of(a) != kind_of(b):
+                self._refused[key], again = self._different(slot, a, b), True
+            if key in self._refused and (slot.kind != "cell" or slot.key.startswith("@")):
+                raise self._refused[key]
+        if again:
+            raise Again
+
+    def _leave(self, found: dict[str, Any]) -> Any:
+        for key, text in zip(self._keys, self._texts, strict=True):
+            a, b = (raw.get(key, UNBOUND) for raw in self._raw)
+            slot = self._slots[key]
+            value = a if a is b else found[text]
+            if slot.kind == "handle":
+                interpreter.current().rebind(slot.owner, found[text])
+            elif slot.get() is not value:
+                self._pin(value, (a, b), slot)
+                slot.set(value)
+        for key, error in self._refused.items():
+            forget_name(self._slots[key], error)
+        a, b = self._made
+        if a is b and type(a) is Tensor and not _is_new(a):
+            return a
+        self._pin(found[""], (a, b), None)
+        return found[""]
+
+    def _pin(self, value: Any, made: tuple[Any, Any], slot: Slot | None) -> None:
+        """Refuse updates in place of what is another tensor or not, as the graph decides."""
+        old = [x for x in made if type(x) is Tensor and not _is_new(x)]
+        if slot is not None:
+            before = slot.get()
+            uses = sum(x is before for x in (*made, *old))
+            uses += 2 * (id(before) in held)
+            # it, its slot, and the argument of the call refer to it; and whoever else shares it
+            if sys.getrefcount(before) <= 3 + uses:
+                old = [x for x in old if x is not before]
+        if type(value) is Tensor and old and made[0] is not made[1]:
+            error = self._alias(slot)
+            for handle in (value, *old):
+                pin(handle, error)
+
+    def _alias(self, slot: Slot | None) -> TraceError:
+        name = "a tensor" if slot is None else slot.text
+        lines = self._lines(slot.key if slot is not None else None)
+        return TraceError(
+            f"{name} is updated in place, and a condition decides which tensor it is",
+            given=f"{lines[0]}\n    and {lines[1]}",
+            hint="write x = x + y in the place of x += y",
+        )
+
+    # --- errors ---
+
+    def _lines(self, name: Any) -> list[str]:
+        bound = self.names.get(name, (0, 0, False))
+        return [line_text(c, bound[i] or c.co_firstlineno) for i, c in enumerate(self._codes)]
+
+    def _one_sided(self, slot: Slot, second: bool) -> TraceError:
+        lines = self._lines(slot.key)
+        return TraceError(
+            f"{slot.text} is bound in only one branch of an `if` on a tensor",
+            given=f"bound at {lines[second]}\n    and not in the other branch, {lines[not second]}",
+            hint="bind it in both branches, or before the `if`",
+        )
+
+    def _different(self, slot: Slot, a: Any, b: Any) -> TraceError:
+        lines = self._lines(slot.key)
+        if slot.key == RESULT:
+            what, hint = "the function returns", "return the same structure everywhere"
+        else:
+            what, hint = f"{slot.text} is", "give it the same structure in both"
+        return TraceError(
+            f"{what} something else in each branch of an `if` on a tensor",
+            given=f"{kind_text(a)} from {lines[0]}\n    and {kind_text(b)} from {lines[1]}",
+            hint=f"{hint}: None or an object cannot be chosen by a tensor",
+        )
+
+    def _refuse_append(self, slot: Slot) -> None:
+        raise TraceError(
+            f"{slot.text or 'a list'} is appended to under a condition on a tensor",
+            given="a list whose length would depend on data",
+            hint="append in both branches a value that is chosen: "
+            "xs.append(ef.where(condition, a, b)); or count with a tensor",
+        )
+
+
+def _is_new(x: Tensor) -> bool:
+    """Whether a branch made a tensor, so that nobody else has it."""
+    data: Any = x._data
+    owner: Any = getattr(data, "tracer", None)  # of the data of a symbolic tensor
+    return owner is not None and not tracer_here().is_within(owner)
+
+
+_active: Final[list[Any]] = []
+
+
+def _enter(code: Any) -> None:
+    """Note that the branches of a function are traced."""
+    if sum(c is code for c in _active) >= _DEEP:
+        raise TraceError(
+            "a function calls itself under a condition on a tensor",
+            given=line_text(code, code.co_firstlineno),
+            hint="both branches are traced, so there is no end to it: write it as a loop, or let "
+            "Python values decide where it ends",
+        )
+    _active.append(code)
+
+
+def kind_of(x: Any) -> Any:
+    """The structure of a value, with the objects in it that are no values of a graph."""
+    leaves, treedef = tree.flatten(x)
+    return treedef, tuple(map(_leaf_kind, leaves))
+
+
+def _leaf_kind(x: Any) -> Any:
+    if isinstance(x, (AbstractArray, bool, int, float, complex, AbstractNumber, Dim)):
+        return "value"
+    return "value" if hasattr(x, "__array__") else (type(x), _Same(x))
+
+
+@final
+class _Same:
+    """An object that equals itself, and what says that it is equal."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Same):
+            return NotImplemented
+        return self._value is other._value or bool(self._value == other._value)
+
+    __hash__ = None  # type: ignore[assignment]  # it is compared alone
+
+
+def kind_text(x: Any) -> str:
+    """What a value is, for messages."""
+    if type(x) is Tensor:
+        return str(x.type)
+    if isinstance(x, (tuple, list, dict)):
+        return tree.show(tree.flatten(x)[1])
+    return "None" if x is None else f"a {type(x).__name__}"
+
+
+def zeros_as(x: Any) -> Any:
+    """Zeros in the structure of ``x``: in the place of what is not known yet."""
+    return tree.map(_zero, x)
+
+
+def _zero(x: Any) -> Any:
+    if isinstance(x, AbstractArray) or hasattr(x, "__array__"):
+        kind = tensor_of(x).type
+        known = tracer_here().known_names
+        shape = [d if symbols((d,)) <= known else 0 for d in kind.shape]
+        return zeros(tuple(shape), dtype=kind.dtype, device=kind.device)
+    return x.__class__(0) if isinstance(x, (int, float, complex)) else x

@@ -1,0 +1,89 @@
+"""Calls in converted code: what is called is converted as well, unless it is library code."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType
+from typing import Any, Final
+
+from eagerflow.autograph.convert import converted, operator
+from eagerflow.autograph.library import is_library
+
+__all__ = ["call", "replacements"]
+
+_OWN: Final = "eagerflow."
+#: modules of eagerflow whose functions keep those of the user, to be called when the graph runs
+_LATE: Final = ("eagerflow.ops", "eagerflow.function", "eagerflow.data", "eagerflow.profiling")
+#: builtins that call what they are given at once
+_HIGHER: Final = frozenset({map, filter, sorted, min, max, functools.reduce, functools.partial})
+#: functions that do more in converted code: what is called in their place
+replacements: Final[dict[Any, Callable[..., Any]]] = {}
+
+
+@operator
+def call(function: Any) -> Any:
+    """What is to be called in the place of ``function``."""
+    kind = type(function)
+    if kind is FunctionType:
+        return _function(function)
+    if kind is MethodType:
+        inner = call(function.__func__)
+        return function if inner is function.__func__ else MethodType(inner, function.__self__)
+    if kind is BuiltinFunctionType or kind is type:
+        if function in _HIGHER:
+            return _with_converted_arguments(function)
+        return replacements.get(function, function)
+    if kind is functools.partial:
+        inner = call(function.func)
+        if inner is function.func:
+            return function
+        return functools.partial(inner, *function.args, **function.keywords)
+    return _object(function)
+
+
+def _function(function: FunctionType) -> Any:
+    if not is_library(function.__globals__):
+        return converted(function)
+    module = function.__globals__.get("__name__", "")
+    if function in replacements:
+        return replacements[function]
+    if not module.startswith(_OWN) or module.startswith(_LATE):
+        return function
+    if function.__closure__:  # a transform of a function, such as ef.grad(f)
+        return _with_converted_cells(function)
+    return _with_converted_arguments(function)
+
+
+def _with_converted_cells(function: FunctionType) -> FunctionType:
+    """A function with converted ones in the place of those that it was made for."""
+    before = [cell.cell_contents for cell in function.__closure__ or ()]
+    after = [_argument(x) for x in before]
+    if all(a is b for a, b in zip(before, after, strict=True)):
+        return function
+    return FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__,
+        tuple(map(CellType, after)),
+    )  # fmt: skip
+
+
+def _object(function: Any) -> Any:
+    """A callable object: its class says what happens."""
+    method = getattr(type(function), "__call__", None)  # noqa: B004 - not a test
+    if type(method) is not FunctionType or is_library(method.__globals__):
+        return function
+    inner = converted(method)
+    return function if inner is method else MethodType(inner, function)
+
+
+def _with_converted_arguments(function: Any) -> Any:
+    def caller(*args: Any, **kwargs: Any) -> Any:
+        return function(*map(_argument, args), **{k: _argument(v) for k, v in kwargs.items()})
+
+    return caller
+
+
+def _argument(value: Any) -> Any:
+    if type(value) in (FunctionType, MethodType, functools.partial):
+        return call(value)
+    return value

@@ -1,0 +1,186 @@
+"""`while` and `for` in converted code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from eagerflow.autograph.branches import Branches, and_
+from eagerflow.autograph.carried import Loop, Names
+from eagerflow.autograph.convert import operator
+from eagerflow.autograph.regions import UserCode, as_test, line_text, unrolled
+from eagerflow.autograph.sources import AbstractSource, as_range, as_source
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim
+from eagerflow.errors import EagerflowError, TraceError
+
+__all__ = ["for_", "while_"]
+
+#: the most turns that are traced one by one
+_MOST: Final = 1000
+_COUNT: Final = "turn"
+_GOES_ON: Final = "goes on"
+
+
+@operator
+def while_(
+    test: Callable[[], Any], body: Callable[[], None], going: Callable[[], Any] | None,
+    names: Names,
+) -> None:  # fmt: skip
+    """``while test(): body()``, as long as ``going()`` holds as well."""
+
+    def goes_on() -> Any:
+        return test() if going is None else and_(going(), test)
+
+    first = True
+    while True:
+        found = goes_on()
+        condition = as_test(found)
+        if condition is not None:
+            _while_in_graph(condition, body, goes_on, (test, body), names, known=not first)
+            return
+        if not found:
+            return
+        body()
+        first = False
+
+
+def _while_in_graph(
+    condition: Tensor, body: Callable[[], None], goes_on: Callable[[], Any],
+    functions: Sequence[Callable[..., Any]], names: Names, *, known: bool,
+) -> None:  # fmt: skip
+    def turn(carry: dict[str, Any]) -> dict[str, Any]:
+        body()
+        return {_GOES_ON: _as_bool(goes_on())}
+
+    def goes(carry: dict[str, Any]) -> Any:
+        return carry[_GOES_ON]
+
+    Loop(functions, body, names, known=known).run(goes, turn, {_GOES_ON: condition})
+
+
+def _as_bool(x: Any) -> Any:
+    found = as_test(x)
+    return bool(x) if found is None else found
+
+
+@operator
+def for_(
+    over: Any, body: Callable[[Any], None], going: Callable[[], Any] | None, names: Names
+) -> None:
+    """``for x in over: body(x)``, as long as ``going()`` holds."""
+    found = as_source(over)
+    if found is not None:
+        _for_in_graph(found, body, going, names)
+        return
+    rest = iter(over)
+    for n, item in enumerate(rest):
+        body(item)
+        condition = True if going is None else going()
+        if as_test(condition) is not None:
+            if type(over) is range:
+                _for_in_graph(as_range(over), body, going, names, n + 1)
+            else:
+                _one_by_one(rest, body, going, names)
+            return
+        if not condition:
+            return
+
+
+def _for_in_graph(
+    over: AbstractSource, body: Callable[[Any], None], going: Callable[[], Any] | None,
+    names: Names, start: int = 0,
+) -> None:  # fmt: skip
+    """A loop over what has a length; where that is known, another way is to trace each turn."""
+    length = over.length
+    if type(length) is not int:
+        _count(over, body, going, names, start)
+        return
+    code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
+    known = set(unrolled())  # where that was tried
+    for first in (start, start + 1) if code not in known else ():
+        if first >= length:
+            return
+        try:
+            _count(over, body, going, names, first)
+        except EagerflowError:
+            if length - start > _MOST:
+                raise
+            if first != start:
+                unrolled().add(code)
+        else:
+            return
+        if first == start:  # of the types after the first turn it may be a loop
+            body(over.item(start))
+            if as_test(True if going is None else going()) is None and not _holds(going):
+                return
+    begin = start if code in known else start + 1
+    _one_by_one((over.item(i) for i in range(begin, length)), body, going, names)
+
+
+def _holds(going: Callable[[], Any] | None) -> bool:
+    return going is None or bool(going())
+
+
+def _count(
+    over: AbstractSource, body: Callable[[Any], None], going: Callable[[], Any] | None,
+    names: Names, start: int,
+) -> None:  # fmt: skip
+    known = start > 0 or (type(over.length) is int and over.length > start)
+    functions = (body,) if going is None else (body, going)
+    loop = Loop(functions, body, names, known=known)
+    if going is None and type(over.length) in (int, Dim):
+        _scan(over, body, loop, start)
+        return
+
+    def turn(carry: dict[str, Any]) -> dict[str, Any]:
+        body(over.item(carry[_COUNT]))
+        found = {_COUNT: carry[_COUNT] + 1}
+        return found if going is None else {**found, _GOES_ON: _as_bool(going())}
+
+    def goes(carry: dict[str, Any]) -> Any:
+        return and_(carry.get(_GOES_ON, True), lambda: carry[_COUNT] < over.length)
+
+    extra: dict[str, Any] = {_COUNT: start}
+    if going is not None:
+        extra[_GOES_ON] = _as_bool(going())
+    loop.run(goes, turn, extra)
+
+
+def _scan(over: AbstractSource, body: Callable[[Any], None], loop: Loop, start: int) -> None:
+    """A loop whose number of turns is known when it begins."""
+    rows = over.rows()
+    if start:
+        rows = [x[start:] for x in rows]
+
+    def turn(carry: dict[str, Any], parts: list[Tensor]) -> dict[str, Any]:
+        body(over.pick(iter(parts), carry[_COUNT]))
+        return {_COUNT: carry[_COUNT] + 1}
+
+    loop.scan(turn, {_COUNT: start}, rows, over.length - start)
+
+
+def _one_by_one(
+    items: Iterable[Any], body: Callable[[Any], None], going: Callable[[], Any] | None,
+    names: Names,
+) -> None:  # fmt: skip
+    """The turns one after the other, each under the condition that the loop still goes on."""
+    lines = [(name, line, line, live) for name, line, live, _ in names]
+    code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
+    for n, item in enumerate(items):
+        condition = True if going is None else going()
+        test = as_test(condition)
+        if test is None:
+            if not condition:
+                return
+            body(item)
+            continue
+        if n >= _MOST:
+            raise TraceError(
+                "a loop that a tensor ends goes over something that has no length for the graph",
+                given=f"more than {_MOST:,} turns, {line_text(code, code.co_firstlineno)}",
+                hint="go over a range or a tensor, or write `while True`",
+            )
+        turn = UserCode(code, partial(body, item)), UserCode(code, lambda: None)
+        Branches(test, turn, lines, (body,)).run()

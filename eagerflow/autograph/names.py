@@ -1,0 +1,170 @@
+"""Which names statements bind, which they read, and which are read later (liveness)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, final
+
+__all__ = ["Liveness", "augmented", "bound", "declared", "own_nodes", "reads"]
+
+_SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes of a scope, in order; of functions and classes within it, only they themselves."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, _SCOPES):
+            yield from own_nodes(ast.iter_child_nodes(node))
+        elif not isinstance(node, ast.Lambda):
+            yield from own_nodes(node.decorator_list)
+
+
+def bound(nodes: Iterable[ast.AST]) -> dict[str, int]:
+    """The names that statements bind in their scope, with the last line that does."""
+    found: dict[str, int] = {}
+    inner: set[int] = set()  # targets of comprehensions
+    for node in own_nodes(nodes):
+        if isinstance(node, _COMPREHENSIONS):
+            inner |= {id(n) for g in node.generators for n in ast.walk(g.target)}
+        for name in _bound_by(node):
+            if id(node) not in inner:
+                found[name] = max(found.get(name, 0), getattr(node, "lineno", 0))
+    return found
+
+
+def augmented(nodes: Sequence[ast.AST]) -> set[str]:
+    """The names that statements bind by ``+=`` and its like only."""
+    found: dict[str, int] = {}
+    for node in own_nodes(nodes):
+        for name in _bound_by(node):
+            found[name] = found.get(name, 0) + 1
+    for node in own_nodes(nodes):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            found[node.target.id] -= 1
+    return {name for name, count in found.items() if not count}
+
+
+def _bound_by(node: Any) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        if not isinstance(node.ctx, ast.Load):
+            yield node.id
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        for alias in node.names:
+            yield alias.asname or alias.name.partition(".")[0]
+    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest:
+        yield node.rest
+
+
+def declared(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
+    """The names that a scope declares global, and nonlocal."""
+    outside: tuple[set[str], set[str]] = (set(), set())
+    for node in own_nodes(nodes):
+        if isinstance(node, ast.Global):
+            outside[0].update(node.names)
+        elif isinstance(node, ast.Nonlocal):
+            outside[1].update(node.names)
+    return outside
+
+
+def reads(*nodes: ast.AST | None) -> set[str]:
+    """All names that are read in ``nodes``, by functions within them as well."""
+    found: set[str] = set()
+    for node in nodes:
+        for one in ast.walk(node) if node is not None else ():
+            if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Store):
+                found.add(one.id)
+    return found
+
+
+@final
+class Liveness:
+    """Finds for each `if` and loop of a function which names may be read after it.
+
+    Args:
+        body: the statements of the function, without jumps but those at its end.
+
+    Attributes:
+        after: the names, by id of the statement; of a loop also those read by its next turn.
+    """
+
+    def __init__(self, body: Sequence[ast.stmt]) -> None:
+        self.after: dict[int, set[str]] = {}
+        self._always = set[str]().union(*declared(body))
+        for node in own_nodes(body):
+            if isinstance(node, _SCOPES):
+                self._always |= reads(node)
+        self._block(body, set())
+
+    def _block(self, body: Sequence[ast.stmt], after: set[str]) -> set[str]:
+        for node in reversed(body):
+            after = self._statement(node, after | self._always)
+        return after
+
+    def _statement(self, node: Any, after: set[str]) -> set[str]:
+        """The names that may be read from ``node`` on."""
+        match node:
+            case ast.If():
+                self.after[id(node)] = after
+                taken = self._block(node.body, after) | self._block(node.orelse, after)
+                return taken | reads(node.test)
+            case ast.While() | ast.For():
+                return self._loop(node, after)
+            case ast.Try() | ast.With() | ast.Match():
+                return self._compound(node, after)
+            case ast.Return() | ast.Raise():
+                return reads(node) | self._always
+            case ast.AugAssign():
+                return after | reads(node) | bound([node]).keys()
+            case ast.Assign() | ast.AnnAssign():
+                return (after - _plain_targets(node)) | reads(node)
+            case ast.FunctionDef() | ast.ClassDef():
+                return (after - {node.name}) | reads(node)
+        return after | reads(node)
+
+    def _loop(self, node: Any, after: set[str]) -> set[str]:
+        first = getattr(node, "test", None)
+        jumps = set(getattr(node, "flags", ()))
+        head = after | reads(first) | jumps
+        while True:
+            self.after[id(node)] = head
+            found = head | self._block(node.body, head)
+            if isinstance(node, ast.For):
+                found = (found - _names_of(node.target)) | head | reads(node.target)
+            if found == head:
+                return head | reads(getattr(node, "iter", None))
+            head = found
+
+    def _compound(self, node: Any, after: set[str]) -> set[str]:
+        """Statements of which it is not known how far they run: nothing is overwritten there."""
+        before = self._always
+        self._always = self._always | reads(node)
+        for part in ("body", "orelse", "finalbody"):
+            self._block(getattr(node, part, []), after)
+        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            self._block(part.body, after)
+        self._always = before
+        return after | reads(node)
+
+
+def _plain_targets(node: ast.Assign | ast.AnnAssign) -> set[str]:
+    if isinstance(node, ast.AnnAssign):
+        return _names_of(node.target) if node.value is not None else set()
+    return set[str]().union(*map(_names_of, node.targets))
+
+
+def _names_of(target: ast.expr) -> set[str]:
+    """The names among targets: ``a`` and ``b`` of ``a, (b, c.d)``."""
+    if isinstance(target, ast.Name):
+        return {target.id}
+    if isinstance(target, ast.Starred):
+        return _names_of(target.value)
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return set[str]().union(*map(_names_of, target.elts))
+    return set()

@@ -1,0 +1,227 @@
+"""Finds the syntax tree of a function, by its code object, and makes sure that it is the right one.
+
+The source is compiled again as it is, and has to give the same instructions: a file that changed
+since it was imported is never mistaken for the function.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import dis
+import linecache
+from collections.abc import Iterator
+from copy import copy
+from functools import lru_cache
+from types import CodeType
+from typing import Any, Final, final
+
+__all__ = ["OPERATORS", "NotConvertible", "compiled", "definition"]
+
+#: the free variable through which converted code calls operators
+OPERATORS: Final = "@operators"
+_FACTORY: Final = "@factory"
+_OWN: Final = "@function"
+_FUTURES: Final = sum(
+    getattr(__future__, name).compiler_flag for name in __future__.all_feature_names
+)  # fmt: skip
+_NO_SOURCE: Final = "its source is not at hand (it was made by exec, or typed at a plain prompt)"
+_CHANGED: Final = "its source has changed since it was imported"
+
+Definition = ast.FunctionDef | ast.Lambda
+
+
+@final
+class NotConvertible(Exception):  # noqa: N818 - an answer, which no user meets
+    """A function cannot be converted; the text says why."""
+
+
+def definition(code: CodeType, namespace: dict[str, Any]) -> Definition:
+    """The syntax tree of a function, with the lines and columns of its file.
+
+    Args:
+        code: of the function.
+        namespace: its globals, which know how to load the source of a module in an archive.
+
+    Raises:
+        NotConvertible: there is no source, or it is that of something else.
+    """
+    lines = linecache.getlines(code.co_filename, namespace)
+    if not lines:
+        raise NotConvertible(_NO_SOURCE)
+    for node in _candidates(code, lines):
+        if _fits(code, node):
+            return node
+    linecache.checkcache(code.co_filename)
+    raise NotConvertible(_CHANGED)
+
+
+def _candidates(code: CodeType, lines: list[str]) -> Iterator[Definition]:
+    if code.co_name != "<lambda>":
+        block = _block(code, lines)
+        if block is not None:
+            yield from _definitions(block, code)
+        return
+    try:
+        tree = _parsed("".join(lines))
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno:
+            yield node
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def _block(code: CodeType, lines: list[str]) -> ast.Module | None:
+    """The lines of a `def` with its decorators, parsed in their place."""
+    first = code.co_firstlineno - 1
+    if not 0 <= first < len(lines):
+        return None
+    indent = _indent(lines[first])
+    prefix = "if 1:\n" if indent else ""
+    for end in _ends(code, lines, indent):
+        try:
+            tree = ast.parse(prefix + "".join(lines[first:end]))
+        except SyntaxError:
+            continue
+        return ast.increment_lineno(tree, first - bool(indent))
+    return None
+
+
+def _ends(code: CodeType, lines: list[str], indent: int) -> Iterator[int]:
+    """Where the block may end: at lines that are not indented deeper than it is."""
+    for i in range(_last_line(code), len(lines)):
+        text = lines[i].strip()
+        if text and not text.startswith("#") and _indent(lines[i]) <= indent:
+            yield i
+    yield len(lines)
+
+
+def _last_line(code: CodeType) -> int:
+    found = [line for _, _, line in code.co_lines() if line is not None]
+    inner = [_last_line(c) for c in code.co_consts if isinstance(c, CodeType)]
+    return max([code.co_firstlineno, *found, *inner])
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _definitions(tree: ast.Module, code: CodeType) -> Iterator[Definition]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == _plain_name(code):
+            first = min([node.lineno, *[d.lineno for d in node.decorator_list]])
+            if first == code.co_firstlineno:
+                yield node
+
+
+def _plain_name(code: CodeType) -> str:
+    """The name of a function as it is written: `_A__f` is `__f` in the class `A`."""
+    return code.co_qualname.rpartition(".")[2]
+
+
+def _fits(code: CodeType, node: Definition) -> bool:
+    try:
+        found = compiled(node, code)
+    except (SyntaxError, NotConvertible):
+        return False
+    if any(name.startswith("@py_") for name in (*code.co_varnames, *code.co_names)):
+        return True  # pytest has rewritten the assertions: only the place can be compared
+    if code.co_name == "<lambda>" and _extent(found) != _extent(code):
+        return False
+    return _same(found, code)
+
+
+def _same(a: CodeType, b: CodeType) -> bool:
+    if a.co_names != b.co_names or a.co_varnames != b.co_varnames:
+        return False
+    if a.co_code != b.co_code and _instructions(a) != _instructions(b):
+        return False
+    if a.co_freevars != b.co_freevars or len(a.co_consts) != len(b.co_consts):
+        return False
+    for x, y in zip(a.co_consts, b.co_consts, strict=True):
+        if isinstance(x, CodeType) and isinstance(y, CodeType):
+            if not _same(x, y):
+                return False
+        elif repr(x) != repr(y) and (x, y) != (a.co_qualname, b.co_qualname):
+            return False
+    return True
+
+
+def _extent(code: CodeType) -> set[Any]:
+    """Where the text of code begins and ends: several lambdas may be on one line."""
+    places = [p for p in code.co_positions() if None not in p and p[3]]
+    return {min((p[0], p[2]) for p in places), max((p[1], p[3]) for p in places)} if places else (
+        set())  # fmt: skip
+
+
+def _instructions(code: CodeType) -> list[tuple[str, Any]]:
+    """What code does, whether or not a module imports the names whose methods it calls."""
+    return [
+        (one.opname.replace("LOAD_METHOD", "LOAD_ATTR"), None if _is_offset(one) else one.argval)
+        for one in dis.get_instructions(code) if one.opname not in ("PUSH_NULL", "CALL", "PRECALL")
+    ]  # fmt: skip
+
+
+def _is_offset(instruction: dis.Instruction) -> bool:
+    """Whether the argument says where to jump, or a constant, which is compared elsewhere."""
+    return instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasconst
+
+
+def compiled(node: Definition, code: CodeType) -> CodeType:
+    """``node`` compiled as in the place of ``code``: with its closure, class and file."""
+    names = [n for n in code.co_freevars if n not in ("__class__", OPERATORS)]
+    made: Any = ast.parse(f"def f({', '.join(f'a{i}' for i in range(len(names) + 1))}): pass").body
+    factory = made[0]
+    factory.name = _FACTORY
+    for argument, name in zip(factory.args.args, [OPERATORS, *names], strict=True):
+        argument.arg = name
+    bare = copy(node)  # what defaults are is known; lambdas among them are in the way here
+    bare.args = _without_defaults(node.args)
+    body: Any = ast.Expr(bare) if isinstance(bare, ast.Lambda) else bare
+    if isinstance(bare, ast.FunctionDef):
+        bare.name = _OWN  # its own name is no variable of the factory
+    owner = _class_name(code)
+    if owner is not None:
+        body = ast.ClassDef(name=owner, bases=[], keywords=[], body=[body], decorator_list=[])
+        if "type_params" in ast.ClassDef._fields:
+            body.type_params = []
+    ast.copy_location(body, node)
+    factory.body = [body]
+    tree = ast.Module(body=[ast.copy_location(factory, node)], type_ignores=[])
+    ast.fix_missing_locations(tree)
+    flags = code.co_flags & _FUTURES
+    whole = compile(tree, code.co_filename, "exec", flags=flags, dont_inherit=True)
+    found = _find(whole, _OWN if isinstance(node, ast.FunctionDef) else "<lambda>")
+    if found is None:
+        raise NotConvertible(_CHANGED)
+    return found
+
+
+def _without_defaults(arguments: ast.arguments) -> ast.arguments:
+    found = copy(arguments)
+    found.defaults = [ast.Constant(None) for _ in arguments.defaults]
+    found.kw_defaults = [d and ast.Constant(None) for d in arguments.kw_defaults]
+    return found
+
+
+def _class_name(code: CodeType) -> str | None:
+    """The class whose name mangles private names in the code."""
+    parts = code.co_qualname.split(".")
+    for part, following in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
+        if part != "<locals>" and following != "<locals>":
+            return part
+    return None
+
+
+def _find(whole: CodeType, name: str) -> CodeType | None:
+    for one in whole.co_consts:
+        if isinstance(one, CodeType):
+            found = one if one.co_name == name else _find(one, name)
+            if found is not None:
+                return found
+    return None

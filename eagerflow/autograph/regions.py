@@ -1,0 +1,221 @@
+"""Runs code of the user as a part of a graph, and finds what it did to Python."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any, Final, NoReturn, final
+from weakref import WeakKeyDictionary
+
+from eagerflow.autograph.state import UNBOUND, Slot, Snapshot, handle_slot
+from eagerflow.core import interpreter, tree
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.errors import ShapeError, TraceError
+from eagerflow.graph.trace import Tracer, tracer_of
+from eagerflow.source import cell_name
+
+__all__ = [
+    "Again",
+    "Found",
+    "Region",
+    "UserCode",
+    "as_test",
+    "attempt",
+    "forget_name",
+    "held",
+    "line_text",
+    "pin",
+    "tracer_here",
+    "unbound_reason",
+    "unrolled",
+]
+
+#: what a region did: the slots by their identities, with their values, in handles of their own and
+#: as they were
+Found = dict[Any, tuple[Slot, Any, Any]]
+
+
+@final
+class Again(Exception):  # noqa: N818 - no error: more is known now, so it is traced again
+    """What a region does to Python is another thing than was expected."""
+
+
+def tracer_here() -> Tracer:
+    """The part of a trace that is under way."""
+    found = tracer_of(interpreter.current())
+    assert found is not None
+    return found
+
+
+def as_test(x: Any) -> Tensor | None:
+    """The truth of ``x`` as a tensor that only the graph knows; None if Python knows it."""
+    if not interpreter.stack.installed or not (
+        isinstance(x, AbstractArray) or issubclass(type(x), AbstractNumber)
+    ):
+        return None
+    if issubclass(type(x), AbstractNumber):
+        return as_test(x != 0) if x.varies else None
+    if tracer_of(interpreter.current()) is None:
+        return None
+    value = x if type(x) is Tensor else tensor_of(x)
+    data: Any = value._data
+    if not isinstance(data, AbstractSymbol) or _is_constant(value):
+        return None
+    if value.shape and any(type(d) is not int or d != 1 for d in value.shape):
+        raise ShapeError(
+            "the truth of a tensor with axes is ambiguous",
+            given=str(value.type),
+            expected="one element",
+            hint="say which elements count: x.any() or x.all()",
+        )
+    value = value.reshape(()) if value.shape else value
+    return value if value.dtype.kind == "bool" else value != 0
+
+
+def _is_constant(x: Tensor) -> bool:
+    """Whether the value of a symbolic tensor follows from constants alone."""
+    data: Any = x._data
+    try:
+        data.concrete("bool()")
+    except TraceError:
+        return False
+    return True
+
+
+@final
+class UserCode:
+    """What runs a branch or a body; messages say the line of the user's code.
+
+    Args:
+        code: the user's.
+        run: runs it.
+    """
+
+    def __init__(self, code: CodeType, run: Callable[..., Any]) -> None:
+        self.__code__ = code
+        self._run = run
+
+    def __call__(self, *args: Any) -> Any:
+        return self._run(*args)
+
+
+@final
+class Region:
+    """Code of the user that becomes a part of the graph.
+
+    Args:
+        functions: what the code is.
+        dead: the names of variables that it binds and that nobody reads later.
+    """
+
+    def __init__(self, functions: Sequence[Callable[..., Any]], dead: Sequence[str]) -> None:
+        self.snapshot = Snapshot(functions)
+        self._dead = frozenset(dead)
+
+    def run(self, function: Callable[[], Any]) -> tuple[Any, Any, Found]:
+        """Run it within the part of a trace that is under way; Python is as it was then.
+
+        Returns:
+            The result in handles of its own, the result as it is, and what else it did.
+
+        Raises:
+            TraceError: it changes something that no value of a graph can stand for.
+        """
+        tracer = tracer_here()
+        tracer.follows_updates = True
+        try:
+            result = function()
+            return tree.map(_detached, result), result, self._found(tracer)
+        finally:
+            for handle, data, lane, mark in tracer.updated.values():
+                handle._data, handle._lane, handle._mark = data, lane, mark
+            tracer.updated.clear()
+            self.snapshot.restore()
+
+    def _found(self, tracer: Tracer) -> Found:
+        found: Found = {}
+        for slot, before, value in self.snapshot.changes():
+            if slot.kind == "cell" and slot.key in self._dead:
+                continue
+            if slot.kind == "other" or (slot.kind == "list" and len(slot.owner) < len(before)):
+                _refuse(slot)
+            found[slot.identity] = (slot, tree.map(_detached, value), value)
+        for handle, *_ in tracer.updated.values():
+            slot = handle_slot(handle)
+            now = handle_of(handle)
+            found[slot.identity] = (slot, now, now)
+        return found
+
+
+def _detached(x: Any) -> Any:
+    """A tensor in a handle of its own, which nothing updates."""
+    return handle_of(x) if type(x) is Tensor else x
+
+
+def _refuse(slot: Slot) -> NoReturn:
+    raise TraceError(
+        f"{slot.text or 'a container'} is changed under a condition, or in a loop, on tensors",
+        given=f"a {type(slot.owner).__name__}, which no value of a graph can stand for",
+        hint="set names, attributes and items of dicts and lists there; choose elements with "
+        "ef.where(condition, a, b)",
+    )
+
+
+#: the tensors that loops hold on to while a turn is traced, by their ids
+held: Final[dict[int, Tensor]] = {}
+
+
+def pin(handle: Tensor, error: TraceError) -> None:
+    """Refuse from here on that a tensor is updated in place."""
+    root = tracer_here().root
+    root.pinned[id(handle)] = (handle, error)
+
+
+@contextmanager
+def attempt() -> Iterator[None]:
+    """Trace something that may fail: then what was refused in it is forgotten."""
+    pinned = tracer_here().root.pinned
+    before = dict(pinned)
+    try:
+        yield
+    except BaseException:
+        pinned.clear()
+        pinned.update(before)
+        raise
+
+
+_unrolled: Final[WeakKeyDictionary[Tracer, set[CodeType]]] = WeakKeyDictionary()
+
+
+def unrolled() -> set[CodeType]:
+    """The bodies of loops in this trace that can be no loops of the graph."""
+    return _unrolled.setdefault(tracer_here().root, set())
+
+
+# --- names that are bound in one way only ------------------------------------------------------
+
+_reasons: Final[WeakKeyDictionary[Tracer, dict[str, TraceError]]] = WeakKeyDictionary()
+_NAME: Final = re.compile(r"'([^']+)'")
+
+
+def forget_name(slot: Slot, error: TraceError) -> None:
+    """Leave a variable unbound; to use it is ``error``."""
+    slot.set(UNBOUND)
+    _reasons.setdefault(tracer_here().root, {})[slot.key] = error
+
+
+def unbound_reason(tracer: Tracer, error: NameError) -> TraceError | None:
+    """Why a name is not bound in a trace, if that is because of a branch or a loop on tensors."""
+    match = _NAME.search(str(error))
+    return _reasons.get(tracer, {}).get(match[1]) if match else None
+
+
+def line_text(code: CodeType, line: int) -> str:
+    """A line of a function for messages."""
+    text = linecache.getline(code.co_filename, line).strip()
+    return f"{cell_name(code.co_filename)}:{line}" + (f": {text}" if text else "")

@@ -1,0 +1,358 @@
+"""What Python code can reach, before and after it ran: how branches and bodies are followed.
+
+A branch that is traced must leave no trace in Python: what it bound, set or appended is found by
+comparing what its function reaches with a copy, one level deep, and is put back. The graph then
+says which value each of these *slots* has.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final, NamedTuple, final
+
+from eagerflow.autograph.library import is_library, is_library_class
+from eagerflow.autograph.reading import OPERATORS
+from eagerflow.core.tensor import AbstractArray, Tensor
+
+__all__ = ["UNBOUND", "Slot", "Snapshot", "cells_of", "handle_slot"]
+
+#: how many objects are looked at
+_MOST: Final = 20_000
+
+
+@final
+class _Unbound:
+    def __repr__(self) -> str:
+        return "unbound"
+
+
+#: in the place of the value of a name that is not bound, or of a key that is not there
+UNBOUND: Final = _Unbound()
+
+
+class Slot(NamedTuple):
+    """A place that holds a value.
+
+    Attributes:
+        kind: ``"cell"`` (a variable), ``"entry"`` (of a dict, a namespace or an object) or
+            ``"item"`` (of a list), ``"list"`` (its end) or ``"handle"`` (what a tensor is).
+        owner: the cell, dict, list or tensor.
+        key: in it.
+        text: in the user's words.
+    """
+
+    kind: str
+    owner: Any
+    key: Any
+    text: str
+
+    @property
+    def identity(self) -> tuple[str, int, Any]:
+        """What tells it apart."""
+        return self.kind, id(self.owner), self.key
+
+    def get(self) -> Any:
+        """What it holds, or `UNBOUND`."""
+        if self.kind == "cell":
+            return _content(self.owner)
+        if self.kind == "handle":
+            return self.owner
+        if self.kind == "entry":
+            return self.owner.get(self.key, UNBOUND)
+        return self.owner[self.key]
+
+    def set(self, value: Any) -> None:
+        """Let it hold ``value``."""
+        if self.kind == "cell":
+            _fill(self.owner, value)
+        elif value is UNBOUND:
+            self.owner.pop(self.key, None)
+        else:
+            self.owner[self.key] = value
+
+
+def handle_slot(handle: Tensor) -> Slot:
+    """What a tensor is, which ``x += 1`` and ``x[i] = v`` change."""
+    return Slot("handle", handle, None, "a tensor that is updated in place")
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return UNBOUND
+
+
+def _fill(cell: CellType, value: Any) -> None:
+    if value is UNBOUND:
+        try:
+            del cell.cell_contents
+        except ValueError:
+            return
+    else:
+        cell.cell_contents = value
+
+
+def cells_of(*functions: Callable[..., Any]) -> dict[str, CellType]:
+    """The variables that functions share with those around them."""
+    found: dict[str, CellType] = {}
+    for function in functions:
+        code: Any = function.__code__
+        found.update(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    return found
+
+
+@final
+class Snapshot:
+    """A copy of what functions can reach.
+
+    Args:
+        functions: user code.
+    """
+
+    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
+        self._seen: dict[int, Any] = {}
+        self._cells: list[tuple[str, CellType, Any]] = []
+        self._dicts: list[tuple[str, dict[Any, Any], dict[Any, Any]]] = []
+        self._lists: list[tuple[str, list[Any], list[Any]]] = []
+        self._others: list[tuple[str, Any, Any]] = []
+        self._spaces: list[tuple[str, dict[str, Any], dict[str, Any]]] = []  # modules
+        self._stored: set[str] = set()  # names that the code sets there
+        self._pending: deque[tuple[str, Any]] = deque(("", f) for f in functions)
+        while self._pending and len(self._seen) < _MOST:
+            self._look(*self._pending.popleft())
+
+    # --- finding ---
+
+    def _look(self, text: str, value: Any) -> None:
+        kind = type(value)
+        if kind in _ATOMS or id(value) in self._seen or issubclass(kind, AbstractArray):
+            return
+        self._seen[id(value)] = value
+        if kind is FunctionType:
+            self._look_at_function(value)
+        elif kind is MethodType:
+            self._pending += [("self", value.__self__), (text, value.__func__)]
+        elif issubclass(kind, functools.partial):
+            self._pending += [(text, value.func), (text, value.args), (text, value.keywords)]
+        elif issubclass(kind, dict):
+            self._dicts.append((text, value, dict(value)))
+            self._pending += [(f"{text}[{k!r}]", v) for k, v in value.items()]
+        elif issubclass(kind, list):
+            self._lists.append((text, value, list(value)))
+            self._pending += [(f"{text}[{i}]", v) for i, v in enumerate(value)]
+        elif issubclass(kind, (tuple, set, frozenset, deque)):
+            if not issubclass(kind, (tuple, frozenset)):
+                self._others.append((text, value, value.copy()))
+            self._pending += [(f"{text}[...]", v) for v in value]
+        elif issubclass(kind, ModuleType):
+            self._look_at_module(text, value)
+        elif issubclass(kind, type):
+            self._look_at_class(text, value)
+        elif not is_library_class(kind):
+            self._look_at_object(text, value)
+
+    def _look_at_function(self, function: FunctionType) -> None:
+        library = is_library(function.__globals__)
+        for name, cell in cells_of(function).items():
+            if id(cell) in self._seen or name == OPERATORS:
+                continue
+            self._seen[id(cell)] = cell
+            content = _content(cell)
+            self._cells.append((name, cell, content))
+            self._pending.append((name, content))
+        if library:
+            return
+        names, stored = _names(function.__code__)
+        self._stored |= stored
+        namespace = function.__globals__
+        self._look_at_names("", namespace)
+        self._pending += [(n, namespace[n]) for n in names if n in namespace]
+
+    def _look_at_names(self, text: str, namespace: dict[str, Any]) -> None:
+        """The names of a module."""
+        if id(namespace) not in self._seen:
+            self._seen[id(namespace)] = namespace
+            self._spaces.append((text, namespace, dict(namespace)))
+
+    def _look_at_module(self, text: str, module: ModuleType) -> None:
+        names = vars(module)
+        if not is_library(names):
+            self._look_at_names(f"{text}.", names)
+            self._pending += [("", v) for v in list(names.values()) if type(v) is FunctionType]
+
+    def _look_at_class(self, text: str, cls: type) -> None:
+        if is_library_class(cls):
+            return
+        self._others.append((text, _Names(cls), dict(vars(cls))))
+        members = [getattr(v, "__func__", getattr(v, "fget", v)) for v in vars(cls).values()]
+        self._pending += [("", v) for v in members if type(v) is FunctionType]
+        self._pending += [("", base) for base in cls.__bases__]
+
+    def _look_at_object(self, text: str, value: Any) -> None:
+        cls = type(value)
+        self._pending.append((cls.__name__, cls))
+        own = getattr(value, "__dict__", None)
+        if type(own) is dict and id(own) not in self._seen:
+            self._seen[id(own)] = own
+            self._dicts.append((f"{text}.", own, dict(own)))
+            self._pending += [(f"{text}.{k}", v) for k, v in own.items()]
+        names = [n for n in _slots(cls) if n not in ("__dict__", "__weakref__")]
+        if names:
+            entries = _Slots(value, names)
+            self._others.append((text, entries, entries.copy()))
+            self._pending += [(f"{text}.{k}", v) for k, v in entries.copy().items()]
+
+    # --- comparing ---
+
+    def changes(self) -> Iterator[tuple[Slot, Any, Any]]:
+        """The slots that hold something else, with what they held and what they hold."""
+        for name, cell, before in self._cells:
+            if _content(cell) is not before:
+                yield Slot("cell", cell, name, name), before, _content(cell)
+        for text, names, key, old, new in self._entries():
+            yield Slot("entry", names, key, _joined(text, key)), old, new
+        for text, items, copy in self._lists:
+            yield from _list_changes(text, items, copy)
+        for text, other, saved in self._others:
+            if not _same_items(other.copy(), saved):
+                yield Slot("other", other, None, text), saved, other
+
+    def _entries(self) -> Iterator[tuple[str, dict[Any, Any], Any, Any, Any]]:
+        """The entries of dicts, objects and modules that changed."""
+        for text, names, held in self._dicts:
+            for key in {**held, **names}:
+                old, new = held.get(key, UNBOUND), names.get(key, UNBOUND)
+                if old is not new:
+                    yield text, names, key, old, new
+        for text, names, held in self._spaces:
+            for key in self._stored:  # others may be of other threads
+                old, new = held.get(key, UNBOUND), names.get(key, UNBOUND)
+                if old is not new:
+                    yield text, names, key, old, new
+
+    def restore(self) -> None:
+        """Put everything back."""
+        for _, cell, before in self._cells:
+            _fill(cell, before)
+        for text, names, key, old, _ in list(self._entries()):
+            Slot("entry", names, key, text).set(old)
+        for _, items, copy in self._lists:
+            if not _same(items, copy):
+                items[:] = copy
+        for _, other, saved in self._others:
+            if not _same_items(other.copy(), saved):
+                other.clear()
+                other.extend(saved) if isinstance(other, deque) else other.update(saved)
+
+    def holders(self, value: Any) -> Iterator[Slot]:
+        """The slots that held ``value``."""
+        for name, cell, before in self._cells:
+            if before is value:
+                yield Slot("cell", cell, name, name)
+        for text, names, held in (*self._dicts, *self._spaces):
+            yield from (Slot("entry", names, k, _joined(text, k)) for k, v in held.items()
+                        if v is value)  # fmt: skip
+        for text, items, copy in self._lists:
+            yield from (Slot("item", items, i, f"{text}[{i}]") for i, v in enumerate(copy)
+                        if v is value)  # fmt: skip
+
+
+_STORES: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR"})
+_ATOMS: Final = frozenset({int, float, complex, bool, str, bytes, type(None), Tensor, range})
+
+
+@final
+class _Slots:
+    """The attributes of an object that are kept in slots."""
+
+    def __init__(self, owner: Any, names: list[str]) -> None:
+        self._owner = owner
+        self._names = names
+
+    def copy(self) -> dict[str, Any]:
+        return {n: getattr(self._owner, n) for n in self._names if hasattr(self._owner, n)}
+
+    def clear(self) -> None:
+        """They are set again one by one."""
+
+    def update(self, names: dict[str, Any]) -> None:
+        for name in self.copy().keys() - names.keys():
+            delattr(self._owner, name)
+        for name, value in names.items():
+            setattr(self._owner, name, value)
+
+
+@final
+class _Names:
+    """The names of a class."""
+
+    def __init__(self, owner: type) -> None:
+        self._owner = owner
+
+    def copy(self) -> dict[str, Any]:
+        return dict(vars(self._owner))
+
+    def clear(self) -> None:
+        """Names of a class are set again one by one."""
+
+    def update(self, names: dict[str, Any]) -> None:
+        for name in self.copy().keys() - names.keys():
+            delattr(self._owner, name)
+        for name, value in names.items():
+            if vars(self._owner).get(name) is not value:
+                setattr(self._owner, name, value)
+
+
+def _list_changes(text: str, now: list[Any], before: list[Any]) -> Iterator[tuple[Slot, Any, Any]]:
+    count = min(len(now), len(before))
+    for i in range(count):
+        if now[i] is not before[i]:
+            yield Slot("item", now, i, f"{text}[{i}]"), before[i], now[i]
+    if len(now) != len(before):
+        yield Slot("list", now, None, text), before, now[len(before) :]
+
+
+def _same_items(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and _same(a.values(), b.values())
+    if isinstance(a, deque):
+        return _same(a, b)
+    return {id(x) for x in a} == {id(x) for x in b}
+
+
+def _same(a: Iterable[Any], b: Iterable[Any]) -> bool:
+    first, second = list(a), list(b)
+    return len(first) == len(second) and all(map(lambda x, y: x is y, first, second))
+
+
+def _joined(text: str, key: Any) -> str:
+    if not text or text.endswith("."):
+        return f"{text}{key}"
+    return f"{text}[{key!r}]"
+
+
+@lru_cache(maxsize=4096)
+def _names(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
+    """The names that code says, and those that it sets as globals or attributes."""
+    said, stored = set(code.co_names), set[str]()
+    for one in dis.get_instructions(code):
+        if one.opname in _STORES:
+            stored.add(one.argval)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            more = _names(inner)
+            said |= more[0]
+            stored |= more[1]
+    return frozenset(said), frozenset(stored)
+
+
+def _slots(cls: type) -> Iterator[str]:
+    for base in cls.__mro__:
+        names = base.__dict__.get("__slots__", ())
+        yield from (names,) if isinstance(names, str) else names

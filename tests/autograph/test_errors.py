@@ -1,0 +1,287 @@
+"""What no graph can do: errors at trace time, with the user's lines and what to do."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import EagerflowError, TraceError
+
+x = ef.tensor(1.0)
+xs = ef.tensor([1.0, 2.0])
+
+
+def one_branch(x):
+    if x > 0:
+        y = x * 2  # bound here
+    return y
+
+
+def one_branch_in_a_loop(xs):
+    for x in xs:
+        if x > 0:
+            last = x  # bound here
+    return last
+
+
+def other_kind(x):
+    if x > 0:
+        y = x * 2  # a tensor
+    else:
+        y = None  # not a tensor
+    return y
+
+
+def other_dtype(x):
+    if x > 0:
+        y = x * 2  # a float
+    else:
+        y = ef.zeros((), dtype="int32")  # an integer
+    return y
+
+
+def returns_none(x):
+    if x > 0:
+        return x
+    return None
+
+
+def none_in_a_loop(x):
+    h = None
+    while x > 1:
+        h = x  # a tensor
+        x = x / 2
+    return h
+
+
+def shape_changes(x):
+    y = x
+    while x < 5:
+        y = ef.zeros((2, 2))  # a matrix
+        x = x + 1
+    return y
+
+
+def bound_in_a_loop_that_may_not_turn(x):
+    while x > 1:
+        y = x * 2  # bound here
+        x = x / 2
+    return y
+
+
+def appends_under_a_condition(x):
+    ys: list[Any] = []
+    if x > 0:  # the condition
+        ys.append(x)
+    return x
+
+
+def reads_a_growing_list(x):
+    ys = [x]
+    while x > 1:
+        x = x / len(ys)  # reads it
+        ys.append(x)
+    return ef.stack(ys)
+
+
+def changes_a_set(x):
+    seen = set()
+    if x > 0:
+        seen.add(1)
+    return x
+
+
+def recursion(x):
+    if x > 1:  # the condition
+        return x * recursion(x - 1)
+    return x
+
+
+def comprehension(x):
+    return [i for i in range(3) if x > i]  # the culprit
+
+
+def matched(x):
+    match x:
+        case 1.0:  # the culprit
+            return x
+    return -x
+
+
+def maximum(x):
+    return max(x, x + 1)  # the culprit
+
+
+def python_index(x):
+    table = [1.0, 2.0]
+    i = 0
+    while x > 1:
+        x = x / table[i]  # the culprit
+        i += 1
+    return x
+
+
+def generator(x):
+    def items():
+        if x > 0:  # the culprit
+            yield x
+
+    return next(items())
+
+
+def uses_locals(x):
+    if x > 0:  # the culprit
+        return x
+    return len(locals()) * x
+
+
+def endless_python(x):
+    for i in itertools.count():
+        if x > 0:
+            break
+        x = x + i
+    return x
+
+
+def truth_of_a_vector(xs):
+    if xs:  # the culprit
+        return xs
+    return -xs
+
+
+def in_place_and_anew(x):
+    while x < 10:
+        x += 1
+        x = x * 2
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "words"),
+    [
+        (one_branch, (x,), ["y is bound in only one branch", "y = x * 2  # bound here",
+                            "if x > 0:", "bind it in both"]),
+        (one_branch_in_a_loop, (xs,), ["last is bound in only one branch", "last = x  # bound"]),
+        (other_kind, (x,), ["y is something else in each branch", "# a tensor", "# not a tensor"]),
+        (other_dtype, (x,), ["different dtypes", "f32[]", "i32[]", "# a float", "# an integer"]),
+        (returns_none, (x,), ["the function returns something else", "return None", "return x"]),
+        (none_in_a_loop, (x,), ["h becomes something else in a loop", "None before", "# a tensor",
+                                "start with"]),
+        (shape_changes, (x,), ["'y'", "f32[2,2]", "# a matrix", "start with"]),
+        (bound_in_a_loop_that_may_not_turn, (x,), ["y is bound only in a loop that may have no",
+                                                   "# bound here", "y = ..."]),
+        (appends_under_a_condition, (x,), ["ys is appended to under a condition", "ef.where",
+                                           "# the condition"]),
+        (reads_a_growing_list, (x,), ["ys is read in a loop", "# reads it"]),
+        (changes_a_set, (x,), ["seen is changed under a condition", "a set"]),
+        (recursion, (x,), ["calls itself under a condition", "# the condition", "a loop"]),
+        (comprehension, (x,), ["bool()", "# the culprit", "comprehension", "ef.where(condition"]),
+        (matched, (x,), ["bool()", "# the culprit", "match", "ef.where(condition"]),
+        (maximum, (x,), ["bool()", "# the culprit", "max()", "ef.where(condition"]),
+        (python_index, (x,), ["known only when the graph runs", "# the culprit"]),
+        (generator, (x,), ["not converted, because it is a generator", "# the culprit"]),
+        (uses_locals, (x,), ["because it calls locals() at line", "# the culprit"]),
+        (endless_python, (-x,), ["has no length for the graph", "while True"]),
+        (truth_of_a_vector, (xs,), ["the truth of a tensor with axes", "# the culprit"]),
+        (in_place_and_anew, (x,), ["updates x in place and gives the name", "x = x + …"]),
+    ],
+    ids=lambda p: getattr(p, "__name__", ""),
+)  # fmt: skip
+def test_error(function, args, words) -> None:
+    with pytest.raises(EagerflowError) as caught:
+        ef.trace(function)(*args)
+    for one in words:
+        assert one in str(caught.value)
+
+
+def test_code_without_source() -> None:
+    namespace: dict[str, Any] = {}
+    exec("def f(x):\n    if x > 0:\n        return x\n    return -x\n", namespace)
+    f = namespace["f"]
+    with pytest.raises(TraceError, match="f is not converted, because its source is not at hand"):
+        ef.trace(f)(x)
+    assert ef.trace(lambda n: f(n) * 1.0)(3) == 3.0  # Python values need no conversion
+
+
+def test_source_that_has_changed() -> None:
+    namespace: dict[str, Any] = {}
+    text = "def f(x):\n    if x > 0:\n        return x\n    return -x\n"
+    exec(compile(text, "<changed>", "exec"), namespace)
+    linecache.cache["<changed>"] = (
+        len(text),
+        None,
+        text.replace("-x", "+x").splitlines(True),
+        "<changed>",
+    )
+    with pytest.raises(TraceError, match="its source has changed since it was imported"):
+        ef.trace(namespace["f"])(x)
+
+
+def test_an_error_in_a_branch_leaves_python_as_it_was() -> None:
+    state = {"x": ef.tensor(5.0), "log": []}
+    before = dict(state)
+
+    def f(x):
+        if x > 0:
+            state["x"] = x
+            state["log"].append(1)
+            y = x
+        return y
+
+    with pytest.raises(TraceError):
+        ef.trace(f)(x)
+    assert state == before
+    assert state["log"] == []
+
+
+def test_what_is_raised_under_a_condition_is_raised_when_it_holds() -> None:
+    @ef.trace
+    def f(x):
+        if x < 0:
+            raise KeyError("negative")
+        while x > 1:
+            x = x / 2
+            if x == 5:
+                raise ValueError("five")
+        return x
+
+    assert f(ef.tensor(11.0)).item() == 0.6875
+    with pytest.raises(KeyError, match="negative"):
+        f(ef.tensor(-1.0))
+    with pytest.raises(ValueError, match="five"):
+        f(ef.tensor(10.0))
+    assert len(f.traces) == 1
+
+
+def test_an_assertion_is_checked_in_each_run() -> None:
+    @ef.trace
+    def f(x):
+        assert x > 0, "not positive"
+        assert x < 100
+        return x
+
+    assert f(ef.tensor(1.0)).item() == 1.0
+    with pytest.raises(AssertionError, match="not positive"):
+        f(ef.tensor(-1.0))
+    with pytest.raises(AssertionError):
+        f(ef.tensor(200.0))
+
+
+def test_a_helper_of_a_helper_is_named() -> None:
+    def inner(x):
+        if x > 0:
+            return x & 1.5  # the culprit
+        return x
+
+    def outer(x):
+        return inner(x) if x < 10 else x
+
+    with pytest.raises(EagerflowError) as caught:
+        ef.trace(lambda x: outer(x))(x)
+    assert "inner: return x & 1.5  # the culprit" in str(caught.value)

@@ -1,0 +1,165 @@
+"""Programs made at random: plain Python, converted, eager and traced runs agree."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+from __future__ import annotations
+
+import linecache
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+import eagerflow as ef
+from eagerflow.autograph.convert import converted, why_not
+from eagerflow.errors import TraceError
+
+NAMES = ("a", "b", "c")
+
+names = st.sampled_from(NAMES)
+numbers = st.sampled_from(["0.0", "1.0", "2.0", "-1.5", "0.5"])
+atoms = st.one_of(names, numbers)
+
+
+@st.composite
+def expressions(draw, counters: tuple[str, ...] = ()) -> str:
+    kind = draw(st.integers(0, 5))
+    left, right = (
+        draw(names),
+        draw(st.one_of(atoms, st.sampled_from(counters)) if counters else atoms),
+    )
+    if kind == 0:
+        return f"({left} if {draw(conditions())} else {right} + {left})"
+    return f"{left} {draw(st.sampled_from('+-*'))} {right}"
+
+
+@st.composite
+def conditions(draw, depth: int = 1) -> str:
+    kind = draw(st.integers(0, 4 if depth else 1))
+    simple = f"{draw(names)} {draw(st.sampled_from(['<', '>', '<=', '==', '!=']))} {draw(atoms)}"
+    if kind <= 1:
+        return simple
+    if kind == 2:
+        return f"not ({draw(conditions(depth - 1))})"
+    if kind == 3:
+        return f"{draw(numbers)} < {draw(names)} < {draw(atoms)}"
+    return f"{simple} {draw(st.sampled_from(['and', 'or']))} {draw(conditions(depth - 1))}"
+
+
+@st.composite
+def blocks(draw, depth: int, loop: bool, counters: tuple[str, ...], tag: str = "") -> list[str]:
+    lines: list[str] = []
+    for i in range(draw(st.integers(1, 3))):
+        lines += draw(statements(depth, loop, counters, f"{tag}{i}"))
+    return lines
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+@st.composite
+def statements(draw, depth: int, loop: bool, counters: tuple[str, ...], tag: str) -> list[str]:
+    kinds = ["set", "set", "add"]
+    if depth:
+        kinds += ["if", "if", "while", "for", "range", "return", "try"]
+    if loop:
+        kinds += ["break", "continue"]
+    kind = draw(st.sampled_from(kinds))
+    inner = (depth - 1, loop, counters, tag + "_")
+    if kind == "set":
+        return [f"{draw(names)} = {draw(expressions(counters))}"]
+    if kind == "add":
+        return [f"{draw(names)} {draw(st.sampled_from(['+=', '-=']))} {draw(atoms)}"]
+    if kind == "if":
+        found = [f"if {draw(conditions())}:", *_indented(draw(blocks(*inner)))]
+        if draw(st.booleans()):
+            found += ["else:", *_indented(draw(blocks(*inner)))]
+        return found
+    if kind in ("break", "continue"):
+        return [f"if {draw(conditions())}:", f"    {kind}"]
+    if kind == "return":
+        return [f"if {draw(conditions())}:", f"    return {draw(names)}, {draw(names)}, c"]
+    if kind == "try":
+        return [
+            "try:",
+            *_indented(draw(blocks(*inner))),
+            "finally:",
+            f"    {draw(names)} = b * 0.5",
+        ]
+    return draw(_loops(kind, depth, counters, tag))
+
+
+@st.composite
+def _loops(draw, kind: str, depth: int, counters: tuple[str, ...], tag: str) -> list[str]:
+    counter = f"n{tag}"
+    if kind == "while":
+        head = [f"{counter} = 0", f"while ({draw(conditions())}) and {counter} < 4:",
+                f"    {counter} += 1"]  # fmt: skip
+    elif kind == "for":
+        head, counter = [f"for x{tag} in xs:", f"    {draw(names)} = x{tag} + {draw(names)}"], ""
+    else:
+        head = [f"for {counter} in range(3):"]
+    more = (*counters, counter) if counter else counters
+    found = [*head, *_indented(draw(blocks(depth - 1, True, more, tag + "_")))]
+    if draw(st.integers(0, 3)) == 0:
+        found += ["else:", *_indented(draw(blocks(0, False, counters, tag + "e")))]
+    return found
+
+
+def _made(lines: list[str]) -> Callable[..., Any]:
+    text = "\n".join(["def f(a, b, c, xs):", *_indented([*lines, "return a, b, c"]), ""])
+    note(text)
+    name = f"<random program {zlib.crc32(text.encode())}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    namespace: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), namespace)
+    return namespace["f"]  # type: ignore[no-any-return]  # the function
+
+
+def _plain(result: Any) -> list[float]:
+    return [float(x) for x in result]
+
+
+#: what is refused since updates in place would depend on data
+REFUSED = (
+    "a loop on tensors decides which tensor it is",
+    "a condition decides which tensor it is",
+    "in place and gives the name to another one",
+)
+ARGUMENTS = [(1.0, 0.5, -2.0), (3.0, 2.0, 1.0), (-1.0, 0.0, 0.5)]
+ROWS = [1.0, -1.5, 2.0]
+
+
+def check(lines: list[str]) -> None:
+    f = _made([*lines])
+    assert why_not(f.__code__) is None
+    traced = ef.trace(f)
+    for args in ARGUMENTS:
+        want = _plain(f(*args, ROWS))
+        assert _plain(converted(f)(*args, ROWS)) == want  # type: ignore[arg-type]  # a function
+        results = []
+        for g in (f, traced):
+            tensors = [ef.tensor(x, dtype="float64") for x in (*args, ROWS)]
+            try:
+                result = g(*tensors)
+            except TraceError as error:
+                if g is f or not any(words in str(error) for words in REFUSED):
+                    raise
+                return
+            results.append((_plain(result), [x.tolist() for x in tensors]))
+        if not any(abs(x) > 1e100 or x != x for x in want):
+            in_place = any("= " in line and line.split()[1] in ("+=", "-=") for line in lines)
+            assert in_place or results[0][0] == want  # two names may be one tensor
+            assert results[1] == results[0]
+
+
+@settings(
+    deadline=None, max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)  # fmt: skip
+@given(blocks(2, False, ()))
+def test_a_random_program(lines: list[str]) -> None:
+    check(lines)
