@@ -10,7 +10,8 @@ from eagerflow.core import tree
 from eagerflow.core.interpreter import current
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError
-from eagerflow.graph.trace import Symbol, Tracer, tracer_of
+from eagerflow.graph.symbols import Symbol
+from eagerflow.graph.trace import Tracer, tracer_of
 
 __all__ = ["control_dependencies"]
 
@@ -57,7 +58,11 @@ class control_dependencies:  # noqa: N801 - used like a function
         before = tracer.effects.extra if tracer is not None else ()
         self._before.append((tracer, before))
         if tracer is not None:
-            values = [x._data.value for x in self._values if type(x._data) is Symbol]
+            values = [
+                x._data.value
+                for x in self._values
+                if type(x._data) is Symbol and x._data.tracer is tracer
+            ]
             nodes = [v.node for v in values if v.node is not None]
             tracer.effects.extra = tuple(dict.fromkeys([*before, *nodes]))
 

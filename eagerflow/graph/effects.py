@@ -7,17 +7,22 @@ effects may overlap.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final, final
 
-from eagerflow.core.op import Op
+from eagerflow.core.op import Effect
 from eagerflow.graph.ir import Node
 
-__all__ = ["EffectOrder", "unordered"]
+__all__ = ["EffectOrder", "Effectful", "unordered"]
 
 _unordered: Final[ContextVar[bool]] = ContextVar("unordered", default=False)
 _FENCES: Final = ("fence", "blocks")
+
+
+#: what a node does to state, and to which resource
+Effectful = tuple[Effect, Any]
 
 
 @final
@@ -42,37 +47,43 @@ class EffectOrder:
         #: what control_dependencies asks all nodes to wait for
         self.extra: tuple[Node, ...] = ()
 
-    def before(self, op: Op, attrs: dict[str, Any]) -> tuple[Node, ...]:
-        """The nodes that a node of ``op`` has to wait for."""
-        if op.effect == "pure":
-            return self.extra
+    def before(self, effects: Iterable[Effectful]) -> tuple[Node, ...]:
+        """The nodes that a node with these effects has to wait for."""
+        found: list[Node] = []
+        for effect, resource in effects:
+            found += self._before(effect, resource)
+        return tuple(dict.fromkeys([*found, *self.extra]))
+
+    def _before(self, effect: Effect, resource: Any) -> list[Node]:
         fences = not _unordered.get()
-        if op.effect in _FENCES:
+        if effect in _FENCES:
             found = list(self._since) if fences else []
         else:
-            history = self._of.get(id(attrs.get("resource")))
+            history = self._of.get(id(resource))
             found = []
             if history is not None:
                 found = [] if history.write is None else [history.write]
-                if op.effect == "writes":
+                if effect == "writes":
                     found = history.reads or found
         if fences and self._fence is not None and not found:
             found = [self._fence]
-        return tuple(dict.fromkeys([*found, *self.extra]))
+        return found
 
-    def add(self, op: Op, node: Node, attrs: dict[str, Any]) -> None:
-        """Note that ``node`` has the effect of ``op``."""
-        if op.effect in _FENCES:
+    def add(self, node: Node, effects: Iterable[Effectful]) -> None:
+        """Note that ``node`` has these effects."""
+        effects = tuple(effects)
+        if any(effect in _FENCES for effect, _ in effects):
             if not _unordered.get():
                 self._fence, self._since = node, []
                 self._of.clear()
             return
         self._since.append(node)
-        history = self._of.setdefault(id(attrs.get("resource")), _History())
-        if op.effect == "writes":
-            history.write, history.reads = node, []
-        else:
-            history.reads.append(node)
+        for effect, resource in effects:
+            history = self._of.setdefault(id(resource), _History())
+            if effect == "writes":
+                history.write, history.reads = node, []
+            elif node is not history.write:
+                history.reads.append(node)
 
 
 @final

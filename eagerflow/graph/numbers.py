@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 from eagerflow.core.convert import scalar
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.dims import Dim, number_of
+from eagerflow.errors import TraceError
+from eagerflow.source import Source
 
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from eagerflow.graph.trace import Tracer
     from eagerflow.hardware import Lane
 
-__all__ = ["AbstractRoot", "NumberRoot", "SizeRoot", "TracedNumber"]
+__all__ = ["AbstractRoot", "NumberRoot", "ResultRoot", "SizeRoot", "TracedNumber"]
 
 _KINDS: Final = frozenset({int, float, complex, bool})
 #: what another class calls the operator if it is the right operand
@@ -99,6 +101,35 @@ class SizeRoot(AbstractRoot):
         self.tracer.size_of(self.dim, why)
 
 
+@final
+class ResultRoot(AbstractRoot):
+    """A number that another run may make another: of a branch or of a turn of a loop.
+
+    Attributes:
+        value: what it is in the graph.
+        tracer: of that graph.
+    """
+
+    __slots__ = ("tracer", "value")
+
+    def __init__(self, value: Value, tracer: Tracer) -> None:
+        self.value = value
+        self.tracer = tracer
+        self.why = None
+
+    def specialise(self, why: str) -> None:
+        made = self.value.node
+        source = made.source if made is not None and isinstance(made.source, Source) else None
+        what = "differs from turn to turn" if made is None else f"comes from a {made.op}"
+        raise TraceError(
+            f"{why} of a number that is known only when the graph runs",
+            given=f"%{self.value.name}: {self.value.type} in {self.tracer.function}, which {what}"
+            + (f", at {source}" if source is not None else ""),
+            hint="compute with it, compare it, or index a tensor with it; these stay in the graph. "
+            "For Python's own use of it, call the function eagerly",
+        )
+
+
 def _binary(name: str, sign: str, function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
     def forward(self: TracedNumber, other: Any) -> Any:
         return self._combine(name, sign, function, self, other)
@@ -107,6 +138,19 @@ def _binary(name: str, sign: str, function: Callable[[Any, Any], Any]) -> tuple[
         return self._combine(name, sign, function, other, self)
 
     return forward, reflected
+
+
+def _compared(name: str, sign: str, function: Callable[[Any, Any], Any]) -> Any:
+    """A comparison: its result is needed at once, unless only the graph knows the number."""
+    plainly, _ = _asked(sign, function)
+
+    def method(self: TracedNumber, other: Any) -> Any:
+        other = number_of(other) if type(other) is Dim else other
+        if _is_number(other) and not self.elsewhere and (self.varies or _varies(other)):
+            return self.innermost.compare(f"python_{name}", self, other)
+        return plainly(self, other)
+
+    return method
 
 
 def _asked(sign: str, function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
@@ -129,7 +173,7 @@ def _unary(name: str, function: Callable[[Any], Any]) -> Any:
     def method(self: TracedNumber) -> Any:
         if self.elsewhere:
             return function(self.ask(name))
-        return self.tracer.number(f"python_{name}", function(self.number), self)
+        return self.innermost.number(f"python_{name}", function(self.number), self)
 
     return method
 
@@ -184,10 +228,19 @@ class TracedNumber(AbstractNumber):
             root.specialise(what)
         return self.number
 
+    @property
+    def varies(self) -> bool:
+        return any(type(root) is ResultRoot for root in self.roots)
+
+    @property
+    def innermost(self) -> Tracer:
+        """The part of its trace that is being traced, a branch or the body of a loop perhaps."""
+        return self.tracer.root.innermost or self.tracer
+
     def to_tensor(self, lane: Lane) -> Tensor:
         if self.elsewhere:
             return scalar(self.ask("arithmetic with tensors"), lane)
-        return self.tracer.number_tensor(self, lane)
+        return self.innermost.number_tensor(self, lane)
 
     def _combine(
         self, name: str, sign: str, function: Callable[[Any, Any], Any], a: Any, b: Any
@@ -202,8 +255,13 @@ class TracedNumber(AbstractNumber):
             return NotImplemented
         if not known or self.elsewhere or (name == "pow" and not _keeps_kind(a, b)):
             return self._plainly(sign, function, a, b)
-        result = function(_number(a), _number(b))
-        return self.tracer.number(f"python_{name}", result, a, b)
+        try:
+            result = function(_number(a), _number(b))
+        except ArithmeticError:  # of a number that is another one when the graph runs?
+            if not (_varies(a) or _varies(b)):
+                raise
+            result = function(type(_number(a))(1), type(_number(b))(1))
+        return self.innermost.number(f"python_{name}", result, a, b)
 
     def _plainly(self, sign: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         """What Python makes of the number itself: a result, or its own words for an error."""
@@ -242,12 +300,12 @@ class TracedNumber(AbstractNumber):
         divmod(_number(a), _number(b))  # words its errors itself
         return a // b, a % b
 
-    __eq__, _ = _asked("==", operator.eq)
-    __ne__, _ = _asked("!=", operator.ne)
-    __lt__, _ = _asked("<", operator.lt)
-    __le__, _ = _asked("<=", operator.le)
-    __gt__, _ = _asked(">", operator.gt)
-    __ge__, _ = _asked(">=", operator.ge)
+    __eq__ = _compared("eq", "==", operator.eq)
+    __ne__ = _compared("ne", "!=", operator.ne)
+    __lt__ = _compared("lt", "<", operator.lt)
+    __le__ = _compared("le", "<=", operator.le)
+    __gt__ = _compared("gt", ">", operator.gt)
+    __ge__ = _compared("ge", ">=", operator.ge)
     __and__, __rand__ = _asked("&", operator.and_)
     __or__, __ror__ = _asked("|", operator.or_)
     __xor__, __rxor__ = _asked("^", operator.xor)
@@ -288,6 +346,10 @@ def _number(x: Any) -> Any:
 
 def _plain(x: Any, what: str) -> Any:
     return x.ask(what) if type(x) is TracedNumber else x
+
+
+def _varies(x: Any) -> bool:
+    return type(x) is TracedNumber and x.varies
 
 
 def _is_number(x: Any) -> bool:

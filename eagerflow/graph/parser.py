@@ -14,7 +14,7 @@ from eagerflow.graph.cursor import WORD, Cursor
 from eagerflow.graph.ir import Graph, Node, Value, methods
 from eagerflow.graph.kinds import NumberType, Reference, ValueType
 from eagerflow.hardware import Device, as_device
-from eagerflow.types import DTYPES, DType, TensorType
+from eagerflow.types import DTYPES, LIST, DType, TensorType
 
 __all__ = ["parse_graph"]
 
@@ -29,7 +29,7 @@ _NUMBERS: Final[dict[str, type[int] | type[float] | type[complex]]] = {
     "int": int, "float": float, "complex": complex,
 }  # fmt: skip
 #: our short names; NumPy would read "i8" as int64
-_DTYPES: Final[dict[str, DType]] = {d.short: d for d in DTYPES.values()}
+_DTYPES: Final[dict[str, DType]] = {d.short: d for d in (*DTYPES.values(), LIST)}
 _DEPTH_LIMIT: Final = 40
 
 

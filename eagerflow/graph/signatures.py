@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same, substitute
 from eagerflow.errors import DTypeError, GraphError, ShapeError
-from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference, ValueType
 from eagerflow.types import TensorType
 
@@ -109,6 +109,24 @@ def _binary(node: Node) -> Sequence[ValueType]:
     return (_widest(_numbers(node, 2)),)
 
 
+@signature("python_eq", "python_ne", "python_lt", "python_le", "python_gt", "python_ge")
+def _comparison(node: Node) -> Sequence[ValueType]:
+    _numbers(node, 2)
+    (kind,) = [v.type for v in node.outputs]
+    if not isinstance(kind, TensorType) or kind.shape or kind.dtype.kind != "bool":
+        raise DTypeError("a comparison of numbers gives a bool without axes", given=str(kind))
+    return (kind,)
+
+
+@signature("python_item")
+def _item(node: Node) -> Sequence[ValueType]:
+    """The element of a tensor without axes, as a number."""
+    (kind,) = [v.type for v in node.inputs]
+    if not isinstance(kind, TensorType) or kind.shape:
+        raise ShapeError("a tensor without axes becomes a number", given=str(kind))
+    return (_INT if kind.dtype.is_integer else _COMPLEX if kind.dtype.is_complex else _FLOAT,)
+
+
 @signature("python_truediv")
 def _truediv(node: Node) -> Sequence[ValueType]:
     return (_widest([*_numbers(node, 2), _FLOAT]),)
@@ -166,8 +184,9 @@ def _while_loop(node: Node) -> Sequence[ValueType]:
     (goes_on,) = _apply(_body(node, "cond"), types) or (None,)
     if not isinstance(goes_on, TensorType) or goes_on.shape or goes_on.dtype.kind != "bool":
         raise DTypeError("the condition of a loop is a bool without axes", given=str(goes_on))
-    _agree("a turn of the loop changes types", _apply(_body(node, "body"), types), types)
-    return types
+    body = _body(node, "body")
+    _apply(body, types)
+    return _after_turns(node, body, types, body.outputs)
 
 
 @signature("scan")
@@ -182,9 +201,46 @@ def _scan(node: Node) -> Sequence[ValueType]:
         if not isinstance(kind, TensorType) or not kind.shape or not same(kind.shape[0], length):
             raise ShapeError(f"scan goes along a first axis of size {length}", given=str(kind))
         slices.append(kind.like(shape=kind.shape[1:]))
-    found = _apply(_body(node, "body"), [*carry, *slices])
-    _agree("a turn of the scan changes types", found[:count], carry)
-    return [*carry, *(_stacked(kind, length) for kind in found[count:])]
+    body = _body(node, "body")
+    found = _apply(body, [*carry, *slices])
+    after = _after_turns(node, body, carry, body.outputs[:count])
+    return [*after, *(_stacked(kind, length) for kind in found[count:])]
+
+
+def _after_turns(
+    node: Node, body: Graph, before: Sequence[ValueType], turned: Sequence[Value]
+) -> Sequence[ValueType]:
+    """The types of what goes round after the last turn: those before, but for sizes that change.
+
+    A name of the body's inputs stands for another size in each turn, unless all turns keep it.
+    Sizes that turns change are as the node says.
+    """
+    params = [v.type for v in body.inputs[: len(before)]]
+    after = [v.type for v in turned]
+    first, later = _bindings(params, before), _bindings(params, after)
+    kept = {n: s for n, s in first.items() if same(later.get(n, s), _name_in(params, n))}
+    fixed = [_sized(kind, {**later, **{n: _name_in(params, n) for n in kept}}) for kind in params]
+    what = "scan" if node.op == "scan" else "loop"
+    _agree(f"a turn of the {what} changes types", after, fixed)
+    given = [v.type for v in node.outputs[: len(before)]]
+    ends = {n: s for n, s in _bindings(params, given).items() if n not in kept}
+    return [_sized(kind, {**ends, **kept}) for kind in params]
+
+
+def _bindings(params: Sequence[ValueType], given: Sequence[ValueType]) -> dict[str, Size]:
+    """What each name of ``params`` that stands alone is in ``given``."""
+    sizes: dict[str, Size] = {}
+    for param, kind in zip(params, given, strict=False):
+        if isinstance(param, TensorType) and isinstance(kind, TensorType):
+            _bind(param, kind, sizes)
+    return sizes
+
+
+def _name_in(params: Sequence[ValueType], name: str) -> Size:
+    """The size of that name, as it stands in ``params``."""
+    return next(
+        d for k in params for d in k.shape if isinstance(d, Dim) and d.is_name and str(d) == name
+    )
 
 
 def _stacked(kind: ValueType, length: Any) -> TensorType:
@@ -212,10 +268,7 @@ def _list(types: Sequence[ValueType]) -> str:
 def _apply(graph: Graph, operands: Sequence[ValueType]) -> list[ValueType]:
     """What ``graph`` gives for operands of these types, its sizes being those of the operands."""
     params = [v.type for v in graph.inputs]
-    sizes: dict[str, Size] = {}
-    for param, operand in zip(params, operands, strict=False):
-        if isinstance(param, TensorType) and isinstance(operand, TensorType):
-            _bind(param, operand, sizes)
+    sizes = _bindings(params, operands)
     _agree(
         f"the subgraph {graph.name or 'without a name'} takes other operands",
         operands,

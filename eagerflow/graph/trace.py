@@ -14,70 +14,24 @@ from typing import Any, Final, NoReturn, final
 
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, installed, use
-from eagerflow.core.op import Op, bind, describe, get_op, infer
-from eagerflow.core.symbols import AbstractSymbol
+from eagerflow.core.op import Op, check_devices, get_op, infer
 from eagerflow.core.tensor import Tensor, make_tensor
-from eagerflow.dims import Dim, resolving
-from eagerflow.errors import (
-    DeviceError,
-    LeakedTensorError,
-    TraceError,
-)
-from eagerflow.graph.effects import EffectOrder
+from eagerflow.dims import Dim, resolving, symbols
+from eagerflow.errors import LeakedTensorError, TraceError
+from eagerflow.graph.constant_values import NotConstantError, remedy_of, run_constant
+from eagerflow.graph.effects import Effectful, EffectOrder
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType
-from eagerflow.graph.numbers import AbstractRoot, NumberRoot, SizeRoot, TracedNumber
+from eagerflow.graph.kinds import NumberType, ValueType
+from eagerflow.graph.numbers import AbstractRoot, NumberRoot, ResultRoot, SizeRoot, TracedNumber
 from eagerflow.graph.scopes import current_scope, resource_names
-from eagerflow.hardware import Lane
+from eagerflow.graph.symbols import Capture, Operand, Symbol
+from eagerflow.hardware import Lane, as_device
 from eagerflow.source import Source, capture, position
-from eagerflow.types import TensorType
+from eagerflow.types import DTYPES, TensorType
 
-__all__ = ["Capture", "Symbol", "Tracer", "tracer_of"]
+__all__ = ["Tracer", "tracer_of"]
 
 _owners: Final = itertools.count(1)
-
-
-@final
-class Symbol(AbstractSymbol):
-    """The data of a symbolic tensor.
-
-    Attributes:
-        tracer: the trace that made it.
-        value: what it is in the graph.
-    """
-
-    __slots__ = ("tracer", "value")
-
-    def __init__(self, tracer: Tracer, value: Value) -> None:
-        self.tracer = tracer
-        self.value = value
-        self.shape = value.type.shape
-
-    def concrete(self, what: str) -> Any:
-        return self.tracer.constant_of(self.value, what)
-
-    def leaked(self, what: str) -> NoReturn:
-        self.tracer.leaked(self.value, what)
-
-
-@final
-class Capture:
-    """A concrete tensor from outside that a trace uses.
-
-    Attributes:
-        value: the input of the graph that stands for it.
-        handle: a handle that holds it.
-        fresh: whether it was made of data while tracing, so that it is a constant.
-        source: the line where it was used first.
-    """
-
-    __slots__ = ("fresh", "handle", "source", "value")
-
-    def __init__(self, value: Value, handle: Tensor, fresh: bool, source: Source | None) -> None:
-        self.value = value
-        self.handle = handle
-        self.fresh = fresh
-        self.source = source
 
 
 @final
@@ -86,9 +40,12 @@ class Tracer(AbstractInterpreter):
 
     Args:
         name: of the function.
+        parent: of a branch or the body of a loop, the trace that it is a part of.
 
     Attributes:
         graph: what was traced so far.
+        parent: the trace that it is a part of, None if of none.
+        operands: what a part uses of the trace around it.
         thread: the one that traces.
         captures: the concrete tensors that were used, in the order of their first use.
         numbers: the numbers from outside.
@@ -97,15 +54,20 @@ class Tracer(AbstractInterpreter):
         updated: the handles from outside that got another value, with what they held before.
         looked_at: the concrete tensors whose elements Python has seen, by id of their data.
         effects: the order of effects.
+        follows_updates: of a part, whether who traces it takes care of handles from outside that
+            get another value.
+        pinned: the handles that nothing may update in place, each with the error that tells why.
         own_rules: the names of composites with derivatives of their own, of which the graph has
             the ops alone.
     """
 
     traces = True
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", parent: Tracer | None = None) -> None:
         self.graph = Graph(name)
-        self.owner = next(_owners)
+        self.parent = parent
+        self.operands: dict[Any, Operand] = {}  # by value of the graph around it, or id of data
+        self.owner: int = next(_owners) if parent is None else parent.owner
         self.thread = get_ident()
         self.captures: dict[int, Capture] = {}  # by id of the data, which the handle keeps alive
         self.numbers: list[NumberRoot] = []
@@ -118,9 +80,22 @@ class Tracer(AbstractInterpreter):
         self.looked_at: dict[int, Tensor] = {}
         self._fresh: dict[int, Tensor] = {}
         self._resources: dict[int, str] = {}
+        self._taken: set[str] = set()  # names of sizes
+        if parent is not None:
+            self._share(parent)
         self._tensors: dict[tuple[Value, Lane], Tensor] = {}  # numbers that became tensors
         self._constants: dict[Value, Any] = {}
+        self.follows_updates = False
+        self.pinned: dict[int, tuple[Tensor, TraceError]] = {}
         self._alive = False
+        self.innermost: Tracer | None = None  # of the trace of the whole function alone
+
+    def _share(self, parent: Tracer) -> None:
+        """Have in common with the trace around it what is of the whole function."""
+        self.graph.resources, self._resources = parent.graph.resources, parent._resources
+        self.sizes, self.static_sizes = parent.sizes, parent.static_sizes
+        self._taken = parent._taken
+        self.own_rules, self.looked_at = parent.own_rules, parent.looked_at
 
     # --- the block ---
 
@@ -133,9 +108,11 @@ class Tracer(AbstractInterpreter):
         self._inside.__enter__()
         self._resolver = resolving(self.size_of, self.size_number, self.fresh_size)
         self._resolver.__enter__()
+        self.root.innermost, self._before = self, self.root.innermost
         return self
 
     def __exit__(self, *exception: Any) -> None:
+        self.root.innermost = self._before
         self._resolver.__exit__(*exception)
         self._inside.__exit__(*exception)
         self._outside.__exit__(*exception)
@@ -145,7 +122,9 @@ class Tracer(AbstractInterpreter):
     def forget(self) -> None:
         """Let go of tensors and resources; what has leaked still knows where it comes from."""
         self.captures = {}
+        self.operands = {}
         self.updated = {}
+        self.pinned = {}
         self.looked_at = {}
         self.created_resources = []
         self._fresh = {}
@@ -157,28 +136,39 @@ class Tracer(AbstractInterpreter):
         if not self._alive:
             raise LeakedTensorError(
                 f"{what} of a number that belongs to a trace which has ended",
-                given=f"a number of {self._function}",
+                given=f"a number of {self.function}",
                 hint="return it from the traced function",
             )
 
     def check_own(self, number: TracedNumber, what: str) -> None:
         """Refuse a number of another trace, or of this one after its end."""
         number.tracer.check_alive(what)
-        if number.tracer is not self:
+        if not self.is_within(number.tracer):
             raise LeakedTensorError(
                 f"{what} of a number that belongs to another trace",
-                given=f"a number of {number.tracer._function} in {self._function}",
+                given=f"a number of {number.tracer.function} in {self.function}",
                 hint="return it from the traced function",
             )
 
     @property
-    def _function(self) -> str:
+    def root(self) -> Tracer:
+        """The trace of the whole function."""
+        return self if self.parent is None else self.parent.root
+
+    def is_within(self, other: Tracer) -> bool:
+        """Whether ``other`` is this trace, or one that it is a part of."""
+        return other is self or (self.parent is not None and self.parent.is_within(other))
+
+    @property
+    def function(self) -> str:
+        """What it is a trace of, for messages."""
         return f"the traced function {self.graph.name}" if self.graph.name else "a traced function"
 
     # --- inputs ---
 
     def add_input(self, kind: TensorType, name: str) -> Tensor:
         """A new input, as a symbolic tensor."""
+        self._taken.update(symbols(kind.shape))
         return self._symbolic(self.graph.add_input(kind, name))
 
     def add_number(self, number: complex, name: str, captured: bool = False) -> TracedNumber:
@@ -208,9 +198,12 @@ class Tracer(AbstractInterpreter):
         """What a tensor is in the graph; a concrete one becomes an input."""
         data = x._data
         if type(data) is Symbol:
-            if data.tracer is not self:
+            if data.tracer is self:
+                return data.value
+            if not self.is_within(data.tracer):
                 data.tracer.leaked(data.value, "use in another trace")
-            return data.value
+        if self.parent is not None:
+            return self._operand(data.value if type(data) is Symbol else id(data), x)
         found = self.captures.get(id(data))
         if found is None:
             name = "constant" if id(data) in self._fresh else "captured"
@@ -221,8 +214,30 @@ class Tracer(AbstractInterpreter):
             found = self.captures[id(data)] = Capture(value, handle, fresh, capture(2))
         return found.value
 
+    def _operand(self, key: Any, x: Any) -> Value:
+        """What stands for a value of the graph around it."""
+        found = self.operands.get(key)
+        if found is None:
+            if type(x) is Tensor:
+                symbolic = type(x._data) is Symbol
+                kind: Any = x._data.value.type if symbolic else x.type
+                name = x._data.value.name if symbolic else "captured"
+                handle = make_tensor(x._data, x._lane)
+                handle._mark = x._mark
+            else:
+                kind, name, handle = x.value.type, x.value.name, x
+            found = Operand(self.graph.add_input(kind, name), handle)
+            self.operands[key] = found
+        return found.value
+
+    def add_operand(self, x: Tensor) -> Tensor:
+        """A tensor of the graph around it, as one of its own that may be updated in place."""
+        return self._symbolic(self.value_of(x))
+
     def made(self, value: Tensor) -> None:
         self._fresh[id(value._data)] = make_tensor(value._data, value._lane)
+        if self.parent is not None:
+            self.parent.made(value)
 
     def looked(self, value: Tensor) -> None:
         self.looked_at[id(value._data)] = make_tensor(value._data, value._lane)
@@ -237,36 +252,26 @@ class Tracer(AbstractInterpreter):
         values = [self.value_of(x) for x in inputs]
         types = tuple([v.type for v in values])
         if len(types) > 1:
-            self._check_devices(op, types, attrs)
+            check_devices(op, types, attrs)  # type: ignore[arg-type]  # all are types of tensors
         found = infer(op, types, attrs)  # type: ignore[arg-type]  # all are types of tensors
         several = type(found) is tuple
+        effects: Any = () if op.effect == "pure" else ((op.effect, attrs.get("resource")),)
         code, offset = position(2)
         node = self.graph.add_node(
             op.name,
             values,
             found if several else (found,),
             attrs,
-            control_inputs=self.effects.before(op, attrs),
+            control_inputs=self.effects.before(effects),
             scope=current_scope(),
             source=None if code is None else Source(code, offset),
         )
         if op.effect != "pure":
-            self.effects.add(op, node, attrs)
+            self.effects.add(node, effects)
             self._name_resource(attrs)
         if several:
             return tuple([self._symbolic(v) for v in node.outputs])
         return self._symbolic(node.outputs[0])
-
-    def _check_devices(self, op: Op, types: Sequence[Any], attrs: dict[str, Any]) -> None:
-        device = types[0].device
-        for kind in types:
-            if kind.device is not device:
-                raise DeviceError(
-                    f"{op.name}: operands sit on different devices",
-                    given=describe(op, tuple(types), attrs),
-                    expected="all on one device",
-                    hint=f"move one with .to('{device}')",
-                )
 
     def _name_resource(self, attrs: dict[str, Any]) -> None:
         resource = attrs.get("resource")
@@ -282,16 +287,33 @@ class Tracer(AbstractInterpreter):
 
     def created(self, resource: Any, value: Tensor) -> None:
         """A variable that the function makes gets its first value anew in each run."""
+        if self.parent is not None:
+            raise TraceError(
+                "a variable is made inside a branch or a loop of a traced function",
+                given=repr(resource),
+                hint="make it outside, and assign to it inside",
+            )
         self.created_resources.append(resource)
         self.bind(get_op("assign"), (value,), {"resource": resource})
 
     def call(self, composite: Composite, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        if composite.own_rule:
+        if composite.own_rule and composite.node is None:
             self.own_rules.append(composite.name)
         return super().call(composite, inputs)
 
     def rebind(self, handle: Tensor, value: Tensor) -> None:
-        if type(handle._data) is not Symbol and not self.is_fresh(handle):
+        if id(handle) in self.root.pinned:
+            raise self.root.pinned[id(handle)][1]
+        data = handle._data
+        own = data.tracer is self if type(data) is Symbol else self.is_fresh(handle)
+        if self.parent is not None and not own and not self.follows_updates:
+            raise TraceError(
+                "a branch or a loop of a traced function updates a tensor from outside in place",
+                given=f"{handle.type} in {self.function}",
+                hint="return the new value, or keep it in an ef.Variable",
+                source=capture(2),
+            )
+        if (type(data) is not Symbol or self.follows_updates) and not own:
             before = (handle, handle._data, handle._lane, handle._mark)
             self.updated.setdefault(id(handle), before)
         BASE.rebind(handle, value)
@@ -303,13 +325,66 @@ class Tracer(AbstractInterpreter):
         values, roots = [], dict[AbstractRoot, None]()
         for x in operands:
             if type(x) is TracedNumber:
-                self.check_own(x, op)
-                values.append(x.value)
+                values.append(self.number_value(x, op))
                 roots.update(dict.fromkeys(x.roots))
             else:
                 values.append(self._number_constant(x))
         (output,) = self._number_node(op, values, NumberType(type(result))).outputs
         return TracedNumber(self, output, result, tuple(roots))
+
+    def number_value(self, x: Any, what: str) -> Value:
+        """What a number is in the graph."""
+        if type(x) is Dim:
+            x = self.size_number(x)
+        if type(x) is not TracedNumber:
+            return self._number_constant(x)
+        self.check_own(x, what)
+        return x.value if x.tracer is self else self._operand(x.value, x)
+
+    def compare(self, op: str, *operands: Any) -> Tensor:
+        """A comparison of numbers of which one is known only when the graph runs."""
+        device = as_device(None)
+        lane = device.lanes[DTYPES["bool"]]
+        values = [self.number_value(x, op) for x in operands]
+        node = self._number_node(op, values, TensorType(lane.dtype, (), device))
+        return self._symbolic(node.outputs[0])
+
+    def structured(
+        self, op: str, operands: Sequence[Any], attrs: dict[str, Any],
+        types: Sequence[ValueType], effects: Iterable[Effectful],
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """Append a node with subgraphs; gives its outputs, tensors and numbers."""
+        values = [
+            self.value_of(x) if type(x) is Tensor else self.number_value(x, op) for x in operands
+        ]
+        effects = tuple(effects)
+        source = capture(2)
+        node = self.graph.add_node(
+            op, values, types, attrs,
+            control_inputs=self.effects.before(effects), scope=current_scope(), source=source,
+        )  # fmt: skip
+        if effects:
+            self.effects.add(node, effects)
+        return tuple([self.result(v) for v in node.outputs])
+
+    def type_of(self, x: Any) -> ValueType:
+        """The type that a tensor or a number has in the graph."""
+        if type(x) is Tensor:
+            return self.value_of(x).type
+        return NumberType(x.kind if type(x) is TracedNumber else int if type(x) is Dim else type(x))
+
+    def item(self, x: Tensor) -> Any:
+        """The element of a tensor without axes, as a number."""
+        dtype = x.dtype
+        kind = NumberType(int if dtype.is_integer else complex if dtype.is_complex else float)
+        return self.result(self._number_node("python_item", (self.value_of(x),), kind).outputs[0])
+
+    def result(self, value: Value) -> Any:
+        """A value of the graph as a tensor, or as a number that is known when the graph runs."""
+        if isinstance(value.type, NumberType):
+            root = ResultRoot(value, self)
+            return TracedNumber(self, value, value.type.kind(1), (root,))
+        return self._symbolic(value)
 
     def _number_constant(self, x: complex) -> Value:
         x = int(x) if isinstance(x, bool) else x
@@ -322,13 +397,14 @@ class Tracer(AbstractInterpreter):
 
     def number_tensor(self, x: TracedNumber, lane: Lane) -> Tensor:
         """A number as a tensor without axes, on the lane."""
-        self.check_alive("arithmetic with tensors")
+        value = self.number_value(x, "arithmetic with tensors")
         kind = TensorType(lane.dtype, (), lane.device)
-        key = (x.value, lane)
+        key = (value, lane)
         found = self._tensors.get(key)
         if found is None:
-            as_tensor(x.number, lane.dtype, lane.device)  # refuses now what does not fit
-            node = self._number_node("python_tensor", (x.value,), kind)
+            if not x.varies:
+                as_tensor(x.number, lane.dtype, lane.device)  # refuses now what does not fit
+            node = self._number_node("python_tensor", (value,), kind)
             found = self._tensors[key] = self._symbolic(node.outputs[0])
         return make_tensor(found._data, found._lane)
 
@@ -347,6 +423,11 @@ class Tracer(AbstractInterpreter):
             self.static_sizes.setdefault(name, (why, capture(2)))
         return dim.evaluate(self.sizes)
 
+    @property
+    def known_names(self) -> frozenset[str]:
+        """The names of sizes so far."""
+        return frozenset(self.sizes) | self._taken
+
     def size_number(self, dim: Dim) -> TracedNumber:
         """The size as a number that does arithmetic with floats."""
         node = self._number_node("python_size", (), NumberType(int), size=dim)
@@ -357,17 +438,11 @@ class Tracer(AbstractInterpreter):
     def fresh_size(self, base: str) -> Dim:
         """A new name for a size that depends on data."""
         name, count = base, 0
-        while name in self._names_of_sizes:
+        while name in self._taken or name in self.sizes:
             count += 1
             name = f"{base}{count}"
-        self._names_of_sizes.add(name)
+        self._taken.add(name)
         return Dim(name, self.owner)
-
-    @property
-    def _names_of_sizes(self) -> set[str]:
-        if not hasattr(self, "_taken"):
-            self._taken = set(self.sizes)
-        return self._taken
 
     # --- when Python asks for values ---
 
@@ -377,12 +452,12 @@ class Tracer(AbstractInterpreter):
             self.leaked(value, what)
         try:
             return self._evaluate(value)
-        except _NotConstantError as error:
+        except NotConstantError as error:
             raise TraceError(
                 f"{what} of a tensor whose value is known only when the graph runs",
-                given=f"%{value.name}: {value.type} in {self._function}"
+                given=f"%{value.name}: {value.type} in {self.function}"
                 + (f", from {error.source}" if error.source else ""),
-                hint=_REMEDIES.get(what, _REMEDY),
+                hint=remedy_of(what),
             ) from None
 
     def _evaluate(self, value: Value) -> Any:
@@ -394,63 +469,26 @@ class Tracer(AbstractInterpreter):
             for found in self.captures.values():
                 if found.value is value and found.fresh:
                     return found.handle._data
-            raise _NotConstantError(value)
-        node = value.node
-        if node.op.startswith("python_") or node.op == "constant" or _has_dims(node):
-            raise _NotConstantError(value)
-        op = get_op(node.op)
-        if op.effect != "pure":
-            raise _NotConstantError(value)
-        inputs = [
-            make_tensor(self._evaluate(v), kind.device.lanes[kind.dtype])
-            for v in node.inputs
-            if isinstance(kind := v.type, TensorType)
-        ]
-        with use(BASE):
-            result = bind(op, *inputs, **node.attrs)
-        outputs = result if type(result) is tuple else (result,)
-        for v, y in zip(node.outputs, outputs, strict=True):
-            known[v] = y._data
+            for key, operand in self.operands.items():
+                if operand.value is value and self.parent is not None:
+                    whole = key if type(key) is Value else self.parent.value_of(operand.given)
+                    return self.parent._evaluate(whole)
+            raise NotConstantError(value)
+        result = run_constant(value.node, self._evaluate)
+        known.update(zip(value.node.outputs, result, strict=True))
         return known[value]
 
     def leaked(self, value: Value, what: str) -> NoReturn:
         """Raise for the use of a value outside of this trace."""
         where = value.node.source if value.node is not None else None
-        made = f", made at {where}" if where is not None else f", an argument of {self._function}"
+        made = f", made at {where}" if where is not None else f", an argument of {self.function}"
         raise LeakedTensorError(
             f"{what}: this tensor belongs to a trace{'' if self._alive else ' which has ended'}",
-            given=f"%{value.name}: {value.type} of {self._function}{made}",
+            given=f"%{value.name}: {value.type} of {self.function}{made}",
             hint="return it from the traced function, or keep it in an ef.Variable; of what else a "
             "function does outside, names, attributes and items that are set, and appends to lists "
             "are repeated in each run",
         )
-
-
-_REMEDY: Final = (
-    "return the tensor and look at it outside of the traced function, or use ef.py_call to run "
-    "Python code on it in each step"
-)
-_REMEDIES: Final = {
-    "bool()": "choose elements with ef.where(condition, a, b), compute the condition outside, or "
-    "do not trace this function",
-    "int()": "use the tensor itself as an index, or x.shape[i] for a size",
-    "index()": "index with the tensor itself (x[i]), or use x.shape[i] for a size",
-}
-
-
-@final
-class _NotConstantError(Exception):
-    """A value depends on an input or an effect."""
-
-    def __init__(self, value: Value) -> None:
-        self.source = value.node.source if value.node is not None else None
-
-
-def _has_dims(node: Node) -> bool:
-    return any(
-        isinstance(v.type, TensorType) and any(isinstance(d, Dim) for d in v.type.shape)
-        for v in (*node.inputs, *node.outputs)
-    )
 
 
 def tracer_of(interpreter: AbstractInterpreter) -> Tracer | None:

@@ -10,6 +10,14 @@ The text of ``y = exp(x); z = y + x`` is::
 
 A function of many thousand lines would compile slowly, so long programs are several functions.
 What one of them leaves to another goes through a list.
+
+Branches and loops are Python's own, with the number of the turn in a variable::
+
+    for k3 in count():
+        r5 = less(r2, r1)
+        if not r5: break
+        r6 = add(r2, r4)
+        r2, = r6,
 """
 
 from __future__ import annotations
@@ -19,25 +27,18 @@ from itertools import count
 from types import CodeType, FunctionType
 from typing import Any, Final, final
 
-from eagerflow.core.execute import Entry, find_entry, lane_key
-from eagerflow.core.op import Op, get_op
+from eagerflow.core.op import get_op
 from eagerflow.dims import Dim, resolving
-from eagerflow.errors import DimError, EagerflowError, relocate
+from eagerflow.errors import DimError, EagerflowError, TensorIndexError, relocate
 from eagerflow.graph.ir import Node
-from eagerflow.graph.kinds import NumberType
-from eagerflow.hardware import as_device
-from eagerflow.runtime.instructions import Instruction, Instructions, has_dims, parts
-from eagerflow.runtime.numbers import EXPRESSIONS, broadcast_sizes, power, to_array
-from eagerflow.runtime.reuse import pays, reusing
-from eagerflow.types import TensorType
+from eagerflow.runtime.instructions import Block, Instruction, Instructions
+from eagerflow.runtime.words import Words
 
-__all__ = ["Code", "generate"]
+__all__ = ["Code", "choose_branch", "generate"]
 
 #: instructions of one function
 _CHUNK: Final = 256
 _FENCES: Final = ("fence", "blocks")
-_LITERALS: Final = (int, bool, str, type(None))
-_TICKETS: Final = 2**64
 _serial: Final = count(1)
 
 
@@ -83,6 +84,10 @@ def _undecided(dim: Dim, why: str) -> int:
     raise DimError(f"the size {dim} is not known here", given=why)
 
 
+#: for each register the place of the instruction that reads it last, among those of one block
+_Last = dict[int, int]
+
+
 @final
 class _Writer:
     """Writes one program.
@@ -95,67 +100,73 @@ class _Writer:
     def __init__(self, program: Instructions, note: Callable[..., float] | None) -> None:
         self.program = program
         self.noted = note is not None
-        #: the global variables of the generated functions
-        self.names: dict[str, Any] = {
-            "__name__": "eagerflow.runtime.generated",  # so that its frames count as ours
-            "broadcast": broadcast_sizes,
-            "note": note,
-        }
-        self._objects: dict[int, str] = {}
-        self._made: dict[Any, Any] = {}  # objects that nodes share
+        self.words = Words(program, note)
         self.text: list[str] = []
         self.where: list[int] = [-1]  # lines are counted from 1
+        self.indent = " "
         #: for each generator: the registers of its seed and its ticket, and how many are drawn
         self.tickets: dict[Any, list[int]] = {}
         self.draws: dict[int, tuple[int, int, int]] = {}
+        self.gone: set[int] = set()  # registers that are dropped before their last reader ends
+        #: for each instruction in a loop what goes round and is not read before it is set anew
+        self.fading: dict[int, list[int]] = {}
         self._reserve()
         self.last = self._last_reads()
 
     # --- looking ahead ---
 
     def _reserve(self) -> None:
-        """Give draws their tickets, if all can be reserved when the program starts."""
-        lines = [(i, x.node) for i, x in enumerate(self.program.lines) if _is_op(x)]
-        if any(get_op(node.op).effect in _FENCES for _, node in lines if node is not None):
-            return
-        for i, node in lines:
-            if node is not None and node.op == "next_key":
-                state = node.attrs["resource"]
-                if state not in self.tickets:
-                    seed, ticket = self.program.register(None), self.program.register(None)
-                    self.tickets[state] = [seed, ticket, 0]
-                seed, ticket, number = self.tickets[state]
-                self.draws[i] = seed, ticket, number
-                self.tickets[state][2] += 1
+        """Give draws their tickets, if all can be reserved when the program starts.
 
-    def reads(self, index: int) -> Iterator[int]:
+        Those of a generator that is drawn from in branches or loops are taken one by one.
+        """
+        nodes = [(x, x.node) for x in self.program.all if x.node is not None and _is_op(x)]
+        if any(get_op(node.op).effect in _FENCES for _, node in nodes):
+            return
+        draws = [(x, node.attrs["resource"]) for x, node in nodes if node.op == "next_key"]
+        outer = {x.index for x in self.program.lines}
+        inside = {id(state) for x, state in draws if x.index not in outer}
+        for line, state in draws:
+            if id(state) in inside:
+                continue
+            if state not in self.tickets:
+                seed, ticket = self.program.register(None), self.program.register(None)
+                self.tickets[state] = [seed, ticket, 0]
+            seed, ticket, number = self.tickets[state]
+            self.draws[line.index] = seed, ticket, number
+            self.tickets[state][2] += 1
+
+    def reads(self, line: Instruction) -> Iterator[int]:
         """The registers that an instruction reads, without those that never change."""
-        line = self.program.lines[index]
         constants = self.program.constants
         yield from (r for r in line.reads if r not in constants)
-        yield from self.draws.get(index, ())[:2]
+        yield from self.draws.get(line.index, ())[:2]
 
-    def _last_reads(self) -> dict[int, int]:
-        """For each register the index of the last instruction that reads it."""
-        found = {r: i for i in range(len(self.program.lines)) for r in self.reads(i)}
-        end = len(self.program.lines)
-        found.update((r, end) for r in self.program.outputs)
+    def _last_reads(self) -> _Last:
+        lines = self.program.lines
+        found = {r: i for i, line in enumerate(lines) for r in self.reads(line)}
+        found.update((r, len(lines)) for r in self.program.outputs)
+        return found
+
+    def _last_inside(self, block: Block) -> _Last:
+        """The same for the registers that the block sets."""
+        own = {r for line in block.lines for r in line.outputs}
+        found = {r: i for i, line in enumerate(block.lines) for r in self.reads(line) if r in own}
+        found.update((r, len(block.lines)) for r in block.outputs if r in own)
         return found
 
     # --- the functions ---
 
     def code(self, name: str) -> Code:
-        total = len(self.program.lines)
-        if total <= _CHUNK:
+        lines = self.program.lines
+        if len(self.program.all) <= _CHUNK or len(lines) <= 1:
             self.add(f"def run({self.registers(self.program.inputs)}):")
             self.prologue()
-            for i in range(total):
-                self.instruction(i)
-                self.forget(i)
-            self.add(f" return {self.tuple(map(self.operand, self.program.outputs))}")
+            self.lines(lines, self.last)
+            self.add(f" return {self.words.tuple(self.operands(self.program.outputs))}")
         else:
-            self.chunks(total)
-        return Code(name, self.text, self.where, self.names)
+            self.chunks(len(lines))
+        return Code(name, self.text, self.where, self.words.names)
 
     def chunks(self, total: int) -> None:
         slots = self._slots()
@@ -177,9 +188,9 @@ class _Writer:
         for start in starts:
             self.add(f" chunk{start}(V)")
         outputs = [
-            f"V[{slots[r]}]" if r in slots else self.operand(r) for r in self.program.outputs
+            f"V[{slots[r]}]" if r in slots else self.words.operand(r) for r in self.program.outputs
         ]
-        self.add(f" return {self.tuple(outputs)}")
+        self.add(f" return {self.words.tuple(outputs)}")
 
     def _slots(self) -> dict[int, int]:
         """Places in the list for registers that are read in another chunk than they are set in."""
@@ -196,206 +207,210 @@ class _Writer:
     def chunk(self, start: int, end: int, slots: dict[int, int]) -> None:
         here: set[int] = set()
         for i in range(start, end):
-            for register in dict.fromkeys(self.reads(i)):
+            line = self.program.lines[i]
+            for register in dict.fromkeys(self.reads(line)):
                 if register in slots and register not in here:
-                    self.add(f" r{register} = V[{slots[register]}]", i)
+                    self.add(f" r{register} = V[{slots[register]}]", line.index)
                     if self.last[register] < end:
-                        self.add(f" V[{slots[register]}] = None", i)
+                        self.add(f" V[{slots[register]}] = None", line.index)
                     here.add(register)
-            self.instruction(i)
-            outputs = self.program.lines[i].outputs
-            here.update(outputs)
-            for register in outputs:
+            self.instruction(line, self.last, i)
+            here.update(line.outputs)
+            for register in line.outputs:
                 if register in slots:
-                    self.add(f" V[{slots[register]}] = r{register}", i)
-            self.forget(i)
+                    self.add(f" V[{slots[register]}] = r{register}", line.index)
+            self.forget(line, self.last, i)
 
     def prologue(self) -> None:
         for state, (seed, ticket, number) in self.tickets.items():
-            self.add(f" r{seed}, r{ticket} = {self.bound(state.reserve, 'reserve')}({number})")
+            reserve = self.words.bound(state.reserve, "reserve")
+            self.add(f" r{seed}, r{ticket} = {reserve}({number})")
         if self.noted:
             self.add(" t = note(-1, 0.0)")
 
-    def forget(self, index: int) -> None:
+    def lines(self, lines: Sequence[Instruction], last: _Last) -> None:
+        for i, line in enumerate(lines):
+            self.instruction(line, last, i)
+            self.forget(line, last, i)
+
+    def forget(self, line: Instruction, last: _Last, place: int) -> None:
         """Drop what no later instruction reads."""
-        line = self.program.lines[index]
-        dead = [r for r in dict.fromkeys(self.reads(index)) if self.last[r] == index]
-        dead += [r for r in line.outputs if r not in self.last]
+        dead = [r for r in dict.fromkeys(self.reads(line)) if last.get(r) == place]
+        dead += [r for r in line.outputs if r not in last]
+        dead = [r for r in dead if r not in self.gone]
         if dead:
-            self.add(f" del {self.registers(dead)}", index)
+            self.put(f"del {self.registers(dead)}", line)
 
     # --- one instruction ---
 
-    def instruction(self, index: int) -> None:
-        line = self.program.lines[index]
+    def instruction(self, line: Instruction, last: _Last, place: int) -> None:
         node = line.node
         if line.axis is not None:
-            text = f"{self.operand(line.inputs[0])}.shape[{line.axis}]"
-            self.add(f" r{line.outputs[0]} = {text}", index)
+            text = f"{self.words.operand(line.inputs[0])}.shape[{line.axis}]"
+            self.put(f"r{line.outputs[0]} = {text}", line)
             return
         assert node is not None
         try:
-            self.node(index, line, node)
+            if line.blocks:
+                self.control(line, node, last, place)
+                return
+            self.node(line, node, lambda r: last.get(r) == place, self.fading.get(line.index, ()))
         except EagerflowError as error:
             raise relocate(error, node.source) from None
         if self.noted and not node.op.startswith("python_"):
             outputs = "".join(f", r{r}" for r in line.outputs)
-            self.add(f" t = note({index}, t{outputs})", index)
+            self.put(f"t = note({line.index}, t{outputs})", line)
 
-    def node(self, index: int, line: Instruction, node: Node) -> None:
-        if index in self.draws:
-            seed, ticket, number = self.draws[index]
-            make = self.bound(self._key(node), "key")
-            self.add(f" r{line.outputs[0]} = {make}(r{seed}, r{ticket} + {number})", index)
+    def node(
+        self, line: Instruction, node: Node, dead: Callable[[int], bool], fading: Sequence[int]
+    ) -> None:
+        words = self.words
+        if line.index in self.draws:
+            text = words.draw(node, *self.draws[line.index])
         elif node.op.startswith("python_"):
-            self.add(f" r{line.outputs[0]} = {self.number(line, node)}", index)
+            text = words.number(line, node)
         else:
-            self.op(index, line, node)
+            text = words.kernel(line, node, dead, fading)
+        targets = self.registers(line.outputs)
+        self.put(f"{targets} = {text}" if targets else text, line)
+        if len(line.outputs) > 1:
+            for register in line.outputs:
+                wrapped = words.wrapped(f"r{register}", register, line, node)
+                if wrapped != f"r{register}":
+                    self.put(f"r{register} = {wrapped}", line)
 
-    def _key(self, node: Node) -> Callable[[int, int], Any]:
-        asarray = as_device(node.attrs["device"]).backend.xp.asarray
+    # --- branches and loops ---
 
-        def key(seed: int, ticket: int) -> Any:
-            return asarray((seed, ticket % _TICKETS), dtype="uint64")
-
-        found: Callable[[int, int], Any] = self._shared(("key", asarray), key)
-        return found
-
-    def _shared(self, key: Any, made: Any) -> Any:
-        return self._made.setdefault(key, made)
-
-    def number(self, line: Instruction, node: Node) -> str:
-        operands = [self.operand(r) for r in line.inputs]
-        if node.op == "python_size":
-            return self.attribute(node.attrs["size"], line)
-        if node.op == "python_tensor":
-            lane = self.program.lane(line.outputs[0])
-            assert lane is not None
-            make = self._shared(("tensor", lane), to_array(lane))
-            return f"{self.bound(make, 'tensor')}({operands[0]})"
-        if node.op == "python_pow":
-            kind = self.program.kinds[line.outputs[0]]
-            assert isinstance(kind, NumberType)
-            make = self._shared(("power", kind), power(kind.kind))
-            return f"{self.bound(make, 'power')}({', '.join(operands)})"
-        return EXPRESSIONS[node.op].format(*operands)
-
-    def op(self, index: int, line: Instruction, node: Node) -> None:
-        op = get_op(node.op)
-        entry, attrs = self.entry(op, line, node)
-        kernel = self.reused(entry.kernel, index, line, node)
-        words = [self.operand(r) for r in line.inputs]
-        words += [f"{key}={self.attribute(value, line)}" for key, value in attrs.items()]
-        text = f"{self.bound(kernel, node.op)}({', '.join(words)})"
-        if op.moves:
-            text += "._data"
-        if len(line.outputs) == 1:
-            if not _gives_one(op):
-                text = f"{self.bound(_only, 'only')}({text})"
-            (register,) = line.outputs
-            self.add(f" r{register} = {self.wrapped(text, register, entry)}", index)
+    def control(self, line: Instruction, node: Node, last: _Last, place: int) -> None:
+        if node.op in ("cond", "switch"):
+            self.branches(line, node)
             return
-        targets = ", ".join(f"r{r}" for r in line.outputs)
-        self.add(f" {targets} = {text}" if targets else f" {text}", index)
-        for register in line.outputs:
-            wrapped = self.wrapped(f"r{register}", register, entry)
-            if wrapped != f"r{register}":
-                self.add(f" r{register} = {wrapped}", index)
-
-    def entry(self, op: Op, line: Instruction, node: Node) -> tuple[Entry, dict[str, Any]]:
-        """The kernel, and the attributes that it gets."""
-        attrs = node.attrs
-        types = self.program.types(line)
-        if types:
-            lanes = [self.program.lane(r) for r in line.inputs]
-            key: Any = lane_key(lanes)  # type: ignore[arg-type]  # all are tensors
+        early = [r for r in line.inputs[: len(line.carried)] if last.get(r) == place]
+        early = [r for r in dict.fromkeys(early) if r not in line.inner]
+        early = [r for r in early if r not in line.inputs[len(line.carried) :]]
+        self.move(line.carried, line.inputs[: len(line.carried)], early, line)
+        self.gone.update(early)
+        self._fade(line)
+        if node.op == "scan":
+            self.scan(line, node)
         else:
-            key = as_device(attrs["device"])
-            attrs = {k: v for k, v in attrs.items() if k != "device"}
-        found = op.entries.get(key)
-        return found or find_entry(op, types, attrs, key), attrs
+            self.loop(line, node)
 
-    def reused(
-        self, kernel: Callable[..., Any], index: int, line: Instruction, node: Node
-    ) -> Callable[..., Any]:
-        """A kernel that writes into the input that the node may overwrite, where that pays."""
-        place = node.reuses
-        if place is None or node.attrs or len(line.outputs) != 1:
-            return kernel
-        if self.last.get(line.inputs[place]) != index:  # somebody wants it nevertheless
-            return kernel
-        kind = self.program.kinds[line.outputs[0]]
-        before = self.program.kinds[line.inputs[place]]
-        if not isinstance(kind, TensorType) or not isinstance(before, TensorType):
-            return kernel
-        if kind.dtype is not before.dtype or not pays(kernel, kind):
-            return kernel
-        found: Callable[..., Any] = self._shared((kernel, place), reusing(kernel, place))
-        return found
+    def _fade(self, line: Instruction) -> None:
+        body = line.blocks[-1]
+        for register in set(line.carried).difference(body.outputs):
+            readers = [x for x in body.lines if register in x.reads]
+            if readers:
+                self.fading.setdefault(readers[-1].index, []).append(register)
 
-    def wrapped(self, text: str, register: int, entry: Entry) -> str:
-        """An array where NumPy's functions give a scalar."""
-        kind = self.program.kinds[register]
-        assert kind is not None
-        if kind.shape or entry.asarray is None:
-            return text
-        return f"{self.bound(entry.asarray, 'array')}({text})"
+    def branches(self, line: Instruction, node: Node) -> None:
+        chooser = self.words.operand(line.inputs[0])
+        tests = [f"if {chooser}:", "else:"]
+        if node.op == "switch":
+            choice = f"b{line.index}"
+            choose = self.words.bound(choose_branch, "choose")
+            self.put(f"{choice} = {choose}({chooser}, {len(line.blocks)})", line)
+            tests = [f"{'elif' if i else 'if'} {choice} == {i}:" for i in range(len(line.blocks))]
+        for test, block in zip(tests, line.blocks, strict=True):
+            self.put(test, line)
+            self.block(block, line, line.outputs)
 
-    # --- words ---
+    def loop(self, line: Instruction, node: Node) -> None:
+        test, body = line.blocks
+        most = node.attrs.get("max_iterations")
+        turns = f"{self.words.bound(count, 'count')}()" if most is None else f"range({most})"
+        self.put(f"for k{line.index} in {turns}:", line)
+        self.indent += " "
+        self.lines(test.lines, self._last_inside(test))
+        self.put(f"if not {self.words.operand(test.outputs[0])}: break", line)
+        self.indent = self.indent[:-1]
+        self.block(body, line, line.carried)
+
+    def scan(self, line: Instruction, node: Node) -> None:
+        (body,) = line.blocks
+        turn, total = f"k{line.index}", len(line.carried)
+        stacked = line.outputs[total:]
+        for register in stacked:
+            kind, lane = self.program.kinds[register], self.program.lane(register)
+            assert kind is not None
+            assert lane is not None
+            shape = self.words.attribute(tuple(kind.shape), line)
+            self.put(f"r{register} = {self.words.empty(lane)}({shape})", line)
+        turns = f"range({self.words.attribute(node.attrs['length'], line)})"
+        if node.attrs.get("reverse"):
+            turns = f"reversed({turns})"
+        self.put(f"for {turn} in {turns}:", line)
+        self.indent += " "
+        for register, whole in zip(line.slices, line.inputs[total:], strict=True):
+            self.put(f"r{register} = {self.words.operand(whole)}[{turn}, ...]", line)
+        self.indent = self.indent[:-1]
+        rows = [f"r{r}[{turn}, ...]" for r in stacked]
+        self.block(body, line, line.carried, rows)
+
+    def block(
+        self, block: Block, line: Instruction, targets: Sequence[int], rows: Sequence[str] = ()
+    ) -> None:
+        """The instructions of a block, and what becomes of its outputs."""
+        self.indent += " "
+        last = self._last_inside(block)
+        start = len(self.text)
+        self.lines(block.lines, last)
+        outputs = block.outputs[len(targets) :]
+        for row, register in zip(rows, outputs, strict=True):
+            self.put(f"{row} = {self.words.operand(register)}", line)
+        own = [r for r in dict.fromkeys(block.outputs) if r in last]
+        self.move(targets, block.outputs[: len(targets)], own, line)
+        if len(self.text) == start:
+            self.put("pass", line)
+        self.indent = self.indent[:-1]
+
+    def move(
+        self, targets: Sequence[int], sources: Sequence[int], dead: Sequence[int],
+        line: Instruction,
+    ) -> None:  # fmt: skip
+        """Set registers to others, all at once, and drop some of these."""
+        if targets:
+            values = ", ".join(self.operands(sources))
+            self.put(f"{self.registers(targets)} = {values}", line)
+        if dead:
+            self.put(f"del {self.registers(dead)}", line)
+
+    # --- lines ---
 
     def add(self, line: str, index: int = -1) -> None:
         self.text.append(line)
         self.where.append(index)
 
+    def put(self, statement: str, line: Instruction) -> None:
+        """A statement of an instruction, with the indentation of its block."""
+        self.add(f"{self.indent}{statement}", line.index)
+
     def registers(self, registers: Sequence[int]) -> str:
         return ", ".join([f"r{r}" for r in registers])
 
-    def tuple(self, words: Any) -> str:
-        return "(" + "".join(f"{word}, " for word in words) + ")"
+    def operands(self, registers: Sequence[int]) -> list[str]:
+        return [self.words.operand(r) for r in registers]
 
-    def operand(self, register: int) -> str:
-        constants = self.program.constants
-        return self.bound(constants[register]) if register in constants else f"r{register}"
 
-    def bound(self, value: Any, hint: str = "constant") -> str:
-        """The name of a global variable that holds ``value``, made of ``hint`` and a number."""
-        name = self._objects.get(id(value))
-        if name is None:
-            name = f"{hint if hint.isidentifier() else 'op'}_{len(self._objects)}"
-            self._objects[id(value)] = name
-            self.names[name] = value
-        return name
+def choose_branch(index: Any, count: int) -> int:
+    """The branch of that index.
 
-    def attribute(self, value: Any, line: Instruction) -> str:
-        """An expression for an attribute."""
-        if type(value) is Dim:
-            return self.size(value, line)
-        if not has_dims(value):
-            plain = all(type(part) in _LITERALS for part in parts(value))
-            return repr(value) if plain else self.bound(value)
-        if type(value) is slice:
-            ends = (value.start, value.stop, value.step)
-            return f"slice({', '.join(self.attribute(v, line) for v in ends)})"
-        return self.tuple(self.attribute(v, line) for v in value)
-
-    def size(self, dim: Dim, line: Instruction) -> str:
-        """A symbolic size, in Python's syntax, of the registers that hold the sizes of names."""
-        names = {name: Dim(f"r{line.sizes[name]}") for name in dim.symbols}
-        return f"({dim.substitute(names)})"
+    Raises:
+        TensorIndexError: there is none.
+    """
+    found = int(index)
+    if not 0 <= found < count:
+        raise TensorIndexError(
+            "switch: there is no such branch", given=f"index {found}", expected=f"0 to {count - 1}"
+        )
+    return found
 
 
 def _is_op(line: Instruction) -> bool:
     node = line.node
-    return node is not None and line.axis is None and not node.op.startswith("python_")
-
-
-def _gives_one(op: Op) -> bool:
-    """Whether kernels of the op give an array, and never a tuple with one array."""
-    result = getattr(op.infer, "__annotations__", {}).get("return")
-    return result in ("TensorType", TensorType)
-
-
-def _only(data: Any) -> Any:
-    if type(data) is tuple:
-        (data,) = data
-    return data
+    return (
+        node is not None
+        and line.axis is None
+        and not line.blocks
+        and not node.op.startswith("python_")
+    )

@@ -8,7 +8,7 @@ from typing import Any, final
 from eagerflow.core.execute import explain
 from eagerflow.core.op import get_op
 from eagerflow.dims import Dim, evaluate
-from eagerflow.errors import EagerflowError, relocate, strip
+from eagerflow.errors import EagerflowError, relocate, strip, turn_note
 from eagerflow.graph.ir import Node
 from eagerflow.graph.printer import print_node
 from eagerflow.resources.generator import GeneratorState
@@ -28,7 +28,7 @@ def failure(program: Instructions, code: Code, error: Exception) -> Exception:
     if trace is None:
         return error
     index = code.lines[trace.tb_lineno]
-    line = program.lines[index] if index >= 0 else None
+    line = program.all[index] if index >= 0 else None
     if line is None or line.node is None or line.axis is not None:
         return error
     by_user = isinstance(error, EagerflowError) and _from_user(trace.tb_next)
@@ -37,7 +37,7 @@ def failure(program: Instructions, code: Code, error: Exception) -> Exception:
         explained.__context__ = None  # it would keep the values of the step alive
     if not by_user:
         relocate(explained, line.node.source)
-    return _with_notes(explained, program, index)
+    return _with_notes(explained, program, index, trace.tb_frame)
 
 
 def _generated(trace: TracebackType | None, code: Code) -> TracebackType | None:
@@ -79,7 +79,7 @@ class _Failed:
         self.values = frame.f_locals
 
     def explain(self, error: Exception) -> Exception:
-        if self.node.op.startswith("python_"):
+        if self.line.blocks or self.node.op.startswith("python_"):
             return strip(error)
         sizes = {name: self.values[f"r{r}"] for name, r in self.line.sizes.items()}
         try:
@@ -107,14 +107,18 @@ def _evaluated(value: Any, sizes: dict[str, int]) -> Any:
     return value
 
 
-def _with_notes(error: Exception, program: Instructions, index: int) -> Exception:
-    node = program.lines[index].node
+def _with_notes(error: Exception, program: Instructions, index: int, frame: FrameType) -> Exception:
+    node = program.all[index].node
     assert node is not None
     text = print_node(node, None).split(" # ")[0]
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     error.add_note(f"  node: {text}")
     if not isinstance(error, EagerflowError) and node.source is not None:
         error.add_note(f"  at: {node.source}")
+    for loop, _ in reversed(program.around[index]):
+        turn = frame.f_locals.get(f"k{loop.index}")
+        if turn is not None and loop.node is not None:
+            error.add_note(turn_note(loop.node.op, turn, loop.node.source))
     written = _written(program, index)
     if written:
         error.add_note(f"  this step had already written: {', '.join(written)}")
@@ -122,11 +126,19 @@ def _with_notes(error: Exception, program: Instructions, index: int) -> Exceptio
 
 
 def _written(program: Instructions, index: int) -> list[str]:
-    """The resources that nodes before ``index`` wrote, and generators that gave tickets."""
+    """The resources that nodes before ``index`` wrote, and generators that gave tickets.
+
+    Of those in branches and loops it is not known whether they ran.
+    """
     found: dict[int, str] = {}
-    for line in program.lines[:index]:
+    around = program.around[index]
+    for line in program.all[:index]:
+        if any(one not in around for one in program.around[line.index]):
+            continue
         node = line.node
-        if node is None or line.axis is not None or node.op.startswith("python_"):
+        if node is None or line.axis is not None or line.blocks:
+            continue
+        if node.op.startswith("python_"):
             continue
         if get_op(node.op).effect in ("writes", "fence", "blocks"):
             resource = node.attrs.get("resource")

@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import Dim
+from eagerflow.dims import Dim, symbols
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference
-from eagerflow.graph.signatures import signatures
 from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.source import Source
 from eagerflow.types import TensorType
 
-__all__ = ["NOT_RUN", "Instruction", "Instructions", "check_given", "flatten", "has_dims",
+__all__ = ["CONTROL", "Block", "Instruction", "Instructions", "check_given", "flatten", "has_dims",
            "named_axes", "on_device", "parts"]  # fmt: skip
 
-#: nodes that no tier runs yet
-NOT_RUN: Final = frozenset(
-    op for op in signatures if op not in ("call", "constant") and not op.startswith("python_")
-)
+#: nodes with subgraphs of which it depends on values whether and how often they run
+CONTROL: Final = frozenset({"cond", "scan", "switch", "while_loop"})
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Block:
+    """A branch, the condition or the body of a loop.
+
+    Attributes:
+        lines: its instructions, in order.
+        outputs: the registers of what it gives.
+    """
+
+    lines: list[Instruction]
+    outputs: list[int]
+
+    def reads(self) -> set[int]:
+        """The registers that it takes from outside."""
+        found, own = set[int](), set[int]()
+        for line in self.lines:
+            found.update(r for r in line.reads if r not in own)
+            own.update(line.outputs)
+        found.update(r for r in self.outputs if r not in own)
+        return found
 
 
 @final
@@ -36,6 +56,11 @@ class Instruction:
         outputs: registers that it sets.
         sizes: the registers of the sizes that its attributes name.
         axis: it takes the size of this axis of its input instead of running the node.
+        blocks: the branches, or the condition and the body of a loop.
+        carried: of a loop, the registers that go round, each set to an input at first; they are
+            its first outputs.
+        slices: of a scan, the registers of the parts of its further inputs.
+        index: its place among all instructions of the program, in the order of the text.
     """
 
     node: Node | None
@@ -43,11 +68,22 @@ class Instruction:
     outputs: tuple[int, ...]
     sizes: Mapping[str, int]
     axis: int | None = None
+    blocks: tuple[Block, ...] = ()
+    carried: tuple[int, ...] = ()
+    slices: tuple[int, ...] = ()
+    index: int = 0
 
     @property
     def reads(self) -> tuple[int, ...]:
         """All registers that must be set before."""
-        return (*self.inputs, *self.sizes.values())
+        if not self.blocks:
+            return (*self.inputs, *self.sizes.values())
+        return tuple(dict.fromkeys([*self.inputs, *self.sizes.values(), *sorted(self.inner)]))
+
+    @property
+    def inner(self) -> set[int]:
+        """The registers that its blocks take from around it."""
+        return set[int]().union(*(b.reads() for b in self.blocks)) - {*self.carried, *self.slices}
 
 
 @final
@@ -56,6 +92,9 @@ class Instructions:
 
     Attributes:
         lines: the instructions, in order.
+        all: these and the ones of their blocks, in the order of the text.
+        around: for each of all the branches and loops that it stands in, from the outermost, with
+            the number of the block.
         kinds: the type of each register, its device known; None for sizes.
         constants: the registers that are set for all runs, with what they hold.
         inputs: the registers of the graph's inputs.
@@ -64,6 +103,8 @@ class Instructions:
 
     def __init__(self) -> None:
         self.lines: list[Instruction] = []
+        self.all: list[Instruction] = []
+        self.around: list[tuple[tuple[Instruction, int], ...]] = []
         self.kinds: list[TensorType | NumberType | None] = []
         self.constants: dict[int, Any] = {}
         self.inputs: list[int] = []
@@ -73,6 +114,17 @@ class Instructions:
         """A new register."""
         self.kinds.append(kind)
         return len(self.kinds) - 1
+
+    def number(
+        self, lines: Sequence[Instruction], around: tuple[tuple[Instruction, int], ...] = ()
+    ) -> None:
+        """Give instructions and those of their blocks their index."""
+        for line in lines:
+            line.index = len(self.all)
+            self.all.append(line)
+            self.around.append(around)
+            for i, block in enumerate(line.blocks):
+                self.number(block.lines, (*around, (line, i)))
 
     def lane(self, register: int) -> Lane | None:
         """The lane of what a register holds; None for numbers."""
@@ -108,16 +160,18 @@ def flatten(graph: Graph) -> Instructions:
     """
     found = Instructions()
     found.inputs = [found.register(_placed(v, None, None)) for v in graph.inputs]
-    found.outputs = _Scope(found, graph, found.inputs, {}, None).run()
+    found.outputs = _Scope(found, found.lines, graph, found.inputs, {}, None).run()
+    found.number(found.lines)
     return found
 
 
 @final
 class _Scope:
-    """A graph that is being flattened: the program's own, or the body of a call.
+    """A graph that is being flattened: the program's own, the body of a call, or a block.
 
     Args:
-        result: where the instructions go.
+        result: the program.
+        lines: where the instructions go.
         graph: the graph.
         operands: the registers of its inputs.
         sizes: the registers of sizes that are known around it, by name.
@@ -127,12 +181,14 @@ class _Scope:
     def __init__(
         self,
         result: Instructions,
+        lines: list[Instruction],
         graph: Graph,
         operands: Sequence[int],
         sizes: Mapping[str, int],
         caller: Node | None,
     ) -> None:
         self.result = result
+        self.lines = lines
         self.graph = graph
         self.sizes = dict(sizes)
         self.registers: dict[Value, int] = dict(zip(graph.inputs, operands, strict=True))
@@ -147,6 +203,12 @@ class _Scope:
                 self.constant(node)
             elif node.op == "call":
                 self.call(node)
+            elif node.op == "while_loop":
+                self.loop(node, 0)
+            elif node.op == "scan":
+                self.loop(node, len(node.inputs) - node.attrs["carry"])
+            elif node.op in CONTROL:
+                self.branches(node)
             else:
                 self.line(node)
         return [self.registers[v] for v in self.graph.outputs]
@@ -159,18 +221,29 @@ class _Scope:
                 own.add(name)
                 register = self.result.register(None)
                 source = (self.registers[value],)
-                self.result.lines.append(Instruction(node, source, (register,), {}, axis))
+                self.lines.append(Instruction(node, source, (register,), {}, axis))
                 self.sizes[name] = register
 
     def line(self, node: Node) -> None:
         check_given(node)
-        if node.op in NOT_RUN:
-            raise GraphError(
-                f"{node.op} cannot be run yet", given=f"&{node.name}", source=_source(node)
-            )
         inputs = tuple([self.registers[v] for v in node.inputs])
+        sizes = self.sizes_of(node, _names(node))
+        first = self.device(inputs)
+        for value in node.outputs:
+            self.registers[value] = self.result.register(_placed(value, node, first))
+        outputs = tuple([self.registers[v] for v in node.outputs])
+        self.lines.append(Instruction(node, inputs, outputs, sizes))
+        self.name_outputs(node)
+
+    def name_outputs(self, node: Node) -> None:
+        own = set[str]()
+        for value in node.outputs:
+            self.name_sizes(value, node, own)
+
+    def sizes_of(self, node: Node, names: Iterable[str]) -> dict[str, int]:
+        """The registers of the sizes of these names, which ``node`` needs."""
         sizes = {}
-        for name in sorted(_names(node)):
+        for name in sorted(names):
             if name not in self.sizes:
                 raise GraphError(
                     f"the size {name} follows from no input and no result",
@@ -179,14 +252,7 @@ class _Scope:
                     source=_source(node),
                 )
             sizes[name] = self.sizes[name]
-        first = self.device(inputs)
-        for value in node.outputs:
-            self.registers[value] = self.result.register(_placed(value, node, first))
-        outputs = tuple([self.registers[v] for v in node.outputs])
-        self.result.lines.append(Instruction(node, inputs, outputs, sizes))
-        own = set[str]()
-        for value in node.outputs:
-            self.name_sizes(value, node, own)
+        return sizes
 
     def device(self, registers: Sequence[int]) -> Device | None:
         lanes = [self.result.lane(r) for r in registers]
@@ -208,11 +274,63 @@ class _Scope:
 
     def call(self, node: Node) -> None:
         operands = [self.registers[v] for v in node.inputs]
-        body = _Scope(self.result, node.attrs["body"], operands, self.sizes, node)
+        body = _Scope(self.result, self.lines, node.attrs["body"], operands, self.sizes, node)
         self.registers.update(zip(node.outputs, body.run(), strict=True))
-        own = set[str]()
+        self.name_outputs(node)
+
+    # --- branches and loops ---
+
+    def block(self, node: Node, graph: Graph, operands: Sequence[int]) -> Block:
+        lines: list[Instruction] = []
+        scope = _Scope(self.result, lines, graph, operands, self.sizes, node)
+        return Block(lines, scope.run())
+
+    def branches(self, node: Node) -> None:
+        chooser, *operands = [self.registers[v] for v in node.inputs]
+        blocks = tuple([self.block(node, g, operands) for g in node.attrs["branches"]])
+        first = self.device((chooser, *operands))
         for value in node.outputs:
-            self.name_sizes(value, node, own)
+            self.registers[value] = self.result.register(_placed(value, node, first))
+        outputs = tuple([self.registers[v] for v in node.outputs])
+        self.lines.append(Instruction(node, (chooser,), outputs, {}, blocks=blocks))
+        self.name_outputs(node)
+
+    def loop(self, node: Node, count: int) -> None:
+        """A loop, of which the last ``count`` inputs are taken apart."""
+        operands = [self.registers[v] for v in node.inputs]
+        body: Graph = node.attrs["body"]
+        total = len(operands) - count
+        moving = [i for i in range(total) if body.outputs[i] is not body.inputs[i]]
+        inside = list(operands)
+        for i in (*moving, *range(total, len(operands))):
+            kind = _placed(body.inputs[i], None, self.device(operands[i : i + 1]))
+            inside[i] = self.result.register(kind)
+        carried, slices = tuple([inside[i] for i in moving]), tuple(inside[total:])
+        graphs = [node.attrs[key] for key in ("cond", "body") if key in node.attrs]
+        blocks = [self.block(node, graph, inside) for graph in graphs]
+        turn = blocks[-1]
+        turn.outputs = [turn.outputs[i] for i in moving] + turn.outputs[total:]
+        first = self.device(operands)
+        for i, value in enumerate(node.outputs):
+            kind = _placed(value, node, first)
+            self.registers[value] = inside[i] if i < total else self.result.register(kind)
+        stacked = [self.registers[v] for v in node.outputs[total:]]
+        named = [] if node.op != "scan" else [node.attrs["length"], *_shapes(node, total)]
+        sizes = self.sizes_of(node, symbols(named))
+        inputs = tuple([operands[i] for i in (*moving, *range(total, len(operands)))])
+        self.lines.append(
+            Instruction(
+                node, inputs, (*carried, *stacked), sizes,
+                blocks=tuple(blocks), carried=carried, slices=slices,
+            )
+        )  # fmt: skip
+        self.name_outputs(node)
+
+
+def _shapes(node: Node, first: int) -> Iterator[Any]:
+    """The sizes in the types of the outputs from ``first`` on."""
+    for value in node.outputs[first:]:
+        yield from value.type.shape
 
 
 def _source(node: Node) -> Source | None:
@@ -287,6 +405,8 @@ def _wanted(graph: Graph) -> set[str]:
     found = set[str]()
     for node in graph.nodes:
         found |= _names(node)
+        if node.op == "scan":  # whose results are made before the first turn
+            found |= symbols(_shapes(node, node.attrs["carry"]))
         for _, inner in node.subgraphs():
             found |= _wanted(inner)
     return found

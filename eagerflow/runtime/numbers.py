@@ -29,6 +29,12 @@ OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "python_mod": operator.mod,
     "python_truediv": operator.truediv,
     "python_pow": operator.pow,
+    "python_eq": operator.eq,
+    "python_ne": operator.ne,
+    "python_lt": operator.lt,
+    "python_le": operator.le,
+    "python_gt": operator.gt,
+    "python_ge": operator.ge,
 }
 EXPRESSIONS: Final = {
     "python_int": "int({0})",
@@ -43,6 +49,13 @@ EXPRESSIONS: Final = {
     "python_floordiv": "{0} // {1}",
     "python_mod": "{0} % {1}",
     "python_truediv": "{0} / {1}",
+    "python_eq": "{0} == {1}",
+    "python_ne": "{0} != {1}",
+    "python_lt": "{0} < {1}",
+    "python_le": "{0} <= {1}",
+    "python_gt": "{0} > {1}",
+    "python_ge": "{0} >= {1}",
+    "python_item": "{0}.item()",
 }
 
 

@@ -50,7 +50,7 @@ class Observer:
         stop = perf_counter()
         if index < 0:
             return stop
-        line = self.program.lines[index]
+        line = self.program.all[index]
         node = line.node
         assert node is not None
         types = []

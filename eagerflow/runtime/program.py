@@ -61,7 +61,7 @@ class Program:
         self.lanes: tuple[Lane | None, ...] = tuple(
             map(self._instructions.lane, self._instructions.outputs)
         )
-        self._ops = {line.node.op for line in self._instructions.lines if line.node is not None}
+        self._ops = {line.node.op for line in self._instructions.all if line.node is not None}
         self._code: Code | None = None
         self._observed: tuple[Code, Observer] | None = None
         self._compile()

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from itertools import count
 from typing import Any, Final, final
 
 from eagerflow.core import interpreter
 from eagerflow.core.convert import scalar
 from eagerflow.core.monitors import Timing
-from eagerflow.core.op import bind, get_op
+from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim, Size, substitute
-from eagerflow.errors import GraphError
+from eagerflow.errors import GraphError, turn_note
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.scopes import name_scope
+from eagerflow.graph.trace import tracer_of
 from eagerflow.hardware import as_device
-from eagerflow.runtime.instructions import NOT_RUN, check_given, has_dims, named_axes, on_device
+from eagerflow.runtime.codegen import choose_branch
+from eagerflow.runtime.instructions import CONTROL, check_given, has_dims, named_axes, on_device
 from eagerflow.runtime.numbers import OPERATORS
 from eagerflow.runtime.quiet import QUIET, error_state
 from eagerflow.source import Source
 from eagerflow.types import TensorType
 
-__all__ = ["is_watched", "replay"]
+__all__ = ["is_watched", "replay", "symbolic"]
 
 #: `eagerflow.source` takes the local variable of this name in frames of this file for the place
 REPLAYS: Final = "at"
+
+
+#: what puts a branch or a loop into the graph that is being traced, as a whole; a module above
+#: fills it: ``symbolic["apply"](node, inputs, sizes)`` gives the outputs
+symbolic: Final[dict[str, Callable[..., Sequence[Any]]]] = {}
 
 
 def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
@@ -117,9 +125,10 @@ class _Replay:
             return _Replay(node.attrs["body"], inputs, self.sizes).run()
         if node.op.startswith("python_"):
             return (_at(node.source, self.number, node, inputs),)
-        if node.op in NOT_RUN:
-            raise GraphError(f"{node.op} cannot be run yet", given=f"&{node.name}")
         check_given(node)
+        if node.op in CONTROL:
+            results: Sequence[Any] = _at(node.source, self.control, node, inputs)
+            return results
         attrs = node.attrs
         if any(map(has_dims, attrs.values())):
             attrs = {k: self.sized(v) for k, v in attrs.items()}
@@ -145,7 +154,75 @@ class _Replay:
             kind = node.outputs[0].type
             assert isinstance(kind, TensorType)
             return scalar(inputs[0], as_device(kind.device).lanes[kind.dtype])
+        tracer = tracer_of(interpreter.current())
+        if node.op == "python_item":
+            return inputs[0].item() if tracer is None else tracer.item(inputs[0])
+        kind = node.outputs[0].type
+        if isinstance(kind, TensorType):  # a comparison
+            if tracer is not None:
+                return tracer.compare(node.op, *inputs)
+            return scalar(OPERATORS[node.op](*inputs), as_device(kind.device).lanes[kind.dtype])
         return OPERATORS[node.op](*inputs)
+
+    # --- branches and loops ---
+
+    def control(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        if tracer_of(interpreter.current()) is not None:
+            return symbolic["apply"](node, inputs, self.sizes)
+        if node.op == "while_loop":
+            return self.loop(node, inputs)
+        if node.op == "scan":
+            return self.scan(node, inputs)
+        chooser, *operands = inputs
+        branches = node.attrs["branches"]
+        if node.op == "cond":
+            branch = branches[0 if chooser else 1]
+        else:
+            branch = branches[choose_branch(chooser, len(branches))]
+        return self.inner(branch, operands)
+
+    def inner(self, graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+        return _Replay(graph, inputs, self.sizes).run()
+
+    def loop(self, node: Node, values: list[Any]) -> list[Any]:
+        test, body = node.attrs["cond"], node.attrs["body"]
+        most = node.attrs.get("max_iterations")
+        for turn in count() if most is None else range(most):
+            try:
+                if not self.inner(test, values)[0]:
+                    break
+                values = self.inner(body, values)
+            except Exception as error:
+                error.add_note(turn_note(node.op, turn, node.source))
+                raise
+        return values
+
+    def scan(self, node: Node, inputs: list[Any]) -> list[Any]:
+        carried = node.attrs["carry"]
+        values, xs = inputs[:carried], inputs[carried:]
+        turns = range(substitute(node.attrs["length"], self.sizes))
+        rows: list[list[Any]] = [[] for _ in node.outputs[carried:]]
+        for i in reversed(turns) if node.attrs.get("reverse") else turns:
+            try:
+                results = self.inner(node.attrs["body"], [*values, *[x[i] for x in xs]])
+            except Exception as error:
+                error.add_note(turn_note(node.op, i, node.source))
+                raise
+            values = results[:carried]
+            for row, y in zip(rows, results[carried:], strict=True):
+                row.append(y)
+        return [*values, *self.stacked(node, rows)]
+
+    def stacked(self, node: Node, rows: Sequence[list[Any]]) -> Iterator[Any]:
+        for value, row in zip(node.outputs[node.attrs["carry"] :], rows, strict=True):
+            if row:
+                yield functions["stack"](row[::-1] if node.attrs.get("reverse") else row)
+            else:
+                kind = value.type
+                assert isinstance(kind, TensorType)
+                yield functions["zeros"](
+                    self.sized(kind.shape), dtype=kind.dtype, device=as_device(kind.device)
+                )
 
     def sized(self, value: Any) -> Any:
         """An attribute with the sizes of this run in the place of names."""

@@ -335,11 +335,6 @@ def test_no_floating_point_warnings() -> None:
 def test_what_does_not_run_is_refused() -> None:
     for text, words in (
         (
-            "graph f(%b: bool[], %x: f32[]) { %y = cond(%b, %x) {branches=(graph (%x: f32[]) "
-            "{ return %x }, graph (%x: f32[]) { return %x })} : f32[] return %y }",
-            "cond cannot be run yet",
-        ),
-        (
             "graph f(%x: f32[]) { %y = assign(%x) {resource=@w} : f32[] return %y }",
             "&y refers to what was not given",
         ),

@@ -161,12 +161,6 @@ def test_what_cannot_be_replayed() -> None:
     )
     with pytest.raises(GraphError, match="a constant of the graph was not given"):
         replay(graph, [])
-    graph = Graph.parse(
-        "graph f(%b: bool[], %x: f32[]) { %y = cond(%b, %x) {branches=(graph (%x: f32[]) "
-        "{ return %x }, graph (%x: f32[]) { return %x })} : f32[] return %y }"
-    )
-    with pytest.raises(GraphError, match="cond cannot be run yet"):
-        replay(graph, [ef.tensor(True), ef.ones(())])
 
 
 def test_who_is_watched() -> None:

@@ -18,7 +18,7 @@ from eagerflow.graph.kinds import NumberType, Reference, ValueType
 from eagerflow.graph.passes.report import Report
 from eagerflow.graph.passes.rewrite import Form, Rewriter, is_pure, shown
 from eagerflow.hardware import Device, as_device
-from eagerflow.types import TensorType
+from eagerflow.types import LIST, TensorType
 
 __all__ = ["fold"]
 
@@ -87,6 +87,8 @@ def _is_small(types: Iterable[ValueType], inputs: Iterable[Any]) -> bool:
     for kind in types:
         if isinstance(kind, TensorType):
             if any(type(d) is not int for d in kind.shape):
+                return False
+            if kind.dtype is LIST:  # a constant list has no text
                 return False
             size += prod(kind.shape) * kind.dtype.itemsize
     return size <= _LIMIT or size <= sum(x.nbytes for x in inputs if isinstance(x, Tensor))

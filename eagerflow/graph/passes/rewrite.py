@@ -10,13 +10,14 @@ from eagerflow.errors import OpDefinitionError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.report import Change, Report
 
-__all__ = ["Form", "Inner", "Rewriter", "effect_of", "is_pure", "shown"]
+__all__ = ["RANKS", "Form", "Inner", "Rewriter", "effect_of", "is_pure", "shown"]
 
 #: a pass on a subgraph
 Inner = Callable[[Graph], tuple[Graph, Report]]
 
 _CONTROL: Final = frozenset({"call", "cond", "scan", "switch", "while_loop"})
-_RANKS: Final = ("pure", "reads", "writes", "fence", "blocks")
+#: effects on state, from the weakest
+RANKS: Final = ("pure", "reads", "writes", "fence", "blocks")
 
 
 def effect_of(node: Node) -> str:
@@ -26,7 +27,7 @@ def effect_of(node: Node) -> str:
         return "pure"
     if op in _CONTROL:
         inside = (effect_of(n) for _, graph in node.subgraphs() for n in graph.nodes)
-        return max(inside, key=_RANKS.index, default="pure")
+        return max(inside, key=RANKS.index, default="pure")
     try:
         return get_op(op).effect
     except OpDefinitionError:

@@ -1,0 +1,86 @@
+"""Lowering: branches and loops as nodes that steer tokens, so that they can be cut in pieces.
+
+After Yu et al., "Dynamic Control Flow in Large-Scale Machine Learning" (EuroSys 2018). A lowered
+graph has no subgraphs for what was lowered; these nodes take their place:
+
+- ``Switch(value, chooser)`` gives the value at one of its outputs, for a bool the first if it is
+  true; what hangs on the others is *dead*.
+- ``Merge(value, …)`` gives the one that is not dead. In a loop it has one input and the attribute
+  ``back``, the name of the ``NextIteration`` that gives its value in later turns.
+- ``Enter(value) {frame=…}`` takes a value into a loop, for its first turn, or for all of them if
+  it is ``invariant``; ``Exit(value)`` takes it out.
+- ``NextIteration(value)`` takes a value to the next turn.
+- ``Identity(value)`` waits for control edges, or gives them a place to start.
+- ``Slice(values, turn)`` is one element along the first axis.
+
+What has an effect keeps its place: in a branch it waits for the branch to be taken, and a loop
+with effects carries the number of the turn along, on which its effects wait, so that those of a
+turn come after all those of the turn before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.lowering.flat import FlatGraph, FlatPlace
+from eagerflow.graph.lowering.loops import lower_loop
+from eagerflow.graph.lowering.parts import LoweredPart
+from eagerflow.graph.lowering.steering import STEERING
+from eagerflow.graph.passes.rewrite import is_pure
+from eagerflow.hardware import as_device
+
+__all__ = ["STEERING", "is_whole", "lower"]
+
+
+def is_whole(node: Node) -> bool:
+    """Whether ``node`` had better stay one node: it is pure, and all in it is on one device."""
+    return is_pure(node) and len(set(_devices(node))) <= 1
+
+
+def _devices(node: Node) -> Iterator[Any]:
+    for value in (*node.inputs, *node.outputs):
+        device = getattr(value.type, "device", None)
+        if device is not None:
+            yield device
+    if node.device is not None:
+        yield as_device(node.device)
+    for _, graph in node.subgraphs():
+        for inner in graph.nodes:
+            yield from _devices(inner)
+
+
+def lower(graph: Graph, whole: Callable[[Node], bool] = is_whole) -> Graph:
+    """The graph with branches and loops in pieces, and calls opened up.
+
+    Args:
+        graph: the graph. It stays as it is.
+        whole: which ``cond``, ``switch``, ``while_loop`` and ``scan`` nodes stay as they are.
+
+    >>> from eagerflow.graph.lowering import lower
+    >>> graph = ef.Graph.parse('''
+    ...     graph halve(%x: f32[]@cpu:0) {
+    ...       %y = while_loop(%x) {
+    ...         cond=graph (%x: f32[]@cpu:0) { %p = isfinite(%x) : bool[]@cpu:0 return %p },
+    ...         body=graph (%x: f32[]@cpu:0) { %z = exp(%x) : f32[]@cpu:0 return %z }
+    ...       } : f32[]@cpu:0
+    ...       return %y
+    ...     }''')
+    >>> print(lower(graph, whole=lambda node: False))
+    graph halve(%x: f32[]@cpu:0) {
+      %enter = Enter(%x) {frame="while_loop", parallel_iterations=10} : f32[]@cpu:0
+      %merge = Merge(%enter) {back="next"} : f32[]@cpu:0
+      %p = isfinite(%merge) : bool[]@cpu:0
+      %switch.0, %switch.1 = Switch(%merge, %p) : f32[]@cpu:0, f32[]@cpu:0
+      %z = exp(%switch.0) : f32[]@cpu:0
+      &next: NextIteration(%z)
+      %exit = Exit(%switch.1) : f32[]@cpu:0
+      return %exit
+    }
+    """
+    flat = FlatGraph(graph.name, whole, lower_loop)
+    operands = [flat.graph.add_input(v.type, v.name) for v in graph.inputs]
+    part = LoweredPart(flat, graph, operands, FlatPlace())
+    flat.graph.outputs = part.run()
+    return flat.graph

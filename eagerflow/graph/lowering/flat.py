@@ -1,0 +1,125 @@
+"""The graph that lowering makes, places in it, and the names of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, final
+
+from eagerflow.dims import Dim, Size, same, substitute
+from eagerflow.graph.edit import clone, named_sizes, substitute_sizes
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import ValueType
+from eagerflow.types import TensorType
+
+__all__ = ["FlatGraph", "FlatPlace", "axes_of", "free_name", "in_sizes", "lone_names", "sizes_of",
+           "used_inputs"]  # fmt: skip
+
+
+@final
+class FlatGraph:
+    """The graph that is made.
+
+    Args:
+        name: of the graph.
+        whole: as for `eagerflow.graph.lowering.lower`.
+        loop: ``loop(part, node, inputs, after)`` lowers a loop.
+    """
+
+    def __init__(
+        self, name: str, whole: Callable[[Node], bool], loop: Callable[..., Sequence[Value]]
+    ) -> None:
+        self.graph = Graph(name)
+        self.whole = whole
+        self.loop = loop
+        self.frames = Graph()  # for their names
+        self.made: set[str] = set()  # names of sizes that nodes gave
+
+
+@final
+class FlatPlace:
+    """Where in the frames and branches nodes lie.
+
+    Attributes:
+        loose: values that do not tell that this place is reached: invariants of a loop.
+    """
+
+    def __init__(self, loose: Sequence[Value] = (), gate: Value | Node | None = None) -> None:
+        self.loose = set(loose)
+        self._gate = gate
+
+    def pivot(self, graph: Graph) -> Node | None:
+        """A node to wait for, that runs if this place is reached."""
+        if isinstance(self._gate, Value):
+            gate = self._gate
+            self._gate = graph.add_node("Identity", [gate], [gate.type], name="pivot")
+        return self._gate
+
+
+# --- sizes ---
+
+
+def sizes_of(graph: Graph, operands: Sequence[Value], flat: FlatGraph) -> dict[str, Size]:
+    """What names in ``graph`` stand for in the flat one, where it is something else."""
+    found: dict[str, Size] = {}
+    known = set[str]()
+    for param, value in zip(graph.inputs, operands, strict=True):
+        for size, given, _ in axes_of(param.type, value.type, value.type):
+            if isinstance(size, Dim) and size.is_name and str(size) not in known:
+                known.add(str(size))
+                if not same(size, given):
+                    found[str(size)] = given
+    for node in graph.nodes:
+        given_names = known | set(named_sizes(tuple(node.attrs.values())))
+        for value in node.outputs:
+            for name in lone_names(value.type):
+                if name not in given_names and name in flat.made:
+                    found[name] = Dim(free_name(name, flat))
+                elif name not in given_names:
+                    flat.made.add(name)
+                known.add(name)
+    flat.made |= {n for v in operands for n in lone_names(v.type)}
+    return found
+
+
+def free_name(name: str, flat: FlatGraph) -> str:
+    """``name``, with a number if it is taken; takes it."""
+    found, number = name, 0
+    while found in flat.made:
+        number += 1
+        found = f"{name}_{number}"
+    flat.made.add(found)
+    return found
+
+
+def axes_of(*kinds: ValueType) -> Iterator[tuple[Any, ...]]:
+    """The sizes of types along each axis."""
+    if all(isinstance(k, TensorType) for k in kinds):
+        yield from zip(*[k.shape for k in kinds], strict=False)
+
+
+def lone_names(kind: ValueType) -> Iterator[str]:
+    """The names that are the size of an axis."""
+    for size in kind.shape:
+        if isinstance(size, Dim) and size.is_name:
+            yield str(size)
+
+
+def in_sizes(item: Any, sizes: Mapping[str, Size]) -> Any:
+    """An attribute with other sizes in place of names."""
+    if not sizes:
+        return item
+    if type(item) is tuple:
+        return tuple([in_sizes(part, sizes) for part in item])
+    if type(item) is slice:
+        return slice(*in_sizes((item.start, item.stop, item.step), sizes))
+    if type(item) is Graph:
+        item = clone(item)
+        substitute_sizes(item, sizes)
+        return item
+    return substitute(item, sizes) if type(item) is Dim else item
+
+
+def used_inputs(graph: Graph) -> set[int]:
+    """The numbers of the inputs that are used."""
+    taken = {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
+    return {i for i, v in enumerate(graph.inputs) if v in taken}

@@ -1,0 +1,297 @@
+"""Loops: ``while_loop`` and ``scan`` as nodes that take tokens round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, final
+
+from eagerflow.dims import Dim, Size, same, substitute, symbols
+from eagerflow.graph.edit import named_sizes
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import NumberType, ValueType
+from eagerflow.graph.lowering.flat import (
+    FlatPlace,
+    axes_of,
+    free_name,
+    lone_names,
+    used_inputs,
+)
+from eagerflow.graph.lowering.parts import LoweredPart
+from eagerflow.graph.passes.rewrite import is_pure
+from eagerflow.hardware import as_device
+from eagerflow.types import DTYPES, LIST, TensorType
+
+__all__ = ["lower_loop"]
+
+_INT: Final = NumberType(int)
+_PARALLEL: Final = 10  # turns at once, where nobody said
+
+
+def lower_loop(
+    part: LoweredPart, node: Node, inputs: Sequence[Value], after: Sequence[Node]
+) -> Sequence[Value]:
+    """Append the nodes of a loop.
+
+    Args:
+        part: the graph around it.
+        node: the loop.
+        inputs: what it takes.
+        after: what its effects wait for.
+
+    Returns:
+        What it gives.
+    """
+    return _Loop(part, node, inputs, after).run()
+
+
+@final
+class _Loop:
+    """A loop that is lowered."""
+
+    def __init__(
+        self, part: LoweredPart, node: Node, inputs: Sequence[Value], after: Sequence[Node]
+    ) -> None:
+        self.part = part
+        self.node = node
+        self.inputs = inputs
+        self.after = after
+        self.graph = part.flat.graph
+        self.body: Graph = node.attrs["body"]
+        self.frame = part.flat.frames.unique(node.op)
+        self.rest: dict[str, Any] = {"source": node.source, "scope": node.scope}
+        self.count = node.attrs["carry"] if node.op == "scan" else len(node.inputs)
+        pairs = enumerate(zip(self.body.inputs[: self.count], self.body.outputs, strict=False))
+        self.moving = [i for i, (before, later) in pairs if before is not later]
+        self.most = node.attrs.get("max_iterations")
+        self.pure = is_pure(node)
+        self.ends = [part.type(v.type) for v in node.outputs]
+        #: whether the number of the turn goes round too
+        self.counted = (
+            node.op == "scan" or self.most is not None or not self.pure or not self.moving
+        )
+
+    # --- the loop ---
+
+    def run(self) -> Sequence[Value]:
+        kinds = self.kinds()
+        self.carried = {i: self.merge(self.inputs[i], kinds[i]) for i in self.moving}
+        self.stacks = [self.merge(v, v.type) for v in self.lists()]
+        self.turn = self.merge(self.constant(0), _INT, self.after) if self.counted else None
+        self.inside = [
+            self.carried[i].outputs[0] if i in self.carried else self.enter(v, invariant=True)
+            for i, v in enumerate(self.inputs)
+        ]
+        self.fixed = self.bounds()
+        loose = [v for i, v in enumerate(self.inside) if i not in self.carried]
+        loose += [*self.fixed.values(), *self.size_values()]
+        first = self.turn or next(iter(self.carried.values()))
+        switches = self.switch(FlatPlace(loose, first))
+        self.go_round(switches, FlatPlace(loose, switches[first].outputs[0]))
+        left = {m: self.exit(s) for m, s in switches.items()}
+        self.part.done[self.node] = tuple([v.node for v in left.values() if v.node is not None])
+        if self.turn is not None and not self.pure:
+            end = left[self.turn].node
+            assert end is not None
+            self.part.effects.append(end)
+        return self.results(left)
+
+    def switch(self, place: FlatPlace) -> dict[Node, Node]:
+        """Where each value that goes round stays or leaves."""
+        goes_on, effects = self.test(place)
+        merges = [*self.carried.values(), *self.stacks, *([self.turn] if self.turn else [])]
+        return {
+            m: self.part.add(
+                "Switch", (m.outputs[0], goes_on), [m.outputs[0].type] * 2, place=place,
+                after=effects if m is self.turn else (), **self.rest,
+            )
+            for m in merges
+        }  # fmt: skip
+
+    def go_round(self, switches: Mapping[Node, Node], place: FlatPlace) -> None:
+        """One turn."""
+        values = [
+            switches[self.carried[i]].outputs[0] if i in self.carried else v
+            for i, v in enumerate(self.inside[: self.count])
+        ]
+        turn = switches[self.turn].outputs[0] if self.turn else None
+        at = self.position(turn, place) if self.node.op == "scan" and turn is not None else None
+        if at is not None:
+            values += [self.slice(v, at, place) for v in self.inside[self.count :]]
+        turned = LoweredPart(self.part.flat, self.body, values, place)
+        outputs = turned.run()
+        for i, merge in self.carried.items():
+            self.next(merge, outputs[i], place)
+        for merge, y in zip(self.stacks, outputs[self.count :], strict=False):
+            assert at is not None
+            self.next(merge, self.put(switches[merge].outputs[0], at, y, place), place)
+        if self.turn is not None and turn is not None:
+            one = self.constant(1, place)
+            more = self.number("python_add", turn, one, place=place, after=turned.effects)
+            self.next(self.turn, more, place)
+
+    def results(self, left: Mapping[Node, Value]) -> list[Value]:
+        found = []
+        for i in range(self.count):
+            value = self.inputs[i]
+            if i in self.carried:
+                value = left[self.carried[i]]
+                value.type = self.ends[i]  # whose sizes have other names than inside
+            found.append(value)
+        ends = self.ends[self.count :]
+        found += [self.stack(left[m], kind) for m, kind in zip(self.stacks, ends, strict=False)]
+        return found
+
+    # --- pieces ---
+
+    def enter(self, value: Value, after: Sequence[Node] = (), *, invariant: bool) -> Value:
+        attrs: dict[str, Any] = {"frame": self.frame}
+        if invariant:
+            attrs["invariant"] = True
+        attrs["parallel_iterations"] = self.node.attrs.get("parallel_iterations", _PARALLEL)
+        return self.part.add(
+            "Enter", [value], [value.type], attrs, after, pure=invariant or self.pure, **self.rest
+        ).outputs[0]
+
+    def merge(self, value: Value, kind: ValueType, after: Sequence[Node] = ()) -> Node:
+        """What goes round: ``value`` at first."""
+        inside = self.enter(value, after, invariant=False)
+        return self.graph.add_node("Merge", [inside], [kind], name="merge", **self.rest)
+
+    def next(self, merge: Node, value: Value, place: FlatPlace) -> None:
+        made = self.part.add("NextIteration", [value], (), place=place, name="next", **self.rest)
+        merge.attrs["back"] = made.name
+
+    def exit(self, switch: Node) -> Value:
+        value = switch.outputs[1]
+        made = self.graph.add_node("Exit", [value], [value.type], name="exit", **self.rest)
+        return made.outputs[0]
+
+    def constant(self, value: int, place: FlatPlace | None = None) -> Value:
+        attrs = {"value": value}
+        return self.part.add(
+            "constant", (), [_INT], attrs, name="turn", place=place, **self.rest
+        ).outputs[0]
+
+    def number(
+        self, op: str, *inputs: Value, place: FlatPlace, after: Sequence[Node] = ()
+    ) -> Value:
+        made = self.part.add(op, inputs, [_INT], after=after, place=place, **self.rest)
+        return made.outputs[0]
+
+    # --- whether there is another turn ---
+
+    def test(self, place: FlatPlace) -> tuple[Value, list[Node]]:
+        """Whether there is another turn, and the effects of finding that out."""
+        if self.node.op == "scan":
+            return self.less("length", place), []
+        graph: Graph = self.node.attrs["cond"]
+        if self.most is None:
+            part = LoweredPart(self.part.flat, graph, self.inside, place)
+            (goes_on,) = part.run()
+            return goes_on, part.effects
+        (goes_on,), effects = self.part.select(
+            [self.less("most", place), *self.inside], used_inputs(graph),
+            [self.part.builder(graph), lambda _, given, chosen: ([chosen], [])],
+            [self.truth()], (), self.node, place,
+        )  # fmt: skip
+        return goes_on, effects
+
+    def less(self, limit: str, place: FlatPlace) -> Value:
+        """Whether there were fewer turns."""
+        assert self.turn is not None
+        operands = (self.turn.outputs[0], self.fixed[limit])
+        made = self.part.add("python_lt", operands, [self.truth()], place=place, **self.rest)
+        return made.outputs[0]
+
+    def truth(self) -> TensorType:
+        """The type of a comparison."""
+        kinds = [v.type for v in (*self.node.inputs, *self.node.outputs)]
+        devices = [k.device for k in kinds if isinstance(k, TensorType)]
+        device = next((d for d in devices if d is not None), None)
+        return TensorType(DTYPES["bool"], (), device or as_device(None))
+
+    def bounds(self) -> dict[str, Value]:
+        """Numbers that turns are counted with."""
+        if self.most is not None:
+            return {"most": self.enter(self.constant(self.most), invariant=True)}
+        if self.node.op != "scan":
+            return {}
+        length = substitute(self.node.attrs["length"], self.part.sizes)
+        if isinstance(length, int):
+            made = self.constant(length)
+        else:
+            size = self.part.add("python_size", (), [_INT], {"size": length}, **self.rest)
+            made = size.outputs[0]
+        return {"length": self.enter(made, invariant=True)}
+
+    # --- what scan takes apart and stacks ---
+
+    def position(self, turn: Value, place: FlatPlace) -> Value:
+        """Which element along the first axis it is the turn of."""
+        if not self.node.attrs.get("reverse"):
+            return turn
+        left = self.number("python_sub", self.fixed["length"], turn, place=place)
+        return self.number("python_sub", left, self.constant(1, place), place=place)
+
+    def slice(self, values: Value, at: Value, place: FlatPlace) -> Value:
+        assert isinstance(values.type, TensorType)
+        kind = values.type.like(shape=values.type.shape[1:])
+        return self.part.add("Slice", (values, at), [kind], place=place, **self.rest).outputs[0]
+
+    def lists(self) -> Iterator[Value]:
+        """Empty lists for what is stacked."""
+        for kind in self.ends[self.count :]:
+            assert isinstance(kind, TensorType)
+            device = kind.device or as_device(None)
+            whole = TensorType(LIST, (), device)
+            made = self.part.add("list_new", (), [whole], {"device": device}, **self.rest)
+            yield made.outputs[0]
+
+    def put(self, values: Value, at: Value, y: Value, place: FlatPlace) -> Value:
+        """The list with the result of a turn."""
+        assert isinstance(values.type, TensorType)
+        kind = values.type.like(dtype=DTYPES["int64"])
+        index = self.part.add("python_tensor", [at], [kind], place=place, **self.rest)
+        inputs = (values, index.outputs[0], y)
+        return self.part.add(
+            "list_write", inputs, [values.type], {"grow": True}, place=place, **self.rest
+        ).outputs[0]
+
+    def stack(self, values: Value, kind: ValueType) -> Value:
+        assert isinstance(kind, TensorType)
+        size, *shape = kind.shape
+        attrs = {"size": size, "shape": tuple(shape), "dtype": kind.dtype}
+        return self.part.add("list_stack", [values], [kind], attrs, **self.rest).outputs[0]
+
+    # --- sizes ---
+
+    def kinds(self) -> list[ValueType]:
+        """The types of what goes round, in all turns."""
+        sizes, changing = dict[str, Size](), set[str]()
+        params = self.body.inputs[: self.count]
+        for param, value, later in zip(params, self.inputs, self.body.outputs, strict=False):
+            for size, given, after in axes_of(param.type, value.type, later.type):
+                if isinstance(size, Dim) and size.is_name:
+                    sizes.setdefault(str(size), given)
+                    if not same(size, after):
+                        changing.add(str(size))
+        for name in sorted(changing):
+            sizes[name] = Dim(free_name(name, self.part.flat))
+        return [
+            kind.like(shape=tuple([substitute(d, sizes) for d in kind.shape]))  # type: ignore[misc]  # sizes are dims here
+            if isinstance(kind, TensorType) else kind
+            for kind in (p.type for p in params)
+        ]  # fmt: skip
+
+    def size_values(self) -> list[Value]:
+        """Values from around that are taken in since sizes are read off their shapes."""
+        inside = {name for _, graph in self.node.subgraphs() for name in named_sizes(graph)}
+        wanted = symbols([self.part.sizes.get(name, Dim(name)) for name in inside])
+        there = {name for value in self.inside for name in lone_names(value.type)}
+        found = []
+        for name in sorted(wanted - there):
+            around = self.part.values.values()
+            value = next((v for v in around if name in lone_names(v.type)), None)
+            if value is not None:
+                found.append(self.enter(value, invariant=True))
+        return found

@@ -1,0 +1,190 @@
+"""Graphs whose nodes are put into the flat one: the whole, calls, branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, final
+
+from eagerflow.dims import substitute
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import NumberType, ValueType
+from eagerflow.graph.lowering.flat import FlatGraph, FlatPlace, in_sizes, sizes_of, used_inputs
+from eagerflow.graph.passes.rewrite import is_pure
+
+__all__ = ["BranchBuilder", "LoweredPart"]
+
+_STRUCTURED: Final = ("cond", "switch", "while_loop", "scan")
+
+#: gives outputs and the effects before them, of a branch at a place, for operands and the chooser
+BranchBuilder = Callable[[FlatPlace, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
+
+
+@final
+class LoweredPart:
+    """A graph whose nodes are put into the flat one.
+
+    Args:
+        flat: the graph that is made.
+        graph: the graph.
+        operands: what its inputs are.
+        place: where its nodes go.
+        before: what its effects wait for.
+
+    Attributes:
+        effects: what has to be waited for so that its effects have happened.
+    """
+
+    def __init__(
+        self, flat: FlatGraph, graph: Graph, operands: Sequence[Value], place: FlatPlace,
+        before: Sequence[Node] = (),
+    ) -> None:  # fmt: skip
+        self.flat = flat
+        self.source = graph
+        self.place = place
+        self.before = tuple(before)
+        self.values: dict[Value, Value] = dict(zip(graph.inputs, operands, strict=True))
+        self.sizes = sizes_of(graph, operands, flat)
+        self.done: dict[Node, tuple[Node, ...]] = {}
+        self.effects: list[Node] = []
+        flat.graph.resources.update(graph.resources)
+
+    def run(self) -> list[Value]:
+        """Append the nodes; gives what the outputs are."""
+        for node in self.source.nodes:
+            inputs = [self.values[v] for v in node.inputs]
+            after = [d for n in node.control_inputs for d in self.done[n]]
+            pure = is_pure(node)
+            if not pure:
+                after += self.before
+            if node.op == "call":
+                outputs = self.call(node, inputs, after)
+            elif node.op in _STRUCTURED and not self.flat.whole(node):
+                make = self.branches if "branches" in node.attrs else self.loop
+                outputs = make(node, inputs, after)
+            else:
+                outputs = self.plain(node, inputs, after, pure)
+            self.values.update(zip(node.outputs, outputs, strict=True))
+        return [self.values[v] for v in self.source.outputs]
+
+    # --- nodes ---
+
+    def add(
+        self, op: str, inputs: Sequence[Value], types: Sequence[ValueType],
+        attrs: Mapping[str, Any] | None = None, after: Sequence[Node] = (), *,
+        name: str = "", pure: bool = True, place: FlatPlace | None = None, **rest: Any,
+    ) -> Node:  # fmt: skip
+        """Append a node, which waits for its place to be reached."""
+        place = place or self.place
+        graph = self.flat.graph
+        waits = list(after)
+        if not pure or place.loose.issuperset(inputs):
+            pivot = place.pivot(graph)
+            waits += [pivot] if pivot is not None else []
+        before = tuple(dict.fromkeys(waits))
+        return graph.add_node(
+            op, inputs, types, attrs, name or op.lower(), control_inputs=before, **rest
+        )
+
+    def plain(
+        self, node: Node, inputs: Sequence[Value], after: Sequence[Node], pure: bool
+    ) -> tuple[Value, ...]:
+        attrs = {k: in_sizes(v, self.sizes) for k, v in node.attrs.items()}
+        made = self.add(
+            node.op, inputs, [self.type(v.type) for v in node.outputs], attrs, after, pure=pure,
+            name=node.name, device=node.device, reason=node.reason, scope=node.scope,
+            source=node.source,
+        )  # fmt: skip
+        self.done[node] = (made,)
+        if not pure:
+            self.effects.append(made)
+        return made.outputs
+
+    def type(self, kind: ValueType) -> ValueType:
+        """The type with the sizes that its names stand for here."""
+        if isinstance(kind, NumberType) or not self.sizes:
+            return kind
+        return kind.like(shape=tuple([substitute(d, self.sizes) for d in kind.shape]))  # type: ignore[misc]  # sizes are dims here
+
+    def call(self, node: Node, inputs: Sequence[Value], after: Sequence[Node]) -> Sequence[Value]:
+        part = LoweredPart(self.flat, node.attrs["body"], inputs, self.place, after)
+        outputs = part.run()
+        self.effects += part.effects
+        ends = [v.node for v in outputs if v.node is not None and v.node.op != "Switch"]
+        self.done[node] = tuple(dict.fromkeys([*part.effects, *ends])) or tuple(after)
+        return outputs
+
+    def branches(
+        self, node: Node, inputs: Sequence[Value], after: Sequence[Node]
+    ) -> Sequence[Value]:
+        graphs = node.attrs["branches"]
+        types = [self.type(v.type) for v in node.outputs]
+        used = set[int]().union(*(used_inputs(g) for g in graphs))
+        outputs, end = self.select(
+            inputs, used, [self.builder(g) for g in graphs], types, after, node
+        )
+        self.done[node] = (*[v.node for v in outputs if v.node is not None], *end)
+        self.effects += end
+        return outputs
+
+    def loop(self, node: Node, inputs: Sequence[Value], after: Sequence[Node]) -> Sequence[Value]:
+        return self.flat.loop(self, node, inputs, after)
+
+    def builder(self, graph: Graph) -> BranchBuilder:
+        def build(
+            place: FlatPlace, operands: Sequence[Value], chosen: Value
+        ) -> tuple[Sequence[Value], list[Node]]:
+            part = LoweredPart(self.flat, graph, operands, place)
+            return part.run(), part.effects
+
+        return build
+
+    def select(
+        self, inputs: Sequence[Value], used: set[int], builders: Sequence[BranchBuilder],
+        types: Sequence[ValueType], after: Sequence[Node], node: Node,
+        place: FlatPlace | None = None,
+    ) -> tuple[list[Value], list[Node]]:  # fmt: skip
+        """Branches, of which the first of ``inputs`` chooses one.
+
+        Args:
+            inputs: the chooser, then what the branches get.
+            used: the numbers of those that some branch uses.
+            builders: make the branches.
+            types: of the results.
+            after: what effects in the branches wait for.
+            node: whose line the nodes get.
+            place: around the branches.
+
+        Returns:
+            The results, and a node to wait for if there are effects.
+        """
+        chooser, *operands = inputs
+        source, count, pure = node.source, len(builders), is_pure(node)
+        switches: dict[Value, Node] = {}
+
+        def switched(value: Value, after: Sequence[Node] = (), pure: bool = True) -> Node:
+            if value not in switches:
+                switches[value] = self.add(
+                    "Switch", (value, chooser), [value.type] * count, after=after, place=place,
+                    source=source, scope=node.scope, pure=pure,
+                )  # fmt: skip
+            return switches[value]
+
+        token = switched(chooser, after, pure)
+        results, ends = list[Sequence[Value]](), list[tuple[Value, list[Node]]]()
+        for i, build in enumerate(builders):
+            given = [switched(v).outputs[i] if j in used else v for j, v in enumerate(operands)]
+            chosen = token.outputs[i]
+            outputs, effects = build(FlatPlace(gate=chosen), given, chosen)
+            results.append(outputs)
+            ends.append((chosen, effects))
+        merged = [
+            self.add("Merge", values, [kind], source=source, scope=node.scope).outputs[0]
+            for values, kind in zip(zip(*results, strict=True), types, strict=True)
+        ]
+        if not any(effects for _, effects in ends):
+            return merged, []
+        last = [
+            self.add("Identity", [v], [v.type], after=effects, name="end").outputs[0]
+            for v, effects in ends
+        ]
+        return merged, [self.add("Merge", last, [chooser.type], name="end", source=source)]

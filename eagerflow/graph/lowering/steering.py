@@ -1,0 +1,86 @@
+"""The ops that only lowered graphs have, and their types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from eagerflow.errors import DTypeError, GraphError
+from eagerflow.graph.ir import Node
+from eagerflow.graph.kinds import NumberType, ValueType
+from eagerflow.graph.signatures import signature
+from eagerflow.types import TensorType
+
+__all__ = ["STEERING"]
+
+#: the ops that only lowered graphs have
+STEERING: Final = frozenset(
+    {"Switch", "Merge", "Enter", "Exit", "NextIteration", "Identity", "Slice"}
+)
+_INT: Final = NumberType(int)
+
+
+@signature("Switch")
+def _switch(node: Node) -> Sequence[ValueType]:
+    value, chooser = _inputs(node, 2)
+    if not isinstance(chooser, TensorType) or chooser.shape or chooser.dtype.is_inexact:
+        raise DTypeError("Switch is chosen by a bool or an integer", given=str(chooser))
+    return [value] * len(node.outputs)
+
+
+@signature("Merge")
+def _merge(node: Node) -> Sequence[ValueType]:
+    """Sizes that differ between the inputs are as the node says."""
+    (kind,) = [v.type for v in node.outputs]
+    for value in node.inputs:
+        _alike(node, value.type, kind)
+    if len(node.inputs) == 1 and not isinstance(node.attrs.get("back"), str):
+        raise GraphError("Merge has one input, and no attribute 'back'")
+    return [kind]
+
+
+@signature("Enter")
+def _enter(node: Node) -> Sequence[ValueType]:
+    if not isinstance(node.attrs.get("frame"), str):
+        raise GraphError("Enter needs the attribute 'frame'")
+    return _inputs(node, 1)
+
+
+@signature("Exit")
+def _exit(node: Node) -> Sequence[ValueType]:
+    (value,), (kind,) = _inputs(node, 1), [v.type for v in node.outputs]
+    _alike(node, value, kind)
+    return [kind]
+
+
+@signature("NextIteration")
+def _next(node: Node) -> Sequence[ValueType]:
+    _inputs(node, 1)
+    return []
+
+
+@signature("Identity")
+def _identity(node: Node) -> Sequence[ValueType]:
+    return _inputs(node, 1)
+
+
+@signature("Slice")
+def _slice(node: Node) -> Sequence[ValueType]:
+    values, at = _inputs(node, 2)
+    if not isinstance(values, TensorType) or not values.shape or at != _INT:
+        raise DTypeError("Slice takes a tensor with axes and an int", given=f"{values}, {at}")
+    return [values.like(shape=values.shape[1:])]
+
+
+def _inputs(node: Node, count: int) -> list[ValueType]:
+    found = [v.type for v in node.inputs]
+    if len(found) != count:
+        raise GraphError(f"{node.op} takes {count} inputs", given=str(len(found)))
+    return found
+
+
+def _alike(node: Node, got: ValueType, want: ValueType) -> None:
+    same_rank = len(got.shape) == len(want.shape)
+    dtypes = [getattr(k, "dtype", k) for k in (got, want)]
+    if not same_rank or dtypes[0] != dtypes[1]:
+        raise DTypeError(f"{node.op} gives what it takes", given=str(got), expected=str(want))

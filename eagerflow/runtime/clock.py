@@ -1,0 +1,33 @@
+"""Time for the runtime, so that tests can have their own."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from time import monotonic
+from typing import final
+
+__all__ = ["AbstractClock", "SystemClock"]
+
+
+class AbstractClock(ABC):
+    """Tells the time, and waits."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """Seconds since some moment."""
+
+    @abstractmethod
+    def wait(self, bell: threading.Lock, seconds: float | None) -> None:
+        """Wait until somebody releases ``bell``, and take it; or for as long as that."""
+
+
+@final
+class SystemClock(AbstractClock):
+    """The clock of the machine."""
+
+    def now(self) -> float:
+        return monotonic()
+
+    def wait(self, bell: threading.Lock, seconds: float | None) -> None:
+        bell.acquire(timeout=-1 if seconds is None else max(seconds, 0.0))

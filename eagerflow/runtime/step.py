@@ -1,0 +1,500 @@
+"""One step, performed: what the scheduler says, with values, threads and a clock.
+
+A step is run by the thread that asks for it, which needs no other one: threads of the pool help
+where entries that are worth a thread can run at once. Whoever has run an entry tells the scheduler,
+and so finds out what can run next. Ops that wait (for a queue, for another task) hold no thread:
+they are started, and are done when somebody says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, final
+
+from eagerflow.errors import CancelledError, turn_note
+from eagerflow.resources.generator import GeneratorState
+from eagerflow.runtime.actions import EntryAction, RegionCode, checking, placed_error
+from eagerflow.runtime.clock import AbstractClock, SystemClock
+from eagerflow.runtime.flow import Flow
+from eagerflow.runtime.quiet import QUIET, error_state
+from eagerflow.runtime.scheduler import (
+    Scheduler,
+    SchedulerEvent,
+    SchedulerInstruction,
+    SchedulerLog,
+    cancel,
+    failed,
+    start,
+)
+from eagerflow.runtime.workers import Workers, shared
+
+__all__ = ["SYSTEM_CLOCK", "Completion", "FlowStep"]
+
+SYSTEM_CLOCK: Final = SystemClock()
+_OPS: Final = ("while_loop", "scan")
+_LATE: Final = "its deadline has passed"
+
+
+@final
+class Completion:
+    """What ends an entry that waits without a thread: `done` or `failed`, from any thread, once.
+
+    What comes later than the first answer, or after the step was stopped, is ignored.
+    """
+
+    __slots__ = ("_entry", "_step", "_tag")
+
+    def __init__(self, step: FlowStep, tag: int, entry: int) -> None:
+        self._step: FlowStep | None = step
+        self._tag = tag
+        self._entry = entry
+
+    @property
+    def answered(self) -> bool:
+        """Whether there was an answer."""
+        return self._step is None
+
+    def done(self, *values: Any) -> None:
+        """The results are there: raw arrays and numbers."""
+        self._answer(values, None)
+
+    def failed(self, error: Exception) -> None:
+        """There will be none."""
+        self._answer((), error)
+
+    def _answer(self, values: tuple[Any, ...], error: Exception | None) -> None:
+        step = self._step
+        if step is not None:
+            self._step = None
+            step.complete(self._tag, self._entry, values, error)
+
+
+@final
+class _Values:
+    """What one iteration of a frame holds.
+
+    Attributes:
+        slots: the values.
+        left: how many entries are still to read each.
+        actions: what the entries of the frame do.
+        frame: its number.
+        parent: the tag of the iteration around.
+        iteration: which one it is.
+    """
+
+    __slots__ = ("actions", "frame", "iteration", "left", "parent", "slots")
+
+    def __init__(self, flow: Flow, frame: int, parent: int, iteration: int) -> None:
+        found = flow.frames[frame]
+        self.frame = frame
+        self.parent = parent
+        self.iteration = iteration
+        self.actions = found.actions
+        self.left = list(found.readers)
+        self.slots: list[Any] = [None] * len(self.left)
+
+
+@final
+class FlowStep:
+    """One run of a flow.
+
+    Args:
+        flow: what to run.
+        log: whether to keep what the scheduler was told and said.
+        deadline: the time of ``clock`` at which it is cancelled.
+        clock: tells the time.
+        helpers: how many threads of the pool may help.
+        pool: the pool.
+        checked: whether the code of regions asks between ops whether to go on.
+
+    Attributes:
+        log: what the scheduler was told and said; None if nobody wants it.
+    """
+
+    def __init__(
+        self, flow: Flow, *, log: bool = False, deadline: float | None = None,
+        clock: AbstractClock = SYSTEM_CLOCK, helpers: int = 0, pool: Workers = shared,
+        checked: bool = False,
+    ) -> None:  # fmt: skip
+        self._flow = flow
+        self._scheduler = Scheduler(flow.plan, log=log)
+        self._deadline = deadline
+        self._clock = clock
+        self._pool = pool
+        self._free = helpers  # threads that may still be asked for help
+        self._asked = 0  # those that were asked and have not come yet
+        self._helping = 0
+        self._checked = checked or deadline is not None
+        self._lock = threading.Lock()
+        # a condition would keep its lock if Ctrl-C came while it is entered
+        self._bell = threading.Lock()
+        self._bell.acquire()
+        self._sleeping = False  # the thread that runs the step, until somebody rings
+        self._here: deque[SchedulerInstruction] = deque()  # entries for that thread only
+        self._light: deque[SchedulerInstruction] = deque()
+        self._heavy: deque[SchedulerInstruction] = deque()
+        self._queues = (self._light, self._heavy, self._here)  # as `EntryAction.queue` counts them
+        self._handle = self._scheduler.handle
+        self._answers: list[SchedulerEvent] = []  # of entries that were stopped
+        self._values: dict[int, _Values] = {0: _Values(flow, 0, -1, 0)}
+        self._waits: dict[tuple[int, int], Callable[[], object] | None] = {}  # without a thread
+        self._stops: list[Callable[[], object]] = []  # to be called without the lock
+        self._written: dict[int, Any] = {}
+        self._error: BaseException | None = None
+        self._ended = False
+
+    @property
+    def log(self) -> SchedulerLog | None:
+        return self._scheduler.log  # type: ignore[return-value]  # the tuples of instructions
+
+    # --- the thread that runs the step ---
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Run all of it, once.
+
+        Args:
+            inputs: raw arrays and numbers.
+
+        Raises:
+            CancelledError: it was cancelled, or its deadline passed.
+            EagerflowError: what eager code would raise.
+        """
+        root = self._values[0]
+        for slot, value in zip(self._flow.inputs, inputs, strict=True):
+            if root.left[slot]:
+                root.slots[slot] = value
+        token, asked = error_state.set(QUIET), checking.ask
+        if self._checked:
+            checking.ask = self._is_stopped
+        try:
+            with self._lock:
+                self._tell(start())
+            self._work(main=True)
+            self._wait_for_helpers()
+            return self._result()
+        finally:
+            late: KeyboardInterrupt | None = None
+            while True:
+                try:
+                    self._end()
+                    break
+                except KeyboardInterrupt as error:  # first the end, then this
+                    late = error
+            checking.ask = asked
+            error_state.reset(token)
+            if late is not None:
+                raise late
+
+    def _work(self, *, main: bool) -> None:
+        """Run entries as long as there are some; the main thread until the step has ended."""
+        light, values, lock, done = self._light, self._values, self._lock, self._done
+        timed = main and self._deadline is not None
+        while True:
+            try:
+                _, tag, entry = light.popleft()
+            except IndexError:
+                job = self._next(main)
+                if job is None:
+                    return
+                _, tag, entry = job
+            place = values[tag]
+            action = place.actions[entry]
+            if timed and self._is_late():
+                self._give_up(tag, entry)
+                continue
+            if action.begin is not None:
+                self._begin(tag, entry, place, action)
+                continue
+            slots = place.slots
+            try:
+                found = action.call(*[slots[i] for i in action.inputs])  # type: ignore[misc]  # has one
+            except BaseException as error:
+                self._failed(tag, entry, error)
+                continue
+            with lock:
+                done(tag, entry, place, action, found)
+            found = None  # it may be large
+
+    def _next(self, main: bool) -> SchedulerInstruction | None:
+        """An entry to run; waits for it in the main thread, None if there is none."""
+        while True:
+            with self._lock:
+                if self._scheduler.outcome or self._ended:
+                    return None
+                if main and self._here:
+                    return self._here.popleft()
+                if self._light:
+                    return self._light.popleft()
+                if self._heavy:
+                    return self._heavy.popleft()
+                if not main:
+                    return None
+                seconds = self._until_deadline()
+                self._sleeping = True
+            if seconds is None or seconds > 0:
+                self._clock.wait(self._bell, seconds)
+            else:
+                self.cancel(_LATE)
+
+    def _until_deadline(self) -> float | None:
+        if self._deadline is None or self._scheduler.reason:
+            return None
+        return self._deadline - self._clock.now()
+
+    def _ring(self) -> None:
+        """Wake the thread that runs the step. The lock is held."""
+        if self._sleeping:
+            self._sleeping = False
+            if self._bell.locked():  # else somebody rang after it had given up waiting
+                self._bell.release()
+
+    def _wait_for_helpers(self) -> None:
+        while True:
+            with self._lock:
+                if not self._helping:
+                    return
+                self._sleeping = True
+            self._bell.acquire()
+
+    def _result(self) -> tuple[Any, ...]:
+        if self._scheduler.outcome == "done":
+            slots = self._values[0].slots
+            return tuple([slots[i] for i in self._flow.outputs])
+        error, self._error = self._error, None
+        if error is None:
+            error = CancelledError(f"the step was cancelled: {self._scheduler.reason}")
+            self._note_written(error)
+        try:
+            raise error
+        finally:
+            del error
+
+    def _end(self) -> None:
+        """Let go of all that the step held; stop what still waits. It can be done again."""
+        with self._lock:
+            self._ended = True
+            if not self._scheduler.outcome:  # an interrupt between two entries
+                self._stops += [stop for stop in self._waits.values() if stop is not None]
+                self._waits.clear()
+            for queue in self._queues:
+                queue.clear()
+        self._wait_for_helpers()
+        for place in self._values.values():
+            place.slots.clear()
+        self._values.clear()
+        self._written.clear()
+        while self._stops:
+            with suppress(Exception):
+                self._stops.pop()()
+
+    # --- helpers ---
+
+    def _help(self) -> None:
+        """What a thread of the pool does for the step."""
+        with self._lock:
+            self._asked -= 1
+            if self._ended:
+                return
+            self._helping += 1
+        token = error_state.set(QUIET)
+        checking.ask = self._is_stopped
+        try:
+            self._work(main=False)
+        finally:
+            checking.ask = None
+            error_state.reset(token)
+            with self._lock:
+                self._helping -= 1
+                self._free += 1
+                self._ring()
+
+    def _call_help(self) -> None:
+        """Ask for threads for heavy entries, of which the main one takes one if it has time."""
+        wanted = len(self._heavy) - (not self._here)
+        while self._asked < wanted and self._free:
+            self._free -= 1
+            self._asked += 1
+            self._pool.submit(self._help)
+
+    def _is_stopped(self) -> bool:
+        """Whether the step was cancelled or has failed; asked between ops."""
+        return bool(self._scheduler.reason) or self._ended or self._is_late()
+
+    def _is_late(self) -> bool:
+        return self._deadline is not None and self._clock.now() >= self._deadline
+
+    # --- answers ---
+
+    def _done(self, tag: int, entry: int, place: _Values, action: EntryAction, found: Any) -> None:
+        """An entry has run. The lock is held."""
+        if self._ended:
+            return
+        slots = place.slots
+        if action.chooses:
+            slot = action.outputs[found]
+            if slot >= 0:
+                slots[slot] = slots[action.inputs[0]]
+            event: SchedulerEvent = ("chose", tag, entry, found)
+        else:
+            if action.outputs:
+                for slot, value in zip(action.outputs, found, strict=False):
+                    slots[slot] = value
+            event = ("done", tag, entry)
+        if action.inputs:
+            left = place.left
+            for slot in action.inputs:
+                left[slot] -= 1
+                if not left[slot]:
+                    slots[slot] = None
+        if action.writes is not None:
+            self._written[id(action.writes)] = action.writes
+        self._tell(event)
+
+    def _failed(self, tag: int, entry: int, error: BaseException) -> None:
+        """An entry has raised."""
+        with self._lock:
+            if self._ended:
+                return
+            self._blame(tag, entry, error)
+            self._tell(failed(tag, entry))
+
+    def _blame(self, tag: int, entry: int, error: BaseException) -> None:
+        """Remember the first error, and what there is to say of it."""
+        if not isinstance(error, Exception):  # Ctrl-C: it counts for more than an error
+            self._error = error
+            self._tell(cancel(type(error).__name__))
+            return
+        if self._scheduler.reason:
+            return
+        if isinstance(error, CancelledError) and self._is_late():
+            self._tell(cancel(_LATE))
+            return
+        place = self._values[tag]
+        action = place.actions[entry]
+        if type(action.call) is not RegionCode and action.node is not None:
+            placed_error(error, action.node)
+        while place.parent >= 0:
+            frame = self._flow.frames[place.frame]
+            op = next((o for o in _OPS if frame.name.startswith(o)), frame.name)
+            error.add_note(turn_note(op, place.iteration, frame.source))
+            place = self._values[place.parent]
+        self._note_written(error)
+        self._error = error
+
+    def _note_written(self, error: BaseException) -> None:
+        shown = [
+            "a generator" if isinstance(r, GeneratorState) else repr(r)
+            for r in self._written.values()
+        ]
+        if shown:
+            error.add_note(f"  this step had already written: {', '.join(shown)}")
+
+    def _give_up(self, tag: int, entry: int) -> None:
+        """The deadline has passed before an entry was run."""
+        with self._lock:
+            self._tell(cancel(_LATE))
+            self._tell(failed(tag, entry))
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """End the step: nothing new is run. Any thread may ask."""
+        with self._lock:
+            if not self._ended:
+                self._tell(cancel(reason))
+
+    # --- entries that wait without a thread ---
+
+    def _begin(self, tag: int, entry: int, place: _Values, action: EntryAction) -> None:
+        key = (tag, entry)
+        with self._lock:
+            self._waits[key] = None
+        inputs = [place.slots[i] for i in action.inputs]
+        assert action.begin is not None
+        completion = Completion(self, tag, entry)
+        try:
+            stop = action.begin(action.node, inputs, completion)
+        except BaseException as error:
+            with self._lock:
+                waited = key in self._waits
+                self._waits.pop(key, None)
+            if waited:
+                self._failed(tag, entry, error)
+            return
+        if stop is None:
+            return
+        with self._lock:
+            if key in self._waits:
+                self._waits[key] = stop
+            elif not completion.answered:  # it was stopped before we had this
+                self._stops.append(stop)
+
+    def complete(
+        self, tag: int, entry: int, values: tuple[Any, ...], error: Exception | None
+    ) -> None:
+        """An entry that waits has its results, or will have none (see `Completion`)."""
+        with self._lock:
+            if self._ended or (tag, entry) not in self._waits:
+                return
+            del self._waits[tag, entry]
+            if error is None:
+                place = self._values[tag]
+                self._done(tag, entry, place, place.actions[entry], values)
+            else:
+                self._blame(tag, entry, error)
+                self._tell(failed(tag, entry))
+
+    # --- instructions ---
+
+    def _tell(self, event: SchedulerEvent) -> None:
+        """Tell the scheduler, and do what it says. The lock is held."""
+        values, queues = self._values, self._queues
+        for instruction in self._handle(event):
+            if instruction[0] == "run":
+                tag, entry = instruction[1], instruction[2]
+                queues[values[tag].actions[entry].queue].append(instruction)
+            elif instruction[0] == "stop":
+                self._stop(instruction)
+            else:
+                self._move(instruction)
+        while self._answers:
+            self._tell(self._answers.pop())
+        if self._heavy:
+            self._call_help()
+        if self._sleeping:
+            self._ring()
+
+    def _move(self, instruction: SchedulerInstruction) -> None:
+        kind = instruction[0]
+        if kind == "move":
+            _, tag, entry, to, port = instruction
+            place = self._values[tag]
+            action = place.actions[entry]
+            source, target = action.inputs[port], action.outputs[0]
+            if target >= 0:
+                self._values[to].slots[target] = place.slots[source]
+            if not action.stays:
+                place.left[source] -= 1
+                if not place.left[source]:
+                    place.slots[source] = None
+        elif kind == "open":
+            _, tag, parent, frame, iteration = instruction
+            self._values[tag] = _Values(self._flow, frame, parent, iteration)
+        elif kind == "close":
+            del self._values[instruction[1]]
+
+    def _stop(self, instruction: SchedulerInstruction) -> None:
+        """An entry that has not begun, or waits without a thread, is answered for."""
+        _, tag, entry = instruction
+        run = ("run", tag, entry)
+        for queue in self._queues:
+            if run in queue:
+                queue.remove(run)
+                self._answers.append(failed(tag, entry))
+                return
+        if (tag, entry) in self._waits:
+            stop = self._waits.pop((tag, entry))
+            if stop is not None:
+                self._stops.append(stop)
+            self._answers.append(failed(tag, entry))

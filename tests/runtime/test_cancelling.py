@@ -1,0 +1,174 @@
+"""Steps that are broken off: by Ctrl-C, by a deadline, by somebody else."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eagerflow import errors
+from eagerflow.graph import Graph
+from eagerflow.runtime import Program, workers
+from eagerflow.runtime.clock import AbstractClock
+from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.scheduler import rerun
+from eagerflow.runtime.step import Completion, FlowStep
+from tests.runtime.entries import Ops, X, chain, fan, heavy, open_up, ops
+
+__all__ = ["ops"]  # the fixture
+
+ENDLESS = """graph endless(%x: f32[2]@cpu:0) {
+  %y = while_loop(%x) {
+    cond=graph (%x: f32[2]@cpu:0) {
+      %c = constant() {value=tensor(bool[], (True,))} : bool[]@cpu:0 return %c },
+    body=graph (%x: f32[2]@cpu:0) { %y = OP(%x) : f32[2]@cpu:0 return %y }
+  } : f32[2]@cpu:0
+  return %y }"""
+
+
+@pytest.fixture(autouse=True)
+def _no_threads() -> Iterator[None]:
+    yield
+    workers.shared.close()
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c() -> Iterator[None]:
+    """Ctrl-C raises, even where the shell that started the tests has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+class Now(AbstractClock):
+    """Time goes on when it is asked for, and while somebody waits."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.waits: list[float | None] = []
+
+    def now(self) -> float:
+        self.time += 0.25
+        return self.time
+
+    def wait(self, bell: threading.Lock, seconds: float | None) -> None:
+        self.waits.append(seconds)
+        self.time += seconds or 0.0
+
+
+def interrupt_after(count: int) -> Any:
+    left = count
+
+    def kernel(x: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            signal.raise_signal(signal.SIGINT)
+        return x * 0.5
+
+    return kernel
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_endless_loop_can_be_interrupted(ops: Ops, whole: bool) -> None:
+    ops.add("test_half", interrupt_after(50))
+    graph = Graph.parse(ENDLESS.replace("OP", "test_half"))
+    runner = Executor(graph) if whole else Executor(graph, open_up)
+    with pytest.raises(KeyboardInterrupt):
+        runner(X)
+    ops.add("test_other", lambda x: x + 1)
+    assert Executor(chain("test_other"))(X)[0].tolist() == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_ctrl_c_anywhere(ops: Ops, count: int) -> None:
+    """Whoever is at work then, the step ends, and so do its threads."""
+    ops.add("test_half", interrupt_after(count))
+    runner = Executor(fan(*["test_half"] * 5), seconds=heavy)
+    step = FlowStep(runner.flow, helpers=2, log=True)
+    with suppress(KeyboardInterrupt):  # it may come after the step, if a thread had run it
+        step.run([X])
+    assert not step._helping
+    assert not step._values
+    (found,) = FlowStep(runner.flow, helpers=2).run([X])
+    assert found.tolist() == [2.5, 5.0]
+
+
+def test_threads_stop_between_ops(ops: Ops) -> None:
+    """A thread of the pool that is in an endless loop leaves it when the step is cancelled."""
+    inside = threading.Event()
+
+    def spin(x: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            inside.set()
+        return x
+
+    def fail(x: Any) -> Any:
+        assert inside.wait(30)
+        raise errors.TensorValueError("as planned")
+
+    ops.add("test_spin", spin)
+    ops.add("test_fail", fail, "fence")  # in the main thread
+    text = ENDLESS.replace("OP", "test_spin")
+    end = text.rindex("return %y")
+    text = f"{text[:end]}%z = test_fail(%x) : f32[2]@cpu:0 return %y, %z }}"
+    graph = Graph.parse(text)
+    flow = Executor(graph, seconds=heavy).flow
+    with pytest.raises(errors.TensorValueError, match="as planned"):
+        FlowStep(flow, helpers=1, log=True).run([X])
+
+
+def test_a_deadline_between_ops(ops: Ops) -> None:
+    ops.add("test_next", lambda x: x + 1)
+    graph = Graph.parse(ENDLESS.replace("OP", "test_next"))
+    for runner in (Executor(graph), Executor(graph, open_up)):
+        clock = Now()
+        with pytest.raises(errors.CancelledError, match="its deadline has passed"):
+            runner.step(seconds=10.0, clock=clock).run([X])
+        assert 10.0 <= clock.time < 11.0
+
+
+def test_a_deadline_of_what_waits(ops: Ops) -> None:
+    stopped = []
+    kept: list[Completion] = []
+
+    def begin(node: Any, inputs: list[Any], completion: Completion) -> Any:
+        kept.append(completion)
+        return lambda: stopped.append(node.name)
+
+    ops.wait("test_wait", begin)
+    clock = Now()
+    step = Executor(chain("test_wait", "exp")).step(seconds=10.0, clock=clock, log=True)
+    with pytest.raises(errors.CancelledError, match="its deadline has passed"):
+        step.run([X])
+    assert stopped == ["v1"]
+    kept[0].done(X)  # too late: ignored
+    assert 10.0 <= clock.time < 12.0
+    assert step.log is not None
+    assert step.log[-1][1][-1] == ("finish", "cancelled")
+
+
+def test_a_deadline_that_is_kept() -> None:
+    runner = Executor(chain("exp", "sin"), open_up)
+    found = runner.step(seconds=10.0, clock=Now()).run([X])
+    assert found[0].tobytes() == Program(chain("exp", "sin"))(X)[0].tobytes()
+
+
+def test_somebody_else_cancels(ops: Ops) -> None:
+    steps: list[FlowStep] = []
+
+    def begin(node: Any, inputs: list[Any], completion: Completion) -> None:
+        thread = threading.Thread(target=lambda: steps[0].cancel("the cell was closed"))
+        thread.start()
+
+    ops.wait("test_wait", begin)
+    runner = Executor(chain("exp", "test_wait", "sin"), open_up)
+    steps.append(runner.step(log=True))
+    with pytest.raises(errors.CancelledError, match="the cell was closed"):
+        steps[0].run([np.ones(2, np.float32)])
+    assert rerun(runner.flow.plan, steps[0].log or []).outcome == "cancelled"

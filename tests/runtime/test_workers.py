@@ -1,0 +1,52 @@
+"""The pool of threads."""
+
+from __future__ import annotations
+
+import threading
+
+from eagerflow.runtime.workers import Workers
+
+
+def test_jobs_run_at_once() -> None:
+    pool, both = Workers(), threading.Barrier(3, timeout=30)
+    for _ in range(2):
+        pool.submit(both.wait)
+    both.wait()
+    assert len(pool) == 2
+    pool.close()
+    assert len(pool) == 0
+
+
+def test_threads_have_names() -> None:
+    pool = Workers()
+    names: set[str] = set()
+    for _ in range(20):
+        done = threading.Event()
+
+        def job(done: threading.Event = done) -> None:
+            names.add(threading.current_thread().name)
+            done.set()
+
+        pool.submit(job)
+        assert done.wait(30)
+    pool.close()
+    assert names <= {f"eagerflow-worker-{i}" for i in range(1, 21)}
+
+
+def test_idle_threads_end() -> None:
+    pool = Workers(idle=0.001)
+    done = threading.Event()
+    pool.submit(done.set)
+    assert done.wait(30)
+    for thread in list(pool._threads):
+        thread.join(30)
+    assert len(pool) == 0
+
+
+def test_after_it_was_closed_more_can_be_given() -> None:
+    pool = Workers()
+    pool.close()
+    done = threading.Event()
+    pool.submit(done.set)
+    assert done.wait(30)
+    pool.close()
