@@ -23,6 +23,12 @@ from eagerflow.autodiff.transforms import grad as grad
 from eagerflow.autodiff.transforms import jvp as jvp
 from eagerflow.autodiff.transforms import value_and_grad as value_and_grad
 from eagerflow.autodiff.transforms import vjp as vjp
+from eagerflow.control import TensorArray as TensorArray
+from eagerflow.control import cond as cond
+from eagerflow.control import map as map
+from eagerflow.control import scan as scan
+from eagerflow.control import switch as switch
+from eagerflow.control import while_loop as while_loop
 from eagerflow.core import blas_threads as _blas_threads
 from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors

@@ -292,6 +292,10 @@ class GraphError(EagerflowError, ValueError):
     """A graph that is not well formed, or lacks what is asked of it."""
 
 
+class SchedulerError(EagerflowError, RuntimeError):
+    """An event that cannot follow what has happened in a step; tells the story of the entry."""
+
+
 class GraphSyntaxError(GraphError):
     """A text that is not the text form of a graph.
 
@@ -358,6 +362,18 @@ class CheckpointError(EagerflowError, RuntimeError):
 
 class CheckpointWarning(UserWarning):
     """A checkpoint that was passed over because it is damaged, or taken only in part."""
+
+
+def turn_note(op: str, turn: int, source: object = None) -> str:
+    """What an error that is raised in a loop says of the turn.
+
+    Args:
+        op: the function that made the loop.
+        turn: its number, from 0.
+        source: the line of the loop.
+    """
+    where = f", at {source}" if source is not None else ""
+    return f"  in iteration {turn} (counted from 0) of {op}{where}"
 
 
 def traceback(mode: Literal["full", "short"]) -> None:

@@ -16,7 +16,7 @@ from eagerflow.checkpoint.files import MANIFEST, Damaged
 from eagerflow.checkpoint.manifest import Manifest, read_manifest, verify_all
 from eagerflow.checkpoint.nodes import build, describe
 from eagerflow.checkpoint.progress import progress
-from eagerflow.checkpoint.restoring import Partial, Plan, Rename, fit, put
+from eagerflow.checkpoint.restoring import Partial, Rename, RestorePlan, fit, put
 from eagerflow.checkpoint.saving import outside_traces
 from eagerflow.errors import CheckpointError, CheckpointWarning
 
@@ -125,7 +125,7 @@ def _tensors(folder: Path, manifest: Manifest, names: Collection[str]) -> dict[s
     return found
 
 
-def _report(plan: Plan, folder: Path) -> None:
+def _report(plan: RestorePlan, folder: Path) -> None:
     """Say what was not taken."""
     lists = (("left as it was", plan.left), ("not used of the checkpoint", plan.unused))
     parts = [f"{title}: {_some(names)}" for title, names in lists if names]

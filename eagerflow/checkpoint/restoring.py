@@ -18,7 +18,7 @@ from eagerflow.checkpoint.shards import Stored
 from eagerflow.errors import CheckpointError
 from eagerflow.types import TensorType
 
-__all__ = ["Partial", "Plan", "Rename", "fit", "put"]
+__all__ = ["Partial", "Rename", "RestorePlan", "fit", "put"]
 
 Partial = bool | Callable[[str], bool]
 Rename = Mapping[str, str] | Callable[[str], str | None] | None
@@ -27,7 +27,7 @@ _SHOWN: Final = 8
 
 @final
 @dataclass(slots=True)
-class Plan:
+class RestorePlan:
     """What goes where.
 
     Attributes:
@@ -53,13 +53,13 @@ class Plan:
 
 def fit(
     like: TreeNode, saved: TreeNode, stored: Mapping[str, Stored], partial: Partial, rename: Rename
-) -> Plan:
+) -> RestorePlan:
     """What goes where.
 
     Raises:
         CheckpointError: the two do not fit; all places are listed.
     """
-    plan = Plan(like)
+    plan = RestorePlan(like)
     there, containers = _renamed(saved, rename)
     used: set[int] = set()
     misfits: list[str] = []
@@ -207,7 +207,7 @@ def _words(node: TreeNode) -> str:
     return type(node.value).__name__ if node.kind == "plain" else f"a {node.kind}"
 
 
-def _check(plan: Plan, partial: Partial, misfits: list[str]) -> None:
+def _check(plan: RestorePlan, partial: Partial, misfits: list[str]) -> None:
     missing = plan.left if partial is False or callable(partial) else []
     unexpected = plan.unused if partial is False else []
     lists = (("missing", missing), ("unexpected", unexpected), ("not fitting", misfits))
@@ -238,7 +238,7 @@ def _listed(title: str, names: list[str]) -> str:
 # --- putting it there ---------------------------------------------------------------------------
 
 
-def put(plan: Plan, tensors: Mapping[str, ef.Tensor]) -> Any:
+def put(plan: RestorePlan, tensors: Mapping[str, ef.Tensor]) -> Any:
     """Restore what can be restored in place; gives a tree like ``plan.like``.
 
     Objects with a hook come first, since their own code may refuse: what they had is then given

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+from eagerflow.autograph.calls import call as converted
 from eagerflow.core.interpreter import is_traced
 from eagerflow.graph.scopes import name_scope, resource_names
 from eagerflow.nn.paths import held, near
@@ -36,7 +37,7 @@ def call(module: Any, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any])
             stack.callback(resource_names.reset, token)
         stack.callback(_names.reset, _names.set(names))
         stack.enter_context(name_scope(name))
-        result = module.forward(*args, **kwargs)
+        result = converted(module.forward)(*args, **kwargs)
     notes = _notes.get()
     if notes is not None:
         notes.append((module, result))
