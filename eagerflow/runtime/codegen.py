@@ -31,6 +31,8 @@ from eagerflow.core.op import get_op
 from eagerflow.dims import Dim, resolving
 from eagerflow.errors import DimError, EagerflowError, TensorIndexError, relocate
 from eagerflow.graph.ir import Node
+from eagerflow.runtime.chain_text import ChainText
+from eagerflow.runtime.chains import Chain, find_chains
 from eagerflow.runtime.instructions import Block, Instruction, Instructions
 from eagerflow.runtime.words import Words
 
@@ -59,7 +61,6 @@ class Code:
         self.text = "\n".join(lines)
         self.file = f"<program {next(_serial)}: {name}>"
         self.lines = where
-        names["__name__"] = "eagerflow.runtime.generated"  # its frames are none of the user's
         module = compile(self.text, self.file, "exec")
         for inner in module.co_consts:
             if isinstance(inner, CodeType):
@@ -102,8 +103,10 @@ class _Writer:
         self.noted = note is not None
         self.words = Words(program, note)
         self.text: list[str] = []
-        self.where: list[int] = [-1]  # lines are counted from 1
+        self.where: list[int] = []
         self.indent = " "
+        #: functions that the program calls, line by line as in `ChainText`
+        self.called: list[tuple[str, int]] = []
         #: for each generator: the registers of its seed and its ticket, and how many are drawn
         self.tickets: dict[Any, list[int]] = {}
         self.draws: dict[int, tuple[int, int, int]] = {}
@@ -166,7 +169,9 @@ class _Writer:
             self.add(f" return {self.words.tuple(self.operands(self.program.outputs))}")
         else:
             self.chunks(len(lines))
-        return Code(name, self.text, self.where, self.words.names)
+        text = [text for text, _ in self.called] + self.text
+        where = [index for _, index in self.called] + self.where
+        return Code(name, text, [-1, *where], self.words.names)  # lines are counted from 1
 
     def chunks(self, total: int) -> None:
         slots = self._slots()
@@ -206,20 +211,19 @@ class _Writer:
 
     def chunk(self, start: int, end: int, slots: dict[int, int]) -> None:
         here: set[int] = set()
-        for i in range(start, end):
-            line = self.program.lines[i]
+        for line, first, stop in self.units(self.program.lines, start, end, self.last):
             for register in dict.fromkeys(self.reads(line)):
                 if register in slots and register not in here:
                     self.add(f" r{register} = V[{slots[register]}]", line.index)
                     if self.last[register] < end:
                         self.add(f" V[{slots[register]}] = None", line.index)
                     here.add(register)
-            self.instruction(line, self.last, i)
+            self.instruction(line, self.last, first)
             here.update(line.outputs)
             for register in line.outputs:
                 if register in slots:
                     self.add(f" V[{slots[register]}] = r{register}", line.index)
-            self.forget(line, self.last, i)
+            self.forget(line, self.last, first, stop)
 
     def prologue(self) -> None:
         for state, (seed, ticket, number) in self.tickets.items():
@@ -229,13 +233,53 @@ class _Writer:
             self.add(" t = note(-1, 0.0)")
 
     def lines(self, lines: Sequence[Instruction], last: _Last) -> None:
-        for i, line in enumerate(lines):
-            self.instruction(line, last, i)
-            self.forget(line, last, i)
+        for line, first, stop in self.units(lines, 0, len(lines), last):
+            self.instruction(line, last, first)
+            self.forget(line, last, first, stop)
 
-    def forget(self, line: Instruction, last: _Last, place: int) -> None:
+    def units(
+        self, lines: Sequence[Instruction], start: int, end: int, last: _Last
+    ) -> Iterator[tuple[Instruction, int, int]]:
+        """Instructions, and chains of them as one, with the places of their first and last one."""
+        found: dict[int, Chain] = {}
+        if not self.noted:  # who watches wants to see each of them
+            found = find_chains(self.program, lines, start, end, last, self.kernel)
+        place = start
+        while place < end:
+            line, first = lines[place], place
+            if place in found:
+                line = self.chain(found[place])
+                place += len(found[place].lines) - 1
+            yield line, first, place
+            place += 1
+
+    def kernel(self, line: Instruction, node: Node) -> Any:
+        return self.words.entry(get_op(node.op), line, node)[0].kernel
+
+    def chain(self, made: Chain) -> Instruction:
+        """Write the function of a chain, and the one that does the same op by op."""
+        name, plain = self.words.new("chain"), self.words.new("plain")
+        text = ChainText(made, self.words)
+        text.write(name, plain)
+        kept = self.text, self.where, self.indent
+        self.text, self.where, self.indent = [], [], " "
+        self.add(f"def {plain}({self.registers(made.inputs)}):")
+        block = Block(made.lines, made.outputs)
+        last = self._last_inside(block)
+        last.update((r, i) for i, x in enumerate(made.lines) for r in x.inputs if r in made.inputs)
+        for i, line in enumerate(made.lines):
+            self.instruction(line, last, i)
+            self.forget(line, last, i, i)
+        self.add(f" return {self.words.tuple(self.operands(made.outputs))}")
+        self.called += [*zip(self.text, self.where, strict=True), *text.lines]
+        self.text, self.where, self.indent = kept
+        one = Instruction(None, tuple(made.inputs), tuple(made.outputs), {}, called=name)
+        one.index = made.lines[0].index
+        return one
+
+    def forget(self, line: Instruction, last: _Last, first: int, end: int) -> None:
         """Drop what no later instruction reads."""
-        dead = [r for r in dict.fromkeys(self.reads(line)) if last.get(r) == place]
+        dead = [r for r in dict.fromkeys(self.reads(line)) if first <= last.get(r, -1) <= end]
         dead += [r for r in line.outputs if r not in last]
         dead = [r for r in dead if r not in self.gone]
         if dead:
@@ -248,6 +292,11 @@ class _Writer:
         if line.axis is not None:
             text = f"{self.words.operand(line.inputs[0])}.shape[{line.axis}]"
             self.put(f"r{line.outputs[0]} = {text}", line)
+            return
+        if line.called:
+            targets = "".join(f"r{r}, " for r in line.outputs)
+            text = f"{line.called}({self.registers(line.inputs)})"
+            self.put(f"{targets}= {text}" if targets else text, line)
             return
         assert node is not None
         try:

@@ -93,7 +93,9 @@ class _Failed:
         kind = self.program.kinds[register]
         assert isinstance(kind, TensorType)
         constants = self.program.constants
-        data = constants[register] if register in constants else self.values[f"r{register}"]
+        data = constants.get(register, self.values.get(f"r{register}"))
+        if data is None:  # in a chain, where shapes are known and names are others
+            return kind
         return kind.like(shape=tuple(data.shape))
 
 

@@ -60,6 +60,7 @@ class Instruction:
         carried: of a loop, the registers that go round, each set to an input at first; they are
             its first outputs.
         slices: of a scan, the registers of the parts of its further inputs.
+        called: instead of running a node it calls the generated function of this name.
         index: its place among all instructions of the program, in the order of the text.
     """
 
@@ -71,6 +72,7 @@ class Instruction:
     blocks: tuple[Block, ...] = ()
     carried: tuple[int, ...] = ()
     slices: tuple[int, ...] = ()
+    called: str = ""
     index: int = 0
 
     @property

@@ -16,7 +16,10 @@ from eagerflow.runtime.numbers import EXPRESSIONS, broadcast_sizes, power, to_ar
 from eagerflow.runtime.reuse import pays, reusing
 from eagerflow.types import LIST, TensorType
 
-__all__ = ["Words"]
+__all__ = ["GENERATED", "Words"]
+
+#: the module that generated functions say they are of, so that their frames count as ours
+GENERATED: Final = "eagerflow.runtime.generated"
 
 _LITERALS: Final = (int, bool, str, type(None))
 _TICKETS: Final = 2**64
@@ -38,12 +41,13 @@ class Words:
     def __init__(self, program: Instructions, note: Callable[..., float] | None) -> None:
         self.program = program
         self.names: dict[str, Any] = {
-            "__name__": "eagerflow.runtime.generated",  # so that its frames count as ours
+            "__name__": GENERATED,
             "broadcast": broadcast_sizes,
             "note": note,
         }
         self.truths = _choosers(program)
         self._objects: dict[int, str] = {}
+        self._functions = 0
         self._made: dict[Any, Any] = {}  # objects that nodes share
 
     # --- nodes ---
@@ -184,6 +188,11 @@ class Words:
             self._objects[id(value)] = name
             self.names[name] = value
         return name
+
+    def new(self, hint: str) -> str:
+        """A name that nothing has yet."""
+        self._functions += 1
+        return f"{hint}{self._functions}"
 
     def attribute(self, value: Any, line: Instruction) -> str:
         """An expression for an attribute."""

@@ -104,8 +104,13 @@ for _name, _convert in CONVERSIONS.items():
 @special("check_parameters", "cpu")
 def check_parameters(x: Array, *parameters: Array, claim: str, refusal: str) -> Array:
     """The same values, if the parameters are what the claim says."""
-    wide = (p.astype(np.float32) if p.dtype.itemsize < 4 else p for p in parameters)
-    if not np.all(CLAIMS[claim](*wide)):
+    held: Any
+    if all(p.ndim == 0 for p in parameters):  # numbers: Python's own are looked at faster
+        held = CLAIMS[claim](*(p.item() for p in parameters))
+    else:
+        wide = (p.astype(np.float32) if p.dtype.itemsize < 4 else p for p in parameters)
+        held = np.all(CLAIMS[claim](*wide))
+    if not held:
         raise ValueError(refusal)
     return x
 

@@ -84,6 +84,8 @@ def split(xp: Any, x: Array, *, sizes: tuple[int, ...], axis: int) -> tuple[Arra
 @portable("unstack")
 def unstack(xp: Any, x: Array, *, axis: int) -> tuple[Array, ...]:
     """Views without the axis, one per place on it."""
+    if axis == 0:
+        return tuple([x[i, ...] for i in range(x.shape[0])])
     lead = (slice(None),) * axis
     return tuple(x[(*lead, i, ...)] for i in range(x.shape[axis]))
 
