@@ -23,7 +23,8 @@ SIZES = ((32, 128), (128, 512), (512, 1024))
 LIBRARIES = {
     "traced": ("eagerflow", "traced=True"),
     "eager": ("eagerflow", "traced=False"),
-    "numpy by hand": ("numpy", ""),
+    "numpy, formulas": ("numpy", ""),
+    "numpy, in place": ("numpy", ""),
     "torch eager": ("torch", "compiled=False"),
     "torch.compile": ("torch", "compiled=True"),
     "jax.jit": ("jax", ""),
@@ -59,6 +60,7 @@ def names() -> list[str]:
 def _contender(name: str, work: str, sizes: str) -> Contender:
     module, options = LIBRARIES[name]
     arguments = ", ".join(filter(None, (sizes, options)))
+    work = "formulas" if name == "numpy, formulas" else work
     setup = f"from tests.bench.steps.with_{module} import {work}\nstep = {work}({arguments})\n"
     return Contender(name, setup, "step()")
 
@@ -72,8 +74,14 @@ def contests() -> list[Contest]:
     rows.append(("CNN, digits of 8x8, batch 64", "cnn", ""))
     found = []
     for title, work, sizes in rows:
-        contenders = [_contender(name, work, sizes) for name in names()]
-        budget = {"eager": 1.0, "numpy by hand": 1.0} if work == "mlp" else {"eager": 1.0}
+        contenders = [
+            _contender(name, work, sizes)
+            for name in names()
+            if work == "mlp" or name != "numpy, formulas"
+        ]
+        budget = {"eager": 1.0}
+        if work == "mlp":
+            budget |= {"numpy, formulas": 1.0, "numpy, in place": 1.0}
         found.append(Contest(title, contenders, budget))
     return found
 

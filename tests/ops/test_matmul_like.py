@@ -58,3 +58,18 @@ def test_jvp_of_the_gradient() -> None:
     step = 1e-2
     ahead, behind = (gradient(start + s * tangent).numpy() for s in (step, -step))
     np.testing.assert_allclose(found.numpy(), (ahead - behind) / (2 * step), rtol=2e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [ef.float32, ef.float64])
+@pytest.mark.parametrize("rows", [1, 2, 3, 16, 17, 48, 49])
+def test_few_rows_times_a_transposed_matrix(rows: int, dtype: ef.types.DType) -> None:
+    """They go the other way round on a CPU; nobody sees that, but in the time."""
+    rng = np.random.default_rng(rows)
+    x, w = rng.normal(size=(rows, 1031)), rng.normal(size=(1033, 1031))
+    found = ef.tensor(x, dtype=dtype) @ ef.tensor(w, dtype=dtype).mT
+    assert found.numpy().flags.c_contiguous
+    assert np.allclose(found.numpy(), x @ w.T, atol=2e-3 if dtype is ef.float32 else 1e-10)
+    batch = ef.tensor(x.reshape(1, rows, -1), dtype=dtype) @ ef.tensor(w, dtype=dtype).mT
+    assert np.array_equal(batch.numpy()[0], found.numpy())
+    traced = ef.trace(lambda a, b: a @ b.mT)(ef.tensor(x, dtype=dtype), ef.tensor(w, dtype=dtype))
+    assert np.array_equal(traced.numpy(), found.numpy())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,10 +18,36 @@ _matmul = np.matmul
 @special("matmul", "cpu")
 def matmul(x1: Array, x2: Array) -> Array:
     """NumPy's, with a batch times one matrix done as one product instead of one per batch."""
-    product: Array
     if x1.ndim > 2 and 0 < x2.ndim < 3 and x1.flags.c_contiguous and x1.size:
-        product = _matmul(x1.reshape((-1, x1.shape[-1])), x2)
-        return product.reshape(x1.shape[:-1] + x2.shape[1:])
+        rows = x1.reshape((-1, x1.shape[-1]))
+        return _product(rows, x2).reshape(x1.shape[:-1] + x2.shape[1:])
+    return _product(x1, x2)
+
+
+#: up to how many rows a product with a transposed matrix is faster the other way round
+_FEW: Final = {np.dtype("float32"): 48, np.dtype("float64"): 16}
+#: OpenBLAS has other code for products with fewer multiplications
+_LARGE: Final = 1_000_000
+
+
+def _product(x1: Array, x2: Array) -> Array:
+    """The product. ``x @ w.T`` of few rows is ``(w @ x.T).T``, copied into rows.
+
+    For OpenBLAS, which packs what it multiplies, that is up to 1.9 times as fast: see
+    ``tests/bench/products.py``.
+    """
+    product: Array
+    if x1.ndim == 2 == x2.ndim and 1 < len(x1) <= 48:
+        columns = x2.shape[1]
+        if (
+            x1.size * columns > _LARGE
+            and columns >= 2 * len(x1) <= 2 * _FEW.get(x1.dtype, 0)
+            and x2.flags.f_contiguous
+            and x1.flags.c_contiguous
+            and x2.dtype is x1.dtype
+        ):
+            product = _matmul(x2.T, x1.T)
+            return np.ascontiguousarray(product.T)
     product = _matmul(x1, x2)
     return product
 

@@ -1,0 +1,46 @@
+"""Products of few rows with a transposed matrix, as a linear layer has them: ours and NumPy's.
+
+Run: ``python -m tests.bench.products``. The rule is in ``eagerflow_kernels.cpu.linalg``; a ratio
+above 1 says that it should not apply here.
+"""
+
+from __future__ import annotations
+
+import statistics
+from time import perf_counter
+
+import numpy as np
+
+from eagerflow_kernels.cpu.linalg import matmul
+
+ROUNDS = 41
+SIZES = ((784, 128), (512, 512), (512, 2048), (2048, 512))
+
+
+def ratio(rows: int, inner: int, columns: int, dtype: str) -> float:
+    """The time of ours over that of NumPy's, a median."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, inner)).astype(dtype)
+    w = rng.normal(size=(columns, inner)).astype(dtype)
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for turn in range(2 * ROUNDS):
+        product = matmul if turn % 2 else np.matmul
+        start = perf_counter()
+        product(x, w.T)
+        times[bool(turn % 2)].append(perf_counter() - start)
+    return statistics.median(times[True]) / statistics.median(times[False])
+
+
+def main() -> None:
+    """Print a table."""
+    print("### x @ w.T, ours over NumPy\n")
+    print("| rows | dtype | " + " | ".join(f"{k} to {n}" for k, n in SIZES) + " |")
+    print("|---|---|" + "---|" * len(SIZES))
+    for dtype in ("float32", "float64"):
+        for rows in (1, 2, 4, 8, 16, 32, 48, 64):
+            found = [f"{ratio(rows, k, n, dtype):.2f}" for k, n in SIZES]
+            print(f"| {rows} | {dtype} | {' | '.join(found)} |")
+
+
+if __name__ == "__main__":
+    main()
