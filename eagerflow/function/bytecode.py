@@ -71,11 +71,13 @@ class Facts:
         arguments: for values that are just loaded and passed on, by the offset of their load,
             the offset of that of the function.
         operands: the offsets of loads of values that are operands of ``+``, ``@``, ….
+        later: kind and name of what is only read to be called by `ef.py_call`, in each run.
+        codes: the code objects inside, but for those of functions that are made for it.
     """
 
     __slots__ = (
-        "aliases", "arguments", "attributes", "every_attribute", "globals", "imports", "loads",
-        "operands", "stores", "strings", "subscript_store",
+        "aliases", "arguments", "attributes", "codes", "every_attribute", "globals", "imports",
+        "later", "loads", "operands", "stores", "strings", "subscript_store",
     )  # fmt: skip
 
     def __init__(self, code: CodeType) -> None:
@@ -89,9 +91,22 @@ class Facts:
         instructions = _plain(code)
         for i in range(len(instructions)):
             self._note(instructions, i)
+        passed = _Stack(instructions)
+        self.arguments, self.operands = passed.arguments, frozenset(passed.operands)
+        self.later = self._called_later(passed)
+        hidden = set(map(id, passed.made_for_later()))
+        self.codes = [c for c in code.co_consts if isinstance(c, CodeType) and id(c) not in hidden]
         self.globals = {load.name for load in self.loads if load.kind == "global"}
-        self.arguments, self.operands = _arguments(instructions)
         self._find_reflection(code, instructions)
+
+    def _called_later(self, passed: _Stack) -> frozenset[tuple[str, str]]:
+        """Takes the attributes among them out of those that are read."""
+        now, later = set[tuple[str, str]](), set[tuple[str, str]]()
+        for load in self.loads:
+            whole = not load.attributes and not load.keys
+            (later if whole and load.end in passed.later else now).add((load.kind, load.name))
+        self.attributes -= {name for kind, name in later - now if kind == "attribute"}
+        return frozenset(later - now)
 
     def _note(self, instructions: list[tuple[int, str, Any]], i: int) -> None:
         offset, op, name = instructions[i]
@@ -202,41 +217,85 @@ def _names_constant(instructions: list[tuple[int, str, Any]], i: int) -> bool:
     return before == "LOAD_CONST" and isinstance(value, str)
 
 
-_PUSHES: Final = frozenset({"LOAD_CONST", "LOAD_FAST", *_GLOBALS, *_CELLS})
+_PUSHES: Final = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_CLOSURE", *_GLOBALS, *_CELLS})
 #: what takes values and gives another one, and how many it takes
 _TAKES: Final = {
     "LOAD_ATTR": 1, "LOAD_METHOD": 1, "BINARY_OP": 2, "BINARY_SUBSCR": 2, "COMPARE_OP": 2,
     "UNARY_NEGATIVE": 1, "UNARY_NOT": 1, "UNARY_INVERT": 1,
 }  # fmt: skip
+_BUILDS: Final = frozenset({"BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"})
 _DROPS: Final = frozenset({"POP_TOP", "STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME"})
+#: what calls its first argument when a graph runs
+_CALLS_LATER: Final = "py_call"
 
 
-def _arguments(
-    instructions: list[tuple[int, str, Any]],
-) -> tuple[dict[int, int], frozenset[int]]:
-    """Follows the stack along straight code; what it does not know makes it forget all."""
-    found: dict[int, int] = {}
-    operands: set[int] = set()
-    stack: list[int] = []
-    for offset, op, value in instructions:
+@final
+class _Stack:
+    """Follows the stack along straight code; what it does not know makes it forget all.
+
+    Attributes:
+        arguments: see `Facts`.
+        operands: see `Facts`.
+        later: the offsets of loads, or of makings, of functions that `ef.py_call` gets.
+    """
+
+    def __init__(self, instructions: list[tuple[int, str, Any]]) -> None:
+        self.arguments: dict[int, int] = {}
+        self.operands: set[int] = set()
+        self.later: set[int] = set()
+        self._names = {offset: value for offset, _, value in instructions}
+        self._made: dict[int, CodeType] = {}  # by the offset of what makes a function
+        self._kept: list[tuple[str, CodeType]] = []  # local names of such
+        self._stack: list[int] = []
+        for offset, op, value in instructions:
+            self._step(offset, op, value)
+        self._loads = [(o, name) for o, op, name in instructions if op == "LOAD_FAST"]
+
+    def _step(self, offset: int, op: str, value: Any) -> None:
         if op in _PUSHES:
-            stack.append(offset)
-            continue
+            self._stack.append(offset)
+            return
         if op == "KW_NAMES":  # says how the next call names what it takes
-            continue
-        count = value + 1 if op == "CALL" else _TAKES.get(op, 1 if op in _DROPS else None)
-        if count is None or len(stack) < count:
-            stack.clear()
-            continue
-        taken = stack[len(stack) - count :]
-        del stack[len(stack) - count :]
+            return
+        count = self._count(op, value)
+        if count is None or len(self._stack) < count:
+            self._stack.clear()
+            return
+        taken = self._stack[len(self._stack) - count :]
+        del self._stack[len(self._stack) - count :]
         if op == "CALL":
-            found.update(dict.fromkeys(taken[1:], taken[0]))
+            self.arguments.update(dict.fromkeys(taken[1:], taken[0]))
+            if self._names.get(taken[0]) == _CALLS_LATER:
+                self.later.update(taken[1:2])
         elif op == "BINARY_OP":
-            operands.update(taken)
+            self.operands.update(taken)
+        elif op == "MAKE_FUNCTION" and isinstance(self._names.get(taken[-1]), CodeType):
+            self._made[offset] = self._names[taken[-1]]
+        elif op == "SET_FUNCTION_ATTRIBUTE" and taken[-1] in self._made:
+            self._made[offset] = self._made[taken[-1]]
+        elif op == "STORE_FAST" and taken[0] in self._made:
+            self._kept.append((value, self._made[taken[0]]))
         if op not in _DROPS:
-            stack.append(offset)
-    return found, frozenset(operands)
+            self._stack.append(offset)
+
+    def _count(self, op: str, value: Any) -> int | None:
+        """How many values an instruction takes, if that is known."""
+        if op == "CALL":
+            return int(value) + 1
+        if op in _BUILDS:
+            return int(value)
+        if op == "MAKE_FUNCTION":  # one more for each bit, until Python 3.13
+            return 1 + int(value or 0).bit_count()
+        if op == "SET_FUNCTION_ATTRIBUTE":
+            return 2
+        return _TAKES.get(op, 1 if op in _DROPS else None)
+
+    def made_for_later(self) -> list[CodeType]:
+        """The code of functions that are made here for nothing but to be called later."""
+        found = [code for offset, code in self._made.items() if offset in self.later]
+        read = {name for offset, name in self._loads if offset not in self.later}
+        asked = {name for offset, name in self._loads if offset in self.later}
+        return found + [code for name, code in self._kept if name in asked - read]
 
 
 def _strings(constants: tuple[Any, ...]) -> Iterator[str]:
@@ -250,10 +309,13 @@ def _strings(constants: tuple[Any, ...]) -> Iterator[str]:
 
 
 def nested(code: CodeType) -> list[CodeType]:
-    """A code object and those inside of it: inner functions, classes, comprehensions."""
+    """A code object and those inside of it: inner functions, classes, comprehensions.
+
+    Functions that `ef.py_call` gets are left out: they are not called while tracing.
+    """
     found = [code]
     for one in found:
-        found += [c for c in one.co_consts if isinstance(c, CodeType)]
+        found += facts_of(one).codes
     return found
 
 

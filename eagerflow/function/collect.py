@@ -24,7 +24,7 @@ from typing import Any, Final, final
 
 from eagerflow.autograph.library import is_library, is_library_class
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.function.bytecode import facts_of, nested
+from eagerflow.function.bytecode import Facts, Load, facts_of, nested
 from eagerflow.function.findings import find_calls, is_handed_over, unwatched
 from eagerflow.function.members import Members
 from eagerflow.function.places import GONE, Place, Root, instance_dict, joined
@@ -78,6 +78,7 @@ class _Collector:
         self.found = Reads(Root(function, function.__name__ if named else ""))
         self.names: set[str] = set()  # of attributes that reachable code reads
         self.asked: set[str] = set()  # that `getattr` and `hasattr` may be asked for
+        self.later: set[str] = set()  # of those that `ef.py_call` gets
         self.stored: set[str] = set()  # and of those that it sets
         self.every = False  # whether names are made at run time
         self.usage = Usage(self.found.loads)
@@ -87,6 +88,7 @@ class _Collector:
         self._pending: deque[tuple[Place | Root, Any]] = deque()
         self._places: dict[tuple[int, str], Place] = {}  # global names, by id of the namespace
         self._attributes: set[tuple[int, str]] = set()
+        self._handed: set[tuple[int, str]] = set()  # those that are only called later
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
         self._scanned = 0  # how many objects
@@ -275,6 +277,8 @@ class _Collector:
         library = is_library(function.__globals__)
         codes = nested(function.__code__)
         loaded = {x.name for c in codes for x in facts_of(c).loads if x.kind == "cell"}
+        later = {name for c in codes for kind, name in facts_of(c).later if kind == "cell"}
+        now = {x.name for c in codes for x in _now(facts_of(c)) if x.kind == "cell"}
         for i, (name, cell) in enumerate(
             zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         ):
@@ -286,7 +290,10 @@ class _Collector:
             except ValueError:  # not bound yet, or not any more
                 self.found.add(made, "absent", None)
                 continue
-            self.visit(made, value)
+            if name in later - now:
+                self.found.add(made, "identity", value)
+            else:
+                self.visit(made, value)
         if place is not self.found.root:
             self._look_at_defaults(place, function)
         if library:
@@ -313,6 +320,7 @@ class _Collector:
             for load in facts.loads:
                 self.found.loads.setdefault((load.kind, load.name), []).append((site.code, load))
         self.names |= facts.attributes
+        self.later |= {name for kind, name in facts.later if kind == "attribute"}
         self.names |= facts.strings
         self.asked |= facts.strings
         self.usage.whole |= facts.strings
@@ -333,7 +341,12 @@ class _Collector:
         text, home = name, self.found.sites[0].function.__globals__
         if namespace is not home:
             text = f"{str(namespace.get('__name__', '')).rpartition('.')[2]}.{name}".lstrip(".")
-        place = self._places[key] = Place(site.place, "global", name, text)
+        place = Place(site.place, "global", name, text)
+        if ("global", name) in facts_of(site.code).later:
+            if name in namespace:
+                self.found.add(place, "identity", namespace[name])
+            return
+        self._places[key] = place
         if name in namespace:
             self.visit(place, namespace[name])
         elif hasattr(builtins, name) or not name.startswith("__"):
@@ -372,16 +385,21 @@ class _Collector:
     def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
         if every:
             return [n for n in names if isinstance(n, str)]
-        return [n for n in names if n in self.names]
+        return [n for n in names if n in self.names or n in self.later]
 
     def _look_at_attribute(self, place: Place | Root, owner: Any, name: str, value: Any) -> None:
         module = issubclass(type(owner), ModuleType)
         key = (id(owner), name)
         if key in self._attributes or (module and (id(vars(owner)), name) in self._places):
             return
-        self._attributes.add(key)
         how = "attribute" if _is_plain(type(owner), name) else "dict"
         made = Place(place, how, name, _joined(place, f".{name}"))
+        if not self.wants(name):  # it is only called later: which one it is, counts
+            if key not in self._handed:
+                self._handed.add(key)
+                self.found.add(made, "identity", value)
+            return
+        self._attributes.add(key)
         if module:
             self._places[id(vars(owner)), name] = made
         self.visit(made, value)
@@ -423,6 +441,11 @@ class _Collector:
         for i, read in enumerate(reads):
             if read.kind == "array" and not is_handed_over(read.place, self.found):
                 reads[i] = read._replace(kind="content")
+
+
+def _now(facts: Facts) -> Iterator[Load]:
+    """The loads of what is not only called later."""
+    return (load for load in facts.loads if (load.kind, load.name) not in facts.later)
 
 
 def _slots(cls: type) -> Iterator[str]:
