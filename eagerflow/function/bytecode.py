@@ -12,7 +12,7 @@ from types import CodeType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-__all__ = ["Facts", "Load", "facts_of", "nested"]
+__all__ = ["Facts", "Load", "facts_of", "nested", "plain"]
 
 _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
@@ -88,7 +88,7 @@ class Facts:
         self.aliases: dict[str, tuple[str, int, str]] = {}
         self.attributes: set[str] = set()
         self.strings: set[str] = set()
-        instructions = _plain(code)
+        instructions = plain(code)
         for i in range(len(instructions)):
             self._note(instructions, i)
         passed = _Stack(instructions)
@@ -158,7 +158,7 @@ class Facts:
             self.strings.update(constants)
 
 
-def _plain(code: CodeType) -> list[tuple[int, str, Any]]:
+def plain(code: CodeType) -> list[tuple[int, str, Any]]:
     """The instructions as (offset, name, argument), those that do two things as two."""
     found: list[tuple[int, str, Any]] = []
     for one in dis.get_instructions(code):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dis
 from abc import ABC
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any, Final, Generic, Protocol
 
 from eagerflow.autograph.library import is_library_class
+from eagerflow.function.bytecode import plain
 
 __all__ = ["set_by_library", "sets_computed_names"]
 
@@ -38,19 +38,19 @@ def sets_computed_names(code: CodeType) -> bool:
         return True
     if _BY_NAME.isdisjoint(code.co_names):
         return False
-    ops = [i for i in dis.get_instructions(code) if i.opname not in ("PUSH_NULL", "COPY")]
+    ops = [one for one in plain(code) if one[1] != "COPY"]
     return any(
-        one.argval in _BY_NAME and one.opname.startswith("LOAD_") and not _names(ops, i)
-        for i, one in enumerate(ops)
+        name in _BY_NAME and op.startswith("LOAD_") and not _names(ops, i)
+        for i, (_, op, name) in enumerate(ops)
     )
 
 
-def _names(ops: list[dis.Instruction], i: int) -> bool:
+def _names(ops: list[tuple[int, str, Any]], i: int) -> bool:
     """Whether what is loaded is called with a constant for the name of the attribute."""
-    attribute = ops[i].opname not in ("LOAD_GLOBAL", "LOAD_NAME")
+    attribute = ops[i][1] not in ("LOAD_GLOBAL", "LOAD_NAME")
     i += 1
-    if not attribute or ops[i - 2].argval == "object":  # the object comes first
+    if not attribute or ops[i - 2][2] == "object":  # the object comes first
         i += 1
-        while i < len(ops) and ops[i].opname == "LOAD_ATTR":
+        while i < len(ops) and ops[i][1] == "LOAD_ATTR":
             i += 1
-    return i < len(ops) and ops[i].opname == "LOAD_CONST" and isinstance(ops[i].argval, str)
+    return i < len(ops) and ops[i][1] == "LOAD_CONST" and isinstance(ops[i][2], str)
