@@ -13,8 +13,13 @@ from eagerflow.nn.layers.pooling import (
     MaxPool1d,
     MaxPool2d,
 )
+from eagerflow.nn.layers.recurrent import GRU, LSTM, RNN
+from eagerflow.nn.layers.recurrent_cells import GRUCell, LSTMCell, RNNCell
 
 __all__ = [
+    "GRU",
+    "LSTM",
+    "RNN",
     "AdaptiveAvgPool2d",
     "AvgPool1d",
     "AvgPool2d",
@@ -26,14 +31,17 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Flatten",
+    "GRUCell",
     "GroupNorm",
     "Identity",
+    "LSTMCell",
     "LayerNorm",
     "Linear",
     "MaxPool1d",
     "MaxPool2d",
     "MultiHeadAttention",
     "RMSNorm",
+    "RNNCell",
     "Sequential",
     "ShardedEmbedding",
 ]

@@ -1,0 +1,303 @@
+"""Recurrent layers: a state that goes along sequences."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import eagerflow as ef
+from eagerflow.core.convert import TensorLike
+from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.nn.checks import check_nonlinearity, check_probability, check_sizes
+from eagerflow.nn.module import Module
+from eagerflow.nn.recurrence import State, Weights, make_weights, run, suffixes, weights_of
+from eagerflow.nn.sequences import check_sequences, first_state, mask_of
+
+__all__ = ["GRU", "LSTM", "RNN"]
+
+
+class AbstractRecurrent(Module):
+    """Recurrent steps along sequences: layers above each other, in one direction or in both."""
+
+    #: None until all variables are there
+    _weights: Weights | None = None
+
+    def __init__(
+        self, kind: str, input_size: int, hidden_size: int, num_layers: int, bias: bool,
+        batch_first: bool, dropout: float, bidirectional: bool, proj_size: int, dtype: Any,
+        generator: ef.random.Generator | None,
+    ) -> None:  # fmt: skip
+        name = type(self).__name__
+        check_sizes(name, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        check_probability(name, "dropout", dropout)
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = dropout
+        self.bidirectional = bidirectional
+        self._kind = kind
+        outputs = proj_size or hidden_size
+        self._sizes = (outputs, hidden_size) if kind == "lstm" else (outputs,)
+        ways = 2 if bidirectional else 1
+        for i, suffix in enumerate(suffixes(num_layers, bidirectional)):
+            sizes = (input_size if i < ways else ways * outputs, hidden_size, proj_size)
+            make_weights(self, kind, suffix, sizes, bias, dtype, generator)
+        self._weights = weights_of(self, suffixes(num_layers, bidirectional))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name.startswith(("weight_", "bias_")) and self._weights is not None:
+            self._weights = weights_of(self, suffixes(self.num_layers, self.bidirectional))
+
+    def _run(self, x: TensorLike, hx: Any, lengths: TensorLike | None) -> tuple[ef.Tensor, State]:
+        """The outputs and the last state, of tensors ``[sweeps, batch, size]``."""
+        name, weights = type(self).__name__, self._weights
+        assert weights is not None
+        x = ef.asarray(x)
+        check_sequences(name, x, self.input_size, self.batch_first)
+        alone = len(x.shape) == 2
+        if alone and lengths is not None:
+            raise ShapeError(f"{name}: a single sequence has all its steps", given=f"x={x.type}")
+        batch = () if alone else (x.shape[0 if self.batch_first else 1],)
+        shapes = [(len(weights), *batch, size) for size in self._sizes]
+        state = first_state(name, hx, x, shapes, ef.result_type(x.dtype, weights[0].ih.dtype))
+        if alone:
+            x, state = x[:, None], tuple([part[:, None] for part in state])
+        elif self.batch_first:
+            x = ef.moveaxis(x, 0, 1)
+        inside = None if lengths is None else mask_of(name, lengths, x)
+        dropout = self.dropout if self.training and self.num_layers > 1 else 0.0
+        ways = 2 if self.bidirectional else 1
+        out, state = run(self._kind, weights, ways, x, state, inside, dropout)
+        if alone:
+            return out[:, 0], tuple([part[:, 0] for part in state])
+        return (ef.moveaxis(out, 0, 1) if self.batch_first else out), state
+
+
+@final
+class RNN(AbstractRecurrent):
+    """Layers of ``h = tanh(x @ w_ih.T + b_ih + h @ w_hh.T + b_hh)`` (Elman, 1990).
+
+    Input ``[time, batch, input_size]``, or ``[time, input_size]`` of a single sequence; output
+    ``[time, batch, hidden_size]``, the state of the last layer after each step, of both directions
+    side by side. In a traced function each layer and direction is one loop of the graph, however
+    long the sequences are. All variables are drawn from U(-k, k) with
+    ``k = 1 / sqrt(hidden_size)``; their names and layouts are PyTorch's.
+
+    Args:
+        input_size: the size of the last axis of inputs.
+        hidden_size: that of the state.
+        num_layers: how many layers there are; each takes the outputs of the one before.
+        nonlinearity: ``"tanh"`` or ``"relu"``.
+        bias: whether there are biases.
+        batch_first: whether inputs and outputs are ``[batch, time, ...]``; states are not.
+        dropout: the probability with which outputs of all layers but the last are dropped in
+            training mode (Zaremba et al., 2014).
+        bidirectional: whether each layer also goes from the last step to the first, with
+            variables of its own, as Schuster and Paliwal (1997) do.
+        dtype: of the variables; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        weight_ih_l0: ``[hidden_size, input_size]``; of the other layers ``weight_ih_l1``, …, and
+            of the direction backward ``weight_ih_l0_reverse``, ….
+        weight_hh_l0: ``[hidden_size, hidden_size]``.
+        bias_ih_l0: ``[hidden_size]``; none without biases.
+        bias_hh_l0: ``[hidden_size]``, likewise.
+
+    >>> layer = ef.nn.RNN(3, 5, num_layers=2)
+    >>> out, state = layer(ef.ones((7, 4, 3)))
+    >>> out.shape, state.shape
+    ((7, 4, 5), (2, 4, 5))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        dtype: Any = None,
+        generator: ef.random.Generator | None = None,
+    ) -> None:
+        check_nonlinearity("RNN", nonlinearity)
+        self.nonlinearity = nonlinearity
+        super().__init__(
+            nonlinearity, input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, 0, dtype, generator,
+        )  # fmt: skip
+
+    def forward(
+        self, x: TensorLike, hx: TensorLike | None = None, *, lengths: TensorLike | None = None
+    ) -> tuple[ef.Tensor, ef.Tensor]:
+        """The outputs, and the last state of each layer and direction.
+
+        Args:
+            x: ``[time, batch, input_size]``, ``[batch, time, input_size]`` if the batch comes
+                first, or ``[time, input_size]``.
+            hx: the state to start from, ``[layers * directions, batch, hidden_size]``; zeros by
+                default.
+            lengths: how many steps each sequence has, integers ``[batch]``. The rest is padding,
+                whatever it holds: outputs there are zeros, the last state is that after the last
+                step of the sequence, and the direction backward begins there.
+        """
+        out, (h,) = self._run(x, hx, lengths)
+        return out, h
+
+
+@final
+class LSTM(AbstractRecurrent):
+    """Layers of long short-term memory (Hochreiter and Schmidhuber, 1997).
+
+    With forget gates (Gers et al., 2000): ``i, f, g, o = split(x @ w_ih.T + b_ih + h @ w_hh.T +
+    b_hh, 4)``, ``c = sigmoid(f) * c + sigmoid(i) * tanh(g)``, ``h = sigmoid(o) * tanh(c)``.
+    Inputs, outputs, loops and initial values are those of `RNN`; the state is a pair.
+
+    Args:
+        input_size: the size of the last axis of inputs.
+        hidden_size: that of the state ``c``, and of ``h`` if it is not projected.
+        num_layers: how many layers there are; each takes the outputs of the one before.
+        bias: whether there are biases.
+        batch_first: whether inputs and outputs are ``[batch, time, ...]``; states are not.
+        dropout: the probability with which outputs of all layers but the last are dropped in
+            training mode.
+        bidirectional: whether each layer also goes from the last step to the first.
+        proj_size: if not 0, ``h`` is projected to this size by ``h @ w_hr.T`` (Sak et al., 2014).
+        dtype: of the variables; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        weight_ih_l0: ``[4 * hidden_size, input_size]``, the gates i, f, g, o one below the other;
+            names of further layers and directions are as in `RNN`.
+        weight_hh_l0: ``[4 * hidden_size, hidden_size]``, or ``proj_size`` columns.
+        bias_ih_l0: ``[4 * hidden_size]``; none without biases.
+        bias_hh_l0: ``[4 * hidden_size]``, likewise.
+        weight_hr_l0: ``[proj_size, hidden_size]``, if there are projections.
+
+    >>> layer = ef.nn.LSTM(3, 5, batch_first=True, bidirectional=True)
+    >>> out, (h, c) = layer(ef.ones((4, 7, 3)), lengths=[7, 2, 5, 1])
+    >>> out.shape, h.shape, c.shape
+    ((4, 7, 10), (2, 4, 5), (2, 4, 5))
+    >>> bool((out[1, 2:] == 0).all()), bool((out[1, 1, :5] == h[0, 1]).all())
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        *,
+        dtype: Any = None,
+        generator: ef.random.Generator | None = None,
+    ) -> None:
+        check_sizes("LSTM", input_size=input_size, hidden_size=hidden_size)
+        if type(proj_size) is not int or not 0 <= proj_size < hidden_size:
+            raise TensorValueError(
+                "LSTM: proj_size is no size below hidden_size",
+                given=f"proj_size={proj_size!r}, hidden_size={hidden_size!r}",
+                expected="0 for no projections, or an integer below hidden_size",
+            )
+        self.proj_size = proj_size
+        super().__init__(
+            "lstm", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, proj_size, dtype, generator,
+        )  # fmt: skip
+
+    def forward(
+        self,
+        x: TensorLike,
+        hx: tuple[TensorLike, TensorLike] | None = None,
+        *,
+        lengths: TensorLike | None = None,
+    ) -> tuple[ef.Tensor, tuple[ef.Tensor, ef.Tensor]]:
+        """The outputs, and the last state ``(h, c)`` of each layer and direction.
+
+        Args:
+            x: ``[time, batch, input_size]``, ``[batch, time, input_size]`` if the batch comes
+                first, or ``[time, input_size]``.
+            hx: the state ``(h, c)`` to start from, ``[layers * directions, batch, size]`` each;
+                zeros by default.
+            lengths: how many steps each sequence has, as in `RNN`.
+        """
+        out, (h, c) = self._run(x, hx, lengths)
+        return out, (h, c)
+
+
+@final
+class GRU(AbstractRecurrent):
+    """Layers of gated recurrent units (Cho et al., 2014).
+
+    With ``r, z, n = split(x @ w_ih.T + b_ih, 3)`` and ``r2, z2, n2 = split(h @ w_hh.T + b_hh, 3)``:
+    ``n = tanh(n + sigmoid(r + r2) * n2)``, ``h = n + sigmoid(z + z2) * (h - n)``. As in PyTorch
+    and cuDNN, the gate r comes after the product with the state. Inputs, outputs, states, loops
+    and initial values are those of `RNN`.
+
+    Args:
+        input_size: the size of the last axis of inputs.
+        hidden_size: that of the state.
+        num_layers: how many layers there are; each takes the outputs of the one before.
+        bias: whether there are biases.
+        batch_first: whether inputs and outputs are ``[batch, time, ...]``; states are not.
+        dropout: the probability with which outputs of all layers but the last are dropped in
+            training mode.
+        bidirectional: whether each layer also goes from the last step to the first.
+        dtype: of the variables; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        weight_ih_l0: ``[3 * hidden_size, input_size]``, the gates r, z, n one below the other;
+            names of further layers and directions are as in `RNN`.
+        weight_hh_l0: ``[3 * hidden_size, hidden_size]``.
+        bias_ih_l0: ``[3 * hidden_size]``; none without biases.
+        bias_hh_l0: ``[3 * hidden_size]``, likewise.
+
+    >>> layer = ef.nn.GRU(3, 5)
+    >>> out, state = layer(ef.ones((7, 4, 3)))
+    >>> out.shape, bool((out[-1] == state[0]).all())
+    ((7, 4, 5), True)
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        dtype: Any = None,
+        generator: ef.random.Generator | None = None,
+    ) -> None:
+        super().__init__(
+            "gru", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, 0, dtype, generator,
+        )  # fmt: skip
+
+    def forward(
+        self, x: TensorLike, hx: TensorLike | None = None, *, lengths: TensorLike | None = None
+    ) -> tuple[ef.Tensor, ef.Tensor]:
+        """The outputs, and the last state of each layer and direction.
+
+        Args:
+            x: ``[time, batch, input_size]``, ``[batch, time, input_size]`` if the batch comes
+                first, or ``[time, input_size]``.
+            hx: the state to start from, ``[layers * directions, batch, hidden_size]``; zeros by
+                default.
+            lengths: how many steps each sequence has, as in `RNN`.
+        """
+        out, (h,) = self._run(x, hx, lengths)
+        return out, h

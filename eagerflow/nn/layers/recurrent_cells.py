@@ -1,0 +1,198 @@
+"""Recurrent cells: one step of a recurrent layer, to be called in a loop of one's own."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import eagerflow as ef
+from eagerflow.core.convert import TensorLike
+from eagerflow.nn.checks import check_nonlinearity, check_sizes
+from eagerflow.nn.module import Module
+from eagerflow.nn.recurrence import State, StepWeights, make_weights, one_step
+from eagerflow.nn.sequences import check_rows, first_state
+
+__all__ = ["GRUCell", "LSTMCell", "RNNCell"]
+
+
+class AbstractCell(Module):
+    """One recurrent step."""
+
+    weight_ih: ef.Variable
+    weight_hh: ef.Variable
+    bias_ih: ef.Variable | None
+    bias_hh: ef.Variable | None
+
+    def __init__(
+        self, kind: str, input_size: int, hidden_size: int, bias: bool, dtype: Any,
+        generator: ef.random.Generator | None,
+    ) -> None:  # fmt: skip
+        check_sizes(type(self).__name__, input_size=input_size, hidden_size=hidden_size)
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        self._kind = kind
+        if not bias:
+            self.bias_ih = self.bias_hh = None
+        make_weights(self, kind, "", (input_size, hidden_size, 0), bias, dtype, generator)
+
+    def _step(self, x: TensorLike, hx: Any, count: int) -> State:
+        """The next state, of so many tensors ``[batch, hidden_size]``."""
+        name = type(self).__name__
+        x = ef.asarray(x)
+        check_rows(name, x, self.input_size)
+        dtype = ef.result_type(x.dtype, self.weight_ih.dtype)
+        shapes = [(*x.shape[:-1], self.hidden_size)] * count
+        state = first_state(name, hx, x, shapes, dtype)
+        w = StepWeights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, None)
+        return one_step(self._kind, w, x, state)
+
+
+@final
+class RNNCell(AbstractCell):
+    """``tanh(x @ w_ih.T + b_ih + h @ w_hh.T + b_hh)`` (Elman, 1990).
+
+    Input ``[batch, input_size]`` or ``[input_size]``, output ``[batch, hidden_size]`` or
+    ``[hidden_size]``. Initial values are those of `RNN`, which takes whole sequences.
+
+    Args:
+        input_size: the size of the last axis of inputs.
+        hidden_size: that of the state.
+        bias: whether there are biases.
+        nonlinearity: ``"tanh"`` or ``"relu"``.
+        dtype: of the variables; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        weight_ih: ``[hidden_size, input_size]``.
+        weight_hh: ``[hidden_size, hidden_size]``.
+        bias_ih: ``[hidden_size]``, or None.
+        bias_hh: ``[hidden_size]``, or None.
+
+    >>> cell = ef.nn.RNNCell(3, 5)
+    >>> h = cell(ef.ones((4, 3)))
+    >>> cell(ef.ones((4, 3)), h).shape
+    (4, 5)
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        *,
+        dtype: Any = None,
+        generator: ef.random.Generator | None = None,
+    ) -> None:
+        check_nonlinearity("RNNCell", nonlinearity)
+        self.nonlinearity = nonlinearity
+        super().__init__(nonlinearity, input_size, hidden_size, bias, dtype, generator)
+
+    def forward(self, x: TensorLike, hx: TensorLike | None = None) -> ef.Tensor:
+        """The next state.
+
+        Args:
+            x: ``[batch, input_size]`` or ``[input_size]``.
+            hx: the state, ``[batch, hidden_size]`` or ``[hidden_size]``; zeros by default.
+        """
+        (h,) = self._step(x, hx, 1)
+        return h
+
+
+@final
+class LSTMCell(AbstractCell):
+    """A step of long short-term memory (Hochreiter and Schmidhuber, 1997), as in `LSTM`.
+
+    Input ``[batch, input_size]`` or ``[input_size]``; the state is a pair of
+    ``[batch, hidden_size]`` or ``[hidden_size]``.
+
+    Args:
+        input_size: the size of the last axis of inputs.
+        hidden_size: that of the state.
+        bias: whether there are biases.
+        dtype: of the variables; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        weight_ih: ``[4 * hidden_size, input_size]``, the gates i, f, g, o one below the other.
+        weight_hh: ``[4 * hidden_size, hidden_size]``.
+        bias_ih: ``[4 * hidden_size]``, or None.
+        bias_hh: ``[4 * hidden_size]``, or None.
+
+    >>> cell = ef.nn.LSTMCell(3, 5)
+    >>> h, c = cell(ef.ones((4, 3)))
+    >>> h, c = cell(ef.ones((4, 3)), (h, c))
+    >>> h.shape
+    (4, 5)
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        generator: ef.random.Generator | None = None,
+    ) -> None:
+        super().__init__("lstm", input_size, hidden_size, bias, dtype, generator)
+
+    def forward(
+        self, x: TensorLike, hx: tuple[TensorLike, TensorLike] | None = None
+    ) -> tuple[ef.Tensor, ef.Tensor]:
+        """The next state ``(h, c)``.
+
+        Args:
+            x: ``[batch, input_size]`` or ``[input_size]``.
+            hx: the state ``(h, c)``, ``[batch, hidden_size]`` or ``[hidden_size]`` each; zeros by
+                default.
+        """
+        h, c = self._step(x, hx, 2)
+        return h, c
+
+
+@final
+class GRUCell(AbstractCell):
+    """A step of a gated recurrent unit (Cho et al., 2014), as in `GRU`.
+
+    Input ``[batch, input_size]`` or ``[input_size]``, output ``[batch, hidden_size]`` or
+    ``[hidden_size]``.
+
+    Args:
+        input_size: the size of the last axis of inputs.
+        hidden_size: that of the state.
+        bias: whether there are biases.
+        dtype: of the variables; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        weight_ih: ``[3 * hidden_size, input_size]``, the gates r, z, n one below the other.
+        weight_hh: ``[3 * hidden_size, hidden_size]``.
+        bias_ih: ``[3 * hidden_size]``, or None.
+        bias_hh: ``[3 * hidden_size]``, or None.
+
+    >>> cell = ef.nn.GRUCell(3, 5)
+    >>> cell(ef.ones(3), ef.zeros(5)).shape
+    (5,)
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        generator: ef.random.Generator | None = None,
+    ) -> None:
+        super().__init__("gru", input_size, hidden_size, bias, dtype, generator)
+
+    def forward(self, x: TensorLike, hx: TensorLike | None = None) -> ef.Tensor:
+        """The next state.
+
+        Args:
+            x: ``[batch, input_size]`` or ``[input_size]``.
+            hx: the state, ``[batch, hidden_size]`` or ``[hidden_size]``; zeros by default.
+        """
+        (h,) = self._step(x, hx, 1)
+        return h

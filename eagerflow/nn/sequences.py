@@ -1,0 +1,122 @@
+"""What recurrent layers are called with: sequences, their lengths, and states to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import eagerflow as ef
+from eagerflow.core.convert import TensorLike
+from eagerflow.dims import Size, may_equal, same
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.ops.draws import in_range
+from eagerflow.ops.sizes import matched
+from eagerflow.types import DType
+
+__all__ = ["check_rows", "check_sequences", "first_state", "mask_of"]
+
+
+def check_sequences(name: str, x: ef.Tensor, size: int, batch_first: bool) -> None:
+    """Raise unless ``x`` is a sequence, or a batch of them, of rows of that size."""
+    if len(x.shape) in (2, 3) and may_equal(x.shape[-1], size):
+        return
+    order = "batch, time" if batch_first else "time, batch"
+    raise ShapeError(
+        f"{name}: the input is no sequence of rows of {size} elements",
+        given=f"x={x.type}",
+        expected=f"[{order}, {size}], or [time, {size}] of a single sequence",
+    )
+
+
+def check_rows(name: str, x: ef.Tensor, size: int) -> None:
+    """Raise unless ``x`` is a row of that size, or a batch of them."""
+    if len(x.shape) in (1, 2) and may_equal(x.shape[-1], size):
+        return
+    raise ShapeError(
+        f"{name}: the last axis of the input does not have {size} elements",
+        given=f"x={x.type}",
+        expected=f"[batch, {size}], or [{size}] of a single row",
+    )
+
+
+def first_state(
+    name: str, given: Any, x: ef.Tensor, shapes: Sequence[tuple[Size, ...]], dtype: DType
+) -> tuple[ef.Tensor, ...]:
+    """The tensors of a state; zeros if there is none.
+
+    Args:
+        name: for messages.
+        given: what the layer was called with: None, a tensor, or for two shapes a pair.
+        x: the input of the layer, for its device.
+        shapes: of the tensors.
+        dtype: of what the layer computes.
+
+    Raises:
+        TensorValueError: it has another structure.
+        ShapeError: a tensor has another shape.
+        DTypeError: another dtype.
+    """
+    if given is None:
+        zeros: Any = ef.zeros  # of sizes that may be dims
+        return tuple([zeros(shape, dtype=dtype, device=x.device) for shape in shapes])
+    parts = given if isinstance(given, (tuple, list)) else (given,)
+    if len(parts) != len(shapes):
+        raise TensorValueError(
+            f"{name}: the state to start from has another structure",
+            given=f"{len(parts)} tensors",
+            expected="a pair (h, c)" if len(shapes) == 2 else "one tensor",
+        )
+    return tuple([_part(name, ef.asarray(p), s, dtype) for p, s in zip(parts, shapes, strict=True)])
+
+
+def _part(name: str, part: ef.Tensor, shape: tuple[Size, ...], dtype: DType) -> ef.Tensor:
+    wrong = f"{name}: the state to start from has another shape"
+    expected = f"[{', '.join(map(str, shape))}]"
+    if len(part.shape) != len(shape) or not all(map(may_equal, part.shape, shape)):
+        raise ShapeError(wrong, given=str(part.type), expected=expected)
+    if part.dtype is not dtype:
+        raise DTypeError(
+            f"{name}: the state to start from has another dtype",
+            given=str(part.type),
+            expected=f"{dtype}, which input and weights have",
+        )
+    return _sized(part, shape, wrong, f"{part.type} for {expected}")
+
+
+def _sized(x: ef.Tensor, shape: tuple[Size, ...], wrong: str, given: str) -> ef.Tensor:
+    """``x``, whose sizes may have other names in a trace, if it is of that shape."""
+    found = matched(x, x.shape, shape, wrong, given)
+    return found if all(map(same, x.shape, shape)) else found.reshape(shape)
+
+
+def mask_of(name: str, lengths: TensorLike, x: ef.Tensor) -> ef.Tensor:
+    """Whether a step is one of its sequence, bool ``[time, batch, 1]``.
+
+    Args:
+        name: for messages.
+        lengths: how many steps each sequence has.
+        x: ``[time, batch, inputs]``.
+
+    Raises:
+        DTypeError: they are no integers.
+        ShapeError: there are more or fewer of them than sequences.
+        TensorValueError: one is negative or more than there are steps; a graph says so when it
+            runs.
+    """
+    steps, batch = x.shape[:2]
+    found = ef.asarray(lengths)
+    if not found.dtype.is_integer:
+        raise DTypeError(f"{name}: the lengths are no integers", given=f"lengths={found.type}")
+    wrong = f"{name}: there is not one length for each sequence"
+    given = f"lengths={found.type}, {batch} sequences"
+    if len(found.shape) != 1 or not may_equal(found.shape[0], batch):
+        raise ShapeError(wrong, given=given, expected=f"[{batch}]")
+    found = _sized(found, (batch,), wrong, given).to(x.device).astype(ef.int64)
+    most = ef.full((), steps, dtype=ef.int64, device=x.device)
+    for refusal, a, b in (
+        ("a length is negative", ef.zeros_like(most), found),
+        ("a sequence is longer than the input", found, most),
+    ):
+        wrong = f"{name}: {refusal}"
+        found = in_range(found, "bounds", wrong, a, b, dtype=ef.int64, on=x.device)
+    return (ef.arange(steps, device=x.device)[:, None] < found)[..., None]

@@ -1,0 +1,380 @@
+"""The limited-memory BFGS method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, final
+
+import eagerflow as ef
+from eagerflow.core.interpreter import is_traced
+from eagerflow.counterparts import OPTIMISERS, hint_at
+from eagerflow.errors import DeviceError, DTypeError, TensorValueError, hides_frames
+from eagerflow.nn.state import put
+from eagerflow.optim.line_search import Point, strong_wolfe
+from eagerflow.optim.optimiser import not_negative
+from eagerflow.optim.parameters import named_variables
+from eagerflow.types import DType
+
+__all__ = ["LBFGS"]
+
+#: curvatures below this are not taken into the history
+_LEAST_CURVATURE = 1e-10
+
+
+class _Place(NamedTuple):
+    """Where a step has got to.
+
+    Attributes:
+        x: all variables in one vector.
+        f: the loss, ``f64[]``.
+        g: its gradient.
+        direction: of the last iteration.
+        t: how far it went, ``f64[]``.
+        g_before: the gradient before it.
+        turns: iterations of this step, ``i64[]``.
+        evaluations: of the loss in this step, ``i64[]``.
+        goes_on: whether there is another iteration.
+    """
+
+    x: ef.Tensor
+    f: ef.Tensor
+    g: ef.Tensor
+    direction: ef.Tensor
+    t: ef.Tensor
+    g_before: ef.Tensor
+    turns: ef.Tensor
+    evaluations: ef.Tensor
+    goes_on: ef.Tensor
+
+
+@final
+class LBFGS:
+    """The limited-memory BFGS method (Liu and Nocedal, 1989).
+
+    For losses without noise: a step goes through several iterations, each of which looks at the
+    loss again, so it takes a function and no gradients. The curvature is estimated from the last
+    changes of variables and gradients. With ``line_search_fn="strong_wolfe"`` each iteration goes
+    as far as the strong Wolfe conditions want (Nocedal and Wright, 2006, algorithms 3.5 and 3.6).
+
+    The state is variables, also ``2 * history_size`` vectors with the size of all variables
+    together. In a traced function a step is a loop in the graph, and is traced once.
+
+    Args:
+        variables: a tree of them: ``model.trainable``, a list, a dict, …; on one device.
+        lr: how far an iteration goes, or where the line search looks first.
+        max_iter: the most iterations of a step.
+        max_eval: the most evaluations of the loss in a step; ``max_iter * 5 // 4`` by default.
+        tolerance_grad: a step ends where no gradient is larger than this.
+        tolerance_change: it ends where no variable, or the loss, changes by more than this.
+        history_size: how many changes are kept.
+        line_search_fn: None, or ``"strong_wolfe"``.
+
+    Attributes:
+        state: what has been found out, by name: the history in ``"changes"``, ``"yields"`` (of
+            gradients) and ``"rho"``, and the numbers of iterations and evaluations so far in
+            ``"n_iter"`` and ``"func_evals"``.
+
+    Raises:
+        TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
+        DTypeError: a variable holds no real floating-point numbers.
+        DeviceError: the variables are on several devices.
+
+    >>> x = ef.Variable([-1.2, 1.0], dtype=ef.float64)
+    >>> optimiser = ef.optim.LBFGS([x], max_iter=100, line_search_fn="strong_wolfe")
+    >>> def rosenbrock():
+    ...     return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+    >>> optimiser.step(rosenbrock)
+    Tensor(24.2, f64[]@cpu:0)
+    >>> ef.round(x, 3)
+    Tensor([1., 1.], f64[2]@cpu:0)
+    """
+
+    def __init__(
+        self,
+        variables: Any,
+        lr: float = 1.0,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        found, _ = named_variables("LBFGS", variables)
+        self._variables = tuple(found.values())
+        device, dtype = _shared(found)
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        _check_counts(max_iter=max_iter, max_eval=max_eval, history_size=history_size)
+        for name, number in (
+            ("lr", lr), ("tolerance_grad", tolerance_grad), ("tolerance_change", tolerance_change)
+        ):  # fmt: skip
+            not_negative("LBFGS", name, number)
+        if line_search_fn not in (None, "strong_wolfe"):
+            raise TensorValueError(
+                "LBFGS: there is no such line search",
+                given=f"line_search_fn={line_search_fn!r}",
+                expected="None or 'strong_wolfe'",
+            )
+        self.lr = lr
+        self.max_iter = max_iter
+        self.max_eval = max_eval
+        self.tolerance_grad = tolerance_grad
+        self.tolerance_change = tolerance_change
+        self.history_size = history_size
+        self.line_search_fn = line_search_fn
+        size = sum(v.size for v in self._variables)
+        shapes = {
+            "direction": ((size,), dtype), "t": ((), ef.float64), "gradient": ((size,), dtype),
+            "changes": ((history_size, size), dtype), "yields": ((history_size, size), dtype),
+            "rho": ((history_size,), ef.float64), "scale": ((), ef.float64),
+            "kept": ((), ef.int64), "first": ((), ef.int64), "n_iter": ((), ef.int64),
+            "func_evals": ((), ef.int64),
+        }  # fmt: skip
+        self.state: dict[str, ef.Variable] = {}
+        for name, (shape, kind) in shapes.items():
+            start = ef.full(shape, 1 if name == "scale" else 0, dtype=kind, device=device)
+            self.state[name] = ef.Variable(start, trainable=False, name=name)
+
+    def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Take over the state of another optimiser of the same variables, all or none.
+
+        Args:
+            state: what its `state` was, of the same dtypes and shapes: tensors, arrays, variables.
+            strict: whether it must have a value for each name and no other.
+
+        Raises:
+            CheckpointError: it lacks values, has unknown ones, or one does not fit; nothing is
+                assigned then.
+
+        >>> v = ef.Variable([1.0])
+        >>> a, b = ef.optim.LBFGS([v]), ef.optim.LBFGS([v])
+        >>> _ = a.step(lambda: (v * v).sum())
+        >>> b.load_state(a.state)
+        >>> int(b.state["func_evals"]) == int(a.state["func_evals"])
+        True
+        """
+        put(self.state, {name: name for name in self.state}, state, strict, "LBFGS")
+
+    @hides_frames
+    def step(self, closure: Callable[[], ef.Tensor]) -> ef.Tensor:
+        """Change the variables such that the loss becomes smaller; gives the loss before.
+
+        Args:
+            closure: a function without arguments that gives the loss, a floating-point number
+                without axes. It is called several times, in a traced function as part of a loop.
+
+        Raises:
+            GradientError: the loss is not one real number. After an error, eagerly, the variables
+                are what they were, and the next step is as the first.
+
+        >>> v = ef.Variable([3.0, -4.0])
+        >>> optimiser = ef.optim.LBFGS([v])
+        >>> optimiser.step(lambda: (v * v).sum())
+        Tensor(25., f32[]@cpu:0)
+        >>> ef.round(v, 3)
+        Tensor([0., 0.], f32[2]@cpu:0)
+        """
+        before = self._flat([v.value for v in self._variables])
+        try:
+            return self._run(closure, before)
+        except BaseException:
+            if not is_traced():
+                self._put(before)
+                for name in ("kept", "n_iter"):
+                    self.state[name].assign(0)
+            raise
+
+    def _run(self, closure: Callable[[], ef.Tensor], x: ef.Tensor) -> ef.Tensor:
+        evaluate = ef.value_and_grad(closure, wrt=list(self._variables))
+        state = self.state
+        loss: ef.Tensor
+        loss, found = evaluate()
+        g = self._flat(found)
+        start = _Place(
+            x, loss.astype(ef.float64), g, state["direction"].value, state["t"].value,
+            state["gradient"].value, ef.zeros_like(state["n_iter"]),
+            ef.ones_like(state["func_evals"]), _size(g) > self.tolerance_grad,
+        )  # fmt: skip
+
+        def objective(x: ef.Tensor) -> tuple[ef.Tensor, ef.Tensor]:
+            self._put(x)
+            loss, found = evaluate()
+            return loss.astype(ef.float64), self._flat(found)
+
+        end = ef.while_loop(
+            lambda place: place.goes_on, lambda place: self._iteration(place, objective), start
+        )
+        for name, value in (("direction", end.direction), ("t", end.t), ("gradient", end.g_before)):
+            state[name].assign(value)
+        state["func_evals"].assign_add(end.evaluations)
+        self._put(end.x)
+        return loss
+
+    def _iteration(
+        self, place: _Place, objective: Callable[[ef.Tensor], tuple[ef.Tensor, ef.Tensor]]
+    ) -> _Place:
+        count = self.state["n_iter"].assign_add(1)
+        g = place.g
+        ef.cond(count == 1, lambda: None, lambda: self._remember(place))
+        d = self._direction(g)
+        lr = ef.asarray(self.lr, dtype=ef.float64)
+        t = ef.where(count == 1, ef.minimum(1.0, 1.0 / _f64(ef.abs(g).sum())) * lr, lr)
+        slope = _f64(g @ d)
+        place = place._replace(direction=d, t=t, g_before=g, turns=place.turns + 1)
+        return ef.cond(  # type: ignore[no-any-return]  # what its functions give
+            slope > -self.tolerance_change,
+            lambda: place._replace(goes_on=ef.zeros_like(place.goes_on)),
+            lambda: self._moved(place, slope, objective),
+        )
+
+    # --- the parts of an iteration ---
+
+    def _remember(self, place: _Place) -> None:
+        """Take the last change into the history, if the curvature along it is positive."""
+        state = self.state
+        y = place.g - place.g_before
+        s = place.direction * place.t.astype(y.dtype)
+        curvature = y @ s
+
+        def keep() -> None:
+            kept, first = state["kept"].value, state["first"].value
+            row = ((first + kept) % self.history_size)[None]
+            state["changes"].scatter_update(row, s[None])
+            state["yields"].scatter_update(row, y[None])
+            state["rho"].scatter_update(row, _f64(1.0 / curvature)[None])
+            state["scale"].assign(_f64(curvature / (y @ y)))
+            full = kept == self.history_size
+            state["first"].assign(ef.where(full, (first + 1) % self.history_size, first))
+            state["kept"].assign(ef.where(full, kept, kept + 1))
+
+        ef.cond(curvature > _LEAST_CURVATURE, keep, lambda: None)
+
+    def _direction(self, g: ef.Tensor) -> ef.Tensor:
+        """The estimated inverse of the Hessian times ``-g`` (algorithm 7.4 there)."""
+        state = self.state
+        s, y, rho = state["changes"].value, state["yields"].value, state["rho"].value
+        kept, first, most = state["kept"].value, state["first"].value, self.history_size
+
+        def back(n: ef.Tensor, q: ef.Tensor, alpha: ef.Tensor) -> tuple[ef.Tensor, ...]:
+            i = (first + n) % most
+            a = (s[i] @ q) * rho[i].astype(q.dtype)
+            return n - 1, q - a * y[i], ef.where(ef.arange(most) == i, a, alpha)
+
+        def forth(n: ef.Tensor, r: ef.Tensor) -> tuple[ef.Tensor, ...]:
+            i = (first + n) % most
+            b = (y[i] @ r) * rho[i].astype(r.dtype)
+            return n + 1, r + (alpha[i] - b) * s[i]
+
+        _, q, alpha = ef.while_loop(
+            lambda n, q, alpha: n >= 0, back, (kept - 1, -g, ef.zeros(most, dtype=g.dtype))
+        )
+        r = q * state["scale"].value.astype(g.dtype)
+        _, found = ef.while_loop(lambda n, r: n < kept, forth, (ef.zeros_like(kept), r))
+        return found  # type: ignore[no-any-return]  # a tensor
+
+    def _moved(
+        self, place: _Place, slope: ef.Tensor,
+        objective: Callable[[ef.Tensor], tuple[ef.Tensor, ef.Tensor]],
+    ) -> _Place:  # fmt: skip
+        """After the step of an iteration."""
+        x, d, before = place.x, place.direction, place.f
+        last = place.turns == self.max_iter
+
+        def at(t: ef.Tensor) -> ef.Tensor:
+            return x + d * t.astype(d.dtype)
+
+        def on_line(t: ef.Tensor) -> tuple[Point, ef.Tensor]:
+            f, g = objective(at(t))
+            return Point(t, f, _f64(g @ d)), g
+
+        if self.line_search_fn is None:
+            x, t = at(place.t), place.t
+            # a loss that changes from call to call is not asked where nobody uses it
+            f, g = ef.cond(last, lambda: (place.f, place.g), lambda: objective(x))
+            asked = ef.where(last, 0, 1)
+        else:
+            start = Point(ef.zeros_like(place.t), place.f, slope)
+            found = strong_wolfe(
+                on_line, start, place.g, place.t,
+                most=self.max_eval - place.evaluations,
+                smallest=self.tolerance_change / _f64(_size(d)),
+            )  # fmt: skip
+            (t, f, _), g, asked = found
+            x = at(t)
+        evaluations = place.evaluations + asked
+        stops = last | (evaluations >= self.max_eval) | (_size(g) <= self.tolerance_grad)
+        stops |= _f64(_size(d * t.astype(d.dtype))) <= self.tolerance_change
+        stops |= ef.abs(f - before) < self.tolerance_change
+        return place._replace(x=x, f=f, g=g, t=t, evaluations=evaluations, goes_on=~stops)
+
+    # --- variables as one vector ---
+
+    def _flat(self, parts: Any) -> ef.Tensor:
+        dtype = self.state["gradient"].dtype
+        found = [p.to_dense() if isinstance(p, ef.IndexedSlices) else p for p in parts]
+        return ef.concat([p.reshape(-1).astype(dtype) for p in found])
+
+    def _put(self, x: ef.Tensor) -> None:
+        end = 0
+        for v in self._variables:
+            start, end = end, end + v.size
+            v.assign(x[start:end].reshape(v.shape).astype(v.dtype))
+
+    def __repr__(self) -> str:
+        size = sum(v.size for v in self._variables)
+        return (
+            f"LBFGS({len(self._variables)} variables of {size} elements, lr={self.lr}, "
+            f"max_iter={self.max_iter}, max_eval={self.max_eval}, "
+            f"tolerance_grad={self.tolerance_grad}, tolerance_change={self.tolerance_change}, "
+            f"history_size={self.history_size}, line_search_fn={self.line_search_fn!r})"
+        )
+
+
+hint_at(
+    LBFGS,
+    {name: OPTIMISERS[name] for name in ("load_state_dict", "state_dict", "zero_grad")}
+    | dict.fromkeys(
+        ("update", "minimize", "apply_gradients"),
+        "optimiser.step(loss_fn): it looks at the loss several times, loss_fn() gives it",
+    ),
+)
+
+
+def _size(x: ef.Tensor) -> ef.Tensor:
+    """The largest magnitude."""
+    return ef.abs(x).max()
+
+
+def _f64(x: ef.Tensor) -> ef.Tensor:
+    return x.astype(ef.float64)
+
+
+# --- checks -------------------------------------------------------------------------------------
+
+
+def _shared(variables: Mapping[str, ef.Variable]) -> tuple[Any, DType]:
+    """The device of the variables, and the dtype of the vector that they become."""
+    first = next(iter(variables.values()))
+    dtype = ef.float32 if first.dtype.itemsize < 4 else first.dtype
+    for path, v in variables.items():
+        if v.dtype.is_complex:
+            raise DTypeError(
+                f"LBFGS: {path or 'the variable'} is complex", given=str(v.type),
+                hint="hold real and imaginary part in two variables",
+            )  # fmt: skip
+        if v.device is not first.device:
+            raise DeviceError(
+                "LBFGS: the variables are on several devices",
+                given=f"{path} on {v.device}, others on {first.device}",
+            )
+        dtype = ef.result_type(dtype, v.dtype)
+    return first.device, dtype
+
+
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if type(count) is not int or count < 1:
+            raise TensorValueError(
+                f"LBFGS: {name} is no number of times",
+                given=f"{name}={count!r}", expected="an integer from 1",
+            )  # fmt: skip

@@ -1,0 +1,81 @@
+"""Training steps of an LSTM: a loop over a tensor against the same body unrolled, and the peers.
+
+Run: ``python -m tests.bench.recurrent`` in an environment with the ``bench`` extra; peers that are
+not installed are left out. Before anything is timed, the losses of the first steps are compared.
+The steps include the update by Adam; the time of the traces, which grows with the length only
+where the loop is unrolled, is in a table of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from importlib.util import find_spec
+
+from tests.bench.harness import Contender, Contest, run
+from tests.bench.networks import compare
+from tests.bench.steps.with_eagerflow import lstm
+
+#: steps, batch, inputs, hidden
+SIZES = ((20, 8, 8, 16), (50, 32, 32, 64), (100, 16, 64, 128), (100, 32, 128, 256))
+
+LOOP, UNROLLED = "for x in xs", "for t in range(T)"
+#: name: the module of the library, and what its function gets besides the sizes
+LIBRARIES = {
+    LOOP: ("eagerflow", 'way="loop"'),
+    UNROLLED: ("eagerflow", 'way="range"'),
+    "ef.nn.LSTM": ("eagerflow", 'way="layer"'),
+    "ef.nn.LSTM, eager": ("eagerflow", 'way="layer", traced=False'),
+    "torch.nn.LSTM": ("torch", ""),
+    "jax.lax.scan": ("jax", ""),
+}
+
+
+def contests() -> list[Contest]:
+    """The table; ours first."""
+    found = []
+    for sizes in SIZES:
+        arguments = ", ".join(map(str, sizes))
+        contenders = [
+            Contender(
+                name,
+                f"from tests.bench.steps.with_{module} import lstm\n"
+                f"step = lstm({', '.join(filter(None, (arguments, options)))})\n",
+                "step()",
+            )
+            for name, (module, options) in LIBRARIES.items()
+            if find_spec(module) is not None
+        ]
+        title = "LSTM {}, {} steps of {}x{}".format(sizes[3], *sizes[:3])
+        found.append(Contest(title, contenders, {UNROLLED: 1.05}))
+    return found
+
+
+def report_first_calls(rounds: int = 1) -> None:
+    """Print how long the first call takes, with the trace."""
+    print("\n| steps | " + " | ".join((LOOP, UNROLLED, "ef.nn.LSTM")) + " |\n|---|---|---|---|")
+    for steps in (20, 50, 100):
+        cells = []
+        for way in ("loop", "range", "layer"):
+            spent = []
+            for _ in range(rounds):
+                step = lstm(steps, 8, 8, 16, way)
+                start = time.perf_counter()
+                step()
+                spent.append(time.perf_counter() - start)
+            cells.append(f"{1000 * statistics.median(spent):.0f} ms")
+        print(f"| {steps} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--only", default="")
+    only = parser.parse_known_args()[0].only
+    table = [contest for contest in contests() if only in contest.name]
+    if "--help" not in sys.argv:
+        for row in table:
+            compare(row)
+    run(table, "Training steps of an LSTM")
+    report_first_calls()
