@@ -8,7 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 from eagerflow.autograph.convert import operator
+from eagerflow.autograph.handlers import refuse_caught
 from eagerflow.autograph.jumps import RESULT
+from eagerflow.autograph.lists import NeedsArray, growing
+from eagerflow.autograph.reading import first_line, line_text
 from eagerflow.autograph.regions import (
     Again,
     Found,
@@ -16,13 +19,12 @@ from eagerflow.autograph.regions import (
     UserCode,
     as_test,
     attempt,
-    forget_name,
     held,
-    line_text,
     pin,
     tracer_here,
 )
 from eagerflow.autograph.state import UNBOUND, Slot, cells_of
+from eagerflow.autograph.unbound import forget_name
 from eagerflow.control.branches import cond
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
@@ -90,7 +92,7 @@ def and_(first: Any, *rest: Callable[[], Any]) -> Any:
     if not rest:
         return first
     if as_test(first) is not None:
-        return choose(first, lambda: and_(rest[0](), *rest[1:]), lambda: first)
+        return _short(first, lambda: and_(rest[0](), *rest[1:]), lambda: first, rest)
     return and_(rest[0](), *rest[1:]) if first else first
 
 
@@ -100,8 +102,18 @@ def or_(first: Any, *rest: Callable[[], Any]) -> Any:
     if not rest:
         return first
     if as_test(first) is not None:
-        return choose(first, lambda: first, lambda: or_(rest[0](), *rest[1:]))
+        return _short(first, lambda: first, lambda: or_(rest[0](), *rest[1:]), rest)
     return first if first else or_(rest[0](), *rest[1:])
+
+
+def _short(
+    test: Any, body: Callable[[], Any], orelse: Callable[[], Any], rest: Sequence[Callable[[], Any]]
+) -> Any:
+    """`choose`, where the user's code is ``rest``."""
+    found = as_test(test)
+    assert found is not None
+    code: Any = getattr(rest[0], "__code__")  # noqa: B009 - so typed
+    return Branches(found, (UserCode(code, body), UserCode(code, orelse)), (), rest).run()
 
 
 @operator
@@ -139,6 +151,8 @@ def failed(test: Any, message: Callable[[], Any] | None = None) -> bool:
         except TraceError:  # it shows values that only the graph knows
             given = ("an assertion of a traced function fails",)
 
+    refuse_caught(AssertionError(*given))
+
     def check(holds: Any) -> None:
         if not holds:
             raise AssertionError(*given)
@@ -151,7 +165,7 @@ def failed(test: Any, message: Callable[[], Any] | None = None) -> bool:
 
 
 @final
-class Raised(Exception):  # noqa: N818 - it carries one
+class Raised(BaseException):
     """A branch raises an exception.
 
     Args:
@@ -200,15 +214,19 @@ class Branches:
         """Trace both branches, set what they set; gives what they give."""
         _enter(self._codes[0])
         try:
-            for _ in range(_TRIALS):
-                try:
-                    with attempt():
-                        found = cond(self.test, self._traced(0), self._traced(1))
-                except Again:
-                    continue
-                except Raised as raised:
-                    return self._check(raised)
-                return self._leave(found)
+            with growing(self._roots) as let_grow:
+                for _ in range(_TRIALS):
+                    try:
+                        with attempt():
+                            found = cond(self.test, self._traced(0), self._traced(1))
+                    except Again:
+                        continue
+                    except NeedsArray as need:
+                        let_grow(need)
+                        continue
+                    except Raised as raised:
+                        return self._check(raised)
+                    return self._leave(found)
         finally:
             _active.pop()
         raise TraceError("an `if` on a tensor does something else each time that it is traced")
@@ -219,7 +237,7 @@ class Branches:
         def branch() -> Any:
             try:
                 result, raw, found = Region(self._roots, dead).run(self.functions[i])
-            except (EagerflowError, NameError, Again, Raised):
+            except (EagerflowError, NameError, Again, NeedsArray, Raised):
                 raise
             except Exception as error:
                 raise Raised(i, error) from None
@@ -230,6 +248,7 @@ class Branches:
 
     def _check(self, raised: Raised) -> Any:
         """What one branch raises becomes a check; the other branch is what goes on."""
+        refuse_caught(raised.error)
         error, second = raised.error.with_traceback(None), bool(raised.branch)
 
         def check(holds: Any) -> None:
@@ -248,9 +267,6 @@ class Branches:
             for key, slot in self._slots.items() if key not in self._refused
         }  # fmt: skip
         self._raw[i] = {key: found[key][2] if key in found else v for key, v in values.items()}
-        for key in values:
-            if self._slots[key].kind == "list":
-                self._refuse_append(self._slots[key])
         if i == 0:
             return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
         self._compare()
@@ -288,6 +304,8 @@ class Branches:
                     continue
                 self._refused[key], again = self._one_sided(slot, a is UNBOUND), True
             elif kind_of(a) != kind_of(b):
+                if slot.kind == "list":
+                    raise NeedsArray(slot.owner, slot.text, (a or b)[0])
                 self._refused[key], again = self._different(slot, a, b), True
             if key in self._refused and (slot.kind != "cell" or slot.key.startswith("@")):
                 raise self._refused[key]
@@ -305,7 +323,7 @@ class Branches:
                 self._pin(value, (a, b), slot)
                 slot.set(value)
         for key, error in self._refused.items():
-            forget_name(self._slots[key], error)
+            forget_name(tracer_here(), self._slots[key], error)
         a, b = self._made
         if a is b and type(a) is Tensor and not _is_new(a):
             return a
@@ -340,7 +358,7 @@ class Branches:
 
     def _lines(self, name: Any) -> list[str]:
         bound = self.names.get(name, (0, 0, False))
-        return [line_text(c, bound[i] or c.co_firstlineno) for i, c in enumerate(self._codes)]
+        return [line_text(c, bound[i] or first_line(c)) for i, c in enumerate(self._codes)]
 
     def _one_sided(self, slot: Slot, second: bool) -> TraceError:
         lines = self._lines(slot.key)
@@ -360,14 +378,6 @@ class Branches:
             f"{what} something else in each branch of an `if` on a tensor",
             given=f"{kind_text(a)} from {lines[0]}\n    and {kind_text(b)} from {lines[1]}",
             hint=f"{hint}: None or an object cannot be chosen by a tensor",
-        )
-
-    def _refuse_append(self, slot: Slot) -> None:
-        raise TraceError(
-            f"{slot.text or 'a list'} is appended to under a condition on a tensor",
-            given="a list whose length would depend on data",
-            hint="append in both branches a value that is chosen: "
-            "xs.append(ef.where(condition, a, b)); or count with a tensor",
         )
 
 

@@ -16,7 +16,7 @@ _OWN: Final = "eagerflow."
 #: modules of eagerflow whose functions keep those of the user, to be called when the graph runs
 _LATE: Final = ("eagerflow.ops", "eagerflow.function", "eagerflow.data", "eagerflow.profiling")
 #: builtins that call what they are given at once
-_HIGHER: Final = frozenset({map, filter, sorted, min, max, functools.reduce, functools.partial})
+_HIGHER: Final = frozenset({map, filter, sorted, functools.reduce, functools.partial})
 #: functions that do more in converted code: what is called in their place
 replacements: Final[dict[Any, Callable[..., Any]]] = {}
 
@@ -31,9 +31,9 @@ def call(function: Any) -> Any:
         inner = call(function.__func__)
         return function if inner is function.__func__ else MethodType(inner, function.__self__)
     if kind is BuiltinFunctionType or kind is type:
-        if function in _HIGHER:
-            return _with_converted_arguments(function)
-        return replacements.get(function, function)
+        if function in replacements:
+            return replacements[function]
+        return _with_converted_arguments(function) if function in _HIGHER else function
     if kind is functools.partial:
         inner = call(function.func)
         if inner is function.func:

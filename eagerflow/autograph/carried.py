@@ -9,28 +9,27 @@ from operator import itemgetter
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.autograph.branches import kind_of, kind_text, zeros_as
-from eagerflow.autograph.lists import Appended, Grown, one_each
+from eagerflow.autograph.lists import Appended, NeedsArray, grow, growing, one_each
+from eagerflow.autograph.reading import line_text
 from eagerflow.autograph.regions import (
     Again,
     Found,
     Region,
     UserCode,
     attempt,
-    forget_name,
     held,
-    line_text,
+    is_reached,
     pin,
     tracer_here,
 )
-from eagerflow.autograph.state import UNBOUND, Slot, Snapshot, cells_of
-from eagerflow.control.arrays import TensorArray
+from eagerflow.autograph.state import UNBOUND, Slot, cells_of
+from eagerflow.autograph.unbound import forget_name
 from eagerflow.control.loops import while_loop
 from eagerflow.control.scans import scan
 from eagerflow.core import interpreter, tree
 from eagerflow.core.interpreter import BASE
 from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.errors import TraceError
-from eagerflow.types import TensorType
 
 __all__ = ["Loop", "Names"]
 
@@ -65,8 +64,7 @@ class Loop:
         self._in_place: dict[Any, bool] = {}  # whether the tensor in a slot is itself updated
         self._like: dict[Any, Any] = {}  # what a turn gives for a name that is not bound before
         self._lists: dict[Any, tuple[list[Any], str]] = {}  # that turns append to
-        self._elements: dict[Any, TensorType] = {}  # of those that become arrays
-        self._arrays = False
+        self._open = False  # whether nothing says how many turns there are
         self._stand_ins: dict[int, Any] = {}
         self._taken: list[list[Any]] = []
         self._unsure: set[Any] = set()  # slots that a turn may leave as they are
@@ -100,10 +98,8 @@ class Loop:
             found: dict[str, Any] = while_loop(UserCode(self._code, goes), body, start)
             return found
 
-        self._arrays = True
-        result = self._trace(make, turn, extra)
-        for key, (owner, _) in self._lists.items():
-            self._replace(owner, result[self._array_name(key)].stack())
+        self._open = True
+        self._trace(make, turn, extra)
 
     def scan(
         self, turn: Callable[..., dict[str, Any]], extra: dict[str, Any], rows: list[Tensor],
@@ -127,35 +123,37 @@ class Loop:
         for (owner, text), parts in zip(self._lists.values(), stacked, strict=True):
             if type(length) is int:
                 owner += [tree.map(itemgetter(i), p) for i in range(length) for p in parts]
-            else:
-                self._replace(owner, one_each(parts, text))
-
-    def _replace(self, owner: list[Any], rows: Tensor) -> None:
-        """Put what has a length that only the graph knows in the place of a list."""
-        grown = Grown(owner, rows)
-        for slot in list(Snapshot(self._functions).holders(owner)):
-            slot.set(grown)
+                continue
+            grown = one_each(parts, text)
+            like = grown.type.like(shape=grown.shape[1:])
+            if is_reached(owner):
+                raise NeedsArray(owner, text, like)
+            grow(self._functions, owner, like, grown)
 
     def _trace(
         self, make: Callable[..., dict[str, Any]], turn: Callable[..., dict[str, Any]],
         extra: dict[str, Any],
-    ) -> dict[str, Any]:  # fmt: skip
-        for _ in range(_TRIALS):
-            keys = self._keys()
-            start = dict(extra)
-            self._start = {key: self._slots[key].get() for key in keys}
-            for key, text in keys.items():
-                value = self._start[key]
-                start[text] = zeros_as(self._like[key]) if value is UNBOUND else _detached(value)
-            for key, like in self._elements.items():
-                start[self._array_name(key)] = TensorArray(0, like, dynamic=True)
-            try:
-                with attempt():
-                    result = make(start, partial(self._turn, keys, turn))
-            except Again:
-                continue
-            self._leave(result, keys)
-            return result
+    ) -> None:  # fmt: skip
+        with growing(self._functions) as let_grow:
+            for _ in range(_TRIALS):
+                keys = self._keys()
+                start = dict(extra)
+                self._start = {key: self._slots[key].get() for key in keys}
+                for key, text in keys.items():
+                    value = self._start[key]
+                    like = zeros_as(self._like[key]) if value is UNBOUND else value
+                    start[text] = tree.map(_detached, like)
+                try:
+                    with attempt():
+                        result = make(start, partial(self._turn, keys, turn))
+                except Again:
+                    continue
+                except NeedsArray as need:
+                    let_grow(need)
+                    self._lists.pop(("list", id(need.owner), None), None)
+                    continue
+                self._leave(result, keys)
+                return
         raise TraceError("a loop on tensors does something else each time that it is traced")
 
     def _keys(self) -> dict[Any, str]:
@@ -205,15 +203,7 @@ class Loop:
                 handle._data, handle._lane, handle._mark = data, lane, mark
         self._learn(found, ends, keys)
         result.update((text, ends[key]) for key, text in keys.items())
-        for key, values in zip(self._elements, self._taken, strict=False):
-            array = carry[self._array_name(key)]
-            for value in values:
-                array = array.write(array.size(), value)
-            result[self._array_name(key)] = array
         return result, self._taken
-
-    def _array_name(self, key: Any) -> str:
-        return f"items of {self._lists[key][1]} {list(self._lists).index(key)}"
 
     def _put(self, key: Any, value: Any, saved: list[Any]) -> Any:
         """Let a slot hold what goes round; gives the tensor that turns may update in place."""
@@ -258,9 +248,9 @@ class Loop:
         before = self._known_so_far
         for key, (slot, value, _) in found.items():
             if slot.kind == "list":
+                if self._open:
+                    raise NeedsArray(slot.owner, slot.text, value[0])
                 self._lists[key] = (slot.owner, slot.text)
-                if self._arrays:  # how many turns there are is not known
-                    self._elements[key] = one_each(value, slot.text).type
             elif id(value) not in self._stand_ins and key not in self._slots:
                 self._add(slot, in_place=False)
         for key, value in ends.items():
@@ -306,7 +296,7 @@ class Loop:
             if self._in_place[key]:
                 interpreter.current().rebind(slot.get(), value)
             elif key in self._like and not self._known and not slot.key.startswith("@"):
-                forget_name(slot, self._maybe_unbound(slot))
+                forget_name(tracer_here(), slot, self._maybe_unbound(slot))
             else:
                 if not self._known or key in self._unsure:
                     self._pin(slot, self._start[key], value)

@@ -19,6 +19,7 @@ operators: Final = SimpleNamespace()
 _CELL: Final = CellType(operators)
 _MADE: Final = re.compile(r"\.<locals>\.@\w+")
 _TESTS: Final = ("POP_JUMP", "JUMP_IF", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP", "TO_BOOL")
+_TESTING: Final = frozenset({"all", "any", "max", "min"})
 
 #: by id of a code object, which the weak reference shows to be the same: the code to run in its
 #: place, or why there is none
@@ -50,7 +51,9 @@ def why_not(code: CodeType) -> str | None:
 
 
 def branches(code: CodeType) -> bool:
-    """Whether code, or code within it, has tests or loops."""
+    """Whether code, or code within it, has tests or loops, or calls builtins that have them."""
+    if not _TESTING.isdisjoint(code.co_names):
+        return True
     if any(i.opname.startswith(_TESTS) for i in dis.get_instructions(code)):
         return True
     return any(branches(c) for c in code.co_consts if isinstance(c, CodeType))

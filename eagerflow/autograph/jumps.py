@@ -39,8 +39,8 @@ def returns_early(body: Sequence[ast.stmt]) -> bool:
     return any(not isinstance(s, ast.Return) and _has(s, ast.Return, _FUNCTIONS) for s in body)
 
 
-def lower_jumps(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The body of a function without jumps, but for one `return` at the end.
+def lower_jumps(body: Sequence[ast.stmt], at: ast.AST) -> list[ast.stmt]:
+    """The body of a function without jumps, but for a `return` at the end, in the place of ``at``.
 
     Loops get an attribute ``flags``: the names of which each ends the loop once it is true.
 
@@ -61,7 +61,7 @@ def lower_jumps(body: Sequence[ast.stmt]) -> list[ast.stmt]:
         found.insert(0, _assign(RETURNED, ast.Constant(False), body[0]))
     else:
         found = [s for s in map(_Without(RETURNED).visit, found) if s is not None]
-    return [*found, _placed(ast.Return(ast.Name(RESULT, ast.Load())), last)]
+    return [*found, _placed(ast.Return(ast.Name(RESULT, ast.Load())), at)]
 
 
 @final
@@ -101,7 +101,7 @@ class _Jumps:
             found += self._statement(node, brk, cont)
             if flags:
                 if rest:
-                    found.append(self._guarded(self.block(rest, brk, cont), flags, rest[0]))
+                    found.append(self._guarded(self.block(rest, brk, cont), flags, node))
                 return found
         return found
 
@@ -162,7 +162,7 @@ class _Jumps:
         orelse = self.block(node.orelse, brk, cont)
         flags = sorted({f for s in node.body for f in self._flags(s, brk, cont)})
         if orelse and flags:
-            orelse = [self._guarded(orelse, flags, node.orelse[0])]
+            orelse = [self._guarded(orelse, flags, node)]
         body = self.block(node.body, brk, cont)
         final = self.block(node.finalbody, brk, cont)
         return _placed(ast.Try(body, handlers, orelse, final), node)
@@ -189,7 +189,7 @@ class _Jumps:
             found.insert(0, _assign(inner[0], ast.Constant(False), node))
         if node.orelse:
             orelse = self.block(node.orelse, brk, cont)
-            found += [self._guarded(orelse, flags, node.orelse[0])] if flags else orelse
+            found += [self._guarded(orelse, flags, node)] if flags else orelse
         return found
 
 

@@ -1,23 +1,52 @@
-"""What stands for Python lists in loops of the graph, and after loops of unknown length."""
+"""What stands for Python lists in loops of the graph, and where only it knows how long they are."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, final
+import builtins
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn, final
 
 from eagerflow.autograph.calls import replacements
+from eagerflow.autograph.regions import is_reached, tracer_here
+from eagerflow.autograph.state import AbstractStandIn, Slot, Snapshot
+from eagerflow.control.arrays import TensorArray
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import Dim
 from eagerflow.errors import TraceError
 from eagerflow.ops.joining import concat, stack
 from eagerflow.ops.shape import moveaxis
+from eagerflow.source import is_framework_frame
+from eagerflow.types import TensorType
 
-__all__ = ["Appended", "Grown", "one_each"]
+__all__ = ["Appended", "Grown", "NeedsArray", "grow", "growing", "one_each"]
+
+_ARRAY: Final = "array"
 
 
 @final
-class Appended(list[Any]):
-    """A list to which each turn of a loop appends.
+class NeedsArray(BaseException):
+    """A list gets another length in each run of the graph.
+
+    Args:
+        owner: the list.
+        text: its name.
+        like: an element, or its type.
+    """
+
+    def __init__(self, owner: list[Any], text: str, like: Any) -> None:
+        super().__init__()
+        self.owner = owner
+        self.text = text
+        self.like = like
+
+
+@final
+class Appended(AbstractStandIn, list[Any]):
+    """A list to which each turn of a loop appends the same number of elements.
 
     Args:
         owner: the list that it stands for.
@@ -27,7 +56,18 @@ class Appended(list[Any]):
     def __init__(self, owner: list[Any], text: str) -> None:
         super().__init__()
         self.owner = owner
+        self.held = {}
         self._text = text
+        self._tracer = tracer_here()
+
+    def append(self, item: Any) -> None:
+        if tracer_here() is not self._tracer:  # under a condition, or in another loop
+            raise NeedsArray(self.owner, self._text, item)
+        super().append(item)
+
+    def extend(self, items: Iterable[Any]) -> None:
+        for item in items:
+            self.append(item)
 
     def taken(self) -> list[Any]:
         """What was appended.
@@ -38,12 +78,7 @@ class Appended(list[Any]):
         found = [list.__getitem__(self, i) for i in range(list.__len__(self))]
         for x in tree.flatten(found)[0]:
             if not isinstance(x, AbstractArray):
-                raise TraceError(
-                    f"{self._text or 'a list'} gets something other than tensors in a loop of the "
-                    "graph",
-                    given=type(x).__name__,
-                    hint="go over range(n) with an int, which unrolls the loop",
-                )
+                raise _no_tensor(self._text, x)
         return found
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
@@ -61,36 +96,157 @@ class Appended(list[Any]):
 
 
 @final
-class Grown(list[Any]):
-    """A list after a loop of which only the graph knows how many turns it had.
+class Grown(AbstractStandIn, list[Any]):
+    """A list of which only the graph knows how long it is.
 
     Args:
-        before: the list before the loop.
-        rows: what was appended, as the rows of a tensor.
-
-    Attributes:
-        rows: all its items, as the rows of a tensor.
+        array: its items.
+        rows: the same, stacked, if that is known already.
     """
 
-    def __init__(self, before: list[Any], rows: Tensor) -> None:
+    def __init__(self, array: TensorArray, rows: Tensor | None = None) -> None:
         super().__init__()
-        self.rows = concat([stack(before), rows]) if before else rows
+        self.held = {_ARRAY: array}
+        self._rows = (array, rows)
+
+    @property
+    def array(self) -> TensorArray:
+        """All its items."""
+        found: TensorArray = self.held[_ARRAY]
+        return found
+
+    @property
+    def length(self) -> Any:
+        """How many items there are, as the graph knows it."""
+        array, rows = self._rows
+        known = rows is not None and array is self.array
+        return rows.shape[0] if known else self.array.size()  # type: ignore[union-attr]  # so
+
+    @property
+    def rows(self) -> Tensor:
+        """All its items, as the rows of a tensor."""
+        array, rows = self._rows
+        return rows if rows is not None and array is self.array else self.array.stack()
+
+    def append(self, item: Any) -> None:
+        if not isinstance(item, (AbstractArray, bool, int, float, complex)):
+            raise _no_tensor("", item)
+        self.held[_ARRAY] = self.array.write(self.array.size(), item)
+
+    def extend(self, items: Iterable[Any]) -> None:
+        for item in items:
+            self.append(item)
 
     def __getitem__(self, i: Any) -> Any:
         return self.rows[i]
+
+    @property
+    def items(self) -> list[Any]:
+        """The items of a list whose length is known in the call that traces: static from then on.
+
+        Raises:
+            TraceError: the length depends on data.
+        """
+        rows, sizes = self.rows, tracer_here().root.sizes
+        length: Any = rows.shape[0]
+        if type(length) is Dim and not length.symbols <= sizes.keys():
+            self._refuse()
+        return [rows[i] for i in range(length)]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items)
+
+    def __add__(self, other: Any) -> Any:
+        return self.items + other
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TraceError(
             "a list whose length only the graph knows is used as Python uses lists",
             given=f"{self.rows.type}, if it is stacked",
-            expected="ef.stack(xs), xs[i], or `for x in xs`",
+            expected="ef.stack(xs), xs[i], len(xs), xs.append(x), `for x in xs`, sum(xs), max(xs)",
             hint="go on with x = ef.stack(xs), and x.shape[0] for its length",
         )
 
-    __len__ = __iter__ = __bool__ = __contains__ = __eq__ = __add__ = _refuse
-    __setitem__ = __delitem__ = __reversed__ = __mul__ = __rmul__ = __lt__ = __gt__ = _refuse
-    append = extend = pop = remove = insert = clear = sort = reverse = _refuse
-    index = count = copy = _refuse
+    __bool__ = __contains__ = __eq__ = __reversed__ = __mul__ = __rmul__ = __lt__ = __gt__ = _refuse
+    __setitem__ = __delitem__ = pop = remove = insert = clear = sort = reverse = index = _refuse
+    count = copy = _refuse
+
+
+def grow(
+    functions: Sequence[Callable[..., Any]], owner: list[Any], like: TensorType,
+    rows: Tensor | None = None,
+) -> list[Slot]:  # fmt: skip
+    """Put a `Grown` in the place of a list; gives the slots that hold it.
+
+    Args:
+        functions: the user's code, which can reach the list.
+        owner: the list.
+        like: the type of its elements.
+        rows: what is appended.
+
+    Raises:
+        TraceError: code that is not reached from there knows the list as well.
+    """
+    array = TensorArray(0, like, dynamic=True)
+    if rows is not None:
+        rows = concat([stack(owner), rows]) if owner else rows
+        array = array.unstack(rows)
+    else:
+        for i, item in enumerate(owner):
+            array = array.write(i, item)
+    grown = Grown(array, rows)
+    slots = list(Snapshot(functions).holders(owner))
+    for slot in slots:
+        slot.set(grown)
+    _check_frames(owner, slots[0].text if slots else "a list")
+    return slots
+
+
+@contextmanager
+def growing(functions: Sequence[Callable[..., Any]]) -> Iterator[Callable[[NeedsArray], None]]:
+    """Give what puts a `Grown` in the place of a list; if the block fails, the list comes back.
+
+    What it gives raises the `NeedsArray` again if a region around reaches the list: then that one
+    has to, and a `TraceError` if the list gets something other than tensors.
+
+    Args:
+        functions: the user's code, which can reach the lists.
+    """
+    done: list[tuple[Slot, list[Any]]] = []
+
+    def let_grow(need: NeedsArray) -> None:
+        if is_reached(need.owner):
+            raise need
+        like = need.like
+        if not isinstance(like, TensorType):
+            for x in (like, *need.owner):
+                if not isinstance(x, (AbstractArray, bool, int, float, complex)):
+                    raise _no_tensor(need.text, x)
+            like = tensor_of(like).type
+        done.extend((slot, need.owner) for slot in grow(functions, need.owner, like))
+
+    try:
+        yield let_grow
+    except BaseException:
+        for slot, owner in done:
+            slot.set(owner)
+        raise
+
+
+def _check_frames(owner: list[Any], text: str) -> None:
+    """Refuse a list that a function around has in a variable of its own."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not is_framework_frame(frame) and any(x is owner for x in frame.f_locals.values()):
+            raise TraceError(
+                f"{text} gets a length that depends on data, and another function has it as well",
+                given=f"a list of {frame.f_code.co_qualname}",
+                hint="make the list where it is appended to, and return ef.stack(list)",
+            )
+        frame = frame.f_back  # type: ignore[assignment]  # the last one has none
 
 
 def one_each(values: list[Any], text: str) -> Tensor:
@@ -109,6 +265,14 @@ def one_each(values: list[Any], text: str) -> Tensor:
     )
 
 
+def _no_tensor(text: str, x: Any) -> TraceError:
+    return TraceError(
+        f"{text or 'a list'} gets something other than tensors in a loop of the graph",
+        given=type(x).__name__,
+        hint="go over range(n) with an int, which unrolls the loop",
+    )
+
+
 def _stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
     """`stack`, of what may be a list of unknown length."""
     if type(arrays) is not Grown:
@@ -116,4 +280,10 @@ def _stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
     return moveaxis(arrays.rows, 0, axis) if axis else arrays.rows
 
 
+def _len(x: Any, /) -> Any:
+    """`len`, of what may be a list of unknown length."""
+    return x.length if type(x) is Grown else builtins.len(x)
+
+
 replacements[stack] = _stack
+replacements[builtins.len] = _len

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from types import FunctionType
 from typing import Any, Final
 
 from eagerflow.autograph.branches import Branches, and_
 from eagerflow.autograph.carried import Loop, Names
 from eagerflow.autograph.convert import operator
-from eagerflow.autograph.regions import UserCode, as_test, line_text, unrolled
+from eagerflow.autograph.reading import line_text
+from eagerflow.autograph.regions import UserCode, as_test
 from eagerflow.autograph.sources import AbstractSource, as_range, as_source
+from eagerflow.autograph.unrolling import turns_of, unrolled
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError, TraceError
@@ -25,7 +28,7 @@ _GOES_ON: Final = "goes on"
 
 @operator
 def while_(
-    test: Callable[[], Any], body: Callable[[], None], going: Callable[[], Any] | None,
+    test: FunctionType, body: Callable[[], None], going: Callable[[], Any] | None,
     names: Names,
 ) -> None:  # fmt: skip
     """``while test(): body()``, as long as ``going()`` holds as well."""
@@ -33,17 +36,16 @@ def while_(
     def goes_on() -> Any:
         return test() if going is None else and_(going(), test)
 
-    first = True
-    while True:
-        found = goes_on()
-        condition = as_test(found)
-        if condition is not None:
-            _while_in_graph(condition, body, goes_on, (test, body), names, known=not first)
-            return
-        if not found:
-            return
-        body()
-        first = False
+    with turns_of(test.__code__) as turns:
+        while True:
+            found = goes_on()
+            condition = as_test(found)
+            if condition is not None or not found:
+                break
+            body()
+            turns.append(None)
+    if condition is not None:
+        _while_in_graph(condition, body, goes_on, (test, body), names, known=bool(turns))
 
 
 def _while_in_graph(
@@ -66,26 +68,27 @@ def _as_bool(x: Any) -> Any:
 
 
 @operator
-def for_(
-    over: Any, body: Callable[[Any], None], going: Callable[[], Any] | None, names: Names
-) -> None:
+def for_(over: Any, body: FunctionType, going: Callable[[], Any] | None, names: Names) -> None:
     """``for x in over: body(x)``, as long as ``going()`` holds."""
     found = as_source(over)
     if found is not None:
         _for_in_graph(found, body, going, names)
         return
-    rest = iter(over)
-    for n, item in enumerate(rest):
-        body(item)
-        condition = True if going is None else going()
-        if as_test(condition) is not None:
-            if type(over) is range:
-                _for_in_graph(as_range(over), body, going, names, n + 1)
-            else:
-                _one_by_one(rest, body, going, names)
-            return
-        if not condition:
-            return
+    rest, condition = iter(over), None
+    with turns_of(body.__code__) as turns:
+        for item in rest:
+            body(item)
+            turns.append(None)
+            holds = True if going is None else going()
+            condition = as_test(holds)
+            if condition is not None or not holds:
+                break
+    if condition is None:
+        return
+    if type(over) is range:
+        _for_in_graph(as_range(over), body, going, names, len(turns))
+    else:
+        _one_by_one(rest, body, going, names)
 
 
 def _for_in_graph(
@@ -168,15 +171,25 @@ def _one_by_one(
     """The turns one after the other, each under the condition that the loop still goes on."""
     lines = [(name, line, line, live) for name, line, live, _ in names]
     code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
-    for n, item in enumerate(items):
+    with turns_of(code) as turns:
+        _turn_by_turn(items, body, going, lines, turns)
+
+
+def _turn_by_turn(
+    items: Iterable[Any], body: Callable[[Any], None], going: Callable[[], Any] | None,
+    lines: Sequence[tuple[str, int, int, bool]], turns: list[None],
+) -> None:  # fmt: skip
+    code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
+    for item in items:
         condition = True if going is None else going()
         test = as_test(condition)
+        turns.append(None)
         if test is None:
             if not condition:
                 return
             body(item)
             continue
-        if n >= _MOST:
+        if len(turns) > _MOST:
             raise TraceError(
                 "a loop that a tensor ends goes over something that has no length for the graph",
                 given=f"more than {_MOST:,} turns, {line_text(code, code.co_firstlineno)}",

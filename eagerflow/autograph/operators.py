@@ -7,13 +7,18 @@ from typing import Any
 
 from eagerflow.autograph.calls import call
 from eagerflow.autograph.convert import why_not
+from eagerflow.autograph.handlers import Escaped, catching
+from eagerflow.autograph.lists import Grown
 from eagerflow.autograph.loops import for_, while_
-from eagerflow.autograph.regions import tracer_here, unbound_reason
+from eagerflow.autograph.reductions import reduced
+from eagerflow.autograph.regions import tracer_here
 from eagerflow.autograph.standard import printed
+from eagerflow.autograph.unbound import unbound_reason
+from eagerflow.core import tree
 from eagerflow.errors import TraceError, relocate
 from eagerflow.source import Source
 
-__all__ = ["call", "for_", "printed", "run", "while_"]
+__all__ = ["call", "catching", "for_", "printed", "reduced", "run", "while_"]
 
 
 def run(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -24,9 +29,11 @@ def run(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
             tensor where no graph can have it.
     """
     try:
-        return function(*args, **kwargs)
+        return _as_lists(function(*args, **kwargs), function)
+    except Escaped as escaped:
+        raise escaped.error from None
     except NameError as error:
-        reason = unbound_reason(tracer_here().root, error)
+        reason = unbound_reason(tracer_here(), error)
         if reason is None:
             raise
         raise reason from error
@@ -37,13 +44,35 @@ def run(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
         raise
 
 
+def _as_lists(result: Any, function: Any) -> Any:
+    """A result with lists in the place of those that loops of the graph made.
+
+    Raises:
+        TraceError: one has a length that depends on data.
+    """
+    if not any(type(x) is Grown for x in tree.leaves(result)):
+        return result
+    try:
+        return tree.map(lambda x: x.items if type(x) is Grown else x, result)
+    except TraceError as error:
+        code = getattr(function, "__code__", None)
+        raise TraceError(
+            "a traced function returns a list of which only the graph knows how long it is",
+            given=error.given,
+            hint="return ef.stack(list)",
+            source=None if code is None else Source(code, 0),
+        ) from None
+
+
 def _remedy(source: Source) -> str:
     """What to do where Python asks for the truth of a tensor after all."""
     reason = why_not(source.code)
     ways = "choose with ef.where(condition, a, b) or ef.cond(condition, f, g)"
     if reason is not None:
         return f"{source.function} is not converted, because {reason}; {ways}"
+    if "sorted(" in source.text or ".sort(" in source.text:
+        return "sort in the graph: ef.sort(ef.stack(xs)), ef.argsort(...)"
     return (
-        "in an `if`, a `while` or an `and` it would become a part of the graph; elsewhere (in a "
-        f"comprehension, `match`, max(), sorted(), a class body) Python needs its value: {ways}"
+        "in an `if`, a `while` or an `and` it would become a part of the graph; elsewhere (in "
+        "`match`, filter(), a set, a property, a class body) Python needs its value: " + ways
     )

@@ -16,7 +16,9 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, Final, final
 
-__all__ = ["OPERATORS", "NotConvertible", "compiled", "definition"]
+from eagerflow.source import cell_name
+
+__all__ = ["OPERATORS", "NotConvertible", "compiled", "definition", "first_line", "line_text"]
 
 #: the free variable through which converted code calls operators
 OPERATORS: Final = "@operators"
@@ -225,3 +227,15 @@ def _find(whole: CodeType, name: str) -> CodeType | None:
             if found is not None:
                 return found
     return None
+
+
+def first_line(code: CodeType) -> int:
+    """The line of the first statement of a branch or a body."""
+    found = [i.starts_line for i in dis.get_instructions(code) if i.opname != "RESUME"]
+    return next((line for line in found if line is not None), code.co_firstlineno)
+
+
+def line_text(code: CodeType, line: int) -> str:
+    """A line of a function for messages."""
+    text = linecache.getline(code.co_filename, line).strip()
+    return f"{cell_name(code.co_filename)}:{line}" + (f": {text}" if text else "")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import linecache
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType
 from typing import Any, Final, NoReturn, final
-from weakref import WeakKeyDictionary
 
-from eagerflow.autograph.state import UNBOUND, Slot, Snapshot, handle_slot
+from eagerflow.autograph.reading import first_line
+from eagerflow.autograph.state import Slot, Snapshot, handle_slot
+from eagerflow.autograph.unbound import early_read, unbound_reason
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.graph.trace import Tracer, tracer_of
-from eagerflow.source import cell_name
 
 __all__ = [
     "Again",
@@ -26,13 +24,10 @@ __all__ = [
     "UserCode",
     "as_test",
     "attempt",
-    "forget_name",
     "held",
-    "line_text",
+    "is_reached",
     "pin",
     "tracer_here",
-    "unbound_reason",
-    "unrolled",
 ]
 
 #: what a region did: the slots by their identities, with their values, in handles of their own and
@@ -41,7 +36,7 @@ Found = dict[Any, tuple[Slot, Any, Any]]
 
 
 @final
-class Again(Exception):  # noqa: N818 - no error: more is known now, so it is traced again
+class Again(BaseException):
     """What a region does to Python is another thing than was expected."""
 
 
@@ -98,10 +93,20 @@ class UserCode:
 
     def __init__(self, code: CodeType, run: Callable[..., Any]) -> None:
         self.__code__ = code
+        self.line = first_line(code)
         self._run = run
 
     def __call__(self, *args: Any) -> Any:
         return self._run(*args)
+
+
+#: what the regions reach that are traced now, the outermost first
+_under_way: Final[list[Snapshot]] = []
+
+
+def is_reached(value: Any) -> bool:
+    """Whether a region that is traced now reaches an object."""
+    return any(snapshot.knows(value) for snapshot in _under_way)
 
 
 @final
@@ -124,14 +129,17 @@ class Region:
             The result in handles of its own, the result as it is, and what else it did.
 
         Raises:
-            TraceError: it changes something that no value of a graph can stand for.
+            TraceError: it changes something that no value of a graph can stand for, or reads a
+                variable that need not be bound.
         """
         tracer = tracer_here()
         tracer.follows_updates = True
+        _under_way.append(self.snapshot)
         try:
-            result = function()
+            result = _run(function, tracer)
             return tree.map(_detached, result), result, self._found(tracer)
         finally:
+            _under_way.pop()
             for handle, data, lane, mark in tracer.updated.values():
                 handle._data, handle._lane, handle._mark = data, lane, mark
             tracer.updated.clear()
@@ -150,6 +158,16 @@ class Region:
             now = handle_of(handle)
             found[slot.identity] = (slot, now, now)
         return found
+
+
+def _run(function: Callable[[], Any], tracer: Tracer) -> Any:
+    try:
+        return function()
+    except NameError as error:
+        reason = unbound_reason(tracer, error) or early_read(error)
+        if reason is None:
+            raise
+        raise reason from None
 
 
 def _detached(x: Any) -> Any:
@@ -187,35 +205,3 @@ def attempt() -> Iterator[None]:
         pinned.clear()
         pinned.update(before)
         raise
-
-
-_unrolled: Final[WeakKeyDictionary[Tracer, set[CodeType]]] = WeakKeyDictionary()
-
-
-def unrolled() -> set[CodeType]:
-    """The bodies of loops in this trace that can be no loops of the graph."""
-    return _unrolled.setdefault(tracer_here().root, set())
-
-
-# --- names that are bound in one way only ------------------------------------------------------
-
-_reasons: Final[WeakKeyDictionary[Tracer, dict[str, TraceError]]] = WeakKeyDictionary()
-_NAME: Final = re.compile(r"'([^']+)'")
-
-
-def forget_name(slot: Slot, error: TraceError) -> None:
-    """Leave a variable unbound; to use it is ``error``."""
-    slot.set(UNBOUND)
-    _reasons.setdefault(tracer_here().root, {})[slot.key] = error
-
-
-def unbound_reason(tracer: Tracer, error: NameError) -> TraceError | None:
-    """Why a name is not bound in a trace, if that is because of a branch or a loop on tensors."""
-    match = _NAME.search(str(error))
-    return _reasons.get(tracer, {}).get(match[1]) if match else None
-
-
-def line_text(code: CodeType, line: int) -> str:
-    """A line of a function for messages."""
-    text = linecache.getline(code.co_filename, line).strip()
-    return f"{cell_name(code.co_filename)}:{line}" + (f": {text}" if text else "")

@@ -14,9 +14,11 @@ name that is not bound is an empty cell, as in Python. Lines and columns stay th
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Sequence
 from typing import Any, Final, final
 
+from eagerflow.autograph.comprehensions import REDUCTIONS, as_function, binds, is_plain
 from eagerflow.autograph.jumps import lower_jumps, operator
 from eagerflow.autograph.names import Liveness, augmented, bound, declared, own_nodes
 from eagerflow.autograph.reading import NotConvertible
@@ -68,22 +70,28 @@ class _Function(ast.NodeTransformer):
     Args:
         arguments: its parameters.
         body: its statements.
+        me: what `super()` refers to, by default the first parameter.
     """
 
-    def __init__(self, arguments: ast.arguments, body: Sequence[ast.stmt]) -> None:
+    def __init__(
+        self, arguments: ast.arguments, body: Sequence[ast.stmt], me: str | None = None
+    ) -> None:
         self._globals, self._nonlocals = declared(body)
         first = [*arguments.posonlyargs, *arguments.args]
-        self._self = first[0].arg if first else None
+        self._self = me or (first[0].arg if first else None)
         self._shared: set[str] = set()  # names that branches and bodies bind
         self._body = body
         self._count = 0
+        #: functions to be defined before the statement that is rewritten; None within a lambda
+        self._before: list[ast.stmt] | None = None
 
     def function(self, node: Any) -> Any:
         if isinstance(node, ast.Lambda):
             node.body = self.visit(node.body)
             return node
-        _check(node.body)
-        body = lower_jumps(self._body)
+        if not node.name.startswith("@"):
+            _check(node.body)
+        body = lower_jumps(self._body, node)
         self._liveness = Liveness(body)
         body = self._block(body)
         names = sorted(self._shared - self._globals - self._nonlocals)
@@ -99,9 +107,13 @@ class _Function(ast.NodeTransformer):
 
     def _block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         found: list[ast.stmt] = []
+        around = self._before
         for node in body:
+            self._before = []
             made = self.visit(node)
+            found += self._before
             found += made if isinstance(made, list) else [made]
+        self._before = around
         return found
 
     # --- statements ---
@@ -157,7 +169,7 @@ class _Function(ast.NodeTransformer):
         )
 
     def _branch(
-        self, name: str, body: Sequence[ast.stmt], at: ast.stmt, more: dict[str, int]
+        self, name: str, body: Sequence[ast.stmt], at: ast.AST, more: dict[str, int]
     ) -> ast.FunctionDef:
         """The function of a branch or body."""
         names = {**bound(body), **more}.keys()
@@ -171,7 +183,7 @@ class _Function(ast.NodeTransformer):
         self._count += 1
         made: Any = ast.parse("def f(): pass").body[0]
         made.name, made.body = f"@{name}{self._count}", inner
-        return _at(made, body[0] if body else at)  # type: ignore[no-any-return]  # so
+        return _at(made, at)  # type: ignore[no-any-return]  # so: to define it is no line of the body
 
     def _run(self, name: str, arguments: list[ast.expr], at: ast.stmt) -> ast.stmt:
         return _at(ast.Expr(operator(name, arguments, at)), at)  # type: ignore[no-any-return]  # so
@@ -200,6 +212,31 @@ class _Function(ast.NodeTransformer):
             error = ast.Call(error, [message], [])
         test = ast.BoolOp(ast.And(), [ast.Name("__debug__", ast.Load()), failed])
         return _at(ast.If(test, [ast.Raise(error, None)], []), node)
+
+    def visit_Try(self, node: Any) -> Any:
+        kinds: list[ast.expr] = [
+            h.type or _at(ast.Name("BaseException", ast.Load()), h) for h in node.handlers
+        ]
+        if not kinds:
+            return self._bodies(node)
+        place = node.handlers[0]
+        caught = _at(ast.Tuple(copy.deepcopy(kinds), ast.Load()), place)
+        later = _at(ast.Lambda(_no_arguments(), caught), place)
+        node = self._bodies(node)
+        block = ast.With([ast.withitem(operator("catching", [later], node), None)], node.body)
+        node.body = [_at(block, node)]
+        return node
+
+    def visit_TryStar(self, node: ast.TryStar) -> Any:
+        return self.visit_Try(node)
+
+    def _bodies(self, node: Any) -> Any:
+        """A statement with the blocks in it rewritten."""
+        for part in ("body", "orelse", "finalbody"):
+            setattr(node, part, self._block(getattr(node, part)))
+        for handler in node.handlers:
+            handler.body = self._block(handler.body)
+        return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         # a name that branches share cannot be annotated; its annotation is not evaluated anyway
@@ -246,11 +283,11 @@ class _Function(ast.NodeTransformer):
     # --- expressions ---
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
-        if _is_python(node) or any(map(_binds, node.values[1:])):
+        if _is_python(node) or self._is_stuck(*node.values[1:]):
             return self.generic_visit(node)
         name = "and_" if isinstance(node.op, ast.And) else "or_"
-        first, *rest = [self.visit(v) for v in node.values]
-        return operator(name, [first, *map(_later, rest)], node)
+        first, *rest = node.values
+        return operator(name, [self.visit(first), *map(self._later, rest)], node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         if not isinstance(node.op, ast.Not) or _is_python(node.operand):
@@ -258,17 +295,67 @@ class _Function(ast.NodeTransformer):
         return operator("not_", [self.visit(node.operand)], node)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
-        if _is_python(node.test) or _binds(node.body) or _binds(node.orelse):
+        if _is_python(node.test) or self._is_stuck(node.body, node.orelse):
             return self.generic_visit(node)
-        test, body, orelse = map(self.visit, (node.test, node.body, node.orelse))
-        return operator("choose", [test, _later(body), _later(orelse)], node)
+        test = self.visit(node.test)
+        return operator("choose", [test, *map(self._later, (node.body, node.orelse))], node)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
-        if len(node.ops) == 1 or any(map(_binds, node.comparators[1:])):
+        if len(node.ops) == 1 or self._is_stuck(*node.comparators[1:]):
             return self.generic_visit(node)
         signs = _constant(tuple(_COMPARISONS[type(op)] for op in node.ops))
-        left, second, *rest = map(self.visit, (node.left, *node.comparators))
-        return operator("compare", [signs, left, second, *map(_later, rest)], node)
+        left, second = self.visit(node.left), self.visit(node.comparators[0])
+        rest = map(self._later, node.comparators[1:])
+        return operator("compare", [signs, left, second, *rest], node)
+
+    def _is_stuck(self, *nodes: ast.expr) -> bool:
+        """Whether expressions bind names where no function can be defined before."""
+        return self._before is None and any(map(binds, nodes))
+
+    def _later(self, node: ast.expr) -> ast.expr:
+        """A function that gives the value of an expression."""
+        if not binds(node):
+            return _later(self.visit(node))
+        assert self._before is not None
+        made = self._branch("later", [_at(ast.Return(node), node)], node, {})
+        self._before.append(made)
+        return _named(made)[0]
+
+    def visit_ListComp(self, node: ast.ListComp) -> Any:
+        if self._before is None or not is_plain(node):
+            return self.generic_visit(node)
+        return self._comprehension(node, "list")
+
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp, of: str) -> ast.expr:
+        """The call of the function that a comprehension is."""
+        assert self._before is not None
+        over, names = self._source(node.generators[0].iter), binds(node)
+        self._count += 1
+        made = as_function(node, f"@{of}{self._count}", of)
+        for kind, outer in ((ast.Global, True), (ast.Nonlocal, False)):
+            found = [n for n in names if (n in self._globals) is outer]
+            if found:
+                made.body.insert(0, _at(kind(found), node))
+        self._shared.update(names)
+        inner = _Function(made.args, made.body, self._self)
+        self._before.append(inner.function(made))
+        return _at(ast.Call(ast.Name(made.name, ast.Load()), [over], []), node)  # type: ignore[no-any-return]  # a call
+
+    def _reduction(self, node: ast.Call) -> ast.expr:
+        """`any(x > 0 for x in xs)` and its like, if the name means what it says."""
+        plain: Any = copy.deepcopy(node)
+        plain.args = [self.generic_visit(plain.args[0])]
+        self._plain_call(plain)
+        function: Any = node.func
+        comprehension: Any = node.args[0]
+        of = function.id if function.id in ("any", "all") else "list"
+        made: Any = self._comprehension(comprehension, of)
+        if of == "list":
+            keywords = [self.visit(k) for k in node.keywords]
+            called = operator("call", [function], function)
+            made = _at(ast.Call(called, [made], keywords), node)
+        arguments = [_at(copy.deepcopy(function), node), _later(made), _later(plain)]
+        return operator("reduced", arguments, node)
 
     def visit_Call(self, node: ast.Call) -> Any:
         if isinstance(node.func, ast.Name) and node.func.id == "super":
@@ -276,7 +363,12 @@ class _Function(ast.NodeTransformer):
                 cell, me = ast.Name("__class__", ast.Load()), ast.Name(self._self, ast.Load())
                 node.args = [_at(cell, node), _at(me, node)]
             return node
+        if self._before is not None and _is_reduction(node):
+            return self._reduction(node)
         self.generic_visit(node)
+        return self._plain_call(node)
+
+    def _plain_call(self, node: ast.Call) -> ast.Call:
         node.func = operator("call", [node.func], node.func)
         return node
 
@@ -299,9 +391,13 @@ def _is_python(test: ast.expr) -> bool:
     return False
 
 
-def _binds(node: ast.expr) -> bool:
-    """Whether an expression binds a name, so that it cannot move into a function of its own."""
-    return any(isinstance(n, ast.NamedExpr) for n in own_nodes([node]))
+def _is_reduction(node: ast.Call) -> bool:
+    if not isinstance(node.func, ast.Name) or node.func.id not in REDUCTIONS:
+        return False
+    (first,) = node.args if len(node.args) == 1 else (None,)
+    return isinstance(first, ast.GeneratorExp) and is_plain(first) and not any(
+        k.arg is None for k in node.keywords
+    )  # fmt: skip
 
 
 def _later(node: ast.expr) -> ast.Lambda:

@@ -19,7 +19,7 @@ from eagerflow.autograph.library import is_library, is_library_class
 from eagerflow.autograph.reading import OPERATORS
 from eagerflow.core.tensor import AbstractArray, Tensor
 
-__all__ = ["UNBOUND", "Slot", "Snapshot", "cells_of", "handle_slot"]
+__all__ = ["UNBOUND", "AbstractStandIn", "Slot", "Snapshot", "cells_of", "handle_slot"]
 
 #: how many objects are looked at
 _MOST: Final = 20_000
@@ -35,21 +35,34 @@ class _Unbound:
 UNBOUND: Final = _Unbound()
 
 
+class AbstractStandIn:
+    """What is in the place of a container of Python.
+
+    Attributes:
+        held: what it has in place of items; branches and bodies are followed in this.
+    """
+
+    held: dict[str, Any]
+
+
 class Slot(NamedTuple):
     """A place that holds a value.
 
     Attributes:
         kind: ``"cell"`` (a variable), ``"entry"`` (of a dict, a namespace or an object) or
-            ``"item"`` (of a list), ``"list"`` (its end) or ``"handle"`` (what a tensor is).
+            ``"item"`` (of a list), ``"list"`` (what is appended to one) or ``"handle"`` (what a
+            tensor is).
         owner: the cell, dict, list or tensor.
         key: in it.
         text: in the user's words.
+        cls: of the attributes of an object, its class, which has values for some.
     """
 
     kind: str
     owner: Any
     key: Any
     text: str
+    cls: type | None = None
 
     @property
     def identity(self) -> tuple[str, int, Any]:
@@ -63,17 +76,29 @@ class Slot(NamedTuple):
         if self.kind == "handle":
             return self.owner
         if self.kind == "entry":
-            return self.owner.get(self.key, UNBOUND)
-        return self.owner[self.key]
+            found = self.owner.get(self.key, UNBOUND)
+            return _of_class(self.cls, self.key) if found is UNBOUND else found
+        return [] if self.kind == "list" else self.owner[self.key]
 
     def set(self, value: Any) -> None:
         """Let it hold ``value``."""
         if self.kind == "cell":
             _fill(self.owner, value)
+        elif self.kind == "list":
+            self.owner.extend(value)
         elif value is UNBOUND:
             self.owner.pop(self.key, None)
         else:
             self.owner[self.key] = value
+
+
+def _of_class(cls: type | None, name: Any) -> Any:
+    """The value that a class has for an attribute of its objects, or `UNBOUND`."""
+    for base in cls.__mro__ if cls is not None else ():
+        if name in base.__dict__:
+            found = base.__dict__[name]
+            return UNBOUND if hasattr(type(found), "__get__") else found
+    return UNBOUND
 
 
 def handle_slot(handle: Tensor) -> Slot:
@@ -113,16 +138,22 @@ class Snapshot:
 
     Args:
         functions: user code.
+
+    Attributes:
+        tensors: those that were reached, with their data.
+        globals: the names of modules that the code says, with what they stood for.
     """
 
     def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
         self._seen: dict[int, Any] = {}
         self._cells: list[tuple[str, CellType, Any]] = []
-        self._dicts: list[tuple[str, dict[Any, Any], dict[Any, Any]]] = []
+        self._dicts: list[tuple[str, dict[Any, Any], dict[Any, Any], type | None]] = []
         self._lists: list[tuple[str, list[Any], list[Any]]] = []
         self._others: list[tuple[str, Any, Any]] = []
         self._spaces: list[tuple[str, dict[str, Any], dict[str, Any]]] = []  # modules
         self._stored: set[str] = set()  # names that the code sets there
+        self.tensors: list[tuple[Tensor, Any]] = []
+        self.globals: list[tuple[dict[str, Any], str, Any]] = []
         self._pending: deque[tuple[str, Any]] = deque(("", f) for f in functions)
         while self._pending and len(self._seen) < _MOST:
             self._look(*self._pending.popleft())
@@ -131,6 +162,8 @@ class Snapshot:
 
     def _look(self, text: str, value: Any) -> None:
         kind = type(value)
+        if kind is Tensor:
+            self.tensors.append((value, value._data))
         if kind in _ATOMS or id(value) in self._seen or issubclass(kind, AbstractArray):
             return
         self._seen[id(value)] = value
@@ -140,22 +173,29 @@ class Snapshot:
             self._pending += [("self", value.__self__), (text, value.__func__)]
         elif issubclass(kind, functools.partial):
             self._pending += [(text, value.func), (text, value.args), (text, value.keywords)]
-        elif issubclass(kind, dict):
-            self._dicts.append((text, value, dict(value)))
-            self._pending += [(f"{text}[{k!r}]", v) for k, v in value.items()]
-        elif issubclass(kind, list):
-            self._lists.append((text, value, list(value)))
-            self._pending += [(f"{text}[{i}]", v) for i, v in enumerate(value)]
-        elif issubclass(kind, (tuple, set, frozenset, deque)):
-            if not issubclass(kind, (tuple, frozenset)):
-                self._others.append((text, value, value.copy()))
-            self._pending += [(f"{text}[...]", v) for v in value]
+        elif issubclass(kind, _CONTAINERS):
+            self._look_at_container(text, value)
         elif issubclass(kind, ModuleType):
             self._look_at_module(text, value)
         elif issubclass(kind, type):
             self._look_at_class(text, value)
         elif not is_library_class(kind):
             self._look_at_object(text, value)
+
+    def _look_at_container(self, text: str, value: Any) -> None:
+        kind = type(value)
+        if issubclass(kind, AbstractStandIn):
+            self._dicts.append((text, value.held, dict(value.held), None))
+        elif issubclass(kind, dict):
+            self._dicts.append((text, value, dict(value), None))
+            self._pending += [(f"{text}[{k!r}]", v) for k, v in value.items()]
+        elif issubclass(kind, list):
+            self._lists.append((text, value, list(value)))
+            self._pending += [(f"{text}[{i}]", v) for i, v in enumerate(value)]
+        else:
+            if not issubclass(kind, (tuple, frozenset)):
+                self._others.append((text, value, value.copy()))
+            self._pending += [(f"{text}[...]", v) for v in value]
 
     def _look_at_function(self, function: FunctionType) -> None:
         library = is_library(function.__globals__)
@@ -172,7 +212,9 @@ class Snapshot:
         self._stored |= stored
         namespace = function.__globals__
         self._look_at_names("", namespace)
-        self._pending += [(n, namespace[n]) for n in names if n in namespace]
+        known = [(n, namespace[n]) for n in names if n in namespace]
+        self.globals.extend((namespace, *one) for one in known)
+        self._pending += known
 
     def _look_at_names(self, text: str, namespace: dict[str, Any]) -> None:
         """The names of a module."""
@@ -200,7 +242,7 @@ class Snapshot:
         own = getattr(value, "__dict__", None)
         if type(own) is dict and id(own) not in self._seen:
             self._seen[id(own)] = own
-            self._dicts.append((f"{text}.", own, dict(own)))
+            self._dicts.append((f"{text}.", own, dict(own), cls))
             self._pending += [(f"{text}.{k}", v) for k, v in own.items()]
         names = [n for n in _slots(cls) if n not in ("__dict__", "__weakref__")]
         if names:
@@ -215,33 +257,32 @@ class Snapshot:
         for name, cell, before in self._cells:
             if _content(cell) is not before:
                 yield Slot("cell", cell, name, name), before, _content(cell)
-        for text, names, key, old, new in self._entries():
-            yield Slot("entry", names, key, _joined(text, key)), old, new
+        yield from self._entries()
         for text, items, copy in self._lists:
             yield from _list_changes(text, items, copy)
         for text, other, saved in self._others:
             if not _same_items(other.copy(), saved):
                 yield Slot("other", other, None, text), saved, other
 
-    def _entries(self) -> Iterator[tuple[str, dict[Any, Any], Any, Any, Any]]:
+    def _entries(self) -> Iterator[tuple[Slot, Any, Any]]:
         """The entries of dicts, objects and modules that changed."""
-        for text, names, held in self._dicts:
+        for text, names, held, cls in self._dicts:
             for key in {**held, **names}:
                 old, new = held.get(key, UNBOUND), names.get(key, UNBOUND)
                 if old is not new:
-                    yield text, names, key, old, new
+                    yield Slot("entry", names, key, _joined(text, key), cls), old, new
         for text, names, held in self._spaces:
             for key in self._stored:  # others may be of other threads
                 old, new = held.get(key, UNBOUND), names.get(key, UNBOUND)
                 if old is not new:
-                    yield text, names, key, old, new
+                    yield Slot("entry", names, key, _joined(text, key)), old, new
 
     def restore(self) -> None:
         """Put everything back."""
         for _, cell, before in self._cells:
             _fill(cell, before)
-        for text, names, key, old, _ in list(self._entries()):
-            Slot("entry", names, key, text).set(old)
+        for slot, old, _ in list(self._entries()):
+            slot.set(old)
         for _, items, copy in self._lists:
             if not _same(items, copy):
                 items[:] = copy
@@ -250,12 +291,17 @@ class Snapshot:
                 other.clear()
                 other.extend(saved) if isinstance(other, deque) else other.update(saved)
 
+    def knows(self, value: Any) -> bool:
+        """Whether ``value`` was reached."""
+        return self._seen.get(id(value)) is value
+
     def holders(self, value: Any) -> Iterator[Slot]:
         """The slots that held ``value``."""
         for name, cell, before in self._cells:
             if before is value:
                 yield Slot("cell", cell, name, name)
-        for text, names, held in (*self._dicts, *self._spaces):
+        spaces = [(text, names, held) for text, names, held, _ in self._dicts] + self._spaces
+        for text, names, held in spaces:
             yield from (Slot("entry", names, k, _joined(text, k)) for k, v in held.items()
                         if v is value)  # fmt: skip
         for text, items, copy in self._lists:
@@ -263,6 +309,7 @@ class Snapshot:
                         if v is value)  # fmt: skip
 
 
+_CONTAINERS: Final = (AbstractStandIn, dict, list, tuple, set, frozenset, deque)
 _STORES: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR"})
 _ATOMS: Final = frozenset({int, float, complex, bool, str, bytes, type(None), Tensor, range})
 

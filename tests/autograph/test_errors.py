@@ -75,21 +75,6 @@ def bound_in_a_loop_that_may_not_turn(x):
     return y
 
 
-def appends_under_a_condition(x):
-    ys: list[Any] = []
-    if x > 0:  # the condition
-        ys.append(x)
-    return x
-
-
-def reads_a_growing_list(x):
-    ys = [x]
-    while x > 1:
-        x = x / len(ys)  # reads it
-        ys.append(x)
-    return ef.stack(ys)
-
-
 def changes_a_set(x):
     seen = set()
     if x > 0:
@@ -103,19 +88,11 @@ def recursion(x):
     return x
 
 
-def comprehension(x):
-    return [i for i in range(3) if x > i]  # the culprit
-
-
 def matched(x):
     match x:
         case 1.0:  # the culprit
             return x
     return -x
-
-
-def maximum(x):
-    return max(x, x + 1)  # the culprit
 
 
 def python_index(x):
@@ -176,14 +153,9 @@ def in_place_and_anew(x):
         (shape_changes, (x,), ["'y'", "f32[2,2]", "# a matrix", "start with"]),
         (bound_in_a_loop_that_may_not_turn, (x,), ["y is bound only in a loop that may have no",
                                                    "# bound here", "y = ..."]),
-        (appends_under_a_condition, (x,), ["ys is appended to under a condition", "ef.where",
-                                           "# the condition"]),
-        (reads_a_growing_list, (x,), ["ys is read in a loop", "# reads it"]),
         (changes_a_set, (x,), ["seen is changed under a condition", "a set"]),
         (recursion, (x,), ["calls itself under a condition", "# the condition", "a loop"]),
-        (comprehension, (x,), ["bool()", "# the culprit", "comprehension", "ef.where(condition"]),
         (matched, (x,), ["bool()", "# the culprit", "match", "ef.where(condition"]),
-        (maximum, (x,), ["bool()", "# the culprit", "max()", "ef.where(condition"]),
         (python_index, (x,), ["known only when the graph runs", "# the culprit"]),
         (generator, (x,), ["not converted, because it is a generator", "# the culprit"]),
         (uses_locals, (x,), ["because it calls locals() at line", "# the culprit"]),

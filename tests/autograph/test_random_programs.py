@@ -36,8 +36,24 @@ def expressions(draw, counters: tuple[str, ...] = ()) -> str:
 
 
 @st.composite
+def reductions(draw) -> str:
+    kind, name = draw(st.integers(0, 3)), draw(names)
+    test = f"x {draw(st.sampled_from(['<', '>']))} {draw(atoms)}"
+    if kind == 0:
+        return f"sum([x * {name} for x in xs if {test}]) + {name}"
+    if kind == 1:
+        return f"{draw(st.sampled_from(['max', 'min']))}({name} + 0.5, {draw(names)} * 2.0)"
+    if kind == 2:
+        return f"sum(kept) * 0.25 + {name}"
+    return f"{draw(st.sampled_from(['max', 'min']))}(x - {name} for x in xs)"
+
+
+@st.composite
 def conditions(draw, depth: int = 1) -> str:
-    kind = draw(st.integers(0, 4 if depth else 1))
+    kind = draw(st.integers(0, 5 if depth else 1))
+    if kind == 5:
+        every = draw(st.sampled_from(["any", "all"]))
+        return f"{every}(x > {draw(atoms)} for x in xs)"
     simple = f"{draw(names)} {draw(st.sampled_from(['<', '>', '<=', '==', '!=']))} {draw(atoms)}"
     if kind <= 1:
         return simple
@@ -62,7 +78,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 @st.composite
 def statements(draw, depth: int, loop: bool, counters: tuple[str, ...], tag: str) -> list[str]:
-    kinds = ["set", "set", "add"]
+    kinds = ["set", "set", "add", "append", "reduce"]
     if depth:
         kinds += ["if", "if", "while", "for", "range", "return", "try"]
     if loop:
@@ -73,6 +89,10 @@ def statements(draw, depth: int, loop: bool, counters: tuple[str, ...], tag: str
         return [f"{draw(names)} = {draw(expressions(counters))}"]
     if kind == "add":
         return [f"{draw(names)} {draw(st.sampled_from(['+=', '-=']))} {draw(atoms)}"]
+    if kind == "append":
+        return [f"kept.append({draw(names)} * 1.0)"]
+    if kind == "reduce":
+        return [f"{draw(names)} = {draw(reductions())}"]
     if kind == "if":
         found = [f"if {draw(conditions())}:", *_indented(draw(blocks(*inner)))]
         if draw(st.booleans()):
@@ -81,7 +101,7 @@ def statements(draw, depth: int, loop: bool, counters: tuple[str, ...], tag: str
     if kind in ("break", "continue"):
         return [f"if {draw(conditions())}:", f"    {kind}"]
     if kind == "return":
-        return [f"if {draw(conditions())}:", f"    return {draw(names)}, {draw(names)}, c"]
+        return [f"if {draw(conditions())}:", f"    return {draw(names)}, {draw(names)}, c, a"]
     if kind == "try":
         return [
             "try:",
@@ -110,7 +130,13 @@ def _loops(draw, kind: str, depth: int, counters: tuple[str, ...], tag: str) -> 
 
 
 def _made(lines: list[str]) -> Callable[..., Any]:
-    text = "\n".join(["def f(a, b, c, xs):", *_indented([*lines, "return a, b, c"]), ""])
+    text = "\n".join(
+        [
+            "def f(a, b, c, xs):",
+            *_indented(["kept = [b * 2.0]", *lines, "return a, b, c, sum(kept)"]),
+            "",
+        ]
+    )
     note(text)
     name = f"<random program {zlib.crc32(text.encode())}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)

@@ -1,0 +1,151 @@
+"""`any`, `all`, `sum`, `max` and `min` in converted code, of what only the graph knows."""
+
+from __future__ import annotations
+
+import builtins
+import operator as operators
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from eagerflow.autograph.branches import choose, not_, or_
+from eagerflow.autograph.calls import call, replacements
+from eagerflow.autograph.comprehensions import REDUCTIONS
+from eagerflow.autograph.convert import operator
+from eagerflow.autograph.lists import Grown
+from eagerflow.autograph.loops import for_
+from eagerflow.autograph.regions import as_test, tracer_here
+from eagerflow.autograph.sources import as_source
+from eagerflow.core import interpreter
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import ShapeError, TraceError
+from eagerflow.graph.ir import Node
+from eagerflow.graph.passes.rewrite import effect_of
+
+__all__ = ["reduced"]
+
+_KNOWN: Final = tuple(getattr(builtins, name) for name in sorted(REDUCTIONS))
+
+
+@operator
+def reduced(function: Any, made: Callable[[], Any], plain: Callable[[], Any]) -> Any:
+    """The call of a builtin with a comprehension, or of what else has its name."""
+    known = any(function is one for one in _KNOWN)
+    return made() if known else plain()
+
+
+def _any(items: Iterable[Any], /) -> Any:
+    """`any`; a bool tensor if an item that decides is one."""
+    return _first_truth(items, wanted=True)
+
+
+def _all(items: Iterable[Any], /) -> Any:
+    """`all`, likewise."""
+    return not_(_first_truth(items, wanted=False))
+
+
+def _first_truth(items: Iterable[Any], *, wanted: bool) -> Any:
+    """Whether the truth of an item is ``wanted``."""
+    source = as_source(items)
+    if source is not None:
+        rows = _scalars(source)
+        return (rows != 0 if wanted else rows == 0).any()
+    result: Any = False
+    nodes = tracer_here().graph.nodes if interpreter.is_traced() else []
+    known = -1  # how many nodes there were when a tensor decided first
+    for x in items:
+        if known >= 0 and hasattr(items, "__next__"):
+            _refuse_effects(nodes[known:])
+        truth = as_test(x)
+        found = bool(x) if truth is None else truth
+        result = or_(result, lambda found=found: found if wanted else not_(found))
+        if result is True:
+            return True
+        known = len(nodes) if known < 0 and result is not False else known
+    return result
+
+
+def _refuse_effects(nodes: Iterable[Node]) -> None:
+    """Refuse what was done to make an item that need not be made."""
+    late = next((node for node in nodes if effect_of(node) != "pure"), None)
+    if late is not None:
+        raise TraceError(
+            "any() or all() of a generator that does something, and a tensor decides where it ends",
+            given=f"{late.op}, at {late.source}",
+            hint="write the generator in the call, any(f(x) for x in xs), or a loop",
+        )
+
+
+def _scalars(source: Any) -> Tensor:
+    """The rows of a tensor, one element each."""
+    (rows,) = source.rows()
+    if any(type(d) is not int or d != 1 for d in rows.shape[1:]):
+        raise ShapeError(
+            "the truth of a tensor with axes is ambiguous",
+            given=f"rows of {rows.type}",
+            hint="say which elements count: x.any() or x.all()",
+        )
+    return rows.reshape(rows.shape[:1])  # type: ignore[no-any-return]  # a tensor
+
+
+def _sum(items: Iterable[Any], /, start: Any = 0) -> Any:
+    """`sum`, of what may be a tensor or a list of unknown length as well."""
+    source = as_source(items)
+    if source is None:
+        return builtins.sum(items, start)
+    total = start
+
+    def body(x: Any) -> None:
+        nonlocal total
+        total = total + x
+
+    for_(source, body, None, (("total", 0, True, False),))
+    return total
+
+
+def _max(*items: Any, **options: Any) -> Any:
+    """`max`; where tensors decide, what is greatest is found by the graph."""
+    return _extreme(builtins.max, operators.gt, items, options)
+
+
+def _min(*items: Any, **options: Any) -> Any:
+    """`min`, likewise."""
+    return _extreme(builtins.min, operators.lt, items, options)
+
+
+def _extreme(
+    plain: Callable[..., Any], beats: Callable[[Any, Any], Any], items: Any, options: dict[str, Any]
+) -> Any:
+    key = options.get("key")
+    key = call(key) if key is not None else lambda x: x
+    source = as_source(items[0]) if len(items) == 1 else None
+    if source is not None:
+        rows = _scalars(source)
+        first: Any = rows[0]
+        rest: Any = rows[1:]
+    else:
+        found = list(items[0] if len(items) == 1 else items)
+        if not interpreter.is_traced() or not any(as_test(key(x)) is not None for x in found):
+            return plain(found, **{**options, **({"key": key} if "key" in options else {})})
+        first, *rest = found
+    best = first, key(first)
+
+    def body(x: Any) -> None:
+        nonlocal best
+        value = key(x)
+        best = choose(beats(value, best[1]), lambda: (x, value), lambda: best)
+
+    for_(rest, body, None, (("best", 0, True, False),))
+    return best[0]
+
+
+def _list(*items: Any) -> Any:
+    """`list`; one of unknown length stays what stands for it."""
+    if len(items) == 1 and type(items[0]) is Grown:
+        return Grown(items[0].array, items[0].rows)
+    return builtins.list(*items)
+
+
+replacements.update({
+    builtins.any: _any, builtins.all: _all, builtins.sum: _sum, builtins.max: _max,
+    builtins.min: _min, builtins.list: _list,
+})  # fmt: skip

@@ -1,0 +1,212 @@
+"""Lists, comprehensions and builtins on tensors: what they give eagerly, or an error."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+from __future__ import annotations
+
+import pytest
+
+import eagerflow as ef
+from tests.autograph.checks import check_error, check_same
+
+# --- lists and comprehensions ------------------------------------------------------------------
+
+
+def list_of_rows(xs):
+    return [x * 2 for x in xs]
+
+
+def filtered(xs):
+    kept = [x * 2 for x in xs if x > 0 if x < 3]
+    return ef.stack(kept), len(kept), sum(kept)
+
+
+def filtered_python_items(x):
+    return ef.stack([i * 2 for i in range(3) if x > i])
+
+
+def two_fors(xs):
+    return ef.stack([x - y for x in xs for y in xs if x >= y])
+
+
+def nested_comprehensions(xs):
+    return [[x * y for y in (1, 2)] for x in xs]
+
+
+def walrus_in_a_comprehension(xs):
+    ys = [last := x for x in xs]
+    return last, len(ys)
+
+
+def unpacked_in_a_comprehension(xs):
+    return [a * b for a, (b, *_) in zip(xs, [(1, 2), (3, 4)], strict=True)]
+
+
+def returned_filtered(xs):
+    return [x for x in xs if x > 0]  # here
+
+
+def filtered_dict(xs):
+    return {i: x for i, x in enumerate(xs) if x > 0}  # here
+
+
+def filtered_set(xs):
+    return len({i for i in range(2) if xs[i] > 0})  # here
+
+
+def conditional_generator(xs):
+    return list(filter(lambda x: x > 0, xs))  # here
+
+
+def appended_in_one_branch(xs):
+    kept = [xs[0]]
+    for x in xs:
+        if x > 0:
+            kept.append(x)
+    return ef.stack(kept), len(kept)
+
+
+def appended_in_both_branches(x):
+    ys = [x]
+    if x > 0:
+        ys.append(x * 2)
+    else:
+        ys.append(-x)
+    return ys
+
+
+def appended_in_nested_loops(xs):
+    found = []
+    for x in xs:
+        while x > 1:
+            x = x / 2
+            found.append(x)
+    return ef.stack([*xs]) if xs[0] < -5 else ef.concat([ef.stack(found), xs])
+
+
+def list_is_read_while_it_grows(x):
+    ys = [x]
+    while x > 1:
+        x = x / (len(ys) + 1)
+        ys.append(x)
+    return ef.stack(ys), ys[-1]
+
+
+def _add(ys, x):
+    if x > 0:
+        ys.append(x)  # here
+
+
+def list_of_a_caller(x):
+    ys = [x]
+    _add(ys, x)
+    return ef.stack(ys)
+
+
+def appends_a_string(x):
+    names = ["a"]
+    if x > 0:  # here
+        names.append("b")
+    return x
+
+
+# --- builtins ----------------------------------------------------------------------------------
+
+
+def any_and_all(xs):
+    flags = [x > 0 for x in xs]
+    return any(flags), all(flags), any(x > 1 for x in xs), all(x > -9 for x in xs), any([])
+
+
+def any_stops(xs):
+    count = ef.zeros(())
+    for x in xs:
+        if any(x > i for i in range(2)) and not all(x > i for i in (0, 1)):
+            count = count + 1
+    return count
+
+
+def greatest_and_least(x, y):
+    return max(x, y), min(x, y, 0.0), max([x, y], key=lambda z: -z), min(z * z for z in (x, y))
+
+
+def of_rows(xs):
+    return sum(xs), max(xs), min(xs), any(xs > 1), sum(x * x for x in xs)
+
+
+def named_as_a_builtin(xs):
+    def any(items):
+        return len(list(items))
+
+    return any(x for x in xs)
+
+
+def any_of_a_generator_with_draws(xs):
+    draws = (x + ef.random.normal(()) > 1 for x in xs)
+    return any(draws)  # here
+
+
+def sorted_rows(xs):
+    return sorted(xs)  # here
+
+
+def in_a_list(x):
+    return x in [1.0, 2.0]  # here
+
+
+V = [1.0, -2.0, 3.0]
+W = [-1.0, -2.0]
+
+EQUAL = [
+    (list_of_rows, [(V,), (W,)]),
+    (filtered, [(V,), ([1.0, 2.0, 2.5],)]),
+    (filtered_python_items, [(1.5,), (2.5,)]),
+    (two_fors, [(V,), (W,)]),
+    (nested_comprehensions, [(V,)]),
+    (walrus_in_a_comprehension, [(V,)]),
+    (unpacked_in_a_comprehension, [([1.0, 2.0],)]),
+    (appended_in_one_branch, [(V,), (W,), ([1.0],)]),
+    (appended_in_both_branches, [(1.0,), (-1.0,)]),
+    (appended_in_nested_loops, [([5.0, 3.0],), ([1.5, 0.0],)]),
+    (list_is_read_while_it_grows, [(9.0,), (0.5,)]),
+    (any_and_all, [(V,), (W,), ([1.0, 2.0],)]),
+    (any_stops, [([0.5, 2.0, -1.0],)]),
+    (greatest_and_least, [(1.0, 2.0), (3.0, -2.0), (float("nan"), 1.0)]),
+    (of_rows, [(V,), (W,), ([1.0, 2.0],), ([2.0],)]),
+    (named_as_a_builtin, [(V,)]),
+]
+
+ERRORS = [
+    (returned_filtered, (V,), ["returns a list of which only the graph knows", "ef.stack(list)"]),
+    (filtered_dict, (V,), ["bool()", "# here", "ef.where(condition"]),
+    (filtered_set, (V,), ["bool()", "# here", "a set"]),
+    (conditional_generator, (V,), ["bool()", "# here", "filter()"]),
+    (list_of_a_caller, (1.0,), ["another function has it", "list_of_a_caller", "ef.stack(list)"]),
+    (appends_a_string, (1.0,), ["names gets something other than tensors", "str", "# here"]),
+    (any_of_a_generator_with_draws, (V,), ["does something", "next_key", "# here", "any(f(x)"]),
+    (sorted_rows, (V,), ["bool()", "# here", "ef.sort"]),
+    (in_a_list, (1.0,), ["bool()", "# here", "ef.where"]),
+]
+
+
+@pytest.mark.parametrize(("function", "calls"), EQUAL, ids=lambda x: getattr(x, "__name__", ""))
+def test_traced_is_eager(function, calls) -> None:
+    check_same(function, calls)
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "words"), ERRORS, ids=lambda x: getattr(x, "__name__", "")
+)
+def test_error(function, args, words) -> None:
+    check_error(function, args, words)
+
+
+def test_gradients_go_through_lists_of_unknown_length() -> None:
+    def f(xs):
+        return sum([x * x for x in xs if x > 0]) + max(xs) * min(xs)
+
+    x = ef.tensor(V)
+    want = ef.grad(f)(x).tolist()
+    assert want == [2.0, 3.0, 4.0]
+    assert ef.grad(ef.trace(f))(x).tolist() == want
+    assert ef.trace(ef.grad(f))(x).tolist() == want

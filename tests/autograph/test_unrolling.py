@@ -1,0 +1,80 @@
+"""What people are told of loops whose turns are traced one by one."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+from __future__ import annotations
+
+import pytest
+
+import eagerflow as ef
+
+x = ef.ones(3)
+
+
+def test_unrolled_loops_are_told_with_their_lines() -> None:
+    @ef.trace
+    def f(x, k):
+        for _ in range(k):  # outer
+            x = x * 2
+            for j in range(2):  # inner
+                x = x + j
+        n = 0
+        while n < 3:  # counted
+            n += 1
+            x = x / n
+        for y in x:  # a loop of the graph
+            for w in [1.0, 2.0]:  # in its body
+                x = x + y * w
+        for _ in range(1):  # one turn
+            x = x + 1
+        for y in [1, 2]:  # without nodes
+            n += y
+        return x
+
+    f(x, 4)
+    found = [line for line in str(f.explain()).splitlines() if "unrolled: " in line]
+    assert [line.partition(": for")[2] or line.partition(": while")[2] for line in found] == [
+        " _ in range(k):  # outer: 4 turns made 12 nodes",
+        " j in range(2):  # inner: 8 turns made 8 nodes",
+        " w in [1.0, 2.0]:  # in its body: 2 turns made 4 nodes",
+        " n < 3:  # counted: 3 turns made 3 nodes",
+    ]
+    assert "unrolled" in f.explain()._repr_html_()
+
+
+def test_many_nodes_are_warned_of() -> None:
+    @ef.trace
+    def f(x):
+        for _ in range(1500):  # here
+            for _ in range(2):
+                x = x + 1
+        return x
+
+    with pytest.warns(ef.errors.TraceWarning) as caught:
+        f(x)
+    (text,) = [str(w.message) for w in caught]
+    assert "# here: 1,500 turns made 3,000 nodes; to make it one loop" in text
+    assert "go over a tensor" in text
+
+
+def test_more_than_some_loops_are_counted_only() -> None:
+    @ef.trace
+    def f(x):
+        for _ in range(2):
+            x = x + 1
+        for _ in range(2):
+            x = x + 1
+        for _ in range(2):
+            x = x + 1
+        for _ in range(2):
+            x = x + 1
+        for _ in range(2):
+            x = x + 1
+        for _ in range(3):  # the largest
+            x = x + 1
+        return x
+
+    f(x)
+    lines = str(f.explain()).splitlines()
+    assert "# the largest" in lines[3]
+    assert lines[-1].endswith("unrolled: and 1 more")
