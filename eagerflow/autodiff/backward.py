@@ -119,7 +119,7 @@ def _run(
 
 def _total(found: Mapping[int, Cotangent], slots: Sequence[int]) -> Cotangent | None:
     total: Cotangent | None = None
-    for slot in slots:
+    for slot in reversed(slots):  # the last use first, as of any value, and as loops add up
         g = found.get(slot)
         if g is not None:
             total = g if total is None else add(total, g)

@@ -10,7 +10,7 @@ from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.errors import GradientError
+from eagerflow.errors import GradientError, hides_frames
 from eagerflow.ops.promotion import cast
 from eagerflow.source import capture
 from eagerflow.types import DTYPES
@@ -18,6 +18,7 @@ from eagerflow.types import DTYPES
 __all__ = ["check_grads"]
 
 
+@hides_frames
 def check_grads(
     f: Callable[..., Any], args: Sequence[Any], order: int = 2, *, eps: float = 1e-4,
     rtol: float = 1e-5, atol: float = 1e-5,

@@ -14,7 +14,7 @@ from eagerflow.core.interpreter import Composite, Passed
 from eagerflow.core.op import bind, define
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.errors import GradientError
+from eagerflow.errors import GradientError, hides_frames
 from eagerflow.ops.rules import ANY, elementwise
 from eagerflow.types import TensorType
 
@@ -81,6 +81,7 @@ class custom_vjp:  # noqa: N801 - a decorator
         """
         self._forward, self._backward = fwd, bwd
 
+    @hides_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         forward, backward = self._forward, self._backward
         if forward is None or backward is None:

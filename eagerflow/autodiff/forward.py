@@ -102,6 +102,8 @@ class Forward(AbstractDifferentiator):
             return self.below.call(composite, inputs)
         if self.below is not BASE and all(t is None for t in tangents):
             return self.below.call(composite, inputs)  # whose rule it may be
+        if composite.push is not None:
+            return self._push(composite.push, inputs, tangents)
         self._used = []
         try:
             with use(self):
@@ -126,6 +128,18 @@ class Forward(AbstractDifferentiator):
             found = transposed(back, outputs, smooth, name=composite.name)
         for out, tangent in zip(outputs, found, strict=True):
             self.enter(out, _settled(composite.name, out, tangent, smooth, broken))
+        return outputs
+
+    def _push(
+        self, push: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, Any]],
+        inputs: Sequence[Tensor], tangents: Sequence[Tangent],
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """The outputs of a composite that knows how tangents go through it."""
+        with use(self.below):
+            results, found = push(inputs, tangents)
+        outputs = tuple([handle_of(x) for x in results])
+        for out, tangent in zip(outputs, found, strict=True):
+            self.enter(out, tangent)
         return outputs
 
 

@@ -16,7 +16,7 @@ from eagerflow.core.convert import tensor_of
 from eagerflow.core.interpreter import installed
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.errors import GradientError
+from eagerflow.errors import GradientError, hides_frames
 from eagerflow.ops.promotion import cast
 from eagerflow.types import Shape
 
@@ -48,6 +48,7 @@ def jacobian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Calla
     """
     check_function("jacobian", f)
 
+    @hides_frames
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
         return _jacobian("jacobian", f, argnums, args, kwargs)
@@ -78,6 +79,7 @@ def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callab
     def gradient(*args: Any, **kwargs: Any) -> Any:
         return differentiate("hessian", f, argnums, None, False, args, kwargs)[1]
 
+    @hides_frames
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
         return _jacobian("hessian", gradient, argnums, args, kwargs)

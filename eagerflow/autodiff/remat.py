@@ -14,8 +14,9 @@ from eagerflow.autodiff.tape import Tape
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import Composite, Passed, installed
 from eagerflow.core.tensor import Tensor
+from eagerflow.errors import hides_frames
 
-__all__ = ["remat"]
+__all__ = ["recorded", "remat"]
 
 
 def remat(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,6 +40,7 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
     """
     name = getattr(f, "__name__", "remat")
 
+    @hides_frames
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
         inputs, packing = pack((args, kwargs))
@@ -51,11 +53,7 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
             return tuple(outputs)
 
         def forward(*xs: Tensor) -> Passed:
-            writer = ScriptWriter(xs)
-            with installed(writer):
-                outputs = body(*xs)
-            script = writer.script(outputs)
-            return Passed(outputs, [*xs, *writer.held], partial(_pull, script), writer.held)
+            return recorded(body, xs)
 
         if not interpreter.stack.installed:
             outputs = body(*inputs)
@@ -65,6 +63,20 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
         return packed[0].unpack(outputs)
 
     return function
+
+
+def recorded(body: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor]) -> Passed:
+    """Run a function and keep what it needs to run its ops again, and nothing else.
+
+    Args:
+        body: gives the outputs from the inputs.
+        inputs: the inputs.
+    """
+    writer = ScriptWriter(inputs)
+    with installed(writer):
+        outputs = body(*inputs)
+    script = writer.script(outputs)
+    return Passed(outputs, [*inputs, *writer.held], partial(_pull, script), writer.held)
 
 
 def _pull(

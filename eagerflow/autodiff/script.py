@@ -14,6 +14,7 @@ from eagerflow.autodiff.cotangents import add
 from eagerflow.autodiff.marks import attach, find
 from eagerflow.autodiff.tape import UNKNOWN, Link
 from eagerflow.core.interpreter import (
+    AbstractDifferentiator,
     AbstractInterpreter,
     Composite,
     Passed,
@@ -93,12 +94,14 @@ class ScriptWriter(AbstractInterpreter):
 
     Args:
         inputs: the values to start from.
+        opens: whether composites become the ops that they are made of.
 
     Attributes:
         held: the values from outside that were used, and the results of effects.
     """
 
-    def __init__(self, inputs: Sequence[Tensor]) -> None:
+    def __init__(self, inputs: Sequence[Tensor], opens: bool = False) -> None:
+        self._opens = opens
         self.held: list[Tensor] = []
         self._steps: list[Step] = []
         self._count = 0
@@ -144,7 +147,9 @@ class ScriptWriter(AbstractInterpreter):
         """A composite becomes one step, with a script of its own for its forward pass."""
         if composite.node is not None:
             return self._node(composite, inputs)
-        writer = ScriptWriter(inputs)
+        if self._opens:
+            return super().call(composite, inputs)
+        writer = ScriptWriter(inputs, opens=True)  # its own rule may call it again
         with use(self.below), installed(writer):
             passed = composite.forward(*inputs)
         outputs = tuple([handle_of(y) for y in passed.outputs])
@@ -163,7 +168,7 @@ class ScriptWriter(AbstractInterpreter):
             ins = [self._number(x) for x in inputs]
             self._steps.append(Step(composite, ins, [self._enter(y) for y in outputs], {}))
             return outputs
-        with use(self.below):
+        with use(self.below), installed(_AllWanted()):
             passed = composite.forward(*inputs)
         outputs = tuple([handle_of(y) for y in passed.outputs])
         whole = (*inputs, *passed.captured, *outputs, *passed.residuals)
@@ -171,6 +176,26 @@ class ScriptWriter(AbstractInterpreter):
         ins = [self._number(x) for x in whole]
         self._steps.append(Step(again, ins, [self._enter(y) for y in outputs], {}))
         return outputs
+
+
+@final
+class _AllWanted(AbstractDifferentiator):
+    """Lets a composite keep what derivatives by any input need: who asks for them comes later."""
+
+    def begin_rules(self) -> None:
+        """Rules are all the same to it."""
+
+    def end_rules(self) -> None:
+        """Rules are all the same to it."""
+
+    def follows(self, x: Tensor) -> bool:
+        return True
+
+    def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        return self.below.bind(op, inputs, attrs)
+
+    def call(self, composite: Composite, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        return self.below.call(composite, inputs)
 
 
 def _held(composite: Composite, passed: Passed, first: int) -> Composite:
@@ -189,7 +214,7 @@ def _held(composite: Composite, passed: Passed, first: int) -> Composite:
 
         return Passed(inputs[first:last], inputs[last:], back)
 
-    return Composite(composite.name, body, forward, own_rule=True)
+    return Composite(composite.name, body, forward, own_rule=True, depends=composite.depends)
 
 
 def _again(

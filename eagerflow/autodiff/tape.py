@@ -23,7 +23,7 @@ from eagerflow.core.op import Op, declare
 from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.source import Source, capture, position
 
-__all__ = ["FIRST_INPUT", "PER_INPUT", "UNKNOWN", "Link", "Record", "Tape"]
+__all__ = ["FIRST_INPUT", "PER_INPUT", "UNKNOWN", "Link", "Record", "Tape", "warn_of_read"]
 
 UNKNOWN: Final = -1
 FIRST_INPUT: Final = 6  # where in a record the items of the inputs start
@@ -320,7 +320,9 @@ class Tape(AbstractDifferentiator):
                 self._captured.update(map(self.slot_of, inputs))
             return self.below.call(composite, inputs)
         slots = [self.slot_of(x) for x in inputs]
-        if composite.own_rule and self.below is not BASE and all(s == UNKNOWN for s in slots):
+        reads = any(map(self.watches, composite.reads))
+        untouched = not reads and all(s == UNKNOWN for s in slots)
+        if composite.own_rule and self.below is not BASE and untouched:
             return self.below.call(composite, inputs)  # whose rule it may be
         where = position(2)
         self.recording, self._captured = False, set()
@@ -334,16 +336,33 @@ class Tape(AbstractDifferentiator):
         used |= {self.slot_of(x) for x in passed.outputs}
         outputs = tuple([handle_of(x) for x in passed.outputs])
         lost = sorted(used.difference(slots, (UNKNOWN,)))
-        out_slots = self._enter_outputs(composite.name, outputs, slots, slots, lost, where)
+        out_slots, flowing = self._enter_results(composite, outputs, slots, lost, where)
         if max(out_slots, default=UNKNOWN) >= 0:
             self.may_break = True
             # not the composite itself: it may hold the tensors that it was made for
-            ins = [item for slot in slots for item in (slot, None, None, None)]
+            ins = [item for slot in flowing for item in (slot, None, None, None)]
             pull = (passed.pull, keep(passed.residuals, True))
             self.records.append(
                 (composite.name, out_slots, keep(outputs, False), pull, *where, *ins)
             )
         return outputs
+
+    def _enter_results(
+        self, composite: Composite, outputs: Sequence[Tensor], slots: Sequence[int],
+        lost: Sequence[int], where: tuple[CodeType | None, int],
+    ) -> tuple[list[int], Sequence[int]]:  # fmt: skip
+        """Slots for the outputs of a composite; and those of its inputs that these depend on."""
+        name = composite.name
+        if composite.depends is None:
+            return self._enter_outputs(name, outputs, slots, slots, lost, where), slots
+        out_slots = []
+        reached: set[int] = set()
+        for out, places in zip(outputs, composite.depends(), strict=True):
+            own = [slots[i] for i in sorted(places)]
+            out_slots += self._enter_outputs(name, (out,), own, own, lost, where)
+            if out._lane.dtype.is_inexact:
+                reached |= places
+        return out_slots, [s if i in reached else UNKNOWN for i, s in enumerate(slots)]
 
     # --- variables ---
 
@@ -363,20 +382,32 @@ class Tape(AbstractDifferentiator):
             result._mark = (self._owner, slot, result._mark)
             watched[1].append(slot)
 
+    def assigned(self, resource: Any, source: Any) -> None:
+        if self.recording and self.watches(resource):
+            self._writes[id(resource)] = source
+
     def _warn_of_write(self, key: int) -> None:
         """Warn of a read after an assignment; of the next one only after another assignment."""
         written = self._writes.pop(key, None)
-        if written is None:
-            return
-        read = capture(2)
-        warnings.warn_explicit(
-            "a variable is read after it was assigned under the same tape; its derivative sums "
-            "over its reads and does not go through the assignment\n"
-            f"  assigned at: {written}\n  read at: {read}",
-            RuntimeWarning,
-            "<unknown>" if read is None else read.file,
-            0 if read is None else read.line,
-        )
+        if written is not None:
+            warn_of_read(written, capture(2))
+
+
+def warn_of_read(written: Any, read: Any) -> None:
+    """Warn of a read after an assignment.
+
+    Args:
+        written: the line of the assignment, None if it is not known.
+        read: that of the read.
+    """
+    warnings.warn_explicit(
+        "a variable is read after it was assigned under the same tape; its derivative sums "
+        "over its reads and does not go through the assignment\n"
+        f"  assigned at: {written}\n  read at: {read}",
+        RuntimeWarning,
+        getattr(read, "file", "<unknown>"),
+        getattr(read, "line", 0),
+    )
 
 
 def keep(values: Sequence[Tensor], whole: bool) -> list[Any]:

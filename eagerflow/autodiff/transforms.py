@@ -16,7 +16,7 @@ from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import installed
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
-from eagerflow.errors import GradientError
+from eagerflow.errors import GradientError, hide_frames, hides_frames
 from eagerflow.types import TensorType
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
@@ -51,8 +51,11 @@ def grad(
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True  # notebooks show the user's own frames
-        _, result, aux = differentiate("grad", f, argnums, wrt, has_aux, args, kwargs)
+        try:
+            _, result, aux = differentiate("grad", f, argnums, wrt, has_aux, args, kwargs)
+        except BaseException as error:
+            hide_frames(error)
+            raise
         return (result, aux) if has_aux else result
 
     return gradient
@@ -84,8 +87,13 @@ def value_and_grad(
 
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True  # notebooks show the user's own frames
-        value, result, aux = differentiate("value_and_grad", f, argnums, wrt, has_aux, args, kwargs)
+        try:
+            value, result, aux = differentiate(
+                "value_and_grad", f, argnums, wrt, has_aux, args, kwargs
+            )
+        except BaseException as error:
+            hide_frames(error)
+            raise
         return ((value, aux) if has_aux else value), result
 
     return function
@@ -106,7 +114,6 @@ def differentiate(
         args: its positional arguments.
         kwargs: its other arguments.
     """
-    __tracebackhide__ = True  # notebooks show the user's own frames
     sources: Arguments | VariableTree
     sources = Arguments(what, argnums, args) if wrt is None else VariableTree(what, wrt, args)
     tape = Tape(sources.variables)
@@ -189,6 +196,7 @@ def scalar_result(what: str, value: Any) -> Tensor:
     return tensor_of(value)
 
 
+@hides_frames
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of ``f`` and the function that pulls cotangents back through it.
 
@@ -208,7 +216,6 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> pullback(ef.tensor([1.0, 10.0]))
     (Tensor([ 2., 40.], f32[2]@cpu:0),)
     """
-    __tracebackhide__ = True  # notebooks show the user's own frames
     check_function("vjp", f)
     sources = Arguments("vjp", range(len(primals)), primals)
     tape = Tape()
@@ -231,6 +238,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (value, pullback, aux) if has_aux else (value, pullback)
 
 
+@hides_frames
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The value of ``f`` and its derivative along a direction, in forward mode.
 
@@ -249,7 +257,6 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     >>> ef.jvp(lambda x: x * x, (ef.tensor(3.0),), (ef.tensor(1.0),))
     (Tensor(9., f32[]@cpu:0), Tensor(6., f32[]@cpu:0))
     """
-    __tracebackhide__ = True  # notebooks show the user's own frames
     check_function("jvp", f)
     for name, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, (tuple, list)):

@@ -1,5 +1,6 @@
 """Control flow that becomes part of a graph: branches, loops, and lists of tensors."""
 
+import eagerflow.control.rules  # noqa: F401 - it fills slots of modules below
 from eagerflow.control.arrays import TensorArray
 from eagerflow.control.branches import cond, switch
 from eagerflow.control.loops import while_loop

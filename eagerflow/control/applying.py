@@ -10,19 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from eagerflow.control.dependence import Places
 from eagerflow.control.derivative import differentiate
 from eagerflow.control.sizes import rename
-from eagerflow.control.structured import Structured
+from eagerflow.control.structured import Structured, graphs_of, nodes_of
+from eagerflow.control.tangents import push
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import Composite, Passed
+from eagerflow.core.op import get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
-from eagerflow.errors import GradientError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.trace import tracer_of
 from eagerflow.runtime.replay import symbolic
 
-__all__ = ["apply"]
+__all__ = ["append", "apply", "mixed", "of_node"]
 
 
 def apply(
@@ -35,36 +37,59 @@ def apply(
         operands: tensors and numbers.
         sizes: what names of sizes in the subgraphs stand for that no operand tells.
     """
-    _check_variables(whole)
+    reads = [node.attrs["resource"] for node in whole.reads]
+    watched: list[bool] = []  # of the reads, those that derivatives are taken by
     results: list[Any] = []  # as they were made: who is between may give other handles
 
     def body(*tensors: Tensor) -> tuple[Any, ...]:
-        results[:] = _append(whole, mixed(operands, tensors), sizes or {})
-        return tuple([x for x in results if type(x) is Tensor])
+        results[:] = append(whole, mixed(operands, tensors), sizes or {})
+        return tuple(whole.own(results))
 
     def forward(*tensors: Tensor) -> Passed:
-        wanted = [type(x) is Tensor and is_wanted(x) for x in mixed(operands, tensors)]
-        results[:], passed = differentiate(
-            apply, whole, mixed(operands, tensors), sizes or {}, wanted
-        )
+        given = mixed(operands, tensors)
+        wanted = [type(x) is Tensor and is_wanted(x) for x in given]
+        watched[:] = [any(d.watches(r) for d in _differentiators()) for r in reads]
+        results[:], passed = differentiate(apply, whole, given, sizes or {}, wanted, watched)
         return passed
 
-    composite = Composite(whole.op, body, forward, own_rule=True, node=whole.effect)
+    def pushed(tensors: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        rest = iter(tangents)
+        along = [next(rest) if type(x) is Tensor else None for x in operands]
+        results[:], found = push(apply, whole, mixed(operands, tensors), along, sizes or {})
+        return whole.own(results), whole.own(results, found)
+
+    def depends() -> list[Places]:
+        numbers = [i for i, x in enumerate(operands) if type(x) is Tensor]
+        numbers += [-1 - i for i, watch in enumerate(watched) if watch]
+        place = {number: k for k, number in enumerate(numbers)}
+        return [
+            frozenset(place[i] for i in places if i in place)
+            for places in whole.own(results, whole.depends)
+        ]
+
+    composite = Composite(
+        whole.op, body, forward, own_rule=True, node=whole.effect, depends=depends,
+        push=pushed, reads=reads,
+    )  # fmt: skip
     tensors = [x for x in operands if type(x) is Tensor]
     outputs = interpreter.current().call(composite, tensors)
-    return mixed(results, outputs)
+    _tell_writes(whole)
+    rest = iter(outputs)
+    return [
+        operands[i] if i in whole.fixed else next(rest) if type(x) is Tensor else x
+        for i, x in enumerate(results)
+    ]
 
 
-def _check_variables(whole: Structured) -> None:
-    """Refuse the derivative by a variable that is read between assignments to it."""
-    for resource in whole.read_inside:
-        if any(d.watches(resource) for d in _differentiators()):
-            raise GradientError(
-                f"{whole.op}: no derivative by a variable that is read and assigned inside",
-                given=repr(resource),
-                hint="read it before (x = v.value) and use x inside, or let the value go round "
-                "and assign it afterwards",
-            )
+def _tell_writes(whole: Structured) -> None:
+    """Let differentiators know which variables were assigned inside."""
+    if all(effect != "writes" for effect, _ in whole.effects):
+        return
+    for graph in graphs_of(whole.attrs):
+        for node in nodes_of(graph):
+            if "resource" in node.attrs and get_op(node.op).effect == "writes":
+                for one in _differentiators():
+                    one.assigned(node.attrs["resource"], node.source)
 
 
 def _differentiators() -> Iterator[interpreter.AbstractDifferentiator]:
@@ -86,7 +111,7 @@ def is_wanted(x: Tensor) -> bool:
     return x.dtype.is_inexact and any(d.knows(x) for d in _differentiators())
 
 
-def _append(
+def append(
     whole: Structured, operands: Sequence[Any], sizes: Mapping[str, Size]
 ) -> tuple[Any, ...]:
     """Put a node into the trace that is under way."""

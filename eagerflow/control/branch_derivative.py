@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, final
 
 from eagerflow.control.building import (
@@ -14,12 +15,12 @@ from eagerflow.control.building import (
     is_smooth,
     names_in,
     residual_types,
-    zeros_of,
 )
 from eagerflow.control.joint import Joint
+from eagerflow.control.sinks import Branched, rows_of
 from eagerflow.control.structured import Structured
 from eagerflow.dims import Size
-from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueType
 from eagerflow.ops.lists import list_new, list_pop, list_push
 from eagerflow.runtime.replay import replay
@@ -35,14 +36,19 @@ class BranchDerivative:
     Args:
         whole: what is differentiated.
         wanted: which operands cotangents are wanted of; the first chooses the branch.
+        reads: the nodes that read variables which cotangents are wanted of.
     """
 
-    def __init__(self, whole: Structured, wanted: Sequence[bool]) -> None:
+    def __init__(self, whole: Structured, wanted: Sequence[bool], reads: Sequence[Node]) -> None:
         self.whole = whole
+        self.names = whole.names()
         self.branches: Sequence[Graph] = whole.attrs["branches"]
-        self.wanted = [i for i, want in enumerate(wanted[1:]) if want]
         outside = names_in(whole.inputs)
-        self.joints = [Joint(g, wanted[1:], known=outside) for g in self.branches]
+        resources = [node.attrs["resource"] for node in reads]
+        self.joints = [
+            Joint(g, wanted[1:], sparse=True, symbolic=True, known=outside, reads=resources)
+            for g in self.branches
+        ]
         places = [{v: i for i, v in enumerate(j.inputs)} for j in self.joints]
         #: of the operands those that some branch reads again
         self.direct = sorted(
@@ -55,8 +61,8 @@ class BranchDerivative:
         self.keeps = any(self.made)
         self.device = whole.inputs[0].device  # type: ignore[union-attr]  # the chooser is a tensor
         self.forward = self._forward()
-        #: of the wanted operands those that a cotangent flows to
-        self.flowing = [i for i in self.wanted if any(j.gradients[i].values for j in self.joints)]
+        #: how cotangents of operands, then of variables come out, for those that any flows to
+        self.flowing = self._flowing([*whole.inputs[1:], *[n.outputs[0].type for n in reads]])
         self.backward = self._backward()
 
     def _forward(self) -> Structured:
@@ -74,10 +80,19 @@ class BranchDerivative:
                     outputs.append(list_push(list_new(self.device), *items))
                 return outputs
 
-            graphs.append(build(self.branches[i].name, kinds, branch))
+            graphs.append(build(self.branches[i].name, kinds, branch, self.names))
         lists = [TensorType(LIST, (), self.device)] if self.keeps else []
         outputs = [*self.whole.outputs, *lists]
         return Structured(self.whole.op, {"branches": tuple(graphs)}, self.whole.inputs, outputs)
+
+    def _flowing(self, kinds: Sequence[Any]) -> list[Branched]:
+        known = names_in(self.whole.inputs)
+        found = []
+        for i, kind in enumerate(kinds):
+            gradients = [j.gradients[i] for j in self.joints]
+            if any(g.values for g in gradients):
+                found.append(Branched(i, kind, rows_of(gradients, known)))
+        return found
 
     def _backward(self) -> Structured | None:
         if not self.flowing:
@@ -88,10 +103,10 @@ class BranchDerivative:
             kinds.append(TensorType(LIST, (), self.device))
         kinds += [k for k in self.whole.outputs if is_smooth(k)]
         graphs = [
-            build(f"{g.name}_gradient", kinds, lambda xs, i=i: self._pull(i, xs))  # type: ignore[misc]  # a default fixes i
+            build(f"{g.name}_gradient", kinds, partial(self._pull, i), self.names)
             for i, g in enumerate(self.branches)
         ]
-        outputs = [inputs[1:][i] for i in self.flowing]
+        outputs = [kind for flow in self.flowing for kind in flow.kinds]
         return Structured(self.whole.op, {"branches": tuple(graphs)}, [inputs[0], *kinds], outputs)
 
     def _pull(self, i: int, xs: list[Any]) -> Sequence[Any]:
@@ -108,8 +123,7 @@ class BranchDerivative:
         values.update({v: known[p] for v, p in self.places[i].items() if p in known})
         found = replay(joint.backward, [*[values[v] for v in joint.residuals], *rest])
         gradients = flowing_gradients(joint.gradients, found)
-        kinds = self.whole.inputs[1:]
-        return [zeros_of(kinds[p]) if gradients[p] is None else gradients[p] for p in self.flowing]
+        return [x for flow in self.flowing for x in flow.give(gradients[flow.place])]
 
     def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
         """The outputs, the residuals and the function that goes back."""
@@ -117,19 +131,17 @@ class BranchDerivative:
         count = len(self.whole.outputs)
         chooser, *others = operands
         residuals = [chooser, *[others[i] for i in self.direct], *results[count:]]
-        links = {
-            i: g.link for j in self.joints for i, g in enumerate(j.gradients) if g.link is not None
-        }
+        links = [g.link for g in self.joints[0].gradients]
+        for joint in self.joints[1:]:
+            links = [a or g.link for a, g in zip(links, joint.gradients, strict=True)]
 
         def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
-            found: list[Any] = [None] * len(operands)
-            for i in self.wanted:
-                found[i + 1] = links.get(i)
+            found: list[Any] = [None, *links]
             if self.backward is not None:
                 cotangents = [g for g in gs if g is not None]
-                results = apply(self.backward, [*given, *cotangents], sizes)
-                for i, g in zip(self.flowing, results, strict=True):
-                    found[i + 1] = g
+                rest = iter(apply(self.backward, [*given, *cotangents], sizes))
+                for flow in self.flowing:
+                    found[flow.place + 1] = flow.take(rest)
             return found
 
         return results[:count], residuals, pull

@@ -8,12 +8,12 @@ from typing import Any, Final
 from eagerflow.control.applying import apply
 from eagerflow.control.merging import OutputPlace, merged
 from eagerflow.control.structured import Structured
-from eagerflow.control.subgraphs import as_truth, join, trace_subgraph
+from eagerflow.control.subgraphs import as_truth, check_callable, join, trace_subgraph
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.dims import Dim
-from eagerflow.errors import DTypeError, ShapeError, TraceError
+from eagerflow.errors import DTypeError, ShapeError, TraceError, hides_frames
 from eagerflow.graph.numbers import TracedNumber
 from eagerflow.graph.trace import Tracer, tracer_of
 from eagerflow.runtime.codegen import choose_branch
@@ -23,6 +23,7 @@ __all__ = ["cond", "switch"]
 _NAMES: Final = ("true_fn", "false_fn")
 
 
+@hides_frames
 def cond(
     pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any
 ) -> Any:
@@ -43,7 +44,7 @@ def cond(
     Raises:
         DTypeError: ``pred`` is no bool.
         ShapeError: ``pred`` has axes.
-        TraceError: the branches give different structures or types.
+        TraceError: the branches give different structures or types, or are no functions.
 
     >>> @ef.trace
     ... def root(x):
@@ -51,6 +52,8 @@ def cond(
     >>> root(ef.tensor(4.0)), root(ef.tensor(-4.0))
     (Tensor(2., f32[]@cpu:0), Tensor(0., f32[]@cpu:0))
     """
+    check_callable("cond: true_fn", true_fn)
+    check_callable("cond: false_fn", false_fn)
     test = as_truth("cond: pred", pred)
     tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
     if type(test) is not Tensor or tracer is None:
@@ -58,6 +61,7 @@ def cond(
     return _choose("cond", test, (true_fn, false_fn), _NAMES, operands, tracer)
 
 
+@hides_frames
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """``branches[index](*operands)``, as `cond` for more than two branches.
 
@@ -79,6 +83,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     branches = tuple(branches)
     if not branches:
         raise TraceError("switch: there are no branches")
+    check_callable("switch: a branch", *branches)
     chosen = _index(index)
     tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
     if type(chosen) is not Tensor or tracer is None:

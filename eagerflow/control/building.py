@@ -10,6 +10,7 @@ from eagerflow.control.structured import Structured
 from eagerflow.core.convert import scalar
 from eagerflow.core.interpreter import current
 from eagerflow.core.op import functions
+from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, substitute, symbols
 from eagerflow.graph.ir import Graph, Value
@@ -29,10 +30,19 @@ _WIDE = {int: "int64", float: "float64", complex: "complex128"}
 
 
 def build(
-    name: str, kinds: Sequence[ValueType], function: Callable[[list[Any]], Sequence[Any]]
-) -> Graph:
-    """The graph of a function of tensors and numbers of these types."""
+    name: str, kinds: Sequence[ValueType], function: Callable[[list[Any]], Sequence[Any]],
+    taken: frozenset[str] = frozenset(),
+) -> Graph:  # fmt: skip
+    """The graph of a function of tensors and numbers.
+
+    Args:
+        name: of the graph.
+        kinds: the types of its inputs.
+        function: gives its outputs.
+        taken: the names that sizes have around it: none that it makes gets one of them.
+    """
     tracer = Tracer(name)
+    tracer.reserve_names(taken)
     with tracer:
         inputs = [
             tracer.add_input(k, "x")
@@ -111,4 +121,10 @@ def is_smooth(kind: ValueType) -> bool:
 def flowing_gradients(gradients: Sequence[Gradient], values: Sequence[Any]) -> list[Any]:
     """The cotangent of each input, None where none flows."""
     rest = iter(values)
-    return [next(rest) if g.values else None for g in gradients]
+    found: list[Any] = []
+    for g in gradients:
+        if g.shape is not None:
+            found.append(IndexedSlices(next(rest), next(rest), g.shape))
+        else:
+            found.append(next(rest) if g.values else None)
+    return found

@@ -15,6 +15,7 @@ from eagerflow.dims import Dim, same
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
 from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.numbers import VARIES
 from eagerflow.graph.trace import Tracer
 from eagerflow.ops.promotion import weak_fits
 from eagerflow.source import Source
@@ -46,15 +47,17 @@ def _own(x: Any) -> Any:
 
 
 def check_turn(
-    op: str, before: Sequence[Any], after: Sequence[Any], treedef: tree.TreeDef,
+    op: str, before: Sequence[Any], after: list[Any], treedef: tree.TreeDef,
     found: tree.TreeDef, body: Any,
 ) -> None:  # fmt: skip
     """Refuse what a turn of a loop may not change: the structure, a dtype, the number of axes.
 
+    A number in the place of a tensor without axes becomes one.
+
     Args:
         op: for messages.
         before: the leaves of what goes round.
-        after: those that a turn gave.
+        after: those that a turn gave; changed in place.
         treedef: the structure before.
         found: the structure after.
         body: the function.
@@ -70,11 +73,14 @@ def check_turn(
                 continue
         elif type(a) is type(b) or _becomes(a, b):
             continue
+        elif _becomes(b, a):
+            after[i] = as_tensor(b, a.dtype, a.device)
+            continue
         raise changed(op, treedef, i, _text(a), _text(b), None, line_of(body))
 
 
 def _becomes(a: Any, b: Any) -> bool:
-    """Whether a number may be a tensor after a turn: no axes, and of a dtype that holds it."""
+    """Whether a number may count as a tensor like ``b``: no axes, of a dtype that holds it."""
     if type(b) is not Tensor or not isinstance(a, (bool, int, float, complex)):
         return False
     return not b.shape and weak_fits(a, b.dtype)
@@ -126,6 +132,12 @@ class _Slot(NamedTuple):
     stays: bool = False
 
 
+def _still(slot: _Slot) -> _Slot:
+    """A number as one that stays, unless it is known whether it does."""
+    number = isinstance(slot.kind, NumberType) and not slot.stays
+    return _Slot(None, slot.start, stays=True) if number else slot
+
+
 @final
 class Carry:
     """What goes round in a loop that is traced.
@@ -151,6 +163,7 @@ class Carry:
         self.names = names
         self.slots = [self._slot(x) for x in leaves]
         self._params: list[Value | None] = []  # of the part that was entered last
+        self._first: Exception | None = None  # why numbers are held
 
     def _slot(self, x: Any) -> _Slot:
         if isinstance(x, bool):
@@ -198,6 +211,19 @@ class Carry:
             self._params.append(value)
             found.append(part.result(value))
         return found
+
+    def hold(self, error: Exception) -> None:
+        """Take the numbers for constants: Python asked for one, and a turn may not change it.
+
+        If it does it goes round after all, and what asks for it is the error.
+
+        Raises:
+            Exception: ``error``, or that of the first trace, if this cannot help.
+        """
+        held = [_still(slot) for slot in self.slots]
+        if not getattr(error, "wrong", "").endswith(VARIES) or held == self.slots:
+            raise self._first or error
+        self.slots, self._first = held, error
 
     def leave(self, outputs: Sequence[Any]) -> list[Any]:
         """The leaves after the loop, from the outputs of the node."""

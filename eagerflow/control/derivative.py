@@ -8,23 +8,31 @@ each of which pops what it reads. Values that are the same in all turns are pass
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+from eagerflow.autodiff.tape import warn_of_read
 from eagerflow.control.branch_derivative import BranchDerivative
 from eagerflow.control.building import Apply
+from eagerflow.control.call_derivative import CallDerivative
 from eagerflow.control.loop_derivative import LoopDerivative
-from eagerflow.control.structured import Structured
+from eagerflow.control.structured import Structured, graphs_of, nodes_of
 from eagerflow.core.interpreter import Passed
+from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
+from eagerflow.graph.ir import Node
 from eagerflow.runtime.instructions import named_axes
 
 __all__ = ["differentiate"]
 
+_MAKERS: Final[dict[str, Any]] = {
+    "call": CallDerivative, "cond": BranchDerivative, "switch": BranchDerivative,
+}  # fmt: skip
+
 
 def differentiate(
     apply: Apply, whole: Structured, operands: Sequence[Any], sizes: Mapping[str, Size],
-    wanted: Sequence[bool],
+    wanted: Sequence[bool], watched: Sequence[bool],
 ) -> tuple[list[Any], Passed]:  # fmt: skip
     """The outputs, and what a tape needs to go back.
 
@@ -34,24 +42,47 @@ def differentiate(
         operands: its operands, tensors and numbers.
         sizes: what names of sizes stand for that no operand tells.
         wanted: which operands cotangents are wanted of.
+        watched: which of ``whole.reads`` they are wanted of.
     """
     known: dict[str, Size] = dict(sizes)
     for kind, x in zip(whole.inputs, operands, strict=True):
         if type(x) is Tensor:
             known.update((name, x.shape[axis]) for axis, name in named_axes(kind))
-    key = tuple(wanted)
+    reads = [node for node, want in zip(whole.reads, watched, strict=True) if want]
+    key = (*wanted, *watched)
     found = whole.derivatives.get(key)
     if found is None:
-        make = BranchDerivative if whole.op in ("cond", "switch") else LoopDerivative
-        found = whole.derivatives[key] = make(whole, wanted)
+        make = _MAKERS.get(whole.op, LoopDerivative)
+        found = whole.derivatives[key] = make(whole, wanted, reads)
+        _warn_of_turns(whole, reads)
+    # in the place of all reads inside
+    anchors = [bind(get_op("read"), **node.attrs) for node in reads]
     outputs, residuals, pull = found.run(apply, operands, known)
     fixed = [None if type(x) is Tensor else x for x in residuals]
     places = [i for i, x in enumerate(operands) if type(x) is Tensor]
+    places += range(len(operands), len(operands) + len(reads))
 
     def back(given: Sequence[Tensor], gs: Sequence[Any], used: Sequence[bool]) -> Sequence[Any]:
         rest = iter(given)
         cotangents = pull([next(rest) if x is None else x for x in fixed], gs)
         return [cotangents[i] if want else None for i, want in zip(places, used, strict=True)]
 
-    tensors = [x for x in outputs if type(x) is Tensor]
-    return outputs, Passed(tensors, [x for x in residuals if type(x) is Tensor], back)
+    return outputs, Passed(
+        whole.own(outputs), [x for x in residuals if type(x) is Tensor], back, anchors
+    )
+
+
+def _warn_of_turns(whole: Structured, reads: Sequence[Node]) -> None:
+    """Warn of variables that one turn assigns and the next one reads.
+
+    Of one that is read after it was assigned in the same turn, the tape warns.
+    """
+    if whole.op not in ("while_loop", "scan"):
+        return
+    order = [n for graph in graphs_of(whole.attrs) for n in nodes_of(graph)]
+    for read in reads:
+        touching = [n for n in order if n.attrs.get("resource") is read.attrs["resource"]]
+        writes = [i for i, n in enumerate(touching) if n.op != "read"]
+        later = touching[writes[0] :] if writes else []
+        if writes and all(n.op != "read" for n in later):
+            warn_of_read(touching[writes[0]].source, read.source)

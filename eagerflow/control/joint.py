@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, final
 from eagerflow.autodiff.backward import search
 from eagerflow.autodiff.cotangents import Cotangent, add
 from eagerflow.autodiff.tape import Link, Tape
+from eagerflow.control.sizes import names_of
 from eagerflow.core.interpreter import installed
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
@@ -41,44 +42,60 @@ class Gradient(NamedTuple):
     link: Link | None = None
 
 
+class _Watched(NamedTuple):
+    """What a tape watches in the place of a variable.
+
+    Attributes:
+        resource: the state of the variable.
+    """
+
+    resource: Any
+
+
 @final
 class Joint:
     """The forward and the backward graph of a graph.
 
     Args:
-        graph: the graph. It must not read variables that derivatives are wanted of.
+        graph: the graph.
         watched: which inputs cotangents are wanted of; by default all that have any.
         seeded: which outputs have cotangents; by default all that can.
         sparse: whether cotangents may be rows.
+        symbolic: whether those of values with symbolic sizes are made dense; else they are errors.
         recompute: whether the backward graph computes again what it needs, from the inputs and
             the results of effects.
         known: the names of sizes that the backward graph has from around it.
+        reads: the resources of the variables that cotangents are wanted of. Those of reads inside
+            are summed; they come after those of the inputs.
 
     Attributes:
         inputs: those of the graph, as values of the joint graph.
         forward: from the inputs to the outputs and the residuals.
         backward: from the residuals and the cotangents of the outputs to those of the inputs.
         residuals: values of the joint graph.
-        gradients: for each input.
+        gradients: for each input, then for each of ``reads``.
     """
 
     def __init__(
         self, graph: Graph, watched: Sequence[bool] | None = None,
-        seeded: Sequence[bool] | None = None, *, sparse: bool = False, recompute: bool = False,
-        known: frozenset[str] = frozenset(),
+        seeded: Sequence[bool] | None = None, *, sparse: bool = False, symbolic: bool = False,
+        recompute: bool = False, known: frozenset[str] = frozenset(), reads: Sequence[Any] = (),
     ) -> None:  # fmt: skip
         self._graph = graph
+        self._reads = [_Watched(resource) for resource in reads]
         self._watched = [True] * len(graph.inputs) if watched is None else watched
         self._seeded = [True] * len(graph.outputs) if seeded is None else seeded
         self._sparse = sparse
+        self._symbolic = symbolic
         self._cotangents: list[Value] = []
-        joint = self._trace()
+        joint = self._trace(known)
         self._split(joint, recompute, known)
 
-    def _trace(self) -> Graph:
+    def _trace(self, known: frozenset[str]) -> Graph:
         """One graph from inputs and cotangents to outputs and gradients."""
         tracer = Tracer(self._graph.name)
-        tape = Tape()
+        tracer.reserve_names(known.union(name for _, name, _ in names_of(self._graph)))
+        tape = Tape(self._reads)
         with tracer:
             inputs = [_input(tracer, v) for v in self._graph.inputs]
             slots = [
@@ -94,7 +111,8 @@ class Joint:
                     self._cotangents.append(tracer.value_of(g))
                     slot = tape.slot_of(y)
                     seeds[slot] = add(seeds[slot], g) if slot in seeds else g
-            found = search(tape, seeds, slots, consume=True)
+            reads = [tape.slots_of_reads(variable) for variable in self._reads]
+            found = search(tape, seeds, [*slots, *reads], consume=True)
             values = [
                 tracer.value_of(y) if type(y) is Tensor else tracer.number_value(y, "a result")
                 for y in outputs
@@ -113,11 +131,13 @@ class Joint:
             return Gradient(())
         if isinstance(g, Link):
             return Gradient((), link=g)
-        if isinstance(g, IndexedSlices) and not self._sparse:
-            g = g.to_dense()
         if isinstance(g, IndexedSlices):
-            if any(type(d) is not int for d in g.shape):
+            known = all(type(d) is int for d in g.shape)
+            if not self._sparse or (self._symbolic and not known):
+                g = g.to_dense()
+            elif not known:
                 raise EagerflowError("the size of a sparse gradient is symbolic")
+        if isinstance(g, IndexedSlices):
             both = (tracer.value_of(g.values), tracer.value_of(g.indices))
             return Gradient(both, g.shape)
         return Gradient((tracer.value_of(g),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from eagerflow.autodiff.cotangents import add
+from eagerflow.autodiff.cotangents import dense
 from eagerflow.control.building import (
     Apply,
     as_residual,
@@ -18,11 +18,12 @@ from eagerflow.control.building import (
     zeros_of,
 )
 from eagerflow.control.joint import Joint
-from eagerflow.control.structured import Structured
+from eagerflow.control.sinks import Sink
+from eagerflow.control.structured import Structured, reads_any
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size
 from eagerflow.graph.edit import clone
-from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.hardware import as_device
 from eagerflow.ops.lists import list_new, list_pop, list_push
@@ -41,29 +42,30 @@ class LoopDerivative:
     What goes round is *moving* if a turn changes it, else *fixed*; it is *active* if a cotangent
     flows through it. The inputs of a scan that are taken apart are *sliced*.
 
+    What is fixed, and what is read of variables, gets a sum over the turns, its *sink*; or, where
+    each turn gives some rows of a sparse one, lists of them.
+
     Args:
         whole: what is differentiated.
         wanted: which operands cotangents are wanted of.
+        reads: the nodes that read variables which cotangents are wanted of.
     """
 
-    def __init__(self, whole: Structured, wanted: Sequence[bool]) -> None:
+    def __init__(self, whole: Structured, wanted: Sequence[bool], reads: Sequence[Node]) -> None:
         self.whole = whole
+        self.reads = reads
+        self.names = whole.names()
         self.is_scan = whole.op == "scan"
         self.body: Graph = whole.attrs["body"]
         self.total = whole.attrs["carry"] if self.is_scan else len(whole.inputs)
         body = self.body
-        self.moving = [i for i in range(self.total) if body.outputs[i] is not body.inputs[i]]
+        self.moving = [i for i in range(self.total) if i not in whole.fixed]
         self.kinds = [v.type for v in body.inputs]
         self.active = self._active(wanted)
         self.joint = self._joint()
         self.sliced = [i for i in range(self.total, len(self.kinds)) if self.active[i]]
         self.active_moving = [i for i in self.moving if self.active[i]]
-        gradients = self.joint.gradients
-        self.summed = [
-            i
-            for i in range(self.total)
-            if wanted[i] and i not in self.moving and gradients[i].values
-        ]
+        self.sinks = self._sinks(wanted)
         place = {v: i for i, v in enumerate(self.joint.inputs)}
         self.fixed = [
             place[v]
@@ -87,7 +89,7 @@ class LoopDerivative:
         """Which inputs of the body depend on what is wanted, in whatever turn."""
         active = [w and is_smooth(k) for w, k in zip(wanted, self.kinds, strict=True)]
         while True:
-            reached = _reached(self.body, active)
+            reached = self._reached(active)
             more = [i for i in self.moving if not active[i]]
             more = [i for i in more if self.body.outputs[i] in reached and is_smooth(self.kinds[i])]
             if not more:
@@ -95,12 +97,21 @@ class LoopDerivative:
             for i in more:
                 active[i] = True
 
+    def _reached(self, active: Sequence[bool]) -> set[Value]:
+        """The values in a turn that depend on active inputs or on variables."""
+        found = {v for v, a in zip(self.body.inputs, active, strict=True) if a}
+        resources = [n.attrs["resource"] for n in self.reads]
+        for node in self.body.nodes:
+            if not found.isdisjoint(node.inputs) or reads_any(node, resources):
+                found.update(node.outputs)
+        return found
+
     def _joint(self) -> Joint:
         """That of the body without what does not change."""
         graph, values = clone(self.body)
         outputs = [*self.moving, *range(self.total, len(self.body.outputs))]
         graph.outputs = [values[self.body.outputs[i]] for i in outputs]
-        reached = _reached(self.body, self.active)
+        reached = self._reached(self.active)
         seeded = [self.body.outputs[i] in reached for i in outputs]
         seeded = [
             s and (i >= self.total or self.active[i]) for s, i in zip(seeded, outputs, strict=True)
@@ -114,7 +125,20 @@ class LoopDerivative:
         self.loose = names_in(self.kinds) - names_in(self.whole.inputs)
         outside = names_in(self.whole.inputs)
         recompute = bool(self.whole.attrs.get("recompute"))
-        return Joint(graph, self.active, seeded, recompute=recompute, known=outside)
+        return Joint(
+            graph, self.active, seeded, sparse=True, symbolic=True, recompute=recompute,
+            known=outside, reads=[n.attrs["resource"] for n in self.reads],
+        )  # fmt: skip
+
+    def _sinks(self, wanted: Sequence[bool]) -> list[Sink]:
+        gradients, known = self.joint.gradients, names_in(self.whole.inputs)
+        kinds = dict(enumerate(self.whole.inputs[: self.total]))
+        places = [i for i in kinds if wanted[i] and i not in self.moving]
+        first = len(self.joint.inputs)
+        for j, node in enumerate(self.reads):
+            kinds[first + j] = node.outputs[0].type
+            places.append(first + j)
+        return [Sink.of(i, kinds[i], gradients[i], known) for i in places if gradients[i].values]
 
     def _sized_zeros(self) -> list[Value]:
         """The inputs whose cotangent is zero, of a size that changes from turn to turn."""
@@ -157,27 +181,30 @@ class LoopDerivative:
             return [*state, *extra, *results[len(self.moving) : ends]]
 
         kinds = [*self.kinds[: self.total], *more, *self.kinds[self.total :]]
-        attrs = {**self._rest, "body": build(self.body.name, kinds, turn)}
+        attrs = {**self._rest, "body": build(self.body.name, kinds, turn, self.names)}
         if self.is_scan:
             attrs["carry"] = self.total + count
         else:
             test: Graph = self.whole.attrs["cond"]
-            attrs["cond"] = build(test.name, kinds, lambda xs: replay(test, xs[: self.total]))
+            attrs["cond"] = build(
+                test.name, kinds, lambda xs: replay(test, xs[: self.total]), self.names
+            )
         whole = self.whole
         inputs = [*whole.inputs[: self.total], *more, *whole.inputs[self.total :]]
         outputs = [*whole.outputs[: self.total], *more, *whole.outputs[self.total :]]
         return Structured(whole.op, _ordered(attrs), inputs, outputs)
 
     def _backward(self) -> Structured | None:
-        if not self.seeded or not (self.active_moving or self.summed or self.sliced):
+        if not self.active_moving and not (self.seeded and (self.sinks or self.sliced)):
             return None
         whole, more = self.whole, self._more()
         cotangents = [_own_sizes(self.kinds[i], self.loose, i) for i in self.active_moving]
-        fixed = [whole.inputs[i] for i in (*self.summed, *self.fixed)]
+        sinks = [kind for sink in self.sinks for kind in sink.kinds]
+        fixed = [*sinks, *[whole.inputs[i] for i in self.fixed]]
         carried = [*more, *cotangents, *fixed]
         rows = [i for i in self.seeded if i >= self.total]
         parts = [self.body.outputs[i].type for i in rows]
-        body = build(f"{self.body.name}_gradient", [*carried, *parts], self._turn_back)
+        body = build(f"{self.body.name}_gradient", [*carried, *parts], self._turn_back, self.names)
         inputs = [*more, *[whole.outputs[i] for i in self.active_moving], *fixed]
         outputs = [*more, *[whole.inputs[i] for i in self.active_moving], *fixed]
         if not self.is_scan:
@@ -198,8 +225,9 @@ class LoopDerivative:
         """One turn backward."""
         joint, count = self.joint, len(self._more())
         extra, xs = xs[:count], xs[count:]
-        first, last = len(self.active_moving), len(self.active_moving) + len(self.summed)
-        cotangents, sums = xs[:first], xs[first:last]
+        first = len(self.active_moving)
+        last = first + sum(len(sink.kinds) for sink in self.sinks)
+        cotangents, sums = xs[:first], iter(xs[first:last])
         fixed, rows = xs[last : last + len(self.fixed)], xs[last + len(self.fixed) :]
         if not self.is_scan:
             extra[0] = extra[0] - 1
@@ -215,14 +243,15 @@ class LoopDerivative:
         found = replay(joint.backward, [*[values[v] for v in joint.residuals], *seeds, *rows])
         gradients = flowing_gradients(joint.gradients, found)
         new = [
-            self._zeros(i, values) if gradients[i] is None else gradients[i]
+            self._zeros(i, values) if gradients[i] is None else dense(gradients[i])
             for i in self.active_moving
         ]
-        sums = [_plus(s, gradients[i]) for s, i in zip(sums, self.summed, strict=True)]
+        totals = [x for sink in self.sinks for x in sink.more(sums, gradients[sink.place])]
         slices = [
-            zeros_of(self.kinds[i]) if gradients[i] is None else gradients[i] for i in self.sliced
+            zeros_of(self.kinds[i]) if gradients[i] is None else dense(gradients[i])
+            for i in self.sliced
         ]
-        return [*extra, *new, *sums, *fixed, *slices]
+        return [*extra, *new, *totals, *fixed, *slices]
 
     def _zeros(self, i: int, values: Mapping[Value, Any]) -> Tensor:
         """The cotangent zero of input ``i`` of the body."""
@@ -249,38 +278,32 @@ class LoopDerivative:
         fixed = [operands[i] for i in self.fixed]
 
         def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
-            return self._pull(apply, len(operands), given, gs, sizes)
+            return self._pull(apply, given, gs, sizes)
 
         return outputs, [*extra, *fixed], pull
 
     def _pull(
-        self, apply: Apply, count: int, given: Sequence[Any], gs: Sequence[Any],
+        self, apply: Apply, given: Sequence[Any], gs: Sequence[Any],
         sizes: Mapping[str, Size],
     ) -> list[Any]:  # fmt: skip
-        found: list[Any] = [None] * count
-        for i, g in enumerate(self.joint.gradients):
-            found[i] = g.link
-        tensors = [i for i, k in enumerate(self.whole.outputs) if isinstance(k, TensorType)]
-        cotangents = dict(zip(tensors, gs, strict=True))
-        direct = [i for i in range(self.total) if i not in self.moving]
-        for i in direct:  # what no turn changes comes out as it went in
-            if cotangents.get(i) is not None and is_smooth(self.kinds[i]):
-                found[i] = cotangents[i]
+        found: list[Any] = [g.link for g in self.joint.gradients]
+        kinds = enumerate(self.whole.outputs)
+        own = [i for i, k in kinds if isinstance(k, TensorType) and i not in self.whole.fixed]
+        cotangents = dict(zip(own, gs, strict=True))
         if self.backward is None:
-            for i in self.active_moving:
-                found[i] = cotangents[i]
             return found
         more = list(given[: len(self._more())])
         if not self.is_scan:
             more[0] = from_residual(_INT, more[0])
-        inputs = self.whole.inputs
         seeds = [cotangents[i] for i in self.active_moving]
-        sums = [zeros_of(inputs[i], sizes) for i in self.summed]
+        sums = [x for sink in self.sinks for x in sink.start(sizes)]
         rows = [cotangents[i] for i in self.seeded if i >= self.total]
         results = apply(self.backward, [*more, *seeds, *sums, *given[len(more) :], *rows], sizes)
-        results = results[len(more) :]
-        for i, g in zip((*self.active_moving, *self.summed), results, strict=False):
-            found[i] = g if found[i] is None or type(found[i]) is not Tensor else _plus(found[i], g)
+        rest = iter(results[len(more) :])
+        for i in self.active_moving:
+            found[i] = next(rest)
+        for sink in self.sinks:
+            found[sink.place] = sink.end(rest)
         for i, g in zip(self.sliced, results[len(results) - len(self.sliced) :], strict=True):
             found[i] = g
         return found
@@ -295,19 +318,6 @@ def _own_sizes(kind: ValueType, loose: frozenset[str], number: int) -> ValueType
         for axis, d in enumerate(kind.shape)
     ]
     return kind.like(shape=tuple(sizes))  # type: ignore[arg-type]  # sizes may be dims
-
-
-def _plus(a: Any, b: Any) -> Any:
-    return a if b is None else add(a, b)
-
-
-def _reached(graph: Graph, active: Sequence[bool]) -> set[Value]:
-    """The values that depend on active inputs."""
-    found = {v for v, a in zip(graph.inputs, active, strict=True) if a}
-    for node in graph.nodes:
-        if not found.isdisjoint(node.inputs):
-            found.update(node.outputs)
-    return found
 
 
 def _ordered(attrs: dict[str, Any]) -> dict[str, Any]:

@@ -9,14 +9,22 @@ from typing import Any, final
 from eagerflow.control.applying import apply
 from eagerflow.control.carry import Carry, check_turn, own_leaves
 from eagerflow.control.structured import Structured
-from eagerflow.control.subgraphs import argument_names, as_truth, join, trace_subgraph
+from eagerflow.control.subgraphs import (
+    argument_names,
+    as_truth,
+    check_callable,
+    join,
+    trace_subgraph,
+    whole_number,
+)
 from eagerflow.core import interpreter, tree
-from eagerflow.errors import TensorValueError, turn_note
+from eagerflow.errors import TraceError, hides_frames, turn_note
 from eagerflow.graph.trace import Tracer, tracer_of
 
 __all__ = ["while_loop"]
 
 
+@hides_frames
 def while_loop(
     cond: Callable[..., Any], body: Callable[..., Any], init: Any, *,
     parallel_iterations: int = 10, max_iterations: int | None = None, recompute: bool = False,
@@ -45,24 +53,27 @@ def while_loop(
         TraceError: a turn changes a structure, a dtype or a number of axes.
         DTypeError: ``cond`` gives no bool.
         ShapeError: ``cond`` gives a tensor with axes.
+        TensorValueError: a number of turns is no int, or too small.
 
     >>> halve = lambda x: ef.while_loop(lambda x, n: x > 1, lambda x, n: (x / 2, n + 1), (x, 0))
     >>> halve(ef.tensor(100.0)), ef.trace(halve)(ef.tensor(100.0))
     ((Tensor(0.78125, f32[]@cpu:0), 7), (Tensor(0.78125, f32[]@cpu:0), 7))
     """
-    for name, value in (("parallel", parallel_iterations), ("max", max_iterations)):
-        if value is not None and (isinstance(value, bool) or int(value) < (name == "parallel")):
-            least = "1" if name == "parallel" else "0"
-            raise TensorValueError(
-                f"while_loop: {name}_iterations is too small", given=repr(value), expected=least
-            )
+    check_callable("while_loop: cond", cond)
+    check_callable("while_loop: body", body)
+    most = (
+        None
+        if max_iterations is None
+        else whole_number("while_loop: max_iterations", max_iterations, 0)
+    )
+    parallel = whole_number("while_loop: parallel_iterations", parallel_iterations, 1)
     loop = _Loop(cond, body, init)
     tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
     if tracer is None:
-        return loop.run(None if max_iterations is None else int(max_iterations))
-    attrs: dict[str, Any] = {"parallel_iterations": int(parallel_iterations)}
-    if max_iterations is not None:
-        attrs["max_iterations"] = int(max_iterations)
+        return loop.run(most)
+    attrs: dict[str, Any] = {"parallel_iterations": parallel}
+    if most is not None:
+        attrs["max_iterations"] = most
     if recompute:
         attrs["recompute"] = True
     return loop.trace(tracer, attrs)
@@ -123,8 +134,12 @@ class _Loop:
             return self.arguments(carry.enter(part))
 
         while True:
-            test = trace_subgraph(self.test, "cond", tracer, arguments, self.cond)
-            body = trace_subgraph(self.turn, "body", tracer, arguments, self.body)
+            try:
+                test = trace_subgraph(self.test, "cond", tracer, arguments, self.cond)
+                body = trace_subgraph(self.turn, "body", tracer, arguments, self.body)
+            except (TraceError, ArithmeticError, LookupError) as error:
+                carry.hold(error)
+                continue
             if carry.fits(body):
                 break
         (goes_on,) = test.leaves

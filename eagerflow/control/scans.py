@@ -11,17 +11,19 @@ from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import (
     Subgraph,
     argument_names,
+    check_callable,
     join,
     kind_of,
     line_of,
     trace_subgraph,
+    whole_number,
 )
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import as_tensor, tensor_of
-from eagerflow.core.op import functions
+from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, same, symbols
-from eagerflow.errors import ShapeError, TraceError, turn_note
+from eagerflow.errors import ShapeError, TraceError, hides_frames, turn_note
 from eagerflow.graph.ir import Value
 from eagerflow.graph.trace import Tracer, tracer_of
 from eagerflow.hardware import as_device
@@ -33,6 +35,7 @@ __all__ = ["map", "scan"]
 _DTYPES: Final = {int: DTYPES["int64"], float: DTYPES["float32"], complex: DTYPES["complex64"]}
 
 
+@hides_frames
 def scan(
     f: Callable[..., Any], init: Any, xs: Any, *, length: Any = None, reverse: bool = False
 ) -> tuple[Any, Any]:
@@ -55,6 +58,7 @@ def scan(
 
     Raises:
         ShapeError: the first axes differ, or nothing says how many turns there are.
+        TensorValueError: ``length`` is no int from 0 on.
         TraceError: a turn changes the structure or a type.
 
     >>> ef.scan(lambda total, x: (total + x, total), 0, ef.tensor([1, 2, 3]))
@@ -63,6 +67,7 @@ def scan(
     return _Scan("scan", f, init, xs, length, reverse).result()
 
 
+@hides_frames
 def map(f: Callable[..., Any], xs: Any) -> Any:
     """``f`` of each part of ``xs`` along the first axis, the results stacked.
 
@@ -92,33 +97,40 @@ class _Scan:
         self, op: str, f: Callable[..., Any], init: Any, xs: Any, length: Any, reverse: bool,
         users: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
+        check_callable(f"{op}: f", f if users is None else users)
         self.op = op
         self.f = f
-        self.users = users or f
+        self.users = f if users is None else users
         self.reverse = reverse
         self.leaves, self.treedef = own_leaves(init)
         found, self.x_tree = tree.flatten(xs)
         self.xs = [tensor_of(x) for x in found]
+        self.parts: list[tuple[Tensor, ...]] = []  # of each of them, eagerly
         self.length = self._length(length)
 
     def _length(self, length: Any) -> Any:
         for x in self.xs:
             if not x.shape:
                 wrong = f"{self.op}: there is no first axis to go along"
-                raise ShapeError(wrong, given=str(x.type))
+                listed = "a list is a tree of tensors: for one tensor write ef.tensor(xs)"
+                hint = listed if len(self.xs) > 1 else None
+                raise ShapeError(wrong, given=str(x.type), hint=hint)
             if length is None:
                 length = x.shape[0]
         if length is None:
             raise ShapeError(
-                f"{self.op}: nothing says how many turns there are", hint="pass length=..."
+                f"{self.op}: nothing says how many turns there are",
+                hint="pass length=..." if self.op == "scan" else None,
             )
+        if type(length) is not Dim:
+            length = whole_number(f"{self.op}: length", length, 0)
         wrong = f"{self.op}: the first axes differ"
         given = ", ".join(str(x.type) for x in self.xs) + f", length {length}"
         self.xs = [
             x if same(x.shape[0], length) else matched(x, x.shape[:1], (length,), wrong, given)
             for x in self.xs
         ]
-        return length if type(length) is Dim else int(length)
+        return length
 
     def result(self) -> tuple[Any, Any]:
         tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
@@ -141,6 +153,8 @@ class _Scan:
         rows: list[list[Tensor]] = []
         y_tree = None
         turns = range(self.length)
+        if turns:  # at once, so that the gradient of all turns is one array
+            self.parts = [functions["unstack"](x) for x in self.xs]
         for i in reversed(turns) if self.reverse else turns:
             try:
                 leaves, row, y_tree = self.turn(i, leaves, y_tree)
@@ -159,7 +173,9 @@ class _Scan:
         self, i: int, leaves: Sequence[Any], y_tree: tree.TreeDef | None
     ) -> tuple[list[Any], list[Tensor], tree.TreeDef]:
         """The carry after turn ``i``, and what it gives."""
-        x = tree.unflatten(self.x_tree, [x[i] for x in self.xs])
+        x = tree.unflatten(self.x_tree, [parts[i] for parts in self.parts])
+        if interpreter.stack.installed:
+            leaves = [_as_one(x) for x in leaves]
         carry, y = self.parted(self.f(tree.unflatten(self.treedef, leaves), x))
         after, treedef = own_leaves(carry)
         check_turn(self.op, leaves, after, self.treedef, treedef, self.users)
@@ -201,7 +217,11 @@ class _Scan:
             return self.parted(self.f(state, x))
 
         while True:
-            body = trace_subgraph(turn, self.op, tracer, arguments, self.users)
+            try:
+                body = trace_subgraph(turn, self.op, tracer, arguments, self.users)
+            except (TraceError, ArithmeticError, LookupError) as error:
+                carry.hold(error)
+                continue
             body.treedef, y_tree = body.treedef.children()
             if carry.fits(body):
                 return carry, body, y_tree, parts
@@ -259,6 +279,12 @@ def tensor_type(number: Any) -> TensorType:
     """The type of the tensor that a number becomes."""
     device = as_device(None)
     return TensorType(_DTYPES[kind_of(number).kind], (), device)
+
+
+def _as_one(x: Any) -> Any:
+    """``x`` such that cotangents of its uses in a turn are added up first, as those of a graph."""
+    smooth = type(x) is Tensor and x.dtype.is_inexact
+    return bind(get_op("identity"), x) if smooth else x
 
 
 def _row(op: str, y: Any) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same
 from eagerflow.dims.polynomial import Atom, name_atoms
-from eagerflow.graph.edit import clone, substitute_sizes
+from eagerflow.graph.edit import copied, substitute_sizes
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.kinds import ValueType
 from eagerflow.graph.trace import Tracer
@@ -57,7 +57,7 @@ def rename(
     if not moved:
         return Renamed(attrs, outputs)
     shell = Graph()  # one graph with all that is to be renamed
-    node = shell.add_node("shell", (), outputs, {k: _copied(v) for k, v in attrs.items()})
+    node = shell.add_node("shell", (), outputs, {k: copied(v) for k, v in attrs.items()})
     substitute_sizes(shell, moved)
     return Renamed(node.attrs, [v.type for v in node.outputs])
 
@@ -76,15 +76,3 @@ def names_of(item: Any, types: Sequence[ValueType] = ()) -> set[Atom]:
 
 def _graphs(item: Any) -> Iterator[Graph]:
     yield from (part for part in parts(item) if type(part) is Graph)
-
-
-def _copied(item: Any) -> Any:
-    """An attribute with copies of its subgraphs, and of theirs."""
-    if type(item) is tuple:
-        return tuple([_copied(part) for part in item])
-    if type(item) is not Graph:
-        return item
-    copy, _ = clone(item)
-    for node in copy.nodes:
-        node.attrs = {key: _copied(value) for key, value in node.attrs.items()}
-    return copy

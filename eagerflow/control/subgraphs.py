@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
@@ -9,23 +10,23 @@ import optree
 
 from eagerflow.control.outside import OutsideState
 from eagerflow.control.structured import effects_of
-from eagerflow.core import tree
+from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim, number_of
-from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
 from eagerflow.graph.ir import Graph, Value
-from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.graph.numbers import TracedNumber
 from eagerflow.graph.symbols import Operand
 from eagerflow.graph.trace import Tracer
 from eagerflow.source import Source, cell_name
 from eagerflow.types import TensorType
 
-__all__ = ["ResultLeaf", "Subgraph", "argument_names", "as_truth", "is_number", "join", "kind_of",
-           "line_of", "trace_subgraph"]  # fmt: skip
+__all__ = ["ResultLeaf", "Subgraph", "argument_names", "as_truth", "check_callable", "is_number",
+           "join", "kind_of", "line_of", "trace_subgraph", "whole_number", "within"]  # fmt: skip
 
 _NUMBERS = (int, float, complex)
 
@@ -144,9 +145,38 @@ def trace_subgraph(
     tracer = Tracer(name if own == "<lambda>" else own, parent)
     outside = OutsideState(users)
     with tracer:
-        result = function(*arguments(tracer))
+        try:
+            result = function(*arguments(tracer))
+        except RecursionError:
+            if parent.parent is not None:
+                raise
+            raise TraceError(
+                "branches and loops are too deep in each other",
+                given=line_of(users),
+                hint="a function that calls itself in a branch has no end when it is traced, as "
+                "all branches are: write it as a loop, or let Python values decide where it ends",
+            ) from None
         outside.check(line_of(users))
         return Subgraph(tracer, result, line_of(users))
+
+
+def check_callable(what: str, *functions: Any) -> None:
+    """Refuse what cannot be called.
+
+    Args:
+        what: the function that they are passed to, with their name there, for messages.
+        functions: what was passed.
+
+    Raises:
+        TraceError: one is no function.
+    """
+    for f in functions:
+        if not callable(f):
+            raise TraceError(
+                f"{what} is no function",
+                given=str(f.type) if isinstance(f, AbstractArray) else repr(f),
+                hint="put it in one: lambda: x",
+            )
 
 
 def line_of(function: Any) -> str:
@@ -155,7 +185,8 @@ def line_of(function: Any) -> str:
     if code is None:
         return getattr(function, "__qualname__", repr(function))
     source = Source(code, 0)
-    return f"{cell_name(source.file)}:{code.co_firstlineno} in {code.co_qualname}"
+    line = getattr(function, "line", code.co_firstlineno)
+    return f"{cell_name(source.file)}:{line} in {code.co_qualname}"
 
 
 def take_reads_out(parts: Sequence[Subgraph]) -> None:
@@ -184,20 +215,41 @@ def take_reads_out(parts: Sequence[Subgraph]) -> None:
                 node.control_inputs = tuple([n for n in node.control_inputs if n not in gone])
 
 
-def join(parts: Sequence[Subgraph], count: int) -> list[Any]:
+def within(
+    parent: Tracer, name: str, kinds: Sequence[ValueType], function: Callable[..., Any],
+    opens: bool = False,
+) -> Subgraph:  # fmt: skip
+    """The subgraph of a function of tensors that is a part of one of the user.
+
+    Args:
+        parent: the trace around it.
+        name: of the graph.
+        kinds: the types of its inputs.
+        function: gives tensors.
+        opens: whether composites in it become their ops alone.
+    """
+    tracer = Tracer(name, parent)
+    tracer.opens |= opens
+    with tracer:
+        inputs = [tracer.result(tracer.graph.add_input(k, "x")) for k in kinds]
+        return Subgraph(tracer, function(*inputs), line_of(function))
+
+
+def join(parts: Sequence[Subgraph], count: int | Sequence[int]) -> list[Any]:
     """Let all graphs take the same inputs; gives what they use of the trace around.
 
     Args:
         parts: the subgraphs.
-        count: how many inputs they have of their own, the first ones.
+        count: how many inputs they have of their own, the first ones; of each if they differ.
     """
+    counts = [count] * len(parts) if isinstance(count, int) else count
     take_reads_out(parts)
     operands: dict[Any, Any] = {}
     for part in parts:
         operands.update((k, o.given) for k, o in part.tracer.operands.items() if k not in operands)
-    for part in parts:
+    for part, own_count in zip(parts, counts, strict=True):
         graph = part.graph
-        inputs = graph.inputs[:count]
+        inputs = graph.inputs[:own_count]
         kinds = {k: o.value for other in parts for k, o in other.tracer.operands.items()}
         for key in operands:
             own = part.tracer.operands.get(key)
@@ -229,7 +281,49 @@ def argument_names(function: Any, treedef: optree.PyTreeSpec, *, spread: bool) -
     found = []
     for i, child in enumerate(children):
         name = known[i] if i < len(known) and known[i].isidentifier() else "x"
-        found += [name] * child.num_leaves
+        found += _leaf_names(child, name)
+    return found
+
+
+def _leaf_names(treedef: optree.PyTreeSpec, name: str) -> list[str]:
+    """Names for the leaves of one argument; those of a dict have its keys."""
+    if treedef.type is not dict:
+        return [name] * treedef.num_leaves
+    found = []
+    for key, child in zip(treedef.entries(), treedef.children(), strict=True):
+        own = key.replace(" ", "_") if isinstance(key, str) else ""
+        found += _leaf_names(child, own if own.isidentifier() else name)
+    return found
+
+
+def whole_number(what: str, value: Any, least: int) -> int:
+    """An int that is known when the loop is traced.
+
+    Args:
+        what: the argument, for messages.
+        value: what was passed.
+        least: the smallest that is allowed.
+
+    Raises:
+        TraceError: it is known only when the graph runs.
+        TensorValueError: it is no int, or too small.
+    """
+    if isinstance(value, AbstractArray) and interpreter.is_traced():
+        raise TraceError(
+            f"{what} is a tensor, which is known only when the graph runs",
+            given=str(type_of(value)),
+            hint="let the cond of a while_loop count the turns: lambda i, x: (i < n) & ...",
+        )
+    try:
+        found = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        found = None
+    if found is None or found < least:
+        raise TensorValueError(
+            f"{what} is no int, or too small",
+            given=repr(value),
+            expected=f"an int from {least} on",
+        )
     return found
 
 

@@ -112,9 +112,19 @@ class Composite:
         node: what it does to state (see `eagerflow.core.op.Op.effect`), if it becomes one node of
             a graph. It depends on nothing but its inputs and what has the effect; whoever does not
             differentiate it hands it on to the trace below.
+        depends: gives for each output the numbers of the inputs, and then of ``captured``, that it
+            is computed from; those that only decide what is computed are not among them. None if
+            that is not known.
+        push: ``push(inputs, tangents)`` gives the outputs and their tangents; forward mode calls
+            it instead of ``body``, in the chain below. None if there is only ``forward``.
+        reads: the resources that it reads inside, and that derivatives may be taken by.
+        keep: ``keep(*inputs)`` puts it into a graph as a node that has its derivative with it; a
+            trace calls it instead of ``body``. None where a trace has to find a way itself.
     """
 
-    __slots__ = ("body", "forward", "name", "node", "own_rule")
+    __slots__ = (
+        "body", "depends", "forward", "keep", "name", "node", "own_rule", "push", "reads",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -123,12 +133,20 @@ class Composite:
         forward: Callable[..., Passed],
         own_rule: bool,
         node: str | None = None,
+        depends: Callable[[], Sequence[frozenset[int]]] | None = None,
+        push: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, Any]] | None = None,
+        reads: Sequence[Any] = (),
+        keep: Callable[..., tuple[Any, ...]] | None = None,
     ) -> None:
         self.name = name
         self.body = body
         self.forward = forward
         self.own_rule = own_rule
         self.node = node
+        self.depends = depends
+        self.push = push
+        self.reads = reads
+        self.keep = keep
 
 
 class AbstractInterpreter(ABC):
@@ -202,6 +220,9 @@ class AbstractDifferentiator(AbstractInterpreter):
     def watches(self, resource: Any) -> bool:
         """Whether a derivative is taken with respect to the variable of that resource."""
         return False
+
+    def assigned(self, resource: Any, source: Any) -> None:
+        """Hear that a composite assigned a variable, and in which line."""
 
 
 def is_followed(x: Any) -> bool:

@@ -17,6 +17,7 @@ from eagerflow.types import TensorType
 __all__ = [
     "clone",
     "computation",
+    "copied",
     "copy_node",
     "find_early_use",
     "named_sizes",
@@ -233,6 +234,18 @@ def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any)
         "source": node.source,
     }
     return graph.add_node(changes.pop("op", node.op), inputs, **{**same, **changes})
+
+
+def copied(item: Any) -> Any:
+    """An attribute with copies of its subgraphs, and of theirs."""
+    if type(item) is tuple:
+        return tuple([copied(part) for part in item])
+    if type(item) is not Graph:
+        return item
+    copy, _ = clone(item)
+    for node in copy.nodes:
+        node.attrs = {key: copied(value) for key, value in node.attrs.items()}
+    return copy
 
 
 def substitute_sizes(graph: Graph, sizes: Mapping[str, Size]) -> None:

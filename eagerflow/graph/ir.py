@@ -340,11 +340,14 @@ class Graph:
     def to_svg(self, limit: int = 300) -> str:
         """The graph as a picture, an SVG; scopes become one box each above ``limit`` boxes.
 
+        What it gives is text, and shows itself in a notebook.
+
         >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
         >>> graph.to_svg()[:4]
         '<svg'
         """
-        return str(_method("to_svg")(self, limit))
+        picture: str = _method("to_svg")(self, limit)
+        return picture
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return dict(_method("mimebundle")(self))

@@ -29,8 +29,17 @@ if TYPE_CHECKING:
     from eagerflow.graph.trace import Tracer
     from eagerflow.hardware import Lane
 
-__all__ = ["AbstractRoot", "NumberRoot", "ResultRoot", "SizeRoot", "TracedNumber"]
+__all__ = [
+    "VARIES",
+    "AbstractRoot",
+    "NumberRoot",
+    "ResultRoot",
+    "SizeRoot",
+    "TracedNumber",
+]
 
+#: what the error ends in for a number that differs from turn to turn or from branch to branch
+VARIES: Final = "of a number that is known only when the graph runs"
 _KINDS: Final = frozenset({int, float, complex, bool})
 #: what another class calls the operator if it is the right operand
 _REFLECTED: Final = {
@@ -122,7 +131,7 @@ class ResultRoot(AbstractRoot):
         source = made.source if made is not None and isinstance(made.source, Source) else None
         what = "differs from turn to turn" if made is None else f"comes from a {made.op}"
         raise TraceError(
-            f"{why} of a number that is known only when the graph runs",
+            f"{why} {VARIES}",
             given=f"%{self.value.name}: {self.value.type} in {self.tracer.function}, which {what}"
             + (f", at {source}" if source is not None else ""),
             hint="compute with it, compare it, or index a tensor with it; these stay in the graph. "

@@ -77,6 +77,8 @@ class _Parser:
         self.arrays = arrays
         self.depth = 0
         self.types: dict[str, ValueType] = {}  # by their text: there are few
+        self.last = ""  # the text of the subgraph that was read last
+        self.bodies: dict[str, Graph] = {}  # of calls, which share them, by their text
 
     # --- graphs ---
 
@@ -139,6 +141,8 @@ class _Parser:
         self.at.expect("(")
         inputs = self.at.separated(lambda: self.value(scope), ")")
         attrs = self.attrs(scope.graph)
+        if op == "call" and type(attrs.get("body")) is Graph and "own" not in attrs:
+            attrs["body"] = self.bodies.setdefault(self.last, attrs["body"])
         types: list[ValueType] = []
         if results:
             self.at.expect(":")
@@ -303,7 +307,9 @@ class _Parser:
         match = WORD.match(self.at.text, place)
         word = match.group() if match is not None else ""
         if word == "graph":
-            return self.graph()
+            found = self.graph()
+            self.last = self.at.text[place : self.at.place]
+            return found
         after = place + len(word)
         if word in _CONSTANTS or word in _DTYPES:
             self.at.place = after

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from html import escape
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final, final
 from unicodedata import east_asian_width
 
 from eagerflow.graph.dot import DEVICE_COLORS, graphviz_svg, write_dot
@@ -14,7 +14,7 @@ from eagerflow.graph.ir import Graph, methods
 from eagerflow.graph.layout import lay_out
 from eagerflow.graph.outline import Box, Edge, Outline, outline, visible
 
-__all__ = ["draw", "mimebundle", "to_svg"]
+__all__ = ["Svg", "draw", "mimebundle", "to_svg"]
 
 #: colours follow the notebook's theme where it has one, else what the reader's system prefers
 _STYLE: Final = """<style>
@@ -34,7 +34,29 @@ _LABELS: Final = 60
 _TEXT_LINES: Final = 200
 
 
-def to_svg(graph: Graph, limit: int = 300) -> str:
+@final
+class Svg(str):
+    """The text of a picture; in a notebook it shows itself, in a box that scrolls if it is large.
+
+    >>> picture = ef.Graph.parse("graph f(%x: f32[2]) { return %x }").to_svg()
+    >>> picture.startswith("<svg")
+    True
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:  # IPython takes it for all that is a str
+        return f"<svg of {len(self):,} characters>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {
+            "text/plain": repr(self),
+            "text/html": f'<div style="overflow: auto; max-height: 60em">{self}</div>',
+            "image/svg+xml": str(self),
+        }
+
+
+def to_svg(graph: Graph, limit: int = 300) -> Svg:
     """``graph`` as a picture.
 
     Args:
@@ -43,7 +65,7 @@ def to_svg(graph: Graph, limit: int = 300) -> str:
     """
     picture = outline(graph, limit)
     drawn = graphviz_svg(write_dot(picture))
-    return draw(picture) if drawn is None else _dress(drawn)
+    return Svg(draw(picture) if drawn is None else _dress(drawn))
 
 
 def mimebundle(graph: Graph) -> dict[str, str]:
@@ -54,9 +76,8 @@ def mimebundle(graph: Graph) -> dict[str, str]:
         rest = len(lines) - _TEXT_LINES
         lines[_TEXT_LINES - 10 : -10] = [f"  … {rest:,} more lines: print(graph) shows all"]
     return {
+        **svg._repr_mimebundle_(),
         "text/plain": "\n".join(lines),
-        "text/html": f'<div style="overflow: auto; max-height: 60em">{svg}</div>',
-        "image/svg+xml": svg,
     }
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
 
 from eagerflow.core.symbols import AbstractSymbol
 from eagerflow.core.tensor import Tensor
+from eagerflow.errors import LeakedTensorError
 from eagerflow.graph.ir import Value
 from eagerflow.source import Source
 
 if TYPE_CHECKING:
     from eagerflow.graph.trace import Tracer
 
-__all__ = ["Capture", "Operand", "Symbol"]
+__all__ = ["Capture", "Operand", "Symbol", "composites", "leaked_error"]
+
+#: how a branch or a body keeps a composite with a derivative of its own; a module above fills it:
+#: ``composites["keep"](tracer, composite, inputs)`` gives the outputs
+composites: Final[dict[str, Callable[..., tuple[Any, ...]]]] = {}
 
 
 @final
@@ -68,3 +74,23 @@ class Operand(NamedTuple):
 
     value: Value
     given: Any
+
+
+def leaked_error(value: Value, what: str, function: str, alive: bool) -> LeakedTensorError:
+    """The error for the use of a value outside of its trace.
+
+    Args:
+        value: the value.
+        what: the use.
+        function: what was traced.
+        alive: whether that goes on.
+    """
+    where = value.node.source if value.node is not None else None
+    made = f", made at {where}" if where is not None else f", an argument of {function}"
+    return LeakedTensorError(
+        f"{what}: this tensor belongs to a trace{'' if alive else ' which has ended'}",
+        given=f"%{value.name}: {value.type} of {function}{made}",
+        hint="return it from the traced function, or keep it in an ef.Variable; of what else a "
+        "function does outside, names, attributes and items that are set, and appends to lists "
+        "are repeated in each run",
+    )

@@ -24,7 +24,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.graph.numbers import AbstractRoot, NumberRoot, ResultRoot, SizeRoot, TracedNumber
 from eagerflow.graph.scopes import current_scope, resource_names
-from eagerflow.graph.symbols import Capture, Operand, Symbol
+from eagerflow.graph.symbols import Capture, Operand, Symbol, composites, leaked_error
 from eagerflow.hardware import Lane, as_device
 from eagerflow.source import Source, capture, position
 from eagerflow.types import DTYPES, TensorType
@@ -54,11 +54,10 @@ class Tracer(AbstractInterpreter):
         updated: the handles from outside that got another value, with what they held before.
         looked_at: the concrete tensors whose elements Python has seen, by id of their data.
         effects: the order of effects.
-        follows_updates: of a part, whether who traces it takes care of handles from outside that
-            get another value.
+        follows_updates: of a part, whether its maker looks after handles from outside that change.
         pinned: the handles that nothing may update in place, each with the error that tells why.
-        own_rules: the names of composites with derivatives of their own, of which the graph has
-            the ops alone.
+        opens: of a part, whether composites in it become their ops alone.
+        own_rules: the names of composites with derivatives of their own, which the graph lacks.
     """
 
     traces = True
@@ -86,6 +85,7 @@ class Tracer(AbstractInterpreter):
         self._tensors: dict[tuple[Value, Lane], Tensor] = {}  # numbers that became tensors
         self._constants: dict[Value, Any] = {}
         self.follows_updates = False
+        self.opens: bool = parent is not None and parent.opens
         self.pinned: dict[int, tuple[Tensor, TraceError]] = {}
         self._alive = False
         self.innermost: Tracer | None = None  # of the trace of the whole function alone
@@ -297,8 +297,11 @@ class Tracer(AbstractInterpreter):
         self.bind(get_op("assign"), (value,), {"resource": resource})
 
     def call(self, composite: Composite, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        if composite.own_rule and composite.node is None:
-            self.own_rules.append(composite.name)
+        if composite.node is None and not self.opens:
+            if composite.keep is not None or self.parent is not None:
+                return composites["keep"](self, composite, inputs)
+            if composite.own_rule:
+                self.own_rules.append(composite.name)
         return super().call(composite, inputs)
 
     def rebind(self, handle: Tensor, value: Tensor) -> None:
@@ -417,8 +420,8 @@ class Tracer(AbstractInterpreter):
                 raise TraceError(
                     f"{why}: this size depends on data, so it is not known while tracing",
                     given=f"the size {dim}",
-                    hint="compute with the size as it is (x.shape[0] in arithmetic and as a shape "
-                    "stays symbolic), or call the function eagerly",
+                    hint="compute with the size as it is (in arithmetic and as a shape it stays "
+                    "symbolic), compare ef.tensor(x.shape[0]), or call the function eagerly",
                 )
             self.static_sizes.setdefault(name, (why, capture(2)))
         return dim.evaluate(self.sizes)
@@ -434,6 +437,10 @@ class Tracer(AbstractInterpreter):
         known = dim.symbols <= self.sizes.keys()
         number = dim.evaluate(self.sizes) if known else 1
         return TracedNumber(self, node.outputs[0], number, (SizeRoot(dim, self),))
+
+    def reserve_names(self, names: Iterable[str]) -> None:
+        """Let no new size have one of these names."""
+        self._taken.update(names)
 
     def fresh_size(self, base: str) -> Dim:
         """A new name for a size that depends on data."""
@@ -480,15 +487,7 @@ class Tracer(AbstractInterpreter):
 
     def leaked(self, value: Value, what: str) -> NoReturn:
         """Raise for the use of a value outside of this trace."""
-        where = value.node.source if value.node is not None else None
-        made = f", made at {where}" if where is not None else f", an argument of {self.function}"
-        raise LeakedTensorError(
-            f"{what}: this tensor belongs to a trace{'' if self._alive else ' which has ended'}",
-            given=f"%{value.name}: {value.type} of {self.function}{made}",
-            hint="return it from the traced function, or keep it in an ef.Variable; of what else a "
-            "function does outside, names, attributes and items that are set, and appends to lists "
-            "are repeated in each run",
-        )
+        raise leaked_error(value, what, self.function, self._alive)
 
 
 def tracer_of(interpreter: AbstractInterpreter) -> Tracer | None:

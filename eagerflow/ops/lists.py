@@ -19,11 +19,13 @@ from eagerflow.types import DTYPES, LIST, DType, Shape, TensorType
 
 __all__ = [
     "list_add",
+    "list_concat",
     "list_new",
     "list_pop",
     "list_push",
     "list_read",
     "list_size",
+    "list_split",
     "list_stack",
     "list_unstack",
     "list_write",
@@ -290,4 +292,52 @@ _unstack = define(
 def list_unstack(x: Tensor) -> Tensor:
     """A list of the parts of ``x`` along its first axis."""
     result: Tensor = bind(_unstack, x)
+    return result
+
+
+def _concat_type(values: TensorType, like: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
+    _list(like)
+    rows = unknown("rows", "how many rows the elements of a list have depends on data")
+    return TensorType(dtype, (rows, *shape), _list(values).device)
+
+
+_concat = define(
+    "list_concat",
+    infer=_concat_type,
+    vjp=(lambda g, out, values, like, **_: list_split(g, like), None),
+    saved="inputs",
+    precision="exact",
+)
+
+
+def list_concat(values: Tensor, kind: TensorType, like: Tensor | None = None) -> Tensor:
+    """The elements one after the other along their first axis, ``[rows, *rest]``.
+
+    Args:
+        values: the list.
+        kind: gives the dtype of the elements, and their shape but for the first axis.
+        like: a list that says how many rows absent elements have, zeros; ``values`` itself if not
+            given.
+    """
+    other = values if like is None else like
+    result: Tensor = bind(_concat, values, other, shape=tuple(kind.shape[1:]), dtype=kind.dtype)
+    return result
+
+
+def _split_type(x: TensorType, like: TensorType) -> TensorType:
+    return _list(like)
+
+
+def _split_vjp(g: Tensor, out: Tensor, x: Tensor, like: Tensor) -> Tensor:
+    return list_concat(g, TensorType(x.dtype, x.shape), like)
+
+
+_split = define(
+    "list_split", infer=_split_type, vjp=(_split_vjp, None), saved="inputs", precision="exact"
+)
+
+
+def list_split(x: Tensor, like: Tensor) -> Tensor:
+    """The inverse of `list_concat`: a list with as many rows in each element as ``like`` has."""
+    result: Tensor = bind(_split, x, like)
     return result

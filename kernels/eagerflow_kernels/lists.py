@@ -17,7 +17,11 @@ import numpy as np
 __all__ = ["LIST_DTYPE", "ListData"]
 
 Array = Any
+#: places, and what is to be there, None for absent
+_Changes = tuple[Sequence[int], Sequence[Array | None]]
 
+#: so many versions are gone back over in any case
+_FAR: Final = 8
 #: what stands for the dtype where NumPy's are looked up; no array has it
 LIST_DTYPE: Final = np.dtype([("eagerflow_list", "V1")])
 
@@ -38,12 +42,14 @@ class ListData:
     ndim = 0
     dtype = LIST_DTYPE
 
-    def __init__(self, items: dict[int, Array] | None = None, size: int = 0) -> None:
+    def __init__(
+        self, items: dict[int, Array] | None = None, size: int = 0, lock: Any = None
+    ) -> None:
         self.size = size
         self._items: dict[int, Array] | None = {} if items is None else items
         self._next: ListData | None = None  # the newer version
-        self._undo: Sequence[tuple[int, Any]] = ()  # what to change of that one
-        self._lock = threading.Lock()  # of all versions
+        self._undo: _Changes = ((), ())  # what to change of that one
+        self._lock = lock or threading.Lock()  # of all versions
 
     def get(self, index: int) -> Array | None:
         """Element ``index``, None if it is absent."""
@@ -60,15 +66,38 @@ class ListData:
         with self._lock:
             return len(self._newest())
 
-    def changed(self, changes: Sequence[tuple[int, Array | None]], size: int) -> ListData:
+    def changed(self, places: Sequence[int], values: Sequence[Array | None], size: int) -> ListData:
         """The version with other elements in some places, None for absent."""
         with self._lock:
             items = self._newest()
-            made = ListData(items, size)
-            made._lock = self._lock
-            self._undo = _change(items, changes)
+            made = ListData(items, size, self._lock)
+            self._undo = _change(items, (places, values))
             self._items, self._next = None, made
             return made
+
+    def pushed(self, values: Sequence[Array]) -> ListData:
+        """The version with further elements at its end."""
+        start = self.size
+        places = range(start, start + len(values))
+        with self._lock:
+            items = self._newest()
+            made = ListData(items, places.stop, self._lock)
+            items.update(zip(places, values, strict=True))
+            self._undo = places, (None,) * len(values)
+            self._items, self._next = None, made
+            return made
+
+    def popped(self, count: int) -> tuple[ListData, list[Array | None]]:
+        """The version without its last elements, and these, None for absent."""
+        start = self.size - count
+        places = range(start, self.size)
+        with self._lock:
+            items = self._newest()
+            made = ListData(items, start, self._lock)
+            found = [items.pop(i, None) for i in places]
+            self._undo = places, found
+            self._items, self._next = None, made
+            return made, found.copy()
 
     def _newest(self) -> dict[int, Array]:
         """The dict, in which this version is written down now; to be called with the lock held."""
@@ -82,20 +111,34 @@ class ListData:
             assert version._next is not None
             version = version._next
         items = version._items
+        if len(path) > max(_FAR, len(items)):
+            return self._apart(items, path)
         for older in reversed(path):
             version._undo = _change(items, older._undo)
             version._items, version._next = None, older
             version = older
-        self._items, self._next, self._undo = items, None, ()
+        self._items, self._next, self._undo = items, None, ((), ())
+        return items
+
+    def _apart(self, items: dict[int, Array], path: Sequence[ListData]) -> dict[int, Array]:
+        """A dict of its own, if the way to the newest version is longer than to copy it.
+
+        So two lists that grew from one do not take its dict from each other at each step.
+        """
+        items = items.copy()
+        for older in reversed(path):
+            _change(items, older._undo)
+        self._items, self._next, self._undo = items, None, ((), ())
         return items
 
 
-def _change(items: dict[int, Array], changes: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
+def _change(items: dict[int, Array], changes: _Changes) -> _Changes:
     """Change a dict; gives what changes it back."""
-    undo = []
-    for index, item in changes:
-        undo.append((index, items.pop(index, None)))
+    places, values = changes
+    before = []
+    for index, item in zip(places, values, strict=True):
+        before.append(items.pop(index, None))
         if item is not None:
             items[index] = item
-    undo.reverse()
-    return undo
+    before.reverse()
+    return places[::-1], before

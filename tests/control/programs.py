@@ -136,6 +136,22 @@ def growing(x, n):
     return (y * y).sum()
 
 
+def sizes_of_data(x, w):
+    y = x[x > -0.9]
+
+    def body(z, i):
+        return ef.sin(z) * w.sum() + ef.ones(y.shape, dtype=z.dtype), i + 1
+
+    z, _ = ef.while_loop(lambda z, i: i < 3, body, (y, 0))
+
+    def shorter(z, i):
+        z = z[z > -9.0]
+        return ef.concat([ef.sin(z) * z, ef.zeros(y.shape, dtype=z.dtype)])[2:], i + 1
+
+    v, _ = ef.while_loop(lambda v, i: i < 2, shorter, (z, 0))
+    return (v * v).sum() + z.sum()
+
+
 def elements(xs):
     def body(i, s):
         return i + 1, s + xs[i] * i
@@ -242,6 +258,7 @@ PROGRAMS = [
     Program(bounded, (_X, _W)),
     Program(recomputed, (_X, _W)),
     Program(growing, (_X, 3)),
+    Program(sizes_of_data, (_X, _W)),
     Program(elements, (_X,)),
     Program(rnn, (_XS, _M)),
     Program(backwards, (_XS, _W)),

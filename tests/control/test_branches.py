@@ -56,6 +56,33 @@ def test_predicates() -> None:
         assert int(f()) == 2
 
 
+def test_what_is_no_function() -> None:
+    x = ef.ones(2)
+    for call, what in (
+        (lambda: ef.cond(x.sum() > 0, x, x), "cond: true_fn"),
+        (lambda: ef.cond(x.sum() > 0, lambda: x, 0), "cond: false_fn"),
+        (lambda: ef.switch(0, {"a": lambda: x}), "switch: a branch"),
+        (lambda: ef.while_loop(True, lambda x: x, x), "while_loop: cond"),
+        (lambda: ef.while_loop(lambda x: True, x, x), "while_loop: body"),
+        (lambda: ef.scan(None, 0, x), "scan: f"),
+        (lambda: ef.map(x, x), "map: f"),
+    ):
+        for f in both(call):
+            with pytest.raises(TraceError, match=f"{what} is no function"):
+                f()
+
+
+def test_a_function_that_calls_itself_in_a_branch() -> None:
+    """Eagerly it ends; a trace of both branches would not."""
+
+    def factorial(n):
+        return ef.cond(n <= 1, lambda: ef.ones_like(n), lambda: n * factorial(n - 1))
+
+    assert int(factorial(ef.tensor(5))) == 120
+    with pytest.raises(TraceError, match="branches and loops are too deep in each other"):
+        ef.trace(factorial)(ef.tensor(5))
+
+
 def test_indices_of_branches() -> None:
     branches = [lambda: ef.tensor(0), lambda: ef.tensor(1)]
     for f in both(lambda i: ef.switch(i, branches)):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.errors import DTypeError, GradientError, ShapeError, TensorValueError, TraceError
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
 from eagerflow.runtime import Program
 
 # mypy: disable-error-code="no-untyped-def"
@@ -49,11 +49,20 @@ def test_at_most_so_many_turns() -> None:
     for most, expected in ((3, 8.0), (0, 1.0), (50, 128.0)):
         for g in both(lambda x, most=most: f(x, most)):
             assert float(g(ef.tensor(1.0))) == expected
-    for wrong in (-1, True):
-        with pytest.raises(TensorValueError, match="max_iterations is too small"):
+    for wrong in (-1, True, 2.5, "3"):
+        with pytest.raises(TensorValueError, match="max_iterations is no int, or too small"):
             f(ef.tensor(1.0), wrong)
-    with pytest.raises(TensorValueError, match="parallel_iterations is too small"):
+    with pytest.raises(TensorValueError, match="parallel_iterations is no int, or too small"):
         ef.while_loop(lambda x: x < 1, lambda x: x + 1, 0, parallel_iterations=0)
+
+
+def test_a_number_of_turns_that_only_the_graph_knows() -> None:
+    for call in (
+        lambda n: ef.while_loop(lambda x: True, lambda x: x + 1, 0, max_iterations=n),
+        lambda n: ef.scan(lambda c, _: (c, c), 0.0, None, length=n),
+    ):
+        with pytest.raises(TraceError, match="is a tensor, which is known only when the graph"):
+            ef.trace(call)(ef.tensor(2))
 
 
 def test_conditions() -> None:
@@ -92,6 +101,14 @@ def test_a_number_may_become_a_tensor() -> None:
         )
         with pytest.raises(TraceError, match="a turn changes the type of what goes round"):
             f(ef.ones((3, 2)))
+
+
+def test_a_tensor_stays_one_where_a_turn_gives_a_number() -> None:
+    for f in both(lambda x: ef.while_loop(lambda i: i < 3, lambda i: 7, x)):
+        assert f(ef.tensor(0.0, dtype=ef.float16)).type == ef.tensor(0.0, dtype=ef.float16).type
+    for f in both(lambda x: ef.while_loop(lambda p, i: p, lambda p, i: (False, i + 1), (x, 0))):
+        flag, turns = f(ef.tensor(True))
+        assert (flag.dtype, bool(flag), turns) == (ef.bool, False, 1)
 
 
 def test_what_no_turn_changes_stays_static() -> None:
@@ -241,24 +258,6 @@ def test_a_variable_is_read_once_where_no_turn_assigns_it() -> None:
     x = ef.tensor(1.0)
     traced = ef.trace(lambda x: ef.grad(f, wrt=v)(x))
     assert float(ef.grad(f, wrt=v)(x)) == float(traced(x)) == 7 * 2.0**6
-
-
-def test_a_variable_that_turns_read_and_assign_has_no_derivative() -> None:
-    v = ef.Variable(2.0)
-
-    def f(x):
-        def body(i, y):
-            v.assign(v * x)
-            return i + 1, y + v
-
-        return ef.while_loop(lambda i, y: i < 3, body, (0, x))[1]
-
-    with pytest.raises(GradientError, match="read and assigned inside"):
-        ef.trace(lambda x: ef.grad(f, wrt=v)(x))(ef.tensor(2.0))
-    v.assign(2.0)
-    eager = float(ef.grad(f)(ef.tensor(2.0)))
-    v.assign(2.0)
-    assert float(ef.grad(ef.trace(f))(ef.tensor(2.0))) == eager
 
 
 def test_draws() -> None:

@@ -153,6 +153,33 @@ def test_threads_do_not_disturb_each_other() -> None:
     assert set(found) == {expected}
 
 
+def test_threads_share_a_generator() -> None:
+    """Each draw of each loop has a ticket of its own, and none is left out."""
+    generator = ef.random.Generator(7)
+    expected = {float(generator.uniform((), dtype=ef.float64)) for _ in range(400)}
+    generator.state = {"seed": 7, "ticket": 0}
+
+    def draws(n):
+        array = ef.TensorArray(0, ef.tensor(0.0, dtype=ef.float64), dynamic=True)
+
+        def body(i, array):
+            x = ef.cond(
+                i % 2 == 0,
+                lambda: generator.uniform((), dtype=ef.float64),
+                lambda: generator.uniform((), dtype=ef.float64),
+            )
+            return i + 1, array.write(i, x)
+
+        return ef.while_loop(lambda i, _: i < n, body, (0, array))[1].stack()
+
+    traced = ef.trace(draws)
+    traced.graph(50)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: traced(50).numpy().tolist(), range(8)))
+    assert {x for one in found for x in one} == expected
+    assert generator.state["ticket"] == 400
+
+
 def _long(x, w, count):
     """Loops among many ops, with as many in their bodies: a program of several functions."""
 

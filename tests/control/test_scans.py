@@ -99,6 +99,11 @@ def test_what_is_refused() -> None:
             g(one, ef.ones(4))
         with pytest.raises(ShapeError, match="there is no first axis"):
             g(one, ef.tensor(1.0))
+    with pytest.raises(ShapeError, match="a list is a tree of tensors"):
+        ef.scan(lambda c, x: (c, x), 0, [1.0, 2.0])
+    for wrong in (-2, 2.5, True):
+        with pytest.raises(TensorValueError, match="scan: length is no int, or too small"):
+            ef.scan(lambda c, _: (c, c), 0.0, None, length=wrong)
     with pytest.raises(ShapeError, match="nothing says how many turns"):
         ef.scan(lambda c, x: (c, x), 0, None)
     for turn, words in (

@@ -94,6 +94,35 @@ def test_names_of_sizes() -> None:
     assert "Exit(%switch_1.1) : f32[end]@cpu:0" in found
 
 
+def test_sizes_in_what_stays_whole() -> None:
+    """Branches that are one node in a loop in pieces, and that name a size of the loop's body."""
+    text = """graph f(%p: bool[]@cpu:0, %x: f32[m]@cpu:0) {
+      %y.0, %y.1 = while_loop(%x, %p) {
+        cond=graph (%a: f32[n]@cpu:0, %q: bool[]@cpu:0) { return %q },
+        body=graph (%a: f32[n]@cpu:0, %q: bool[]@cpu:0) {
+          %b = cond(%q, %a, %q) {branches=(
+            graph (%a: f32[n]@cpu:0, %t: bool[]@cpu:0) {
+              %z = zeros() {shape=(n,), dtype=f32, device=device("cpu:0")} : f32[n]@cpu:0
+              return %z },
+            graph (%a: f32[n]@cpu:0, %t: bool[]@cpu:0) {
+              %c = cond(%t, %a) {branches=(
+                graph (%a: f32[n]@cpu:0) {
+                  %o = zeros() {shape=(n,), dtype=f32, device=device("cpu:0")} : f32[n]@cpu:0
+                  return %o },
+                graph (%a: f32[n]@cpu:0) { return %a })} : f32[n]@cpu:0
+              return %c })} : f32[n]@cpu:0
+          %r = logical_not(%q) : bool[]@cpu:0
+          return %b, %r }} : f32[m]@cpu:0, bool[]@cpu:0
+      return %y.0 }"""
+    graph = Graph.parse(text)
+    before = str(graph)
+    found = lower(graph, lambda node: node.op == "cond")
+    assert str(graph) == before
+    verify(found)
+    assert "shape=(n,)" not in str(found)
+    assert str(found).count("shape=(m,)") == 2
+
+
 def test_what_stays_whole() -> None:
     text = """graph f(%x: f32[2]@cpu:0) {
       %y = while_loop(%x) {

@@ -198,6 +198,15 @@ def test_notebooks_get_text_and_picture() -> None:
     assert bundle["image/svg+xml"] in bundle["text/html"]
 
 
+def test_a_picture_shows_itself() -> None:
+    picture = small(TEXT).to_svg(limit=2)
+    bundle = picture._repr_mimebundle_()  # type: ignore[attr-defined]  # it is said to be a str
+    assert bundle["image/svg+xml"] == picture
+    assert bundle["text/html"] == (f'<div style="overflow: auto; max-height: 60em">{picture}</div>')
+    assert bundle["text/plain"] == repr(picture) == f"<svg of {len(picture):,} characters>"
+    assert type(bundle["image/svg+xml"]) is str
+
+
 def test_long_texts_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dot, "_command", lambda: None)
     lines = mimebundle(_chain(1000))["text/plain"].split("\n")

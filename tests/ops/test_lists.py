@@ -14,11 +14,13 @@ from eagerflow.core.op import bind, get_op
 from eagerflow.errors import DTypeError, TensorIndexError
 from eagerflow.ops.lists import (
     list_add,
+    list_concat,
     list_new,
     list_pop,
     list_push,
     list_read,
     list_size,
+    list_split,
     list_stack,
     list_unstack,
     list_write,
@@ -63,6 +65,20 @@ def test_values() -> None:
     assert _numbers(list_unstack(ef.tensor([3.0, 4.0]))) == [3.0, 4.0]
     rest, x, y = list_pop(longer, [(), ()], [ef.float32, ef.float32])
     assert (float(x), float(y), _numbers(rest)) == (0.0, 5.0, [1.0, 2.0])
+
+
+def test_rows_of_elements() -> None:
+    parts = [ef.tensor([1.0, 2.0]), ef.zeros(0), ef.tensor([3.0])]
+    values = list_push(list_new(), *parts)
+    x = list_concat(values, parts[0].type)
+    assert list(map(float, x)) == [1.0, 2.0, 3.0]
+    again = list_split(x * 2, values)
+    assert [
+        list(map(float, list_read(again, _index(i), parts[i]))) for i in range(3)
+    ] == [[2.0, 4.0], [], [6.0]]  # fmt: skip
+    absent = list_concat(_erase(values, 0), parts[0].type, like=values)
+    assert list(map(float, absent)) == [0.0, 0.0, 3.0]
+    assert list_concat(list_new(), ef.ones((2, 3)).type).shape == (0, 3)
 
 
 def test_elements_of_all_dtypes_and_shapes() -> None:
@@ -120,10 +136,24 @@ def test_to_push_takes_the_same_time_however_long_it_is() -> None:
     """No step copies: a version that is no longer the newest has no dict of its own."""
     data = ListData()
     for i in range(100):
-        before, data = data, data.changed([(i, i)], i + 1)
+        before, data = data, data.pushed([i])
         assert before._items is None
         assert data._items is not None
     assert len(data) == 100
+
+
+def test_two_lists_that_grow_from_one() -> None:
+    """Neither takes the dict from the other at each step, which would take longer and longer."""
+    start = ListData()
+    a, b = start.pushed([0]), start.pushed([1])
+    moved = 0
+    for i in range(50):
+        a, b = a.pushed([i]), b.pushed([-i])
+        moved += a._items is None  # b has taken its dict
+    assert moved < 10
+    assert [v for _, v in sorted(a.items())] == [0, *range(50)]
+    assert [v for _, v in sorted(b.items())] == [1, *(-i for i in range(50))]
+    assert len(start) == 0
 
 
 def test_what_is_refused() -> None:
@@ -159,10 +189,15 @@ def _ways(x: ef.Tensor) -> list[Any]:
         values = _cut(list_unstack(x * x), 2)
         return list_stack(list_add(values, list_unstack(ef.sin(x))), x[0], size=3)
 
-    return [pushed, written, shortened]
+    def joined() -> ef.Tensor:
+        values = list_push(list_new(), x[:2] * x[1], x * x)
+        values = list_split(ef.sin(list_concat(values, x.type)), values)
+        return list_concat(values, x.type) * list_read(values, _index(0), x[:2]).sum()
+
+    return [pushed, written, shortened, joined]
 
 
-@pytest.mark.parametrize("way", range(3))
+@pytest.mark.parametrize("way", range(4))
 def test_derivatives(way: int) -> None:
     def f(x: ef.Tensor) -> Any:
         y = _ways(x)[way]()

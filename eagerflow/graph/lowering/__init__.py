@@ -8,7 +8,8 @@ graph has no subgraphs for what was lowered; these nodes take their place:
 - ``Merge(value, …)`` gives the one that is not dead. In a loop it has one input and the attribute
   ``back``, the name of the ``NextIteration`` that gives its value in later turns.
 - ``Enter(value) {frame=…}`` takes a value into a loop, for its first turn, or for all of them if
-  it is ``invariant``; ``Exit(value)`` takes it out.
+  it is ``invariant``; ``Exit(value)`` takes it out. The number of turns of a loop that goes
+  ``backwards`` is marked so, as people count these from the end.
 - ``NextIteration(value)`` takes a value to the next turn.
 - ``Identity(value)`` waits for control edges, or gives them a place to start.
 - ``Slice(values, turn)`` is one element along the first axis.
@@ -31,12 +32,17 @@ from eagerflow.graph.lowering.steering import STEERING
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.hardware import as_device
 
-__all__ = ["STEERING", "is_whole", "lower"]
+__all__ = ["STEERING", "is_on_one_device", "is_whole", "lower"]
 
 
 def is_whole(node: Node) -> bool:
     """Whether ``node`` had better stay one node: it is pure, and all in it is on one device."""
-    return is_pure(node) and len(set(_devices(node))) <= 1
+    return is_pure(node) and is_on_one_device(node)
+
+
+def is_on_one_device(node: Node) -> bool:
+    """Whether all in ``node`` is on one device."""
+    return len(set(_devices(node))) <= 1
 
 
 def _devices(node: Node) -> Iterator[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 from eagerflow.dims import Dim, Size, same, substitute
-from eagerflow.graph.edit import clone, named_sizes, substitute_sizes
+from eagerflow.graph.edit import copied, named_sizes, substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueType
 from eagerflow.types import TensorType
@@ -113,7 +113,7 @@ def in_sizes(item: Any, sizes: Mapping[str, Size]) -> Any:
     if type(item) is slice:
         return slice(*in_sizes((item.start, item.stop, item.step), sizes))
     if type(item) is Graph:
-        item = clone(item)
+        item = copied(item)
         substitute_sizes(item, sizes)
         return item
     return substitute(item, sizes) if type(item) is Dim else item

@@ -143,8 +143,10 @@ class _Loop:
 
     # --- pieces ---
 
-    def enter(self, value: Value, after: Sequence[Node] = (), *, invariant: bool) -> Value:
-        attrs: dict[str, Any] = {"frame": self.frame}
+    def enter(
+        self, value: Value, after: Sequence[Node] = (), *, invariant: bool, **more: Any
+    ) -> Value:
+        attrs: dict[str, Any] = {"frame": self.frame, **more}
         if invariant:
             attrs["invariant"] = True
         attrs["parallel_iterations"] = self.node.attrs.get("parallel_iterations", _PARALLEL)
@@ -222,7 +224,8 @@ class _Loop:
         else:
             size = self.part.add("python_size", (), [_INT], {"size": length}, **self.rest)
             made = size.outputs[0]
-        return {"length": self.enter(made, invariant=True)}
+        how: dict[str, Any] = {"backwards": True} if self.node.attrs.get("reverse") else {}
+        return {"length": self.enter(made, invariant=True, **how)}
 
     # --- what scan takes apart and stacks ---
 

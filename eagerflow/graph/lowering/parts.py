@@ -91,8 +91,8 @@ class LoweredPart:
         attrs = {k: in_sizes(v, self.sizes) for k, v in node.attrs.items()}
         made = self.add(
             node.op, inputs, [self.type(v.type) for v in node.outputs], attrs, after, pure=pure,
-            name=node.name, device=node.device, reason=node.reason, scope=node.scope,
-            source=node.source,
+            name=node.name, reuses=node.reuses, device=node.device, reason=node.reason,
+            scope=node.scope, source=node.source,
         )  # fmt: skip
         self.done[node] = (made,)
         if not pure:

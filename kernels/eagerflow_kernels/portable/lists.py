@@ -21,8 +21,7 @@ def list_new(xp: Any, *, size: int = 0) -> ListData:
 @portable("list_push")
 def list_push(xp: Any, values: ListData, *xs: Array) -> ListData:
     """Append elements."""
-    size = values.size
-    return values.changed([(size + i, x) for i, x in enumerate(xs)], size + len(xs))
+    return values.pushed(xs)
 
 
 @portable("list_pop")
@@ -30,21 +29,21 @@ def list_pop(
     xp: Any, values: ListData, *, shapes: tuple[Any, ...], dtypes: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """The list without its last elements, and these."""
-    size = values.size - len(shapes)
-    if size < 0:
+    if values.size < len(shapes):
         raise IndexError("pop from a list that is too short")
-    places = range(size, values.size)
-    found = [
-        _element(xp, values, i, shape, dtype)
-        for i, shape, dtype in zip(places, shapes, dtypes, strict=True)
-    ]
-    return (values.changed([(i, None) for i in places], size), *found)
+    rest, found = values.popped(len(shapes))
+    for i, x in enumerate(found):
+        if x is None:
+            found[i] = _absent(xp, shapes[i], dtypes[i])
+    return (rest, *found)
 
 
 def _element(xp: Any, values: ListData, index: int, shape: tuple[int, ...], dtype: Any) -> Array:
     found = values.get(index)
-    if found is not None:
-        return found
+    return _absent(xp, shape, dtype) if found is None else found
+
+
+def _absent(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     return ListData() if dtype.dtype is LIST_DTYPE else xp.zeros(shape, dtype=dtype.dtype)
 
 
@@ -70,13 +69,13 @@ def list_write(xp: Any, values: ListData, index: Array, x: Array, *, grow: bool 
     place = int(index) if grow else _checked(values, index)
     if place < 0:
         raise IndexError(f"index {place} is negative")
-    return values.changed([(place, x)], max(values.size, place + 1))
+    return values.changed((place,), (x,), max(values.size, place + 1))
 
 
 @portable("list_erase")
 def list_erase(xp: Any, values: ListData, index: Array) -> ListData:
     """Make one element absent."""
-    return values.changed([(int(index), None)], values.size)
+    return values.changed((int(index),), (None,), values.size)
 
 
 @portable("list_cut")
@@ -85,7 +84,7 @@ def list_cut(xp: Any, values: ListData, size: Array) -> ListData:
     end = int(size)
     if values.size <= end:
         return values
-    return values.changed([(i, None) for i in range(end, values.size)], end)
+    return values.popped(values.size - end)[0]
 
 
 @portable("list_size")
@@ -99,13 +98,14 @@ def list_add(xp: Any, x1: ListData, x2: ListData) -> ListData:
     """The sums of elements of the same number; the work is that of the shorter list."""
     if len(x1) < len(x2):
         x1, x2 = x2, x1
-    changes = []
+    places, sums = [], []
     for i, x in x2.items():
         other = x1.get(i)
         if other is not None:  # an element may be a list, of a loop in a loop
             x = list_add(xp, other, x) if type(x) is ListData else xp.asarray(xp.add(other, x))
-        changes.append((i, x))
-    return x1.changed(changes, max(x1.size, x2.size))
+        places.append(i)
+        sums.append(x)
+    return x1.changed(places, sums, max(x1.size, x2.size))
 
 
 @portable("list_stack")
@@ -128,3 +128,28 @@ def list_stack(
 def list_unstack(xp: Any, x: Array) -> ListData:
     """A list of the parts along the first axis."""
     return ListData({i: x[i, ...] for i in range(x.shape[0])}, x.shape[0])
+
+
+@portable("list_concat")
+def list_concat(
+    xp: Any, values: ListData, like: ListData, *, shape: tuple[int, ...], dtype: Any
+) -> Array:
+    """All elements along their first axis; absent ones are zeros, as many as ``like`` has."""
+    items, sizes = dict(values.items()), dict(like.items())
+    parts = [xp.zeros((0, *shape), dtype=dtype.dtype)]
+    for i in range(max(values.size, like.size)):
+        if i in items:
+            parts.append(items[i])
+        elif i in sizes:
+            parts.append(xp.zeros((sizes[i].shape[0], *shape), dtype=dtype.dtype))
+    return xp.concat(parts)
+
+
+@portable("list_split")
+def list_split(xp: Any, x: Array, like: ListData) -> ListData:
+    """Parts of ``x`` along the first axis, as long as the elements of ``like``."""
+    found, start = {}, 0
+    for i, item in sorted(like.items(), key=lambda pair: pair[0]):
+        found[i] = x[start : start + item.shape[0], ...]
+        start += item.shape[0]
+    return ListData(found, like.size)

@@ -1,0 +1,198 @@
+"""`custom_vjp` and `remat` in branches and bodies: ``call`` nodes that keep their own derivative.
+
+A subgraph of ops alone would be differentiated op by op. So what such a function computes becomes
+the body of a ``call`` node. That of `custom_vjp` has the two graphs of the user's rule besides:
+``forward`` gives the outputs and the residuals, and ``backward`` the cotangents of the inputs with
+the numbers ``pulled``. All have the attribute ``own``, how many of the inputs are those of the
+function, others being what it uses from around it. To run, a node like this is its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+from eagerflow.autodiff.cotangents import dense
+from eagerflow.autodiff.remat import recorded
+from eagerflow.autodiff.tape import UNKNOWN, Link
+from eagerflow.control.applying import append, mixed, of_node
+from eagerflow.control.building import is_smooth
+from eagerflow.control.structured import Structured
+from eagerflow.control.subgraphs import Subgraph, join, within
+from eagerflow.core import interpreter
+from eagerflow.core.interpreter import Composite, Passed
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size
+from eagerflow.errors import EagerflowError, GradientError
+from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.symbols import composites
+from eagerflow.graph.trace import Tracer
+from eagerflow.runtime.replay import symbolic
+
+__all__: list[str] = []
+
+#: runs a subgraph of a node
+Run = Callable[[Graph, Sequence[Any]], list[Any]]
+
+
+# --- tracing -------------------------------------------------------------------------------------
+
+
+def _keep(tracer: Tracer, composite: Composite, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
+    """Append a composite to a branch or a body; gives its outputs."""
+    if composite.keep is not None:
+        return composite.keep(*inputs)
+    kinds = [tracer.value_of(x).type for x in inputs]
+    body = _part(tracer, composite.name, kinds, composite.body)
+    attrs: dict[str, Any] = {"body": body.graph}
+    parts, counts = [body], [len(kinds)]
+    if composite.own_rule:
+        try:
+            rule = _Rule(tracer, composite, kinds, body.graph)
+        except EagerflowError as error:  # who wants no derivative does not care
+            attrs["wrong"] = str(error)
+        else:
+            attrs.update(
+                forward=rule.forward.graph, backward=rule.backward.graph, pulled=rule.pulled
+            )
+            parts += [rule.forward, rule.backward]
+            counts += [len(kinds), rule.count]
+    attrs["own"] = len(kinds)
+    operands = [*inputs, *join(parts, counts)]
+    types = [v.type for v in body.graph.outputs]
+    whole = Structured("call", attrs, [tracer.type_of(x) for x in operands], types)
+    return tracer.structured("call", operands, attrs, types, whole.effects)
+
+
+def _part(
+    tracer: Tracer, name: str, kinds: Sequence[ValueType], function: Callable[..., Any],
+    opens: bool = False,
+) -> Subgraph:  # fmt: skip
+    """A function that gives tensors, traced as a part of ``tracer``."""
+    found = within(tracer, name, kinds, function, opens)
+    found.graph.outputs = [leaf.value for leaf in found.leaves if leaf.value is not None]
+    return found
+
+
+@final
+class _Rule:
+    """The rule of a composite, traced.
+
+    Attributes:
+        forward: from the inputs to the outputs and the residuals.
+        backward: from the residuals and the cotangents of the outputs to those of inputs.
+        pulled: the numbers of these inputs.
+        count: how many inputs ``backward`` has of its own.
+    """
+
+    def __init__(
+        self, tracer: Tracer, composite: Composite, kinds: Sequence[Any], body: Graph
+    ) -> None:
+        passed: list[Passed] = []
+
+        def forward(*xs: Tensor) -> Any:
+            passed.append(composite.forward(*xs))
+            return [*passed[0].outputs, *passed[0].residuals]
+
+        # a tape that does not record sees ops in place of composites, and so does this one
+        smooth = [is_smooth(v.type) for v in body.outputs]
+        self.forward = _part(tracer, f"{composite.name}_forward", kinds, forward, True)
+        residuals = [v.type for v in self.forward.graph.outputs[len(smooth) :]]
+
+        def backward(*items: Tensor) -> Any:
+            rest = iter(items[len(residuals) :])
+            gs = [next(rest) if s else None for s in smooth]
+            found = passed[0].pull(items[: len(residuals)], gs, [is_smooth(k) for k in kinds])
+            self.pulled = tuple([i for i, g in enumerate(found) if g is not None])
+            return [dense(g) for g in found if g is not None]
+
+        cotangents = [v.type for v, s in zip(body.outputs, smooth, strict=True) if s]
+        self.count = len(residuals) + len(cotangents)
+        self.backward = _part(
+            tracer, f"{composite.name}_backward", [*residuals, *cotangents], backward, True
+        )
+
+
+composites["keep"] = _keep
+
+
+# --- running -------------------------------------------------------------------------------------
+
+
+@final
+class _Call:
+    """A ``call`` node with a derivative of its own, as it is replayed.
+
+    Args:
+        node: the node.
+        inputs: tensors and numbers.
+        sizes: what names of sizes stand for.
+        run: runs a subgraph.
+    """
+
+    def __init__(
+        self, node: Node, inputs: Sequence[Any], sizes: Mapping[str, Size], run: Run
+    ) -> None:
+        self.attrs = node.attrs
+        self.whole = of_node(node)
+        self.inputs = inputs
+        self.sizes = sizes
+        self.run = run
+        self.name = self.attrs["body"].name
+        self.own_rule = "forward" in self.attrs or "wrong" in self.attrs
+
+    def apply(self) -> Sequence[Any]:
+        composite = Composite(
+            self.name, self.body, self.forward, own_rule=self.own_rule, keep=self.keep
+        )
+        return interpreter.current().call(composite, self.tensors)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        return [x for x in self.inputs if type(x) is Tensor]
+
+    def body(self, *tensors: Tensor) -> tuple[Any, ...]:
+        return tuple(self.run(self.attrs["body"], mixed(self.inputs, tensors)))
+
+    def keep(self, *tensors: Tensor) -> tuple[Any, ...]:
+        return append(self.whole, mixed(self.inputs, tensors), self.sizes)
+
+    def forward(self, *tensors: Tensor) -> Passed:
+        if "wrong" in self.attrs:
+            raise GradientError(
+                f"{self.name}: its rule cannot be traced, and it is in a branch or a loop",
+                given=self.attrs["wrong"],
+            )
+        if not self.own_rule:
+            return recorded(
+                lambda *xs: self.run(self.attrs["body"], mixed(self.inputs, xs)), tensors
+            )
+        return self._forward(mixed(self.inputs, tensors))
+
+    def _forward(self, values: Sequence[Any]) -> Passed:
+        results = self.run(self.attrs["forward"], values)
+        total, own = len(self.whole.outputs), self.attrs["own"]
+        residuals = [*results[total:], *values[own:]]
+        count = len(results) - total
+        fixed = [None if type(x) is Tensor else x for x in residuals]
+        wanted = [i for i, x in enumerate(values) if type(x) is Tensor]
+        run, attrs, link = self.run, self.attrs, Link(self.name, (), UNKNOWN, None, 0)
+
+        def pull(given: Sequence[Tensor], gs: Sequence[Any], used: Sequence[bool]) -> Sequence[Any]:
+            rest = iter(given)
+            items = [next(rest) if x is None else x for x in fixed]
+            cotangents = [g for g in gs if g is not None]
+            found = run(attrs["backward"], [*items[:count], *cotangents, *items[count:]])
+            pulled = dict(zip(attrs["pulled"], found, strict=True))
+            # the rule does not know of what the function has from around it
+            return [pulled.get(i) if i < own else link for i in wanted]
+
+        return Passed(results[:total], [x for x in residuals if type(x) is Tensor], pull)
+
+
+def _call(node: Node, inputs: Sequence[Any], sizes: Mapping[str, Size], run: Run) -> Sequence[Any]:
+    return _Call(node, inputs, sizes, run).apply()
+
+
+symbolic["call"] = _call

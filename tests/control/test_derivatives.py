@@ -1,0 +1,462 @@
+"""Derivatives through branches and loops in traces: what is easily lost, against eager mode."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import GradientError
+
+# mypy: disable-error-code="no-untyped-def"
+
+X = ef.sin(ef.arange(4, dtype=ef.float64) + 1)
+W = ef.cos(ef.arange(4, dtype=ef.float64))
+
+
+def dense(x: Any) -> Any:
+    return x.to_dense() if isinstance(x, ef.IndexedSlices) else x
+
+
+def array(x: Any) -> Any:
+    return np.asarray(dense(x))
+
+
+def close(a: Any, b: Any) -> None:
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_allclose(array(x), array(y), rtol=1e-9, atol=1e-12)
+
+
+def twice(f: Callable[..., Any]) -> Callable[..., Any]:
+    def along(x, w):
+        return sum(ef.sin(g).sum() for g in ef.grad(f, (0, 1))(x, w))
+
+    return ef.grad(along, (0, 1))
+
+
+def along(f: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, w: ef.jvp(f, (x, w), (w, x))
+
+
+def check(f: Callable[..., Any]) -> None:
+    """Orders 1 and 2, backward, forward and mixed, traced in whatever way, are as eagerly."""
+    for transform in (
+        lambda f: ef.grad(f, (0, 1)),
+        twice,
+        along,
+        lambda f: twice(lambda *xs: along(f)(*xs)[1]),
+    ):
+        expected = transform(f)(X, W)
+        close(transform(ef.trace(f))(X, W), expected)
+        close(ef.trace(transform(f))(X, W), expected)
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+
+def filtered(x, w):
+    """Each turn keeps some elements: how many depends on their values."""
+
+    def body(y, i):
+        y = y[y > -0.5 + 0.1 * i]
+        return ef.sin(y) * 0.9, i + 1
+
+    return ef.while_loop(lambda y, i: i < 3, body, (x * w, 0))[0].sum()
+
+
+def filtered_twice(x, w):
+    """Names of sizes that depend on data outside of a loop and in it."""
+    y = x[x > -0.5]
+
+    def body(z, i):
+        z = z[z > -2.0]
+        return ef.concat([ef.sin(z) * z, ef.zeros(y.shape, dtype=z.dtype)])[1:], i + 1
+
+    return ef.while_loop(lambda z, i: i < 2, body, (y, 0))[0].sum() + (y * y).sum() + w[0]
+
+
+def shrunk(x, w):
+    def body(y):
+        return (ef.sin(y[1:]) * y[:-1],)
+
+    (y,) = ef.while_loop(lambda y: ef.tensor(y.shape[0]) > 1, body, (x + w,))
+    return y.sum()
+
+
+# --- what goes round -----------------------------------------------------------------------------
+
+
+def overwritten(x, w):
+    """What a turn forgets has no derivative."""
+    one = ef.ones(4, dtype=ef.float64)
+    y, _ = ef.while_loop(lambda y, i: i < 3, lambda y, i: (one, i + 1), (x, 0))
+    z, zs = ef.scan(lambda c, v: (one, c * v), x, ef.stack([w, w]))
+    return (y * w).sum() + (z * zs).sum()
+
+
+def replaced(x, w):
+    """A turn gives what is the same in all turns."""
+    y, _ = ef.while_loop(lambda y, i: i < 3, lambda y, i: (w, i + 1), (x, 0))
+    return (y * y).sum()
+
+
+def deciding(x, w):
+    """What only decides is no way that a derivative would have to take."""
+    count = (w > 0).astype(ef.int64).sum()
+    y, _, k = ef.while_loop(
+        lambda y, i, k: i < count, lambda y, i, k: (y * 0.9, i + 1, k + 2), (x, ef.tensor(0), 1)
+    )
+    z = ef.cond(w.sum() > 0, lambda: x * 2, lambda: ef.sin(x))
+    z = z + ef.switch(count % 2, [lambda: x, lambda: -x])
+    limit = w.sum()
+    y = ef.while_loop(lambda y: y.sum() < limit + 3, lambda y: y + 1, y)
+    return (y * z).sum() + k
+
+
+def a_list_of_branches(x, w):
+    array = ef.TensorArray(3, x).unstack(ef.stack([x, w, x * w]))
+    other = ef.cond(x.sum() > 0, lambda: array.write(0, w * w), lambda: array.write(1, x * x))
+    return (other.stack() * array.stack()).sum()
+
+
+@pytest.mark.parametrize("f", [
+    filtered, filtered_twice, shrunk, overwritten, replaced, deciding, a_list_of_branches
+])  # fmt: skip
+def test_traced_is_eager(f: Callable[..., Any]) -> None:
+    check(f)
+
+
+def test_a_path_without_derivative_is_an_error() -> None:
+    """As eagerly, where a value that is computed inside has come from a comparison."""
+
+    def f(x, w):
+        n = (w > 0).astype(ef.int64).sum()
+        y, k = ef.while_loop(lambda y, k: k < 9, lambda y, k: (y * 0.9, k + n), (x, ef.tensor(0)))
+        return y.sum() + k
+
+    close([ef.trace(ef.grad(f))(X, W)], [ef.grad(f)(X, W)])
+    for g in (ef.grad(f, 1), ef.grad(ef.trace(f), 1), ef.trace(ef.grad(f, 1))):
+        with pytest.raises(GradientError, match="argument 1 reaches the result only through gre"):
+            g(X, W)
+    for g in (f, ef.trace(f)):
+        with pytest.raises(GradientError, match="only through greater"):
+            ef.jvp(lambda w, g=g: g(X, w), (W,), (X,))
+
+
+# --- forward mode --------------------------------------------------------------------------------
+
+
+def _nodes(graph: ef.Graph) -> list[str]:
+    return [n.op for n in graph.nodes] + [
+        op for n in graph.nodes for _, inner in n.subgraphs() for op in _nodes(inner)
+    ]
+
+
+def test_forward_mode_is_one_loop_without_lists() -> None:
+    def loop(x):
+        return ef.while_loop(lambda x: x.sum() < 5, lambda x: ef.exp(ef.sin(x)) + x, x)
+
+    def scan(x):
+        return ef.scan(lambda c, v: (ef.tanh(c * v), c), x[0], x)
+
+    for f, op in ((loop, "while_loop"), (scan, "scan")):
+        found = _nodes(ef.trace(lambda x, t, f=f: ef.jvp(f, (x,), (t,))).graph(X, W))
+        assert found.count(op) == 1
+        assert not any(name.startswith("list_") for name in found)
+
+
+# --- rules of the user ---------------------------------------------------------------------------
+
+
+@ef.custom_vjp
+def rounded(x):
+    return ef.round(x)
+
+
+rounded.defvjp(lambda x: (rounded(x), None), lambda _, g: (g,))
+
+
+@ef.custom_vjp
+def scaled(x, s):
+    return x * s
+
+
+scaled.defvjp(lambda x, s: (x * s, s), lambda s, g: (g * s * 3, None))
+
+
+def rule_in_a_loop(x, w):
+    body = lambda y, i: (rounded(y * 3) * w + ef.sin(y), i + 1)  # noqa: E731 - one line
+    return ef.while_loop(lambda y, i: i < 2, body, (x, 0))[0].sum()
+
+
+def rule_in_a_branch(x, w):
+    return ef.cond(x.sum() > -9, lambda: rounded(x) * w, lambda: x).sum()
+
+
+def rule_in_a_scan(x, w):
+    return ef.scan(lambda c, v: (rounded(c * v) + ef.sin(v), c * v), x[0], w)[1].sum() + x.sum()
+
+
+def rule_with_a_number_of_turns(x, w):
+    body = lambda y, i: (scaled(y, i * 0.5 + 1), i + 1)  # noqa: E731 - one line
+    return ef.while_loop(lambda y, i: i < 3, body, (x, 0))[0].sum() + w.sum()
+
+
+def rule_in_remat(x, w):
+    block = ef.remat(lambda y: rounded(ef.sin(y) * w) + y)
+    return ef.while_loop(lambda y, i: i < 2, lambda y, i: (block(y), i + 1), (x, 0))[0].sum()
+
+
+@pytest.mark.parametrize("f", [
+    rule_in_a_loop, rule_in_a_branch, rule_in_a_scan, rule_with_a_number_of_turns, rule_in_remat
+])  # fmt: skip
+def test_rules_hold_inside(f: Callable[..., Any]) -> None:
+    check(f)
+    graph = ef.trace(f).graph(X, W)
+    assert "forward=graph" in str(graph)
+    assert str(ef.Graph.parse(str(graph))) == str(graph)
+
+
+def test_remat_around_loops_and_branches_with_effects() -> None:
+    """Their values are kept, and so is what derivatives by values of the block need."""
+    v = ef.Variable(ef.tensor([0.5, 1.0, 2.0, -1.0], dtype=ef.float64))
+
+    def block(y):
+        z = ef.sin(y)
+
+        def body(a, i):
+            v.assign_add(a * 0.1)
+            return ef.tanh(a * z) + y, i + 1
+
+        a, _ = ef.while_loop(lambda a, i: i < 2, body, (z * 2, 0))
+        return ef.cond(z.sum() > 0, lambda: v.assign_sub(z) * 0 + a * z, lambda: a)
+
+    def plain(x, w):
+        return (block(x) * block(x + w)).sum()
+
+    def saving(x, w):
+        again = ef.remat(block)
+        return (again(x) * again(x + w)).sum()
+
+    for transform in (lambda f: ef.grad(f, (0, 1)), twice):
+        expected = transform(plain)(X, W)
+        for f in (saving, ef.trace(saving)):
+            close(transform(f)(X, W), expected)
+        close(ef.trace(transform(saving))(X, W), expected)
+
+
+def test_remat_keeps_less_in_a_loop() -> None:
+    def block(y):
+        return ef.tanh(ef.sin(ef.exp(-y * y) * y)) * y
+
+    def kept(block):
+        def f(x):
+            return ef.while_loop(lambda y, i: i < 5, lambda y, i: (block(y), i + 1), (x, 0))[
+                0
+            ].sum()
+
+        bodies = [n.attrs["body"] for n in ef.trace(ef.grad(f)).graph(X).nodes if "body" in n.attrs]
+        return [len(n.inputs) - 1 for g in bodies for n in g.nodes if n.op == "list_push"]
+
+    assert kept(block) == [5]
+    assert kept(ef.remat(block)) == [1]
+
+
+def test_a_rule_around_what_is_outside() -> None:
+    """It may use tensors from around it, but gives them no derivative: that is an error."""
+
+    def f(x, w):
+        @ef.custom_vjp
+        def shifted(y):
+            return y * w
+
+        shifted.defvjp(lambda y: (y * w, None), lambda _, g: (g * w * 2,))
+        return ef.while_loop(lambda y, i: i < 2, lambda y, i: (shifted(y), i + 1), (x, 0))[0].sum()
+
+    close([ef.trace(ef.grad(f))(X, W)], [4 * W * W])
+    for g in (ef.grad(f, 1), ef.trace(ef.grad(f, 1))):
+        with pytest.raises(GradientError, match="reaches the result only through shifted"):
+            g(X, W)
+
+
+def test_a_rule_that_looks_at_values() -> None:
+    """It cannot be traced; who takes no derivative does not notice."""
+
+    @ef.custom_vjp
+    def clipped(x):
+        return x * 2
+
+    clipped.defvjp(lambda x: (x * 2, x), lambda x, g: (g * float(x.sum()),))
+
+    def f(x):
+        return ef.cond(x.sum() > 0, lambda: clipped(x), lambda: x).sum()
+
+    assert float(ef.trace(f)(X)) == float(f(X))
+    with pytest.raises(GradientError, match="clipped: its rule cannot be traced"):
+        ef.trace(ef.grad(f))(X)
+
+
+# --- variables -----------------------------------------------------------------------------------
+
+
+def _variables() -> dict[str, Callable[[ef.Variable, Any], Any]]:
+    def assigned_first(v, x):
+        def body(i, y):
+            v.assign(v * x)
+            return i + 1, y + v * v
+
+        return ef.while_loop(lambda i, y: i < 3, body, (0, x))[1]
+
+    def read_first(v, x):
+        def body(i, y):
+            y = y + v * v * x
+            v.assign(v * 0.5)
+            return i + 1, y
+
+        return ef.while_loop(lambda i, y: i < 3, body, (0, x))[1]
+
+    def in_a_branch(v, x):
+        def yes():
+            y = v * x
+            v.assign(3.0)
+            return y + v * v
+
+        return ef.cond(x > 0, yes, lambda: x) + v * 5
+
+    def nested(v, x):
+        def inner(j, y):
+            v.assign_add(0.1)
+            return j + 1, y * v
+
+        def outer(c, t):
+            return ef.while_loop(lambda j, y: j < 2, inner, (0, c))[1] + v * t, c
+
+        return ef.scan(outer, x, ef.arange(3, dtype=ef.float64))[0]
+
+    def in_one_branch_of_a_loop(v, x):
+        def body(i, y):
+            y = ef.cond(i % 2 == 0, lambda: y * v, lambda: v.assign_add(x) + y * 0)
+            return i + 1, y
+
+        return ef.while_loop(lambda i, y: i < 4, body, (0, x))[1]
+
+    found = (assigned_first, read_first, in_a_branch, nested, in_one_branch_of_a_loop)
+    return {f.__name__: f for f in found}
+
+
+@pytest.mark.parametrize("name", list(_variables()))
+def test_variables_that_are_read_and_assigned_inside(name: str) -> None:
+    """The derivative sums over the reads and does not go through assignments, with a warning."""
+    v, x = ef.Variable(2.0, dtype=ef.float64), ef.tensor(2.0, dtype=ef.float64)
+    f = _variables()[name]
+
+    def run(way: Any) -> tuple[float, float]:
+        v.assign(2.0)
+        with pytest.warns(RuntimeWarning, match="assigned at: .*v.assign") as caught:
+            found = float(way(x))
+        assert all(__file__ in str(w.message) for w in caught)
+        return found, float(v.value)
+
+    by_v = ef.grad(lambda x: f(v, x), wrt=v)
+    second = ef.grad(lambda x: ef.sin(by_v(x)))
+    for way in (by_v, second):
+        expected = run(way)
+        assert run(ef.trace(way)) == pytest.approx(expected)
+    assert run(ef.grad(ef.trace(lambda x: f(v, x)), wrt=v)) == pytest.approx(run(by_v))
+    # by something else there is nothing to warn of
+    for way in (ef.grad(lambda x: f(v, x)), ef.trace(ef.grad(lambda x: f(v, x)))):
+        v.assign(2.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            way(x)
+
+
+# --- sparse gradients ----------------------------------------------------------------------------
+
+
+def _lookups() -> dict[str, Callable[[Any, Any], Any]]:
+    def loop(table, x):
+        def body(i, c):
+            rows = ef.take(table, ef.stack([i % 6, (i * 2) % 6]), axis=0)
+            return i + 1, ef.tanh(c + rows.sum(axis=0))
+
+        return ef.while_loop(lambda i, c: i < 4, body, (ef.tensor(0), x))[1].sum()
+
+    def scan(table, x):
+        def step(c, i):
+            c = ef.tanh(c + ef.take(table, i, axis=0).sum(axis=0))
+            return c, c * c
+
+        return ef.scan(step, x, ef.tensor([[0, 3], [1, 1]]))[1].sum()
+
+    def some_rows(table, x):
+        """How many differs from turn to turn."""
+
+        def body(i, c):
+            ids = ef.arange(6)[ef.arange(6) < i]
+            return i + 1, c + ef.take(table, ids, axis=0).sum(axis=0) * c
+
+        return ef.while_loop(lambda i, c: i < 4, body, (ef.tensor(0), x))[1].sum()
+
+    def branch(table, x):
+        def yes():
+            return (table[ef.tensor([1, 1, 4])] * x).sum()
+
+        return ef.cond(x.sum() > -9, yes, x.sum) + ef.cond(x.sum() > 9, yes, x.sum)
+
+    def nested(table, x):
+        def body(i, c):
+            ids = ef.stack([i, i + 1])
+            return i + 1, ef.cond(i % 2 == 0, lambda: c + table[ids].sum(axis=0), lambda: c * c)
+
+        return ef.scan(
+            lambda c, v: (ef.while_loop(lambda i, c: i < v, body, (ef.tensor(0), c))[1], v),
+            x, ef.tensor([1, 3]),
+        )[0].sum()  # fmt: skip
+
+    def no_turn(table, x):
+        return ef.while_loop(
+            lambda c: c.sum() > 99, lambda c: c + table[ef.tensor([1])][0], x
+        ).sum()
+
+    return {f.__name__: f for f in (loop, scan, some_rows, branch, nested, no_turn)}
+
+
+@pytest.mark.parametrize("name", list(_lookups()))
+def test_rows_stay_rows(name: str) -> None:
+    """The gradient of a large table does not become one as large, in no turn of no loop."""
+    f = _lookups()[name]
+    table = ef.Variable(ef.sin(ef.arange(12, dtype=ef.float64)).reshape(6, 2))
+    x = ef.tensor([0.3, -0.2], dtype=ef.float64)
+    by_table = ef.grad(lambda x: f(table, x), wrt=table)
+    for way in (ef.trace(by_table), ef.grad(ef.trace(lambda x: f(table, x)), wrt=table)):
+        found = way(x)
+        assert isinstance(found, ef.IndexedSlices)
+        close([found], [by_table(x)])
+    assert "segment_sum" not in _nodes(ef.trace(by_table).graph(x))
+
+    def second(x):
+        return ef.grad(lambda x: ef.sin(dense(by_table(x))).sum())(x)
+
+    close([ef.trace(second)(x)], [second(x)])
+
+
+def test_rows_beside_a_dense_gradient() -> None:
+    table = ef.Variable(ef.sin(ef.arange(12, dtype=ef.float64)).reshape(6, 2))
+
+    def f(x):
+        def body(i, c):
+            rows = ef.cond(
+                i % 2 == 0, lambda: table[ef.stack([i])][0], lambda: table.value.sum(axis=0) * 0.1
+            )
+            return i + 1, c + rows * c
+
+        return ef.while_loop(lambda i, c: i < 4, body, (ef.tensor(0), x))[1].sum()
+
+    by_table = ef.grad(f, wrt=table)
+    x = ef.tensor([0.3, -0.2], dtype=ef.float64)
+    close([ef.trace(by_table)(x)], [by_table(x)])

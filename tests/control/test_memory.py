@@ -1,0 +1,118 @@
+"""How much memory the gradient of a long loop takes, as `docs/control_flow.md` says."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+
+#: bytes of the Python objects of one value in a list; less than this
+VALUE = 250
+
+
+def wide(x: ef.Tensor, w: ef.Tensor) -> ef.Tensor:
+    """One element from one element; three arrays of the size of ``w`` are kept on the way."""
+    y = ef.tanh(x * w)
+    return ef.mean(ef.sin(y) * ef.exp(-y), keepdims=True)
+
+
+def while_loop(turns: int, w: ef.Tensor, recompute: bool) -> Callable[[ef.Tensor], ef.Tensor]:
+    def function(x: ef.Tensor) -> ef.Tensor:
+        found = ef.while_loop(
+            lambda x, i: i < turns, lambda x, i: (wide(x, w), i + 1), (x, 0), recompute=recompute
+        )
+        return found[0].sum()
+
+    return function
+
+
+def scan(turns: int, w: ef.Tensor, recompute: bool) -> Callable[[ef.Tensor], ef.Tensor]:
+    step = ef.remat(wide) if recompute else wide
+
+    def function(x: ef.Tensor) -> ef.Tensor:
+        return ef.scan(lambda x, _: (step(x, w), None), x, None, length=turns)[0].sum()
+
+    return function
+
+
+def converted(turns: int, w: ef.Tensor, recompute: bool) -> Callable[[ef.Tensor], ef.Tensor]:
+    step = ef.remat(wide) if recompute else wide
+
+    def function(x: ef.Tensor) -> ef.Tensor:
+        for _ in ef.zeros(turns):
+            x = step(x, w)
+        return x.sum()
+
+    return function
+
+
+def peak(function: Callable[[ef.Tensor], Any], x: ef.Tensor) -> int:
+    """The bytes that a call takes at most, besides what there was before."""
+    function(x)  # traced and run
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        function(x)
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def of_gradient(make: Any, turns: int, size: int, recompute: bool) -> int:
+    function = make(turns, ef.ones(size), recompute)
+    return peak(ef.trace(ef.grad(function)), ef.tensor([0.3]))
+
+
+LOOPS = pytest.mark.parametrize("make", [while_loop, scan, converted])
+
+
+@LOOPS
+def test_it_grows_with_what_each_turn_keeps(make: Any) -> None:
+    """Turns times the arrays that rules read, and what one turn takes while it runs."""
+    arrays, one = 3 * 512 * 4, 10 * 512 * 4
+    for turns in (1000, 4000):
+        found = of_gradient(make, turns, 512, recompute=False)
+        assert turns * arrays < found < turns * (arrays + 4 * VALUE) + one
+
+
+@LOOPS
+def test_to_recompute_bounds_it_by_what_goes_round(make: Any) -> None:
+    """However large what a turn makes on its way: that is there for one turn at a time."""
+    one = 10 * 8192 * 4
+    for turns, size in ((1000, 512), (4000, 512), (1000, 8192)):
+        assert of_gradient(make, turns, size, recompute=True) < turns * 2 * VALUE + one
+
+
+def test_without_a_gradient_nothing_is_kept() -> None:
+    found = [
+        peak(ef.trace(while_loop(n, ef.ones(512), False)), ef.tensor([0.3])) for n in (10, 4000)
+    ]
+    assert found[1] < found[0] + 10_000
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_sums_of_cotangents_lie_in_memory_as_without_a_loop(transposed: bool) -> None:
+    """Zeros that came first would decide it, and all turns would add against the grain."""
+    xs = ef.random.normal((5, 4, 3))
+
+    def looped(w: ef.Tensor) -> ef.Tensor:
+        return ef.scan(lambda h, x: (ef.tanh(h @ w + x), None), ef.zeros((4, 3)), xs)[0].sum()
+
+    def unrolled(w: ef.Tensor) -> ef.Tensor:
+        h = ef.zeros((4, 3))
+        for i in range(5):
+            h = ef.tanh(h @ w + xs[i])
+        return h.sum()
+
+    w = ef.random.normal((3, 3))
+    w = w.T if transposed else w
+    found, expected = (ef.trace(ef.grad(f))(w).numpy() for f in (looped, unrolled))
+    assert found.strides == expected.strides
+    assert (found == expected).all()
