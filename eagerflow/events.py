@@ -35,6 +35,7 @@ class Event:
         scope: its name scope, such as ``"encoder/layer0"``.
         graph: the name of the graph.
         program: the number of the program that ran it, 0 where there is none.
+        caller: the identifier of the thread that asked for it, 0 where that is the same one.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Event:
     scope: str = ""
     graph: str = ""
     program: int = 0
+    caller: int = 0
 
     @property
     def seconds(self) -> float:

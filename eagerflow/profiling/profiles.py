@@ -50,7 +50,7 @@ class OpStatistics:
 
 #: kinds of events that are one op each, run by itself or as a node of a graph
 _OPS: Final = ("op", "node")
-#: kinds that are of interest for their own thread only
+#: kinds that are of interest for the thread only that asked for them
 _OF_THREADS: Final = (*_OPS, "step")
 _HEADINGS: Final = ("op", "device", "calls", "total", "mean", "median", "share", "bytes")
 
@@ -98,8 +98,8 @@ class Profile:
             self._exits.close()
 
     def event(self, event: Event, /) -> None:
-        """Take one event; ops and steps of other threads are left out."""
-        if event.kind not in _OF_THREADS or event.thread == self._thread:
+        """Take one event; ops and steps that other threads asked for are left out."""
+        if event.kind not in _OF_THREADS or (event.caller or event.thread) == self._thread:
             self._events.append(event)
 
     @property

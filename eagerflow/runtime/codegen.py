@@ -68,7 +68,10 @@ class Code:
         self.run: Callable[..., tuple[Any, ...]] = names["run"]
 
 
-def generate(name: str, program: Instructions, note: Callable[..., float] | None = None) -> Code:
+def generate(
+    name: str, program: Instructions, note: Callable[..., float] | None = None, *,
+    chains: bool = False,
+) -> Code:  # fmt: skip
     """Write and compile the program.
 
     Args:
@@ -76,9 +79,11 @@ def generate(name: str, program: Instructions, note: Callable[..., float] | None
         program: its instructions.
         note: called after each of them as ``note(index, start, *outputs)``, if given; ``start`` is
             what it gave last.
+        chains: whether ``note`` is called once for a chain, without its outputs; else these are
+            taken apart.
     """
     with resolving(_undecided):  # an outer trace must not be asked for sizes
-        return _Writer(program, note).code(name)
+        return _Writer(program, note, chains or note is None).code(name)
 
 
 def _undecided(dim: Dim, why: str) -> int:
@@ -96,11 +101,17 @@ class _Writer:
     Args:
         program: its instructions.
         note: as for `generate`.
+        chains: whether there are any.
     """
 
-    def __init__(self, program: Instructions, note: Callable[..., float] | None) -> None:
+    def __init__(
+        self, program: Instructions, note: Callable[..., float] | None, chains: bool
+    ) -> None:
         self.program = program
         self.noted = note is not None
+        self.chains = chains
+        #: of each chain the last instruction
+        self.ends: dict[str, int] = {}
         self.words = Words(program, note)
         self.text: list[str] = []
         self.where: list[int] = []
@@ -242,7 +253,7 @@ class _Writer:
     ) -> Iterator[tuple[Instruction, int, int]]:
         """Instructions, and chains of them as one, with the places of their first and last one."""
         found: dict[int, Chain] = {}
-        if not self.noted:  # who watches wants to see each of them
+        if self.chains:
             found = find_chains(self.program, lines, start, end, last, self.kernel)
         place = start
         while place < end:
@@ -261,8 +272,8 @@ class _Writer:
         name, plain = self.words.new("chain"), self.words.new("plain")
         text = ChainText(made, self.words)
         text.write(name, plain)
-        kept = self.text, self.where, self.indent
-        self.text, self.where, self.indent = [], [], " "
+        kept = self.text, self.where, self.indent, self.noted
+        self.text, self.where, self.indent, self.noted = [], [], " ", False
         self.add(f"def {plain}({self.registers(made.inputs)}):")
         block = Block(made.lines, made.outputs)
         last = self._last_inside(block)
@@ -272,7 +283,8 @@ class _Writer:
             self.forget(line, last, i, i)
         self.add(f" return {self.words.tuple(self.operands(made.outputs))}")
         self.called += [*zip(self.text, self.where, strict=True), *text.lines]
-        self.text, self.where, self.indent = kept
+        self.text, self.where, self.indent, self.noted = kept
+        self.ends[name] = made.lines[-1].index
         one = Instruction(None, tuple(made.inputs), tuple(made.outputs), {}, called=name)
         one.index = made.lines[0].index
         return one
@@ -297,6 +309,9 @@ class _Writer:
             targets = "".join(f"r{r}, " for r in line.outputs)
             text = f"{line.called}({self.registers(line.inputs)})"
             self.put(f"{targets}= {text}" if targets else text, line)
+            if self.noted:
+                end = self.ends[line.called]
+                self.add(f"{self.indent}t = note({end}, t)", end)
             return
         assert node is not None
         try:

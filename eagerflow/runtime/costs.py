@@ -6,11 +6,14 @@ Only one thing depends on it: which parts of a graph are worth a thread of their
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from math import log2, prod
+from types import MappingProxyType
 from typing import Any, Final, final
 
 from eagerflow import settings
 from eagerflow.dims import Dim, evaluate
+from eagerflow.errors import EagerflowError
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.kinds import ValueType
 from eagerflow.types import TensorType
@@ -20,7 +23,6 @@ __all__ = ["HEAVY_SECONDS", "node_seconds", "op_threads", "worker_count"]
 #: seconds from which on a part of a graph is worth a thread of its own
 HEAVY_SECONDS: Final = 200e-6
 
-_CALL: Final = 1e-6  # seconds of a call of a kernel
 _BYTES: Final = 8e9  # bytes that one core moves in a second
 _FLOPS: Final = 3e10  # floating-point operations of one core in a second, in products of matrices
 _SIZE: Final = 32  # of which only the name is known
@@ -33,6 +35,11 @@ _SLOW: Final = {
     **dict.fromkeys(["asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2"], 20.0),
     **dict.fromkeys(["erf", "erfinv", "lgamma", "digamma", "random_normal"], 25.0),
 }
+#: what gives a view, or an array that is there
+_FREE: Final = frozenset({
+    "broadcast_to", "expand_dims", "identity", "permute_dims", "positive", "read", "reshape",
+    "squeeze", "stop_gradient", "unstack",
+})  # fmt: skip
 _SORTS: Final = frozenset({"argsort", "searchsorted", "sort", "topk", "unique_all"})
 #: what LAPACK does, with operations per element and size of an axis
 _CUBIC: Final = {
@@ -56,68 +63,81 @@ def worker_count() -> int:
     return cores if threads is None else max(1, cores // threads)
 
 
-def node_seconds(node: Node, threads: int = 1) -> float:
-    """How long ``node`` keeps one core busy that could do something else.
+def node_seconds(
+    node: Node, threads: int = 1, sizes: Mapping[str, int] = MappingProxyType({})
+) -> float:
+    """How long ``node`` keeps one core busy while other threads can run.
+
+    What it takes to call a kernel does not count: Python's threads do that one at a time.
 
     Args:
-        node: a node without effect.
+        node: the node.
         threads: how many threads the linear algebra libraries take. Where these are all cores,
-            another thread beside them gains nothing, and their ops count as calls.
+            another thread beside them gains nothing, and their ops count as nothing.
+        sizes: what names of sizes stand for, as far as that is known.
     """
-    op = node.op
-    if op == "constant" or op.startswith("python_"):
-        return 0.0
-    inside = [(key, _graph_seconds(graph, threads)) for key, graph in node.subgraphs()]
-    if inside:
-        return _turns(node) * (
-            max(s for _, s in inside) if op in ("cond", "switch") else sum(s for _, s in inside)
-        )
-    library = op in _PRODUCTS or op in _CUBIC
-    if library and threads > 1 and threads >= (os.cpu_count() or 1):
-        return _CALL
-    moved = sum(_bytes(v.type) for v in (*node.inputs, *node.outputs))
-    return _CALL + max(moved / _BYTES, _work(node))
+    return _Estimate(threads, sizes).node(node)
 
 
-def _graph_seconds(graph: Graph, threads: int) -> float:
-    return sum(node_seconds(node, threads) for node in graph.nodes)
+@final
+class _Estimate:
+    """Estimates for some sizes."""
 
+    def __init__(self, threads: int, sizes: Mapping[str, int]) -> None:
+        self.all_cores = threads > 1 and threads >= (os.cpu_count() or 1)
+        self.sizes = _Nominal(sizes)
 
-def _turns(node: Node) -> int:
-    if node.op == "scan":
-        return _size(node.attrs["length"])
-    if node.op == "while_loop":
-        most = node.attrs.get("max_iterations")
-        return _TURNS if most is None else min(most, _TURNS)
-    return 1
+    def node(self, node: Node) -> float:
+        op = node.op
+        if op == "constant" or op in _FREE or op.startswith("python_"):
+            return 0.0
+        inside = [self.graph(graph) for _, graph in node.subgraphs()]
+        if inside:
+            return self.turns(node) * (max if op in ("cond", "switch") else sum)(inside)
+        if self.all_cores and (op in _PRODUCTS or op in _CUBIC):
+            return 0.0
+        moved = sum(self.bytes(v.type) for v in (*node.inputs, *node.outputs))
+        return max(moved / _BYTES, self.work(node))
 
+    def graph(self, graph: Graph) -> float:
+        return sum(map(self.node, graph.nodes))
 
-def _work(node: Node) -> float:
-    op = node.op
-    out = _elements(node.outputs[0].type) if node.outputs else 0
-    if op in _PRODUCTS:
-        first = node.inputs[0].type.shape
-        return 2.0 * out * (_size(first[-1]) if first else 1) / _FLOPS
-    if op in _CUBIC:
-        shape = node.inputs[0].type.shape
-        whole = _elements(node.inputs[0].type)
-        return _CUBIC[op] * whole * (_size(shape[-1]) if shape else 1) / _FLOPS
-    if op in _SORTS:
-        whole = _elements(node.inputs[0].type)
-        return whole * log2(whole + 2) * 4e-9
-    return out * _SLOW.get(op, 0.3) * 1e-9
+    def turns(self, node: Node) -> int:
+        if node.op == "scan":
+            return self.size(node.attrs["length"])
+        if node.op == "while_loop":
+            most = node.attrs.get("max_iterations")
+            return _TURNS if most is None else min(most, _TURNS)
+        return 1
 
+    def work(self, node: Node) -> float:
+        op = node.op
+        out = self.elements(node.outputs[0].type) if node.outputs else 0
+        if op in _PRODUCTS:
+            first = node.inputs[0].type.shape
+            return 2.0 * out * (self.size(first[-1]) if first else 1) / _FLOPS
+        if op in _CUBIC:
+            shape = node.inputs[0].type.shape
+            whole = self.elements(node.inputs[0].type)
+            return _CUBIC[op] * whole * (self.size(shape[-1]) if shape else 1) / _FLOPS
+        if op in _SORTS:
+            whole = self.elements(node.inputs[0].type)
+            return whole * log2(whole + 2) * 4e-9
+        return out * _SLOW.get(op, 0.3) * 1e-9
 
-def _elements(kind: ValueType) -> int:
-    return prod([_size(d) for d in kind.shape])
+    def elements(self, kind: ValueType) -> int:
+        return prod([self.size(d) for d in kind.shape])
 
+    def bytes(self, kind: ValueType) -> int:
+        return self.elements(kind) * kind.dtype.itemsize if isinstance(kind, TensorType) else 0
 
-def _bytes(kind: ValueType) -> int:
-    return _elements(kind) * kind.dtype.itemsize if isinstance(kind, TensorType) else 0
-
-
-def _size(size: Any) -> int:
-    return evaluate(size, _Nominal()) if isinstance(size, Dim) else int(size)
+    def size(self, size: Any) -> int:
+        if not isinstance(size, Dim):
+            return int(size)
+        try:
+            return evaluate(size, self.sizes)
+        except (EagerflowError, ZeroDivisionError):  # the run says it better
+            return _SIZE
 
 
 @final

@@ -1,29 +1,32 @@
-"""The executor: graphs that are run entry by entry, and which graphs are."""
+"""The executor: graphs that are run entry by entry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_whole, lower
+from eagerflow.runtime import deadline
 from eagerflow.runtime.clock import AbstractClock
-from eagerflow.runtime.costs import HEAVY_SECONDS, node_seconds, op_threads, worker_count
+from eagerflow.runtime.costs import node_seconds, op_threads, worker_count
 from eagerflow.runtime.flow import Flow
-from eagerflow.runtime.program import Program
 from eagerflow.runtime.step import SYSTEM_CLOCK, FlowStep
 
-__all__ = ["Executor", "executable"]
+__all__ = ["Executor"]
 
 
 @final
 class Executor:
-    """A graph made ready to run by entries: what `Program` is for a graph that is one region.
+    """A graph made ready to run by entries, some of them at once.
 
     Args:
         graph: the graph, not lowered. It must not change afterwards.
         whole: which branches and loops stay one entry (see `eagerflow.graph.lowering.lower`).
         seconds: how long a node takes, estimated.
+        number: of the program that it belongs to, for events.
+        overlap: whether turns of a loop may, as many as its ``parallel_iterations`` say.
+        workers: how many threads regions are cut for; 0 for as many as can be used.
 
     Attributes:
         graph: the graph.
@@ -41,15 +44,21 @@ class Executor:
 
     def __init__(
         self, graph: Graph, whole: Callable[[Node], bool] = is_whole,
-        seconds: Callable[[Node], float] | None = None,
+        seconds: Callable[[Node], float] | None = None, number: int = 0, overlap: bool = True,
+        workers: int = 0,
     ) -> None:  # fmt: skip
         self.graph = graph
         threads = op_threads()
-        self.flow = Flow(lower(graph, whole), seconds or (lambda node: node_seconds(node, threads)))
+        seconds = seconds or (lambda node: node_seconds(node, threads))
+        self.flow = Flow(lower(graph, whole), seconds, number, overlap=overlap, workers=workers)
         self.lanes = self.flow.lanes
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         """Run it on raw arrays and numbers."""
+        return self.run(inputs)
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The same, with a list of them."""
         return self.step().run(inputs)
 
     def step(
@@ -60,29 +69,21 @@ class Executor:
 
         Args:
             log: whether the scheduler keeps what happened.
-            seconds: after how many the step is cancelled.
+            seconds: after how many the step is cancelled; if not given, at the `ef.deadline` of
+                this thread.
             clock: tells the time.
             checked: whether regions ask between ops whether the step was cancelled; a step with a
                 deadline does.
         """
-        deadline = None if seconds is None else clock.now() + seconds
+        end = deadline.moment() if deadline.active() else None
+        if seconds is not None:
+            end = clock.now() + seconds
         helpers = worker_count() - 1 if self.flow.parallel else 0
         return FlowStep(
-            self.flow, log=log, deadline=deadline, clock=clock, helpers=helpers, checked=checked
+            self.flow, log=log, deadline=end, clock=clock, helpers=helpers, checked=checked
         )
 
-
-def executable(graph: Graph) -> Program | Executor:
-    """What runs ``graph``: a `Program`, unless heavy parts of it could run at once.
-
-    >>> from eagerflow.runtime.executor import executable
-    >>> executable(ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }"))
-    <program of <graph f: 1 node, 1 input, 1 output>>
-    """
-    threads = op_threads()
-    workers = worker_count()
-    if workers > 1 and sum(node_seconds(n, threads) for n in graph.nodes) >= 2 * HEAVY_SECONDS:
-        found = Executor(graph)
-        if found.flow.parallel and found.flow.branches:
-            return found
-    return Program(graph)
+    @property
+    def text(self) -> str:
+        """The generated functions of all entries."""
+        return self.flow.text

@@ -2,50 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import FrameType, TracebackType
-from typing import Any, final
+from typing import Any, Final, final
 
 from eagerflow.core.execute import explain
 from eagerflow.core.op import get_op
 from eagerflow.dims import Dim, evaluate
-from eagerflow.errors import EagerflowError, relocate, strip, turn_note
+from eagerflow.errors import CancelledError, EagerflowError, relocate, strip, turn_note
 from eagerflow.graph.ir import Node
 from eagerflow.graph.printer import print_node
-from eagerflow.resources.generator import GeneratorState
 from eagerflow.runtime.codegen import Code
 from eagerflow.runtime.instructions import Instruction, Instructions
+from eagerflow.runtime.written import Written
 from eagerflow.source import is_framework_frame
 from eagerflow.types import TensorType
 
 __all__ = ["failure"]
 
-_SHOWN = 200  # characters of a node in a note
+_SHOWN: Final = 200  # characters of a node in a note
+#: how errors of ops begin that are parts of functions; the second is one of several
+_CALLED: Final = {"softmax_cross_entropy": "cross_entropy: ", "check_labels": ""}
+
+Frames = Sequence[FrameType]
 
 
 def failure(program: Instructions, code: Code, error: Exception) -> Exception:
     """The error to raise for one that a run of ``code`` raised."""
-    trace = _generated(error.__traceback__, code)
-    if trace is None:
+    traces = _generated(error.__traceback__, code)
+    if not traces:
         return error
+    trace = traces[-1]
     index = code.lines[trace.tb_lineno]
     line = program.all[index] if index >= 0 else None
     if line is None or line.node is None or line.axis is not None:
         return error
+    if isinstance(error, CancelledError):  # it was stopped after that one
+        return _with_notes(error, program, index, [t.tb_frame for t in traces], done=True)
     by_user = isinstance(error, EagerflowError) and _from_user(trace.tb_next)
     explained = _Failed(program, line, line.node, trace.tb_frame).explain(error)
     if explained is not error:
         explained.__context__ = None  # it would keep the values of the step alive
     if not by_user:
         relocate(explained, line.node.source)
-    return _with_notes(explained, program, index, trace.tb_frame)
+    return _with_notes(explained, program, index, [t.tb_frame for t in traces])
 
 
-def _generated(trace: TracebackType | None, code: Code) -> TracebackType | None:
-    """The place in the generated code: the innermost, as `run` calls parts of it."""
-    found = None
+def _generated(trace: TracebackType | None, code: Code) -> list[TracebackType]:
+    """The places in the generated code, whose functions call each other; the innermost is last."""
+    found = []
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == code.file:
-            found = trace
+            found.append(trace)
         trace = trace.tb_next
     return found
 
@@ -87,7 +95,7 @@ class _Failed:
         except (EagerflowError, ZeroDivisionError) as size_error:  # as where the user computes it
             return strip(size_error)
         types = tuple(map(self.type_of, self.line.inputs))
-        return explain(get_op(self.node.op), types, attrs, error)
+        return _reworded(explain(get_op(self.node.op), types, attrs, error), self.node.op)
 
     def type_of(self, register: int) -> TensorType:
         kind = self.program.kinds[register]
@@ -97,6 +105,13 @@ class _Failed:
         if data is None:  # in a chain, where shapes are known and names are others
             return kind
         return kind.like(shape=tuple(data.shape))
+
+
+def _reworded(error: Exception, op: str) -> Exception:
+    """``error`` in the name of the function that users call."""
+    if op in _CALLED and isinstance(error, EagerflowError):
+        error.reword(_CALLED[op] + error.wrong.removeprefix(f"{op}: "))
+    return error
 
 
 def _evaluated(value: Any, sizes: dict[str, int]) -> Any:
@@ -109,7 +124,9 @@ def _evaluated(value: Any, sizes: dict[str, int]) -> Any:
     return value
 
 
-def _with_notes(error: Exception, program: Instructions, index: int, frame: FrameType) -> Exception:
+def _with_notes(
+    error: Exception, program: Instructions, index: int, frames: Frames, *, done: bool = False
+) -> Exception:
     node = program.all[index].node
     assert node is not None
     text = print_node(node, None).split(" # ")[0]
@@ -117,37 +134,16 @@ def _with_notes(error: Exception, program: Instructions, index: int, frame: Fram
     error.add_note(f"  node: {text}")
     if not isinstance(error, EagerflowError) and node.source is not None:
         error.add_note(f"  at: {node.source}")
+    over: dict[int, int] = {}  # for each loop around it
     for loop, _ in reversed(program.around[index]):
-        turn = frame.f_locals.get(f"k{loop.index}")
+        turn = _local(frames, f"k{loop.index}")
         if turn is not None and loop.node is not None:
             error.add_note(turn_note(loop.node.op, turn, loop.node.source))
-    written = _written(program, index)
-    if written:
-        error.add_note(f"  this step had already written: {', '.join(written)}")
+            over[loop.index] = 0 if loop.node.attrs.get("reverse") else turn
+    Written.before(program, index, over, done=done).note(error)
     return error
 
 
-def _written(program: Instructions, index: int) -> list[str]:
-    """The resources that nodes before ``index`` wrote, and generators that gave tickets.
-
-    Of those in branches and loops it is not known whether they ran.
-    """
-    found: dict[int, str] = {}
-    around = program.around[index]
-    for line in program.all[:index]:
-        if any(one not in around for one in program.around[line.index]):
-            continue
-        node = line.node
-        if node is None or line.axis is not None or line.blocks:
-            continue
-        if node.op.startswith("python_"):
-            continue
-        if get_op(node.op).effect in ("writes", "fence", "blocks"):
-            resource = node.attrs.get("resource")
-            if resource is not None:
-                found[id(resource)] = _shown(resource)
-    return list(found.values())
-
-
-def _shown(resource: Any) -> str:
-    return "a generator" if isinstance(resource, GeneratorState) else repr(resource)
+def _local(frames: Frames, name: str) -> Any:
+    """A local variable of the innermost function that has it."""
+    return next((f.f_locals[name] for f in reversed(frames) if name in f.f_locals), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, Final, final
 
 from eagerflow.dims import symbols
@@ -12,22 +11,21 @@ from eagerflow.errors import GraphError
 from eagerflow.graph.edit import copy_node, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import STEERING
-from eagerflow.graph.passes.donate import donate
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.actions import (
     HEAVY,
     HERE,
-    LIGHT,
     EntryAction,
-    RegionCode,
     asynchronous,
     native,
 )
 from eagerflow.runtime.costs import HEAVY_SECONDS, node_seconds
 from eagerflow.runtime.instructions import named_axes
 from eagerflow.runtime.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWITCH, Plan, PlanEntry
+from eagerflow.runtime.region_code import RegionCode
 from eagerflow.runtime.regions import Place, Places, find_regions
+from eagerflow.runtime.written import Written
 from eagerflow.types import TensorType
 
 __all__ = ["Flow", "FlowFrame"]
@@ -36,7 +34,6 @@ _KINDS: Final = {"Switch": SWITCH, "Merge": MERGE, "Enter": ENTER, "Exit": EXIT,
                  "NextIteration": NEXT}  # fmt: skip
 _FENCES: Final = ("fence", "blocks")
 _PARALLEL: Final = 10
-_serial: Final = count(1)
 
 
 @final
@@ -48,15 +45,17 @@ class FlowFrame:
         source: the line of the loop.
         actions: of each entry, as the plan numbers them in this frame.
         readers: for each slot how many entries read it; one more if the step gives it.
+        backwards: of a loop that counts its turns down, the slot of their number; else -1.
     """
 
-    __slots__ = ("actions", "name", "readers", "source")
+    __slots__ = ("actions", "backwards", "name", "readers", "source")
 
     def __init__(self, name: str, source: Any) -> None:
         self.name = name
         self.source = source
         self.actions: list[EntryAction] = []
         self.readers: list[int] = []
+        self.backwards = -1
 
     def slot(self) -> int:
         """A new slot."""
@@ -71,6 +70,9 @@ class Flow:
     Args:
         graph: a lowered graph (see `eagerflow.graph.lowering`).
         seconds: how long a node takes, estimated: heavy parts that could run at once are apart.
+        number: of the program that it belongs to, for events.
+        overlap: whether turns of a loop may; if not, one ends before the next begins.
+        workers: how many threads regions are cut for (see `find_regions`).
 
     Attributes:
         graph: the graph.
@@ -86,9 +88,12 @@ class Flow:
         GraphError: the graph is not well formed, or something in it cannot run.
     """
 
-    def __init__(self, graph: Graph, seconds: Callable[[Node], float] = node_seconds) -> None:
+    def __init__(
+        self, graph: Graph, seconds: Callable[[Node], float] = node_seconds, number: int = 0,
+        *, overlap: bool = True, workers: int = 0,
+    ) -> None:  # fmt: skip
         self.graph = graph
-        made = _Maker(graph, seconds)
+        made = _Maker(graph, seconds, number, overlap, workers)
         self.frames = made.frames
         self.plan = made.plan()
         self.inputs = [made.slot(v) for v in graph.inputs]
@@ -100,6 +105,18 @@ class Flow:
             action.queue == HEAVY for frame in self.frames for action in frame.actions
         )
         self.branches = made.branches
+
+    @property
+    def text(self) -> str:
+        """The generated functions of its entries."""
+        found = []
+        for frame, plan in zip(self.frames, self.plan.frames, strict=True):
+            for number, action in zip(plan.entries, frame.actions, strict=True):
+                if action.region is not None:
+                    apart = ", on a thread of its own" if action.queue == HEAVY else ""
+                    found.append(f"# {self.plan.labels[number]}{apart}")
+                    found.append(action.region.plain().text)
+        return "\n".join(found)
 
 
 def _lane(value: Value) -> Lane | None:
@@ -136,10 +153,15 @@ class _Record:
 class _Maker:
     """Makes the plan and the frames of a flow."""
 
-    def __init__(self, graph: Graph, seconds: Callable[[Node], float]) -> None:
+    def __init__(
+        self, graph: Graph, seconds: Callable[[Node], float], number: int, overlap: bool,
+        workers: int,
+    ) -> None:  # fmt: skip
+        self.workers = workers
         self.graph = graph
+        self.overlap = overlap
         self.seconds = seconds
-        self.number = next(_serial)
+        self.number = number
         self.places = Places(graph)
         self.frames = [FlowFrame("", None)]
         self.frame_of: dict[Place, int] = {(): 0}
@@ -166,7 +188,8 @@ class _Maker:
             place = self.places.values[node.outputs[0]]
             if place not in self.frame_of:
                 self.parents.append(self.frame(place[:-1]))
-                self.limits.append(int(node.attrs.get("parallel_iterations", _PARALLEL)))
+                most = int(node.attrs.get("parallel_iterations", _PARALLEL))
+                self.limits.append(most if self.overlap else 1)
                 self.frame_of[place] = len(self.parents)
                 self.frames.append(FlowFrame(node.attrs["frame"], node.source))
 
@@ -201,7 +224,8 @@ class _Maker:
                 there = self._size_value(named.get(name, ()), place)
                 if there is not None:
                     found.setdefault(node, []).append(there)
-            if node.op != "constant":
+            once = node.op == "Enter" and not node.attrs.get("invariant")  # for the first turn
+            if node.op != "constant" and not once:
                 for value in node.outputs:
                     for _, name in named_axes(value.type):
                         named.setdefault(name, []).append(value)
@@ -220,7 +244,7 @@ class _Maker:
 
     def plan(self) -> Plan:
         """Make all entries."""
-        found = find_regions(self.graph, self.places, self.seconds, self._before)
+        found = find_regions(self.graph, self.places, self.seconds, self._before, self.workers)
         self.branches = any(len(parts) > 1 for parts in found)
         regions = [nodes for parts in found for nodes in parts]
         for nodes in regions:
@@ -262,8 +286,12 @@ class _Maker:
     def _region(self, nodes: Sequence[Node]) -> None:
         graph, inputs, outputs = self._cut_out(nodes)
         code = RegionCode(graph, self.number, self.graph.name)
-        action = EntryAction(nodes[0], code, [self.slot(v) for v in outputs])
-        if code.checked and sum(map(self.seconds, nodes)) >= HEAVY_SECONDS:
+        action = EntryAction(nodes[0], code.take, [self.slot(v) for v in outputs])
+        action.region = code
+        action.writes = Written.by(nodes)
+        if any(effect_of(n) in _FENCES for n in nodes):
+            action.queue = HERE
+        elif code.checked and sum(map(self.seconds, nodes)) >= HEAVY_SECONDS:
             action.queue = HEAVY
         self._record(RUN, nodes, action, inputs)
 
@@ -276,6 +304,10 @@ class _Maker:
             action = EntryAction(node, native(node), outputs)
             action.chooses = node.op == "Switch"
             action.stays = bool(node.attrs.get("invariant"))
+            if node.attrs.get("backwards") and outputs[0] >= 0:
+                frame = self.frames[self.frame(self.places.values[node.outputs[0]])]
+                frame.backwards = outputs[0]
+                frame.readers[outputs[0]] += 1
             if node.op == "NextIteration":
                 frame = self.frames[self.frame(self.places.nodes[node])]
                 slot = self.next_slots[node.name] = frame.slot()
@@ -289,11 +321,6 @@ class _Maker:
             self._record(RUN, [node], action, node.inputs)
             return
         self._region([node])
-        action = self.maker[node].action
-        effect = effect_of(node)
-        action.queue = HERE if effect in _FENCES else LIGHT
-        if effect in ("writes", *_FENCES):
-            action.writes = node.attrs.get("resource")
 
     def _cut_out(self, nodes: Sequence[Node]) -> tuple[Graph, list[Value], list[Value]]:
         """Nodes as a graph of their own, what it takes, and what it gives."""
@@ -309,11 +336,11 @@ class _Maker:
             if _is_constant(value) and value.node is not None:
                 values[value] = copy_node(result, value.node, ()).outputs[0]
         for node in nodes:
-            made = copy_node(result, node, [values[v] for v in node.inputs], reuses=None)
+            made = copy_node(result, node, [values[v] for v in node.inputs])
             values.update(zip(node.outputs, made.outputs, strict=True))
         outputs = [v for n in nodes for v in n.outputs if self._is_wanted(v, inside)]
         result.outputs = [values[v] for v in outputs]
-        return donate(result)[0], inputs, outputs
+        return result, inputs, outputs
 
     def _is_wanted(self, value: Value, inside: set[Node]) -> bool:
         """Whether somebody outside takes a value."""
@@ -388,7 +415,7 @@ class _Maker:
             readers[slot] += 1
         if "back" in node.attrs and record.kind == MERGE:
             slots.append(self.next_slots[node.attrs["back"]])
-        record.action.inputs = tuple(slots)
+        record.action.read(slots)
 
     def _plan(self) -> Plan:
         number = {id(r): i for i, r in enumerate(self.records)}

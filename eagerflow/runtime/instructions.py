@@ -11,6 +11,7 @@ from eagerflow.dims import Dim, symbols
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference
+from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.source import Source
 from eagerflow.types import TensorType
@@ -20,6 +21,9 @@ __all__ = ["CONTROL", "Block", "Instruction", "Instructions", "check_given", "fl
 
 #: nodes with subgraphs of which it depends on values whether and how often they run
 CONTROL: Final = frozenset({"cond", "scan", "switch", "while_loop"})
+
+#: ops that only look at an array in another way, and never fail
+_VIEWS: Final = frozenset({"expand_dims", "permute_dims"})
 
 
 @final
@@ -310,6 +314,7 @@ class _Scope:
         carried, slices = tuple([inside[i] for i in moving]), tuple(inside[total:])
         graphs = [node.attrs[key] for key in ("cond", "body") if key in node.attrs]
         blocks = [self.block(node, graph, inside) for graph in graphs]
+        self.lines += _take_out(blocks, (*carried, *slices), node.attrs.get("length"))
         turn = blocks[-1]
         turn.outputs = [turn.outputs[i] for i in moving] + turn.outputs[total:]
         first = self.device(operands)
@@ -327,6 +332,45 @@ class _Scope:
             )
         )  # fmt: skip
         self.name_outputs(node)
+
+
+def _take_out(blocks: Sequence[Block], varying: Iterable[int], least: Any) -> list[Instruction]:
+    """Take the instructions out of the blocks of a loop that give the same in all turns.
+
+    Whether there is a turn at all may be known only when the program runs. Then those stay that
+    take long, or that may fail, which they must not without a turn.
+
+    Args:
+        blocks: the condition, if there is one, and the body.
+        varying: the registers that turns set, besides the instructions.
+        least: how many turns there are for certain, if that is known: a size.
+
+    Returns:
+        The instructions, in order.
+    """
+    changing = set(varying)
+    runs = type(least) is int and least > 0
+    found: list[Instruction] = []
+    for i, block in enumerate(blocks):
+        known = runs or i < len(blocks) - 1  # a condition is asked once at least
+        kept = []
+        for line in block.lines:
+            if changing.isdisjoint(line.reads) and _may_leave(line, known):
+                found.append(line)
+            else:
+                kept.append(line)
+                changing.update(line.outputs)
+        block.lines = kept
+    return found
+
+
+def _may_leave(line: Instruction, known: bool) -> bool:
+    if line.axis is not None:
+        return True
+    node = line.node
+    if node is None or line.blocks or node.control_inputs or not is_pure(node):
+        return False
+    return known or node.op in _VIEWS
 
 
 def _shapes(node: Node, first: int) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from typing import Any, final
 
 from eagerflow import events
 from eagerflow.runtime.instructions import Instructions
+from eagerflow.runtime.on_behalf import step_of
 from eagerflow.source import Source
 from eagerflow.types import TensorType
 
@@ -78,6 +79,7 @@ class Observer:
                 scope=node.scope,
                 graph=self.graph,
                 program=self.number,
+                caller=step_of.caller,
             )
         )
         return perf_counter()

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
+from collections.abc import Sequence
 from itertools import count
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Final, final
 
 from eagerflow import events
+from eagerflow.errors import CancelledError, DeadlineError
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Lane
-from eagerflow.runtime.codegen import Code, generate
-from eagerflow.runtime.failures import failure
-from eagerflow.runtime.instructions import flatten
-from eagerflow.runtime.observe import Observer
+from eagerflow.runtime import deadline
+from eagerflow.runtime.choice import Choice
+from eagerflow.runtime.codegen import Code
+from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.quiet import QUIET, error_state
-from eagerflow_kernels import table
+from eagerflow.runtime.region_code import RegionCode, follow_kernels
 
 __all__ = ["Program"]
 
 _serial: Final = count(1)
-_lock: Final = threading.Lock()
-_programs: Final[weakref.WeakSet[Program]] = weakref.WeakSet()
 
 
 @final
@@ -33,8 +31,13 @@ class Program:
     for the others, it gives a tuple of the same. A value is dropped after its last use. Calls from
     many threads do not disturb each other.
 
+    Parts that take at least 200 us each and do not need each other run at once, in threads, where
+    that turns out to be faster (see `eagerflow.runtime.choice`). Whether there may be such parts is
+    decided by the sizes of the first call.
+
     Args:
         graph: the graph. It must not change afterwards.
+        parallel: whether parts of it may run at once.
 
     Attributes:
         graph: the graph.
@@ -51,72 +54,115 @@ class Program:
     array([1., 1.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_code", "_instructions", "_observed", "_ops", "graph", "lanes",
+    __slots__ = ("__weakref__", "_choice", "_code", "_region", "_undecided", "graph", "lanes",
                  "number")  # fmt: skip
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, parallel: bool = True) -> None:
         self.graph = graph
         self.number = next(_serial)
-        self._instructions = flatten(graph)
-        self.lanes: tuple[Lane | None, ...] = tuple(
-            map(self._instructions.lane, self._instructions.outputs)
-        )
-        self._ops = {line.node.op for line in self._instructions.all if line.node is not None}
-        self._code: Code | None = None
-        self._observed: tuple[Code, Observer] | None = None
-        self._compile()
-        with _lock:
-            _programs.add(self)
-
-    def _compile(self) -> Code:
-        code = self._code = generate(self.graph.name, self._instructions)
-        return code
+        self._region = RegionCode(graph, self.number, graph.name)
+        self.lanes: tuple[Lane | None, ...] = self._region.lanes
+        self._region.plain()  # what cannot run is refused now
+        self._undecided = parallel
+        self._choice: Choice | None = None
+        self._code: Code | None = None  # where nothing else is to be looked at
+        follow_kernels(self)
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         """Run it.
 
         Raises:
             EagerflowError: what eager code would raise, with the line of the node.
+            DeadlineError: it took longer than its `ef.deadline` allowed.
         """
-        code, observer, start = self._code or self._compile(), None, 0.0
-        if events.listening():
-            code, observer = self._observed or self._observe()
-            start = perf_counter()
+        code = self._code
+        if code is None or events.listening() or deadline.active():
+            return self._observe(inputs)
         token = error_state.set(QUIET)
         try:
             return code.run(*inputs)
         except Exception as error:
-            failed = failure(self._instructions, code, error)
+            failed = self._region.failure(code, error)
         finally:
             error_state.reset(token)
-            if observer is not None:
-                observer.step(start)
         try:
             raise failed
         finally:
-            del failed  # an exception whose frame holds it would keep the inputs alive
+            del failed, inputs  # an exception whose frame holds them would keep them alive
 
-    def _observe(self) -> tuple[Code, Observer]:
-        observer = Observer(self.number, self.graph.name, self._instructions)
-        code = generate(self.graph.name, self._instructions, observer.note)
-        self._observed = code, observer
-        return self._observed
+    def _observe(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        if not events.listening():
+            return self._choose(inputs)
+        start = perf_counter()
+        try:
+            return self._choose(inputs)
+        finally:
+            self._region.observer.step(start)
+            del inputs
+
+    def _choose(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        if self._undecided:
+            self._choice = None
+            if Choice.needed(self.graph, inputs):
+                self._choice = Choice(self.graph, self.number)
+            self._undecided = False
+        choice = self._choice
+        if choice is None:
+            self._code = self._region.plain()
+            return self._straight(inputs)
+        executor = choice.pick(inputs)
+        start = perf_counter()
+        found = self._straight(inputs) if executor is None else executor.run(inputs)
+        if not events.listening():
+            choice.took(executor, perf_counter() - start)
+        return found
+
+    def _straight(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Run all in this thread."""
+        end = deadline.moment() if deadline.active() else None
+        around = step_of.stopped
+
+        def stopped() -> bool:
+            late = end is not None and monotonic() >= end
+            return late or (around is not None and around())
+
+        if end is not None:
+            if stopped():
+                raise deadline.too_late()
+            step_of.stopped = stopped
+        token = error_state.set(QUIET)
+        try:
+            return self._region.run(inputs)
+        except DeadlineError:
+            raise
+        except CancelledError as error:
+            if end is None or monotonic() < end:
+                raise
+            failed = deadline.too_late()
+            for note in getattr(error, "__notes__", ()):
+                failed.add_note(note)
+        finally:
+            error_state.reset(token)
+            step_of.stopped = around
+            del inputs
+        raise failed
 
     @property
     def text(self) -> str:
-        """The generated function."""
-        return (self._code or self._compile()).text
+        """The generated functions."""
+        choice = self._choice
+        if choice is not None and choice.executor is not None:
+            return choice.executor.text
+        return self._region.plain().text
+
+    def forget(self) -> None:
+        """Compile anew before the next run, as kernels have changed."""
+        self._region.forget()
+        self._code = None
+
+    def uses(self, op: str) -> bool:
+        """Whether a kernel of that op is called."""
+        return self._region.uses(op)
 
     def __repr__(self) -> str:
         return f"<program of {self.graph!r}>"
-
-
-def _kernels_changed(name: str) -> None:
-    """Kernels that are registered anew count from the next call on, as they do eagerly."""
-    with _lock:
-        found = [p for p in _programs if name in p._ops]
-    for program in found:
-        program._code = program._observed = None
-
-
-table.on_change(_kernels_changed)

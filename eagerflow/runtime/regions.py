@@ -1,23 +1,28 @@
 """Regions: which nodes of a lowered graph run together, as one entry of the scheduler.
 
 Nodes belong together if they are pure and lie at one *place*: in the same frame, in the same
-branch. All of them are one region, but for two reasons to cut: a node that steers tokens or has an
-effect lies between them (a region and it would wait for each other), and heavy parts that do not
-need each other, which had better run at once.
+branch. Outside of branches and loops, reads and assignments of variables may be among them. All of
+them are one region, but for two reasons to cut: a node that steers tokens or has another effect
+lies between them (a region and it would wait for each other), and heavy parts that do not need each
+other, which had better run at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import STEERING
-from eagerflow.graph.passes.rewrite import is_pure
+from eagerflow.graph.passes.rewrite import effect_of, is_pure
+from eagerflow.runtime.coarsen import coarsen
 from eagerflow.runtime.costs import HEAVY_SECONDS
 
 __all__ = ["Places", "find_regions"]
+
+#: how often clusters are joined at most; chains are half as many after each
+_ROUNDS: Final = 20
 
 #: the frames and branches around: ("frame", name) and (chooser, port)
 Place = tuple[tuple[Any, Any], ...]
@@ -96,6 +101,7 @@ def find_regions(
     places: Places,
     seconds: Callable[[Node], float],
     before: Callable[[Node], Iterable[Node]],
+    workers: int = 0,
 ) -> list[list[list[Node]]]:
     """The regions, each with its nodes in order, those that could run at once in one list.
 
@@ -106,13 +112,15 @@ def find_regions(
         places: where its nodes lie.
         seconds: how long a node takes, estimated.
         before: what must have run before a node.
+        workers: how many threads there are; regions are no smaller than so many can use. If 0,
+            they are as small as they may be.
     """
-    single = {n for n in graph.nodes if n.op in STEERING or not is_pure(n)}
+    single = {n for n in graph.nodes if not _may_join(n, places.nodes[n])}
     groups: dict[tuple[Place, int], list[Node]] = {}
     levels: dict[Node, int] = {}
     loops: dict[Place, int] = {}  # the highest level in each
     for node in graph.nodes:
-        if node.op == "constant" and node not in single:
+        if node.op == "constant":
             continue
         level = 0
         place = places.nodes[node]
@@ -129,7 +137,18 @@ def find_regions(
                 loops[inside] = max(level, loops.get(inside, 0))
         if node not in single:
             groups.setdefault((place, level), []).append(node)
-    return [_Split(nodes, seconds, before).parts() for nodes in groups.values()]
+    return [_Split(nodes, seconds, before, workers).parts() for nodes in groups.values()]
+
+
+def _may_join(node: Node, place: Place) -> bool:
+    """Whether it may be in a region.
+
+    What reads or assigns a variable may, but not in branches and loops, where effects wait for
+    more than their inputs.
+    """
+    if node.op in STEERING or is_pure(node):
+        return node.op not in STEERING
+    return not place and not any(node.subgraphs()) and effect_of(node) in ("reads", "writes")
 
 
 @final
@@ -144,13 +163,15 @@ class _Split:
         nodes: the nodes, in order.
         seconds: how long a node takes.
         before: what must have run before a node.
+        workers: as for `find_regions`.
     """
 
     def __init__(
         self, nodes: Sequence[Node], seconds: Callable[[Node], float],
-        before: Callable[[Node], Iterable[Node]],
+        before: Callable[[Node], Iterable[Node]], workers: int = 0,
     ) -> None:  # fmt: skip
         self.nodes = nodes
+        self.workers = workers
         self.costs = [seconds(n) for n in nodes]
         self.home = list(range(len(nodes)))  # the cluster of each node, by its root
         place = {n: i for i, n in enumerate(nodes)}
@@ -160,11 +181,16 @@ class _Split:
         """The clusters, or one with all nodes if no two heavy ones could run at once."""
         if sum(self.costs) < 2 * HEAVY_SECONDS:
             return [list(self.nodes)]
-        while self._join():
-            pass
+        for _ in range(_ROUNDS):
+            if not self._join():
+                break
         self._join_levels()
         if not self._parallel():
             return [list(self.nodes)]
+        if self.workers:
+            costs, waits, _ = self._clusters()
+            for root, other in coarsen(costs, waits, self.workers).items():
+                self.home[root] = other
         found: dict[int, list[Node]] = {}
         for i, node in enumerate(self.nodes):
             found.setdefault(self._root(i), []).append(node)

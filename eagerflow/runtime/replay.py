@@ -33,7 +33,9 @@ REPLAYS: Final = "at"
 
 
 #: what puts a branch or a loop into the graph that is being traced, as a whole; a module above
-#: fills it: ``symbolic["apply"](node, inputs, sizes)`` gives the outputs
+#: fills it: ``symbolic["apply"](node, inputs, sizes)`` gives the outputs; and likewise, with what
+#: runs a subgraph as a further argument, ``symbolic["call"]`` for calls with a derivative of
+#: their own
 symbolic: Final[dict[str, Callable[..., Sequence[Any]]]] = {}
 
 
@@ -122,7 +124,11 @@ class _Replay:
         if node.op == "constant":
             return (self.constant(node),)
         if node.op == "call":
-            return _Replay(node.attrs["body"], inputs, self.sizes).run()
+            if "own" in node.attrs and interpreter.current() is not interpreter.BASE:
+                return symbolic["call"](node, inputs, self.sizes, self.inner)
+            if tracer_of(interpreter.current()) is not None:
+                return symbolic["apply"](node, inputs, self.sizes)
+            return self.inner(node.attrs["body"], inputs)
         if node.op.startswith("python_"):
             return (_at(node.source, self.number, node, inputs),)
         check_given(node)

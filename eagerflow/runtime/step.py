@@ -15,10 +15,12 @@ from contextlib import suppress
 from typing import Any, Final, final
 
 from eagerflow.errors import CancelledError, turn_note
-from eagerflow.resources.generator import GeneratorState
-from eagerflow.runtime.actions import EntryAction, RegionCode, checking, placed_error
+from eagerflow.runtime.actions import EntryAction, placed_error
 from eagerflow.runtime.clock import AbstractClock, SystemClock
+from eagerflow.runtime.deadline import LATE, too_late
 from eagerflow.runtime.flow import Flow
+from eagerflow.runtime.frame_values import FrameValues
+from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.quiet import QUIET, error_state
 from eagerflow.runtime.scheduler import (
     Scheduler,
@@ -30,12 +32,15 @@ from eagerflow.runtime.scheduler import (
     start,
 )
 from eagerflow.runtime.workers import Workers, shared
+from eagerflow.runtime.written import Written
 
 __all__ = ["SYSTEM_CLOCK", "Completion", "FlowStep"]
 
 SYSTEM_CLOCK: Final = SystemClock()
 _OPS: Final = ("while_loop", "scan")
-_LATE: Final = "its deadline has passed"
+
+#: an entry to run: its tag, its number, and what it takes, the last first
+Job = tuple[int, int, list[Any]]
 
 
 @final
@@ -73,31 +78,6 @@ class Completion:
 
 
 @final
-class _Values:
-    """What one iteration of a frame holds.
-
-    Attributes:
-        slots: the values.
-        left: how many entries are still to read each.
-        actions: what the entries of the frame do.
-        frame: its number.
-        parent: the tag of the iteration around.
-        iteration: which one it is.
-    """
-
-    __slots__ = ("actions", "frame", "iteration", "left", "parent", "slots")
-
-    def __init__(self, flow: Flow, frame: int, parent: int, iteration: int) -> None:
-        found = flow.frames[frame]
-        self.frame = frame
-        self.parent = parent
-        self.iteration = iteration
-        self.actions = found.actions
-        self.left = list(found.readers)
-        self.slots: list[Any] = [None] * len(self.left)
-
-
-@final
 class FlowStep:
     """One run of a flow.
 
@@ -106,7 +86,7 @@ class FlowStep:
         log: whether to keep what the scheduler was told and said.
         deadline: the time of ``clock`` at which it is cancelled.
         clock: tells the time.
-        helpers: how many threads of the pool may help.
+        helpers: how many threads of the pool may help; it has no more for several steps together.
         pool: the pool.
         checked: whether the code of regions asks between ops whether to go on.
 
@@ -124,6 +104,7 @@ class FlowStep:
         self._deadline = deadline
         self._clock = clock
         self._pool = pool
+        self._helpers = helpers
         self._free = helpers  # threads that may still be asked for help
         self._asked = 0  # those that were asked and have not come yet
         self._helping = 0
@@ -133,16 +114,17 @@ class FlowStep:
         self._bell = threading.Lock()
         self._bell.acquire()
         self._sleeping = False  # the thread that runs the step, until somebody rings
-        self._here: deque[SchedulerInstruction] = deque()  # entries for that thread only
-        self._light: deque[SchedulerInstruction] = deque()
-        self._heavy: deque[SchedulerInstruction] = deque()
+        self._caller = threading.get_ident()
+        self._here: deque[Job] = deque()  # entries for that thread only
+        self._light: deque[Job] = deque()
+        self._heavy: deque[Job] = deque()
         self._queues = (self._light, self._heavy, self._here)  # as `EntryAction.queue` counts them
         self._handle = self._scheduler.handle
         self._answers: list[SchedulerEvent] = []  # of entries that were stopped
-        self._values: dict[int, _Values] = {0: _Values(flow, 0, -1, 0)}
+        self._values: dict[int, FrameValues] = {0: FrameValues(flow, 0, -1, 0)}
         self._waits: dict[tuple[int, int], Callable[[], object] | None] = {}  # without a thread
         self._stops: list[Callable[[], object]] = []  # to be called without the lock
-        self._written: dict[int, Any] = {}
+        self._written = Written()
         self._error: BaseException | None = None
         self._ended = False
 
@@ -166,9 +148,10 @@ class FlowStep:
         for slot, value in zip(self._flow.inputs, inputs, strict=True):
             if root.left[slot]:
                 root.slots[slot] = value
-        token, asked = error_state.set(QUIET), checking.ask
+        token, around = error_state.set(QUIET), step_of.stopped
+        self._caller = step_of.caller or threading.get_ident()
         if self._checked:
-            checking.ask = self._is_stopped
+            step_of.stopped = self._is_stopped
         try:
             with self._lock:
                 self._tell(start())
@@ -183,7 +166,7 @@ class FlowStep:
                     break
                 except KeyboardInterrupt as error:  # first the end, then this
                     late = error
-            checking.ask = asked
+            step_of.stopped = around
             error_state.reset(token)
             if late is not None:
                 raise late
@@ -194,31 +177,32 @@ class FlowStep:
         timed = main and self._deadline is not None
         while True:
             try:
-                _, tag, entry = light.popleft()
+                tag, entry, given = light.popleft()
             except IndexError:
                 job = self._next(main)
                 if job is None:
                     return
-                _, tag, entry = job
+                tag, entry, given = job
+                del job
             place = values[tag]
             action = place.actions[entry]
             if timed and self._is_late():
                 self._give_up(tag, entry)
                 continue
             if action.begin is not None:
-                self._begin(tag, entry, place, action)
+                self._begin(tag, entry, action, given)
                 continue
-            slots = place.slots
             try:
-                found = action.call(*[slots[i] for i in action.inputs])  # type: ignore[misc]  # has one
+                found = action.call(given)  # type: ignore[misc]  # it has one
             except BaseException as error:
                 self._failed(tag, entry, error)
                 continue
             with lock:
-                done(tag, entry, place, action, found)
+                done(tag, entry, place, action, found, given)
+            del given
             found = None  # it may be large
 
-    def _next(self, main: bool) -> SchedulerInstruction | None:
+    def _next(self, main: bool) -> Job | None:
         """An entry to run; waits for it in the main thread, None if there is none."""
         while True:
             with self._lock:
@@ -237,7 +221,7 @@ class FlowStep:
             if seconds is None or seconds > 0:
                 self._clock.wait(self._bell, seconds)
             else:
-                self.cancel(_LATE)
+                self.cancel(LATE)
 
     def _until_deadline(self) -> float | None:
         if self._deadline is None or self._scheduler.reason:
@@ -265,8 +249,14 @@ class FlowStep:
             return tuple([slots[i] for i in self._flow.outputs])
         error, self._error = self._error, None
         if error is None:
-            error = CancelledError(f"the step was cancelled: {self._scheduler.reason}")
-            self._note_written(error)
+            reason = self._scheduler.reason
+            error = (
+                too_late()
+                if reason == LATE
+                else CancelledError(f"the step was cancelled: {reason}")
+            )
+        if isinstance(error, Exception):
+            self._written.note(error)
         try:
             raise error
         finally:
@@ -285,7 +275,6 @@ class FlowStep:
         for place in self._values.values():
             place.slots.clear()
         self._values.clear()
-        self._written.clear()
         while self._stops:
             with suppress(Exception):
                 self._stops.pop()()
@@ -300,11 +289,11 @@ class FlowStep:
                 return
             self._helping += 1
         token = error_state.set(QUIET)
-        checking.ask = self._is_stopped
+        step_of.stopped, step_of.caller = self._is_stopped, self._caller
         try:
             self._work(main=False)
         finally:
-            checking.ask = None
+            step_of.stopped, step_of.caller = None, 0
             error_state.reset(token)
             with self._lock:
                 self._helping -= 1
@@ -314,10 +303,9 @@ class FlowStep:
     def _call_help(self) -> None:
         """Ask for threads for heavy entries, of which the main one takes one if it has time."""
         wanted = len(self._heavy) - (not self._here)
-        while self._asked < wanted and self._free:
+        while self._asked < wanted and self._free and self._pool.submit(self._help, self._helpers):
             self._free -= 1
             self._asked += 1
-            self._pool.submit(self._help)
 
     def _is_stopped(self) -> bool:
         """Whether the step was cancelled or has failed; asked between ops."""
@@ -328,29 +316,26 @@ class FlowStep:
 
     # --- answers ---
 
-    def _done(self, tag: int, entry: int, place: _Values, action: EntryAction, found: Any) -> None:
-        """An entry has run. The lock is held."""
+    def _done(
+        self, tag: int, entry: int, place: FrameValues, action: EntryAction, found: Any,
+        given: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
+        """An entry has run, and took what was ``given``. The lock is held."""
         if self._ended:
             return
         slots = place.slots
         if action.chooses:
             slot = action.outputs[found]
             if slot >= 0:
-                slots[slot] = slots[action.inputs[0]]
+                slots[slot] = given[-1]
             event: SchedulerEvent = ("chose", tag, entry, found)
         else:
             if action.outputs:
                 for slot, value in zip(action.outputs, found, strict=False):
                     slots[slot] = value
             event = ("done", tag, entry)
-        if action.inputs:
-            left = place.left
-            for slot in action.inputs:
-                left[slot] -= 1
-                if not left[slot]:
-                    slots[slot] = None
         if action.writes is not None:
-            self._written[id(action.writes)] = action.writes
+            self._written.add(action.writes)
         self._tell(event)
 
     def _failed(self, tag: int, entry: int, error: BaseException) -> None:
@@ -367,35 +352,31 @@ class FlowStep:
             self._error = error
             self._tell(cancel(type(error).__name__))
             return
-        if self._scheduler.reason:
+        if self._scheduler.reason:  # it was stopped, and says what it had written until then
+            self._written.take(error)
             return
         if isinstance(error, CancelledError) and self._is_late():
-            self._tell(cancel(_LATE))
+            self._written.take(error)
+            self._tell(cancel(LATE))
             return
         place = self._values[tag]
         action = place.actions[entry]
-        if type(action.call) is not RegionCode and action.node is not None:
+        if action.region is None and action.node is not None:
             placed_error(error, action.node)
         while place.parent >= 0:
             frame = self._flow.frames[place.frame]
             op = next((o for o in _OPS if frame.name.startswith(o)), frame.name)
-            error.add_note(turn_note(op, place.iteration, frame.source))
+            turn = place.iteration
+            if frame.backwards >= 0:
+                turn = place.slots[frame.backwards] - 1 - turn
+            error.add_note(turn_note(op, turn, frame.source))
             place = self._values[place.parent]
-        self._note_written(error)
         self._error = error
-
-    def _note_written(self, error: BaseException) -> None:
-        shown = [
-            "a generator" if isinstance(r, GeneratorState) else repr(r)
-            for r in self._written.values()
-        ]
-        if shown:
-            error.add_note(f"  this step had already written: {', '.join(shown)}")
 
     def _give_up(self, tag: int, entry: int) -> None:
         """The deadline has passed before an entry was run."""
         with self._lock:
-            self._tell(cancel(_LATE))
+            self._tell(cancel(LATE))
             self._tell(failed(tag, entry))
 
     def cancel(self, reason: str = "cancelled") -> None:
@@ -406,15 +387,14 @@ class FlowStep:
 
     # --- entries that wait without a thread ---
 
-    def _begin(self, tag: int, entry: int, place: _Values, action: EntryAction) -> None:
+    def _begin(self, tag: int, entry: int, action: EntryAction, given: list[Any]) -> None:
         key = (tag, entry)
         with self._lock:
             self._waits[key] = None
-        inputs = [place.slots[i] for i in action.inputs]
         assert action.begin is not None
         completion = Completion(self, tag, entry)
         try:
-            stop = action.begin(action.node, inputs, completion)
+            stop = action.begin(action.node, given[::-1], completion)
         except BaseException as error:
             with self._lock:
                 waited = key in self._waits
@@ -453,7 +433,9 @@ class FlowStep:
         for instruction in self._handle(event):
             if instruction[0] == "run":
                 tag, entry = instruction[1], instruction[2]
-                queues[values[tag].actions[entry].queue].append(instruction)
+                place = values[tag]
+                action = place.actions[entry]
+                queues[action.queue].append((tag, entry, place.take(action.takes)))
             elif instruction[0] == "stop":
                 self._stop(instruction)
             else:
@@ -480,19 +462,19 @@ class FlowStep:
                     place.slots[source] = None
         elif kind == "open":
             _, tag, parent, frame, iteration = instruction
-            self._values[tag] = _Values(self._flow, frame, parent, iteration)
+            self._values[tag] = FrameValues(self._flow, frame, parent, iteration)
         elif kind == "close":
             del self._values[instruction[1]]
 
     def _stop(self, instruction: SchedulerInstruction) -> None:
         """An entry that has not begun, or waits without a thread, is answered for."""
         _, tag, entry = instruction
-        run = ("run", tag, entry)
         for queue in self._queues:
-            if run in queue:
-                queue.remove(run)
-                self._answers.append(failed(tag, entry))
-                return
+            for i, job in enumerate(queue):
+                if job[0] == tag and job[1] == entry:
+                    del queue[i]
+                    self._answers.append(failed(tag, entry))
+                    return
         if (tag, entry) in self._waits:
             stop = self._waits.pop((tag, entry))
             if stop is not None:

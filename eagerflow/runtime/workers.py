@@ -32,19 +32,31 @@ class Workers:
         self._closed = False
         self._started = 0
 
-    def submit(self, job: Callable[[], object]) -> None:
-        """Run ``job`` in a thread of the pool; it must not raise."""
+    def submit(self, job: Callable[[], object], most: int | None = None) -> bool:
+        """Run ``job`` in a thread of the pool; it must not raise.
+
+        Args:
+            job: what to run.
+            most: it is refused if all threads are busy and there are as many as that.
+
+        Returns:
+            Whether it will be run.
+        """
         with self._lock:
-            self._jobs.append(job)
-            if self._waiting >= len(self._jobs):
+            if self._waiting > len(self._jobs):
+                self._jobs.append(job)
                 self._wake.notify()
-                return
+                return True
+            if most is not None and len(self._threads) >= most:
+                return False
+            self._jobs.append(job)
             self._closed = False
             self._started += 1
             name = f"eagerflow-worker-{self._started}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
             self._threads.add(thread)
         thread.start()
+        return True
 
     def _work(self) -> None:
         while True:

@@ -128,7 +128,7 @@ def test_a_deadline_between_ops(ops: Ops) -> None:
     graph = Graph.parse(ENDLESS.replace("OP", "test_next"))
     for runner in (Executor(graph), Executor(graph, open_up)):
         clock = Now()
-        with pytest.raises(errors.CancelledError, match="its deadline has passed"):
+        with pytest.raises(errors.DeadlineError, match="its deadline has passed"):
             runner.step(seconds=10.0, clock=clock).run([X])
         assert 10.0 <= clock.time < 11.0
 
@@ -144,7 +144,7 @@ def test_a_deadline_of_what_waits(ops: Ops) -> None:
     ops.wait("test_wait", begin)
     clock = Now()
     step = Executor(chain("test_wait", "exp")).step(seconds=10.0, clock=clock, log=True)
-    with pytest.raises(errors.CancelledError, match="its deadline has passed"):
+    with pytest.raises(errors.DeadlineError, match="its deadline has passed"):
         step.run([X])
     assert stopped == ["v1"]
     kept[0].done(X)  # too late: ignored

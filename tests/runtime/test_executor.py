@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -16,7 +15,7 @@ from eagerflow.graph import Graph
 from eagerflow.graph.lowering import lower
 from eagerflow.runtime import Program, replay, step, workers
 from eagerflow.runtime.clock import AbstractClock
-from eagerflow.runtime.executor import Executor, executable
+from eagerflow.runtime.executor import Executor
 from eagerflow.runtime.flow import Flow
 from eagerflow.runtime.step import Completion, FlowStep
 from tests.control.programs import PROGRAMS
@@ -99,27 +98,11 @@ def test_a_lowered_text_runs() -> None:
 # --- what is chosen ---------------------------------------------------------------------------
 
 
-def test_one_region_is_a_program_and_has_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_region_has_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(step, "Scheduler")
     for source in PROGRAMS:
         args = tensors(source.args)
-        traced = ef.trace(source.f)
-        traced(*args)
-        assert type(executable(traced.graph(*args))) is Program
-
-
-def test_heavy_branches_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    graph = Graph.parse(CHAINS)
-    x, y = np.ones((512, 512), np.float32), np.full((512, 512), 0.5, np.float32)
-    want = Program(graph)(x, y)
-    with ef.config(threads=1):
-        runner = executable(graph)
-        assert type(runner) is Executor
-        assert sorted(runner.flow.plan.labels) == ["a … c", "b … d", "e"]
-        same(runner(x, y), want)
-    with ef.config(threads=2):  # the library takes both cores: another thread gains nothing
-        assert type(executable(graph)) is Program
+        ef.trace(source.f)(*args)
 
 
 # --- threads ----------------------------------------------------------------------------------

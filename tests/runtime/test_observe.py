@@ -70,7 +70,7 @@ def test_lines() -> None:
 
 def test_nobody_listens_and_nothing_is_made(program: Program) -> None:
     program(np.zeros(2, np.float32), 1)
-    assert program._observed is None
+    assert program._region._observed is None
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 256])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import events
+from eagerflow.errors import TraceWarning
 from eagerflow.graph import Graph
 
 WIDTH, DEPTH = 100, 100
@@ -53,7 +55,9 @@ def chains() -> Graph:
             ends.append(ef.exp(y))
         return ef.sum(ef.stack(ends))
 
-    graph: Graph = f.graph(ef.ones(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TraceWarning)  # that so many turns are unrolled
+        graph: Graph = f.graph(ef.ones(3))
     assert len(graph.nodes) >= WIDTH * DEPTH
     return graph
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import eagerflow as ef
 from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.graph.ir import Node
+from eagerflow.graph.lowering import lower
 from eagerflow.runtime.costs import node_seconds
 from eagerflow.runtime.flow import Flow
 from eagerflow.runtime.regions import Places, find_regions
@@ -21,13 +23,13 @@ def before(node: Node) -> list[Node]:
     return [v.node for v in node.inputs if v.node is not None]
 
 
-def regions(graph: Graph, heavy: str = "") -> list[str]:
+def regions(graph: Graph, heavy: str = "", workers: int = 0) -> list[str]:
     """The regions as names of nodes; those with a letter of ``heavy`` are worth a thread."""
 
     def seconds(node: Node) -> float:
         return 1.0 if node.name[0] in heavy else 1e-6
 
-    found = find_regions(graph, Places(graph), seconds, before)
+    found = find_regions(graph, Places(graph), seconds, before, workers)
     return sorted(" ".join(n.name for n in nodes) for parts in found for nodes in parts)
 
 
@@ -62,8 +64,18 @@ def test_what_both_need_comes_first() -> None:
     assert regions(graph, "ab") == ["a", "b", "e", "l m"]
 
 
-@given(st.integers(0, 10**6))
-def test_regions_never_wait_for_each_other(seed: int) -> None:
+def test_regions_are_no_smaller_than_threads_can_use() -> None:
+    """Two updates of three steps each, whose middle is two beside each other."""
+    lines = [f"{v}0: x|{v}1: {v}0|{v}2: {v}0|{v}3: {v}1 {v}2" for v in "ab"]
+    graph = graph_of(*"|".join(lines).split("|"))
+    found = {workers: regions(graph, "ab", workers) for workers in (0, 1, 2, 4)}
+    assert len(found[0]) == 8
+    assert found[1] == found[2] == ["a0 a1 a2 a3", "b0 b1 b2 b3"]
+    assert found[4] == found[0]  # the middle of each at once
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0, 1, 2, 5]))
+def test_regions_never_wait_for_each_other(seed: int, workers: int) -> None:
     source = random.Random(seed)
     names = ["x", "y"]
     lines = []
@@ -72,7 +84,8 @@ def test_regions_never_wait_for_each_other(seed: int) -> None:
         inputs = {source.choice(names[-8:]) for _ in range(source.randint(1, 2))}
         lines.append(f"{name}: {' '.join(sorted(inputs))}")
         names.append(name)
-    flow = Flow(graph_of(*lines), lambda node: 1.0 if node.name[0] == "h" else 1e-6)
+    graph = graph_of(*lines)
+    flow = Flow(graph, lambda node: 1.0 if node.name[0] == "h" else 1e-6, workers=workers)
     (frame,) = flow.plan.frames
     left = list(frame.needs)
     ready, ran = list(frame.roots), 0
@@ -86,15 +99,33 @@ def test_regions_never_wait_for_each_other(seed: int) -> None:
     assert ran == len(frame.entries)
 
 
-def test_effects_are_cut_out() -> None:
-    graph = Graph.parse("""graph f(%x: f32[2]@cpu:0) {
-      %a = exp(%x) : f32[2]@cpu:0
-      %k = next_key() {resource=@g, device=device("cpu:0")} : u64[2]@cpu:0
-      %b = sin(%a) : f32[2]@cpu:0
-      %u = random_uniform(%k) {shape=(2,), dtype=f32, digits=24} : f32[2]@cpu:0
-      %c = add(%u, %b) : f32[2]@cpu:0
-      return %c }""")
-    assert regions(graph) == ["a b", "u c"]
+EFFECT = """graph f(%x: f32[2]@cpu:0) {
+  %a = exp(%x) : f32[2]@cpu:0
+  %k = OP() {resource=@g, device=device("cpu:0")} : u64[2]@cpu:0
+  %b = sin(%a) : f32[2]@cpu:0
+  %u = random_uniform(%k) {shape=(2,), dtype=f32, digits=24} : f32[2]@cpu:0
+  %c = add(%u, %b) : f32[2]@cpu:0
+  return %c }"""
+
+
+def test_fences_are_cut_out() -> None:
+    assert regions(Graph.parse(EFFECT.replace("OP", "py_call"))) == ["a b", "u c"]
+
+
+def test_reads_and_assignments_of_variables_are_not() -> None:
+    assert regions(Graph.parse(EFFECT.replace("OP", "next_key"))) == ["a k b u c"]
+
+
+def test_but_in_branches_they_are() -> None:
+    v = ef.Variable([1.0, 2.0])
+
+    def f(x: Any) -> Any:
+        return ef.cond(x.sum() > 0, lambda: v.assign(ef.exp(x)) + x, lambda: x)
+
+    graph = lower(ef.trace(f).graph(ef.ones(2)), lambda node: False)
+    found = [names.split() for names in regions(graph)]
+    (assignment,) = [n.name for n in graph.nodes if n.op == "assign"]
+    assert not any(assignment in names for names in found)
 
 
 @pytest.mark.parametrize(

@@ -50,3 +50,13 @@ def test_after_it_was_closed_more_can_be_given() -> None:
     pool.submit(done.set)
     assert done.wait(30)
     pool.close()
+
+
+def test_so_many_threads_at_most() -> None:
+    pool, go = Workers(), threading.Event()
+    assert pool.submit(lambda: go.wait(30), 1)
+    assert not pool.submit(go.set, 1)
+    assert len(pool) == 1
+    assert pool.submit(go.set, 2)
+    pool.close()
+    assert go.is_set()

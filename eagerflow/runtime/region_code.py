@@ -1,0 +1,173 @@
+"""`RegionCode`: nodes of a graph as one function, in the versions that a run may ask for."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import FunctionType
+from typing import Any, Final, Protocol, final
+
+from eagerflow import events
+from eagerflow.graph.ir import Graph
+from eagerflow.graph.signatures import signatures
+from eagerflow.hardware import Lane
+from eagerflow.runtime.codegen import Code, generate
+from eagerflow.runtime.failures import failure
+from eagerflow.runtime.instructions import flatten
+from eagerflow.runtime.observe import Observer
+from eagerflow.runtime.on_behalf import check, step_of
+from eagerflow_kernels import table
+
+__all__ = ["RegionCode", "follow_kernels"]
+
+
+@final
+class RegionCode:
+    """Nodes as one function of raw arrays and numbers, which gives a tuple.
+
+    It is written when it is wanted for the first time.
+
+    Args:
+        graph: the nodes as a graph of their own.
+        number: of the program that they belong to, for events.
+        name: of that program's graph.
+
+    Attributes:
+        graph: the same.
+        lanes: for each output its lane, or None for a number.
+        checked: whether it can ask between ops whether to go on (see `step_of`).
+        observer: tells of its nodes.
+
+    Raises:
+        GraphError: something in it cannot run.
+    """
+
+    __slots__ = ("__weakref__", "_checked", "_instructions", "_name", "_observed", "_ops", "_plain",
+                 "checked", "graph", "lanes", "observer")  # fmt: skip
+
+    def __init__(self, graph: Graph, number: int, name: str) -> None:
+        self.graph = graph
+        self._instructions = flatten(graph)
+        self._name = name
+        nodes = [line.node for line in self._instructions.all if line.node is not None]
+        self._ops = {node.op for node in nodes}
+        #: code without ops cannot be interrupted between them
+        self.checked = any(op not in signatures for op in self._ops)
+        self.lanes: tuple[Lane | None, ...] = tuple(
+            map(self._instructions.lane, self._instructions.outputs)
+        )
+        self.observer = Observer(number, name, self._instructions)
+        self._plain: Code | None = None
+        self._checked: Code | None = None
+        self._observed: Code | None = None
+        follow_kernels(self)
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Run it.
+
+        Raises:
+            EagerflowError: what eager code would raise, with the line of the node.
+        """
+        code = self._ready()
+        try:
+            return code.run(*inputs)
+        except Exception as error:
+            failed = self.failure(code, error)
+        try:
+            raise failed
+        finally:
+            del failed, inputs  # an exception whose frame holds them would keep them alive
+
+    def take(self, values: list[Any]) -> tuple[Any, ...]:
+        """Run it on what is taken out of ``values``, the last input first.
+
+        So nobody but the code holds them, and it may write into those that it needs no more.
+        """
+        code = self._ready()
+        try:
+            return _taking(len(values))(code.run, values.pop)
+        except Exception as error:
+            failed = self.failure(code, error)
+        try:
+            raise failed
+        finally:
+            del failed, values
+
+    def failure(self, code: Code, error: Exception) -> Exception:
+        """What to raise for an error of one of its versions."""
+        return failure(self._instructions, code, error)
+
+    def plain(self) -> Code:
+        """The version that neither tells nor asks."""
+        if self._plain is None:
+            self._plain = generate(self._name, self._instructions)
+        return self._plain
+
+    def _ready(self) -> Code:
+        """The version that this run needs."""
+        if events.listening():
+            if self._observed is None:
+                self._observed = generate(self._name, self._instructions, self._note)
+            return self._observed
+        if step_of.stopped is not None and self.checked:
+            if self._checked is None:
+                self._checked = generate(self._name, self._instructions, check, chains=True)
+            return self._checked
+        return self.plain()
+
+    def _note(self, index: int, start: float, *outputs: Any) -> float:
+        check(index, start)
+        return self.observer.note(index, start, *outputs)
+
+    def forget(self) -> None:
+        """Compile anew before the next run."""
+        self._plain = self._checked = self._observed = None
+
+    def uses(self, op: str) -> bool:
+        """Whether a kernel of that op is called."""
+        return op in self._ops
+
+
+@lru_cache(maxsize=256)
+def _taking(count: int) -> Callable[..., tuple[Any, ...]]:
+    """Calls a function with so many values that are taken one after the other.
+
+    A call with a tuple of them would hold them until it ends.
+    """
+    text = f"lambda run, take: run({', '.join(['take()'] * count)})"
+    (made, *_) = compile(text, "<taking>", "eval").co_consts
+    found: Callable[..., tuple[Any, ...]] = FunctionType(
+        made, {"__name__": "eagerflow.runtime.generated"}
+    )
+    return found
+
+
+# --- kernels that are registered anew -----------------------------------------------------------
+
+
+class _Follower(Protocol):
+    def uses(self, op: str) -> bool: ...
+    def forget(self) -> None: ...
+
+
+_lock: Final = threading.Lock()
+_followers: Final[weakref.WeakSet[_Follower]] = weakref.WeakSet()
+
+
+def follow_kernels(follower: _Follower) -> None:
+    """Let it forget what it compiled when a kernel that it uses is registered anew."""
+    with _lock:
+        _followers.add(follower)
+
+
+def _kernels_changed(name: str) -> None:
+    """They count from the next call on, as they do eagerly."""
+    with _lock:
+        found = [one for one in _followers if one.uses(name)]
+    for one in found:
+        one.forget()
+
+
+table.on_change(_kernels_changed)
