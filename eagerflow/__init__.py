@@ -8,6 +8,7 @@ Tensor(14., f32[]@cpu:0)
 
 from importlib import import_module as _import_module
 
+from eagerflow import counterparts as _counterparts
 from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import hardware as hardware
@@ -23,6 +24,7 @@ from eagerflow.autodiff.transforms import grad as grad
 from eagerflow.autodiff.transforms import jvp as jvp
 from eagerflow.autodiff.transforms import value_and_grad as value_and_grad
 from eagerflow.autodiff.transforms import vjp as vjp
+from eagerflow.autograph.shared import call as call
 from eagerflow.control import TensorArray as TensorArray
 from eagerflow.control import cond as cond
 from eagerflow.control import map as map
@@ -88,6 +90,7 @@ from eagerflow.ops.state import *
 from eagerflow.ops.statistics import *
 from eagerflow.profiling import profile as profile
 from eagerflow.runtime import run as _run
+from eagerflow.runtime.deadline import deadline as deadline
 from eagerflow.settings import config as config
 from eagerflow.types import DTYPES as _DTYPES
 from eagerflow_kernels import cpu as _cpu
@@ -124,7 +127,7 @@ def __getattr__(name: str) -> object:
         return _import_module(f"eagerflow.{name}")
     if name.startswith("__"):
         raise AttributeError(name)
-    raise errors.unknown_name("eagerflow", name, globals())
+    raise _counterparts.unknown_name("eagerflow", name, globals(), _counterparts.FUNCTIONS)
 
 
 def __dir__() -> list[str]:

@@ -18,6 +18,7 @@ from eagerflow.autodiff.transforms import grad as grad
 from eagerflow.autodiff.transforms import jvp as jvp
 from eagerflow.autodiff.transforms import value_and_grad as value_and_grad
 from eagerflow.autodiff.transforms import vjp as vjp
+from eagerflow.autograph.shared import call as call
 from eagerflow.control import TensorArray as TensorArray
 from eagerflow.control import cond as cond
 from eagerflow.control import map as map
@@ -79,6 +80,7 @@ from eagerflow.ops.special import *
 from eagerflow.ops.state import *
 from eagerflow.ops.statistics import *
 from eagerflow.profiling import profile as profile
+from eagerflow.runtime.deadline import deadline as deadline
 from eagerflow.settings import config as config
 from eagerflow.types import DType as _DType
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import sys
 import traceback as _traceback
-from collections.abc import Mapping
-from types import ModuleType, TracebackType
-from typing import Final, Literal, TypeVar
+from collections.abc import Callable
+from functools import wraps
+from types import TracebackType
+from typing import Literal, ParamSpec, TypeVar
 
 from eagerflow.source import Source, capture, cell_name, is_framework_frame
 
@@ -23,6 +24,7 @@ __all__ = [
     "CheckpointWarning",
     "DTypeError",
     "DataDependentError",
+    "DeadlineError",
     "DeviceError",
     "DimError",
     "EagerflowError",
@@ -53,6 +55,8 @@ __all__ = [
 ]
 
 _E = TypeVar("_E", bound=BaseException)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _full_traceback = False
 
 
@@ -335,6 +339,20 @@ class CancelledError(EagerflowError, RuntimeError):
     """The step was cancelled."""
 
 
+class DeadlineError(CancelledError, TimeoutError):
+    """The step took longer than its `eagerflow.deadline` allowed.
+
+    It is broken off between two ops; a call after the deadline does nothing.
+
+    >>> f = ef.trace(lambda x: ef.exp(x))
+    >>> with ef.deadline(1e-9):
+    ...     f(ef.zeros(2))
+    Traceback (most recent call last):
+    eagerflow.errors.DeadlineError: the step was cancelled: its deadline has passed
+    ...
+    """
+
+
 class LengthError(EagerflowError, TypeError):
     """The length of a dataset that is endless, or that nobody knows before its end.
 
@@ -393,47 +411,6 @@ def traceback(mode: Literal["full", "short"]) -> None:
     _full_traceback = mode == "full"
 
 
-#: names of NumPy and PyTorch whose counterpart here is spelled in another way
-_COUNTERPARTS: Final = {
-    "DataLoader": "Dataset",
-    "Optimizer": "AbstractOptimiser",
-    "arctanh": "atanh",
-    "backward": "grad",
-    "cat": "concat",
-    "det": "linalg.det",
-    "from_numpy": "asarray",
-    "inv": "linalg.inv",
-    "lstsq": "linalg.lstsq",
-    "no_grad": "stop_gradient",
-    "norm": "linalg.norm",
-    "qr": "linalg.qr",
-    "rand": "random.uniform",
-    "randn": "random.normal",
-    "solve": "linalg.solve",
-    "svd": "linalg.svd",
-    "trace": "linalg.trace",
-    "trapz": "trapezoid",
-    "transpose": "permute_dims",
-    "unique": "unique_values",
-    "unsqueeze": "expand_dims",
-    "upsample": "interpolate",
-}
-
-
-def unknown_name(owner: str, name: str, known: Mapping[str, object]) -> UnknownNameError:
-    """The error for a name that ``owner`` does not have; names the nearest one of ``known``."""
-    from difflib import get_close_matches  # noqa: PLC0415 - 5 ms that only an error should cost
-
-    public = [
-        n for n, v in known.items() if not n.startswith("_") and not isinstance(v, ModuleType)
-    ]
-    close = [_COUNTERPARTS[name]] if name in _COUNTERPARTS else []
-    close = close or get_close_matches(name, public, 1, cutoff=0.65)
-    return UnknownNameError(
-        f"{owner} has no {name!r}", hint=f"did you mean {close[0]!r}?" if close else None
-    )
-
-
 def shows_full_traceback() -> bool:
     """Whether ``ef.traceback("full")`` is in force."""
     return _full_traceback
@@ -444,15 +421,32 @@ def strip(error: _E) -> _E:
     return error if _full_traceback else error.with_traceback(None)
 
 
-def hide_frames(error: _E) -> _E:
-    """Leave only the user's own frames in the traceback of ``error``."""
+def hide_frames(error: BaseException) -> None:
+    """Leave only the user's own frames in the traceback of ``error``.
+
+    To be followed by a bare ``raise``, which adds none to them: any other adds its own frame.
+    """
     if _full_traceback:
-        return error
+        return
     found: TracebackType | None = None
     for trace in reversed(_walk(error.__traceback__)):
         if not is_framework_frame(trace.tb_frame):
             found = TracebackType(found, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
-    return error.with_traceback(found)
+    error.__traceback__ = found
+
+
+def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Let errors that leave ``function`` show only the user's own frames, in it and below."""
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    return call
 
 
 def relocate(error: _E, source: Source | str | None) -> _E:

@@ -4,7 +4,7 @@ A checkpoint is a folder: safetensors files with the elements of tensors, and ``
 with the rest. It is complete or it is not there, and every byte of it is covered by a checksum.
 """
 
-from eagerflow import errors as _errors
+from eagerflow import counterparts as _counterparts
 from eagerflow.checkpoint.loading import load
 from eagerflow.checkpoint.manager import Manager, Restored
 from eagerflow.checkpoint.saving import save
@@ -16,4 +16,4 @@ def __getattr__(name: str) -> object:
     """Word the error for a name that is not here, with the nearest one that is."""
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _errors.unknown_name("eagerflow.checkpoint", name, globals())
+    raise _counterparts.unknown_name("eagerflow.checkpoint", name, globals())

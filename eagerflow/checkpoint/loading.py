@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -17,14 +16,15 @@ from eagerflow.checkpoint.manifest import Manifest, read_manifest, verify_all
 from eagerflow.checkpoint.nodes import build, describe
 from eagerflow.checkpoint.progress import progress
 from eagerflow.checkpoint.restoring import Partial, Rename, RestorePlan, fit, put
-from eagerflow.checkpoint.saving import outside_traces
-from eagerflow.errors import CheckpointError, CheckpointWarning
+from eagerflow.checkpoint.saving import outside_traces, warn
+from eagerflow.errors import CheckpointError, hides_frames
 
 __all__ = ["checkpoints_in", "load", "read_into"]
 
 _SHOWN: Final = 8
 
 
+@hides_frames
 def load(
     path: str | os.PathLike[str],
     like: Any = None,
@@ -131,7 +131,7 @@ def _report(plan: RestorePlan, folder: Path) -> None:
     parts = [f"{title}: {_some(names)}" for title, names in lists if names]
     if parts:
         text = f"{folder} was loaded in part; {'; '.join(parts)}"
-        warnings.warn(text, CheckpointWarning, stacklevel=5)
+        warn(text)
 
 
 def _some(names: list[str]) -> str:
@@ -150,13 +150,24 @@ def checkpoints_in(folder: Path) -> list[tuple[Path, Manifest | None]]:
             try:
                 found.append((path, read_manifest(path)))
             except Damaged:
-                found.append((path, None))
+                if (path / MANIFEST).exists():  # else another manager has just removed it
+                    found.append((path, None))
     return sorted(found, key=lambda pair: (pair[1] is not None, -pair[1].saved if pair[1] else 0))
 
 
 def _worded(damage: Damaged, folder: Path) -> CheckpointError:
     """The error for a damaged checkpoint; it names the newest intact one beside it."""
     hint = "there is no intact checkpoint beside it"
+    steps = checkpoints_in(folder)
+    if steps and damage.path == folder:
+        newest = next((path for path, manifest in steps if manifest is not None), steps[0][0])
+        return CheckpointError(
+            f"load: {folder} is a folder of checkpoints, and no checkpoint itself",
+            given=_some([path.name for path, _ in steps]),
+            expected="one checkpoint, as ef.checkpoint.save writes",
+            hint=f"load {folder / newest.name}, or the newest intact one, with the step and the "
+            "state of ef.random, by ef.checkpoint.Manager(...).restore(like=...)",
+        )
     for path, manifest in checkpoints_in(folder.absolute().parent):
         if manifest is None or path == folder.absolute():
             continue

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import os
 import re
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,8 +17,8 @@ from eagerflow.checkpoint import files
 from eagerflow.checkpoint.files import Damaged
 from eagerflow.checkpoint.loading import checkpoints_in, read_into
 from eagerflow.checkpoint.manifest import Manifest, verify_all
-from eagerflow.checkpoint.saving import outside_traces, save_noted
-from eagerflow.errors import CheckpointError, CheckpointWarning, TensorValueError
+from eagerflow.checkpoint.saving import outside_traces, save_noted, warn
+from eagerflow.errors import CheckpointError, TensorValueError, hides_frames
 
 __all__ = ["Manager", "Restored"]
 
@@ -29,7 +28,7 @@ Best = str | tuple[str, Literal["max", "min"]]
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Restored:
     """What `Manager.restore` found.
 
@@ -45,6 +44,12 @@ class Restored:
     step: int
     tree: Any
     metrics: dict[str, float]
+
+    def __repr__(self) -> str:
+        held = type(self.tree).__name__
+        if isinstance(self.tree, dict):
+            held += f" of {', '.join(map(str, self.tree))}"
+        return f"Restored(step={self.step}, tree=<{held}>, metrics={self.metrics})"
 
 
 @final
@@ -124,6 +129,7 @@ class Manager:
 
     # --- saving ---
 
+    @hides_frames
     def save(
         self,
         step: int,
@@ -204,7 +210,7 @@ class Manager:
                     files.remove(one.path)
                 except OSError as error:  # not worth the run
                     text = f"{one.path} could not be removed: {error.strerror}"
-                    warnings.warn(text, CheckpointWarning, stacklevel=3)
+                    warn(text)
 
     # --- what there is ---
 
@@ -252,6 +258,7 @@ class Manager:
 
     # --- restoring ---
 
+    @hides_frames
     def restore(self, like: Any = None, *, step: int | None = None) -> Restored | None:
         """Load the newest intact checkpoint, and with it the state of ``ef.random``.
 
@@ -275,7 +282,8 @@ class Manager:
             try:
                 manifest, tree = read_into(path, like)
             except Damaged as damage:
-                damaged.append(damage)
+                if step is not None or (path / files.MANIFEST).exists():
+                    damaged.append(damage)  # else another manager has just removed it
                 continue
             if damaged:
                 _warn(damaged, path)
@@ -326,4 +334,4 @@ def _random() -> ef.random.Generator:
 
 def _warn(damaged: list[Damaged], taken: Path) -> None:
     text = f"{taken} was restored, since {'; '.join(map(str, damaged))}"
-    warnings.warn(text, CheckpointWarning, stacklevel=3)
+    warn(text)

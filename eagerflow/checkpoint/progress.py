@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -25,5 +26,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], object]]:
         return
     from tqdm import tqdm  # noqa: PLC0415 - only large checkpoints need it
 
-    with tqdm(total=total, desc=what, unit="B", unit_scale=True, delay=_DELAY, leave=False) as bar:
+    # a terminal is clean again afterwards; a notebook would keep an output with nothing in it
+    leave = "ipykernel" in sys.modules
+    with tqdm(total=total, desc=what, unit="B", unit_scale=True, delay=_DELAY, leave=leave) as bar:
         yield bar.update

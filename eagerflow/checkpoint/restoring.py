@@ -15,6 +15,7 @@ from typing import Any, Final, final
 import eagerflow as ef
 from eagerflow.checkpoint.nodes import ARRAYS, LEAVES, TreeNode, build, leaves, walk
 from eagerflow.checkpoint.shards import Stored
+from eagerflow.counterparts import alike
 from eagerflow.errors import CheckpointError
 from eagerflow.types import TensorType
 
@@ -214,6 +215,9 @@ def _check(plan: RestorePlan, partial: Partial, misfits: list[str]) -> None:
     wrong = [_listed(title, names) for title, names in lists if names]
     if wrong:
         take = "partial=True takes what is there" if partial is False else None
+        renamed = alike(missing, unexpected)
+        if renamed is not None and take is not None:
+            take = f"rename={{{renamed[0]!r}: {renamed[1]!r}}}, if these are the same; or {take}"
         leave = "partial=lambda path: ... says which paths are taken"
         raise CheckpointError(
             "load: the checkpoint does not fit like=",

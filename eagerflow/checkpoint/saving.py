@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+import warnings
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -18,9 +20,10 @@ from eagerflow.checkpoint.manifest import text_of
 from eagerflow.checkpoint.nodes import ARRAYS, TreeNode, describe, encode, leaves
 from eagerflow.checkpoint.progress import progress
 from eagerflow.core.interpreter import is_traced
-from eagerflow.errors import TensorValueError, TraceError
+from eagerflow.errors import CheckpointWarning, TensorValueError, TraceError, hides_frames
+from eagerflow.source import is_framework_frame
 
-__all__ = ["GIGABYTE", "outside_traces", "save", "save_noted"]
+__all__ = ["GIGABYTE", "outside_traces", "save", "save_noted", "warn"]
 
 GIGABYTE: Final = 10**9
 
@@ -36,6 +39,15 @@ def outside_traces(name: str) -> None:
         )
 
 
+def warn(text: str) -> None:
+    """Warn about a checkpoint, at the user's line."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and is_framework_frame(frame):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, CheckpointWarning, stacklevel=level)
+
+
+@hides_frames
 def save(path: str | os.PathLike[str], tree: Any, *, shard_bytes: int = GIGABYTE) -> None:
     """Save ``tree`` as the checkpoint ``path``, a folder.
 

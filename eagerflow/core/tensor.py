@@ -10,6 +10,7 @@ import numpy as np
 from eagerflow.core import interpreter
 from eagerflow.core.conversions import AbstractConversions
 from eagerflow.core.op import Op, bind, declare, functions
+from eagerflow.counterparts import ARRAYS, hint_at
 from eagerflow.dims import Dim, may_equal
 from eagerflow.errors import (
     DTypeError,
@@ -282,6 +283,9 @@ class AbstractArray(AbstractConversions):
         out._lane = lane
         out._mark = None
         return out
+
+
+hint_at(AbstractArray, ARRAYS)
 
 
 @final

@@ -9,7 +9,7 @@
 (1, 8, 8) (1,)
 """
 
-from eagerflow import errors as _errors
+from eagerflow import counterparts as _counterparts
 from eagerflow.data.dataset import Dataset, DatasetIterator
 
 __all__ = ["Dataset", "DatasetIterator"]
@@ -19,4 +19,4 @@ def __getattr__(name: str) -> object:
     """Word the error for a name that is not here, with the nearest one that is."""
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _errors.unknown_name("eagerflow.data", name, globals())
+    raise _counterparts.unknown_name("eagerflow.data", name, globals())

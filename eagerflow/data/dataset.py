@@ -16,7 +16,7 @@ from eagerflow.data.groups import BatchStage, RepeatStage, ZipStage
 from eagerflow.data.orders import Seed
 from eagerflow.data.sources import TensorStage, iterable_stage
 from eagerflow.data.stage import AbstractStage, open_stage, seeds
-from eagerflow.errors import LengthError, TensorValueError, TraceError
+from eagerflow.errors import LengthError, TensorValueError, TraceError, hide_frames
 from eagerflow.source import capture
 
 __all__ = ["Dataset", "DatasetIterator"]
@@ -296,7 +296,9 @@ class DatasetIterator:
         if is_traced():
             raise TraceError(
                 "a dataset is read while a function is traced",
-                hint="read it outside, and hand the elements to the traced function",
+                given=str(self._dataset),
+                expected="a loop over the dataset around the calls of the traced function",
+                hint="trace the step: for batch in dataset: step(*batch)",
             )
         if self._ended:
             raise StopIteration
@@ -304,6 +306,9 @@ class DatasetIterator:
             return self._cursor.next()
         except StopIteration:
             self._ended = True
+            raise
+        except BaseException as error:
+            hide_frames(error)
             raise
 
     @property

@@ -89,16 +89,23 @@ def _check(row: tuple[Any, ...], axes: int, treedef: tree.TreeDef, place: int) -
             )
         if x.dtype is not first.dtype or x.shape[axes:] != first.shape[axes:]:
             same = x.dtype is first.dtype
-            batches = same and x.shape[1:] == first.shape[1:]
             raise (ShapeError if same else DTypeError)(
                 f"batch: elements 0 and {i} of it differ in {'shape' if same else 'dtype'}"
                 + _at(treedef, place),
                 given=f"{type_of(first)} and {type_of(x)}",
                 expected="one shape and dtype in all elements",
-                hint="batch(…, drop_last=True) leaves out the smaller last one"
-                if batches
-                else None,
+                hint=_batch_hint(first, x) if same else None,
             )
+
+
+def _batch_hint(first: ef.Tensor, x: ef.Tensor) -> str:
+    """How elements get one shape."""
+    if len(x.shape) == len(first.shape) and x.shape[1:] == first.shape[1:]:
+        return (
+            "pad them to one length before: .map(lambda x: ef.pad(x, ...)); or, if they are "
+            "batches, batch(…, drop_last=True) leaves out the smaller last one"
+        )
+    return "bring them to one shape before: .map(...)"
 
 
 def _at(treedef: tree.TreeDef, place: int) -> str:

@@ -23,11 +23,13 @@ from eagerflow.function.statics import describe, static_key
 from eagerflow.hardware import Lane, current_device
 from eagerflow.types import Shape, TensorType
 
-__all__ = ["Call", "Leaf", "Signature"]
+__all__ = ["FOREIGN", "Call", "Leaf", "Signature"]
 
 _NUMBERS: Final = (float, int, complex)
 #: structures of arguments of which a function keeps the paths of the leaves
 _STRUCTURES: Final = 256
+#: ends the text of an array of another library
+FOREIGN: Final = "(an array, not a tensor)"
 #: begins the note of a container that is an earlier one once more
 _AGAIN: Final = object()
 
@@ -55,7 +57,8 @@ class Leaf:
 
     def __str__(self) -> str:
         if self.kind == "tensor":
-            return str(TensorType(self.value.dtype, self.value.shape, self.value.device))
+            text = str(TensorType(self.value.dtype, self.value.shape, self.value.device))
+            return f"{text} {FOREIGN}" if self.foreign else text
         return type(self.value).__name__ if self.kind == "number" else describe(self.value)
 
 

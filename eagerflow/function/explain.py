@@ -54,8 +54,7 @@ class Explanation:
         head = "<tr>" + "".join(f"<th{_LEFT}>{title}</th>" for title in titles) + "</tr>"
         rows = []
         for i, r in enumerate(self.records, 1):
-            more = [f"static: {x}" for x in r.static] + [f"outside: {x}" for x in r.outside]
-            more += [f"note: {x}" for x in r.notes]
+            more = [f"{kind}: {item}" for kind, item in r.shown()]
             cells = (str(i), r.signature, str(r.nodes), f"{r.seconds * 1e3:.1f} ms", r.reason)
             texts = [escape(cell) for cell in cells] + ["<br>".join(map(escape, more))]
             rows.append("<tr>" + "".join(f"<td{_LEFT}>{text}</td>" for text in texts) + "</tr>")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from eagerflow.function.arguments import Call
+from eagerflow.function.arguments import FOREIGN, Call
 
 __all__ = ["LeafRecord", "Reason", "TraceRecord", "difference", "distance"]
 
@@ -54,6 +54,8 @@ class TraceRecord:
         static: what Python asked for the value of, so that another value is another trace.
         outside: what is read from outside at each call.
         notes: what is not as in eager mode: it ran only while tracing, or cannot be watched.
+        unrolled: the loops of Python of which each turn put nodes into the graph, with how many;
+            those with the most nodes first.
     """
 
     signature: str
@@ -63,6 +65,7 @@ class TraceRecord:
     static: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    unrolled: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         count = f"{self.nodes} node{'s' * (self.nodes != 1)}"
@@ -70,13 +73,40 @@ class TraceRecord:
             f"{self.signature}: {count}, traced in {self.seconds * 1e3:.1f} ms",
             f"  why: {self.reason}",
         ]
-        for title, items in (
-            ("static", self.static),
-            ("read from outside", self.outside),
-            ("note", self.notes),
-        ):
-            lines += [f"  {title}: {item}" for item in items]
+        titles = {"outside": "read from outside"}
+        lines += [f"  {titles.get(kind, kind)}: {item}" for kind, item in self.shown()]
         return "\n".join(lines)
+
+    def shown(self) -> list[tuple[str, str]]:
+        """What the trace depends on, and what is to be known of it, each with its kind.
+
+        Long lists are cut: the attributes have all of it.
+        """
+        found = {
+            "static": _first(_grouped(self.static)),
+            "outside": _first(self.outside),
+            "unrolled": _first(self.unrolled),
+            "note": self.notes,
+        }
+        return [(kind, item) for kind, items in found.items() for item in items]
+
+
+def _first(items: Sequence[str], most: int = 5) -> list[str]:
+    """The first of some texts, and how many there are more."""
+    rest = len(items) - most
+    return [*items[:most], f"and {rest} more"] if rest > 0 else [*items]
+
+
+def _grouped(items: Sequence[str], most: int = 4) -> list[str]:
+    """Static values that are so for one reason in one text, the first of them by name."""
+    groups: dict[str, list[str]] = {}
+    for item in items:
+        value, because, why = item.partition(", because of ")
+        groups.setdefault(because + why, []).append(value)
+    return [
+        ", ".join(_first(values, most)).replace(", and ", " and ") + why
+        for why, values in groups.items()
+    ]
 
 
 def distance(call: Call, before: Sequence[LeafRecord]) -> int:
@@ -103,4 +133,6 @@ def difference(call: Call, before: Sequence[LeafRecord]) -> Reason:
     if not parts:
         text = "other devices, another order of keys, or arguments that are one object"
         return Reason(text, "the device")
+    if any((FOREIGN in a.text) != (FOREIGN in b.text) for a, b in zip(now, before, strict=True)):
+        parts.append("made tensors by ef.asarray, arrays need no trace of their own")
     return Reason("; ".join(parts), culprits[0])

@@ -16,7 +16,7 @@ from eagerflow.autograph.calls import call as autograph_call
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import TraceError, TraceWarning, hide_frames
+from eagerflow.errors import TraceError, TraceWarning, hide_frames, hides_frames
 from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache
 from eagerflow.function.entry import Pattern, Trace, leaf_values
@@ -98,7 +98,6 @@ class TracedFunction:
     # --- calls ---
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: C901 - a call costs 60 ns
-        __tracebackhide__ = True  # notebooks show the user's own frames
         try:
             if kwargs or _stack.installed:
                 return self._call(args, kwargs)
@@ -133,10 +132,10 @@ class TracedFunction:
                         return entry.run((*leaves, *rest) if rest else leaves, captured)
             return self._call(args, kwargs, key)
         except BaseException as error:
-            raise hide_frames(error)  # noqa: B904 - it is the same error
+            hide_frames(error)
+            raise
 
     def _call(self, args: Any, kwargs: Any, form: Any = None) -> Any:
-        __tracebackhide__ = True  # notebooks show the user's own frames
         if tracer_of(interpreter.current()) is not None:
             with name_scope(self.name):
                 return autograph_call(self.fn)(*args, **kwargs)
@@ -271,6 +270,7 @@ class TracedFunction:
         """
         return Explanation(self.name, self.traces)
 
+    @hides_frames
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph that runs for these arguments; it is traced if need be, and not run.
 
@@ -282,7 +282,6 @@ class TracedFunction:
         >>> [node.op for node in f.graph(ef.tensor(1.0)).nodes if node.op != "constant"]
         ['multiply', 'add']
         """
-        __tracebackhide__ = True  # notebooks show the user's own frames
         if tracer_of(interpreter.current()) is not None:
             raise TraceError(f"{self.name}.graph(...) within a traced function", given="a trace")
         return self._find(self._signature.parse(args, kwargs))[0].optimised
@@ -473,8 +472,11 @@ class BoundFunction:
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True  # notebooks show the user's own frames
-        return self.__func__(self.__self__, *args, **kwargs)
+        try:
+            return self.__func__(self.__self__, *args, **kwargs)
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """As `TracedFunction.graph`."""

@@ -9,6 +9,7 @@ from typing import Any, Final, final
 
 from eagerflow import settings
 from eagerflow.autograph.operators import run
+from eagerflow.autograph.unrolling import LARGE, unrolled_loops
 from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
@@ -350,6 +351,9 @@ class _Maker:
             )
         record.outside += outside.described()
         record.notes += outside.notes()
+        loops = unrolled_loops(self.tracer.graph)
+        record.unrolled += map(str, loops)
+        record.notes += [loop.warning for loop in loops[:1] if loop.nodes >= LARGE]
         return record
 
 

@@ -5,10 +5,14 @@
 (8, 10)
 """
 
+from eagerflow import counterparts as _counterparts
 from eagerflow import errors as _errors
 from eagerflow.nn import functional as functional
 from eagerflow.nn import init as init
 from eagerflow.nn import metrics as metrics
+from eagerflow.nn.layers import GRU as GRU
+from eagerflow.nn.layers import LSTM as LSTM
+from eagerflow.nn.layers import RNN as RNN
 from eagerflow.nn.layers import AdaptiveAvgPool2d as AdaptiveAvgPool2d
 from eagerflow.nn.layers import AvgPool1d as AvgPool1d
 from eagerflow.nn.layers import AvgPool2d as AvgPool2d
@@ -21,13 +25,16 @@ from eagerflow.nn.layers import Dropout as Dropout
 from eagerflow.nn.layers import Embedding as Embedding
 from eagerflow.nn.layers import Flatten as Flatten
 from eagerflow.nn.layers import GroupNorm as GroupNorm
+from eagerflow.nn.layers import GRUCell as GRUCell
 from eagerflow.nn.layers import Identity as Identity
 from eagerflow.nn.layers import LayerNorm as LayerNorm
 from eagerflow.nn.layers import Linear as Linear
+from eagerflow.nn.layers import LSTMCell as LSTMCell
 from eagerflow.nn.layers import MaxPool1d as MaxPool1d
 from eagerflow.nn.layers import MaxPool2d as MaxPool2d
 from eagerflow.nn.layers import MultiHeadAttention as MultiHeadAttention
 from eagerflow.nn.layers import RMSNorm as RMSNorm
+from eagerflow.nn.layers import RNNCell as RNNCell
 from eagerflow.nn.layers import Sequential as Sequential
 from eagerflow.nn.layers import ShardedEmbedding as ShardedEmbedding
 from eagerflow.nn.module import Module as Module
@@ -53,7 +60,7 @@ def __getattr__(name: str) -> object:
     functions = {n.replace("_", ""): n for n in vars(functional) if not n.startswith("_")}
     found = functions.get(plain.lower()) or functions.get(plain.lower().removesuffix("loss"))
     if found is None or plain in globals() or name.lower() in map(str.lower, globals()):
-        raise _errors.unknown_name("eagerflow.nn", name, globals())
+        raise _counterparts.unknown_name("eagerflow.nn", name, globals())
     raise _errors.UnknownNameError(
         f"eagerflow.nn has no {name!r}",
         hint=f"use the function ef.nn.functional.{found}; Sequential takes functions as they are",

@@ -7,12 +7,14 @@ reason to guard them at each call.
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
 
-__all__ = ["check_channels", "check_positions", "check_sizes", "linear_error"]
+__all__ = ["check_channels", "check_nonlinearity", "check_positions", "check_probability",
+           "check_sizes", "linear_error"]  # fmt: skip
 
 _PLACES = ("height", "width")
 
@@ -60,12 +62,26 @@ def check_channels(layer: Any, x: Any, axes: int | None = None) -> None:
         fits = len(shape) in (axes + 1, axes + 2) and shape[-axes - 1] == channels
         places = ", ".join(_PLACES) if axes == 2 else "length"
     if not fits:
+        plural = "channel" if channels == 1 else "channels"
+        single = "" if axes is None else f" or [{channels}, {places}]"
         raise ShapeError(
-            f"{type(layer).__name__}: the input does not have {channels} channels",
+            f"{type(layer).__name__}: the input does not have {channels} {plural}",
             given=f"x={ef.asarray(x).type}",
-            expected=f"[batch, {channels}, {places}]",
-            hint="images with channels last: ef.moveaxis(x, -1, 1)" if axes == 2 else None,
+            expected=f"[batch, {channels}, {places}]{single}",
+            hint=_channels_hint(tuple(shape), channels, axes),
         )
+
+
+def _channels_hint(shape: tuple[Any, ...], channels: int, axes: int | None) -> str | None:
+    """What the user may have meant by an input of this shape."""
+    batched = axes is None or len(shape) == axes + 2
+    if len(shape) > 2 and shape[-1] == channels:
+        return f"channels come before places: ef.moveaxis(x, -1, {1 if batched else 0})"
+    if axes is not None and len(shape) == axes + 1:
+        if channels == 1:
+            return "an axis for the channel is missing: x[:, None]"
+        return f"{len(shape)} axes are one sample, with {shape[0]} channels"
+    return None
 
 
 def check_positions(name: str, x: Any) -> None:
@@ -75,4 +91,24 @@ def check_positions(name: str, x: Any) -> None:
             f"{name}: the input has no axis of positions",
             given=f"{ef.asarray(x).type}",
             expected="[..., length, size]",
+        )
+
+
+def check_probability(name: str, what: str, p: Any) -> None:
+    """Raise unless a setting is a number from 0 to 1."""
+    if not (isinstance(p, Real) and 0.0 <= float(p) <= 1.0):
+        raise TensorValueError(
+            f"{name}: {what} is no probability",
+            given=f"{what}={p!r}",
+            expected=f"0 <= {what} <= 1",
+        )
+
+
+def check_nonlinearity(name: str, nonlinearity: Any) -> None:
+    """Raise unless a setting names a nonlinearity of recurrent steps."""
+    if nonlinearity not in ("tanh", "relu"):
+        raise TensorValueError(
+            f"{name}: there is no such nonlinearity",
+            given=f"nonlinearity={nonlinearity!r}",
+            expected="'tanh' or 'relu'",
         )

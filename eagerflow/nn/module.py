@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import eagerflow as ef
 from eagerflow.core.interpreter import stack
-from eagerflow.errors import UnknownNameError
+from eagerflow.counterparts import MODULES, hint_at
+from eagerflow.errors import UnknownNameError, hide_frames, hides_frames
 from eagerflow.nn.calls import call
 from eagerflow.nn.paths import held, made
 from eagerflow.nn.state import put
@@ -65,9 +66,13 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """`forward`; in a trace its nodes are in a scope named after the module."""
-        if stack.installed:
-            return call(self, Module, args, kwargs)
-        return self.forward(*args, **kwargs)
+        try:
+            if stack.installed:
+                return call(self, Module, args, kwargs)
+            return self.forward(*args, **kwargs)
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     # --- what it holds ---
 
@@ -196,6 +201,7 @@ class Module:
         names = {path: first[id(value)] for path, value in known.items() if id(value) in first}
         put(self.state, names, state, strict, type(self).__name__)
 
+    @hides_frames
     def summary(self, *args: Any, **kwargs: Any) -> Summary:
         """A table of the modules: output type, parameters, bytes.
 
@@ -221,6 +227,9 @@ class Module:
 
     def __repr__(self) -> str:
         return outline(self, Module)
+
+
+hint_at(Module, MODULES)
 
 
 def _variables(module: Module) -> dict[int, tuple[str, ef.Variable, list[Module]]]:

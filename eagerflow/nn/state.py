@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import eagerflow as ef
+from eagerflow.counterparts import alike
 from eagerflow.errors import CheckpointError, EagerflowError
 
 __all__ = ["put"]
@@ -58,10 +59,17 @@ def put(
             f"load_state: the state does not fit {owner}",
             given="; ".join(wrong),
             expected=_listed("values for", list(variables)) or "nothing: it has no variables",
-            hint="strict=False leaves out what is missing or unexpected" if strict else None,
+            hint=_hint(missing, unexpected) if strict else None,
         )
     for path, value in values.items():
         variables[path].assign(value)
+
+
+def _hint(missing: list[str], unexpected: list[str]) -> str:
+    """What to do about paths that do not meet."""
+    found = alike(missing, unexpected)
+    meant = f"is {found[0]!r} there {found[1]!r} here? " if found else ""
+    return f"{meant}strict=False leaves out what is missing or unexpected"
 
 
 def _fitting(variable: ef.Variable, value: Any) -> ef.Tensor:

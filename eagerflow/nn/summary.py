@@ -14,6 +14,7 @@ from eagerflow.errors import TraceWarning
 from eagerflow.function import trace
 from eagerflow.nn.calls import noting
 from eagerflow.nn.paths import held, near
+from eagerflow.ops.creation import asarray
 from eagerflow.ops.state import Variable
 
 __all__ = ["Summary", "SummaryRow", "summarise"]
@@ -59,6 +60,8 @@ class Summary:
     Attributes:
         rows: one for each module, in the order in which they are defined.
         trainable: how many of the parameters are not frozen.
+        note: that the example inputs make it compute in another precision than that of its
+            parameters; else empty.
 
     >>> table = ef.nn.Linear(3, 2).summary(ef.zeros((5, 3)))
     >>> table.rows[0].output, table.parameters, table.nbytes
@@ -67,6 +70,7 @@ class Summary:
 
     rows: tuple[SummaryRow, ...]
     trainable: int
+    note: str = ""
 
     @property
     def parameters(self) -> int:
@@ -88,7 +92,7 @@ class Summary:
             ).rstrip()
             for cells in table
         ]
-        return "\n".join([*lines, self._total()])
+        return "\n".join([*lines, self._total(), *[self.note] * bool(self.note)])
 
     def _repr_html_(self) -> str:
         head = "".join(_html("th", i, name) for i, name in enumerate(_HEADINGS))
@@ -96,8 +100,9 @@ class Summary:
             f"<tr>{''.join(_html('td', i, cell) for i, cell in enumerate(_cells(row)))}</tr>"
             for row in self.rows
         )
+        caption = "<br>".join(escape(line) for line in (self._total(), self.note) if line)
         return (
-            f'<table style="{_STYLE}"><caption style="color:inherit">{escape(self._total())}'
+            f'<table style="{_STYLE}"><caption style="color:inherit">{caption}'
             f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         )
 
@@ -137,7 +142,23 @@ def summarise(
             counted.update(map(id, own))
             rows.append(_row(path, value, outputs.get(id(value), []), own))
     trainable = sum(v.size for v in module.trainable.values())
-    return Summary(tuple(rows), trainable)
+    return Summary(tuple(rows), trainable, _precision(module, (args, kwargs)))
+
+
+def _precision(module: Any, inputs: Any) -> str:
+    """What is to be said of inputs that are wider than the parameters."""
+    own = {v.dtype for v in module.parameters.values()}
+    arrays = [x for x in tree.leaves(inputs) if hasattr(x, "dtype") and hasattr(x, "shape")]
+    wide = {x.dtype for x in map(asarray, arrays) if x.dtype.is_floating}
+    if len(own) != 1 or not wide:
+        return ""
+    (dtype,), widest = own, max(wide, key=lambda d: d.itemsize)
+    if not dtype.is_floating or widest.itemsize <= dtype.itemsize:
+        return ""
+    return (
+        f"inputs of {widest.short} and parameters of {dtype.short}: all is computed in "
+        f"{widest.short}, which .astype(ef.{dtype.name}) of the inputs saves"
+    )
 
 
 def _called(run: Callable[..., None], args: Any, kwargs: Any) -> list[tuple[Any, Any]]:

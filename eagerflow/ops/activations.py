@@ -11,7 +11,12 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
 from eagerflow.ops.arguments import as_number
 from eagerflow.ops.elementwise import add, clip, multiply, subtract
-from eagerflow.ops.elementwise_logic import greater, less_equal
+from eagerflow.ops.elementwise_logic import (
+    greater,
+    greater_equal,
+    less_equal,
+    logical_or,
+)
 from eagerflow.ops.elementwise_math import exp, square
 from eagerflow.ops.elementwise_trig import tanh
 from eagerflow.ops.gradients import where
@@ -19,7 +24,7 @@ from eagerflow.ops.promotion import floating
 from eagerflow.ops.rules import FLOATING, REAL, elementwise, public
 from eagerflow.ops.special import sigmoid
 
-__all__ = ["elu", "gelu", "relu", "silu", "softplus"]
+__all__ = ["elu", "gelu", "hardtanh", "leaky_relu", "relu", "silu", "softplus"]
 
 _relu = define(
     "relu",
@@ -40,6 +45,59 @@ def relu(x: TensorLike, /) -> Tensor:
     Tensor([0., 0., 2.], f32[3]@cpu:0)
     """
     result: Tensor = bind(_relu, tensor_of(x))
+    return result
+
+
+_leaky_relu = define(
+    "leaky_relu",
+    infer=elementwise(FLOATING),
+    vjp=(lambda g, out, x, *, slope: where(greater(x, 0), g, multiply(g, slope)),),
+    saved="inputs",
+)
+
+
+@public
+def leaky_relu(x: TensorLike, /, *, slope: float = 0.01) -> Tensor:
+    """``x`` above 0, ``slope * x`` below; at 0 the derivative is the slope (Maas et al., 2013).
+
+    Args:
+        x: floating; integers count as float32.
+        slope: the derivative below 0.
+
+    >>> ef.leaky_relu(ef.tensor([-1.0, 2.0]))
+    Tensor([-0.01,  2.  ], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_leaky_relu, floating(x), slope=float(as_number(slope)))
+    return result
+
+
+_hardtanh = define(
+    "hardtanh",
+    infer=elementwise(FLOATING),
+    # what is not a number passes g
+    vjp=(
+        lambda g, out, x, *, low, high: where(
+            logical_or(less_equal(x, low), greater_equal(x, high)), 0, g
+        ),
+    ),
+    saved="inputs",
+)
+
+
+@public
+def hardtanh(x: TensorLike, /, *, low: float = -1.0, high: float = 1.0) -> Tensor:
+    """``x``, but not below or above two limits; at these the derivative is 0, unlike `clip`'s.
+
+    Args:
+        x: floating; integers count as float32.
+        low: the smallest result.
+        high: the largest result.
+
+    >>> ef.hardtanh(ef.tensor([-2.0, 0.5, 2.0]))
+    Tensor([-1. ,  0.5,  1. ], f32[3]@cpu:0)
+    """
+    limits = {"low": float(as_number(low)), "high": float(as_number(high))}
+    result: Tensor = bind(_hardtanh, floating(x), **limits)
     return result
 
 

@@ -1,6 +1,6 @@
 """Discrete Fourier transforms: `eagerflow.fft`."""
 
-from eagerflow.errors import unknown_name
+from eagerflow.counterparts import unknown_name
 from eagerflow.ops.fourier import fft as fft
 from eagerflow.ops.fourier import fftn as fftn
 from eagerflow.ops.fourier import hfft as hfft

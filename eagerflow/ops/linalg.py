@@ -3,7 +3,7 @@
 Matrices are the last two axes of an array; the axes before them are a batch.
 """
 
-from eagerflow.errors import unknown_name
+from eagerflow.counterparts import unknown_name
 from eagerflow.ops.decompositions import cholesky as cholesky
 from eagerflow.ops.decompositions import eig as eig
 from eagerflow.ops.decompositions import eigh as eigh

@@ -37,7 +37,7 @@ def _windows(
             raise TensorValueError(
                 f"{name}: some windows would see padding alone",
                 given=f"kernel_size={kernel}, padding={around}, dilation={every}",
-                expected="a padding of at most half the window",
+                expected="a padding of at most half of what a window spans, dilation included",
             )
     steps = kernel if stride is None else per_axis(name, "stride", stride, axes)
     return {"kernel": kernel, "stride": steps, "padding": around, "dilation": every}
@@ -143,7 +143,8 @@ def max_pool(
             the first of several largest elements.
         kernel_size: the sizes of the window, for all axes or one per axis.
         stride: from one window to the next; the sizes of the window if None.
-        padding: how far windows reach over both ends of each axis, at most half a window.
+        padding: how far windows reach over both ends of each axis, at most half of what they
+            span, dilation included.
         dilation: from one element of the window to the next.
         ceil_mode: whether windows may reach further over the end, if they start before it.
         return_indices: whether to give the places of the elements as well.

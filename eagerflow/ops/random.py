@@ -23,7 +23,8 @@ from typing import Any, Concatenate, Final, ParamSpec, final
 
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import TensorValueError, TraceError, unknown_name
+from eagerflow.counterparts import unknown_name
+from eagerflow.errors import TensorValueError, TraceError
 from eagerflow.ops.draws import default_state, set_state
 from eagerflow.ops.random_continuous import (
     exponential,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op import bind, define, functions, infer
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
@@ -19,7 +19,7 @@ from eagerflow.ops.promotion import cast, floating, operands
 from eagerflow.ops.reduction import Axis, mean, sum
 from eagerflow.ops.rules import FLOATING, INTEGER, check_kind, public, reduced_shape
 from eagerflow.ops.sizes import surely_less
-from eagerflow.types import TensorType
+from eagerflow.types import Shape, TensorType
 
 __all__ = ["check_labels", "log_softmax", "softmax", "softmax_cross_entropy", "standardize"]
 
@@ -161,12 +161,24 @@ def _loss_type(
     check_kind(labels, INTEGER)
     samples = x.shape[:axis] + x.shape[axis + 1 :]
     if not may_be(labels.shape, samples):
-        raise ShapeError(
-            "the labels do not fit", expected=f"labels of shape {samples}, one for each sample"
-        )
+        raise _misfit(labels, samples, axis)
     if g:
         return x
     return x.like(shape=samples if reduction == "none" else ())
+
+
+def _misfit(labels: TensorType, samples: Shape, axis: int) -> ShapeError:
+    """The error for labels that are not one for each sample."""
+    hint = None
+    if len(labels.shape) == len(samples) + 1:
+        hint = f"if they are one-hot: labels.argmax(axis={axis})"
+        if labels.shape[-1] == 1:
+            hint = "take the last axis away: labels.squeeze(-1)"
+    return ShapeError(
+        "the labels do not fit",
+        expected=f"labels of shape [{', '.join(map(str, samples))}], one for each sample",
+        hint=hint,
+    )
 
 
 def _loss_vjp(
@@ -248,14 +260,14 @@ def softmax_cross_entropy(
         raise DTypeError(
             "softmax_cross_entropy: the labels must be integers", given=str(type_of(classes))
         )
-    result: Tensor = bind(
-        _loss,
-        scores,
-        classes,
-        axis=axis_of("softmax_cross_entropy", scores, axis),
-        ignore_index=_ignored("softmax_cross_entropy", ignore_index),
-        reduction=reduction,
-    )
+    axis = axis_of("softmax_cross_entropy", scores, axis)
+    ignored = _ignored("softmax_cross_entropy", ignore_index)
+    attrs = {"axis": axis, "ignore_index": ignored, "reduction": reduction}
+    shape = scores.shape
+    if not may_be(classes.shape, shape[:axis] + shape[axis + 1 :]):
+        # the kernel takes labels of any shape that are as many
+        infer(_loss, (type_of(scores), type_of(classes)), attrs)
+    result: Tensor = bind(_loss, scores, classes, **attrs)
     return result
 
 

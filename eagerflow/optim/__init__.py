@@ -8,7 +8,7 @@
 Variable([ 0.9, -1.9], f32[2]@cpu:0, name='v')
 """
 
-from eagerflow import errors as _errors
+from eagerflow import counterparts as _counterparts
 from eagerflow.optim.adam import Adam as Adam
 from eagerflow.optim.adam import AdamW as AdamW
 from eagerflow.optim.adaptive import Adadelta as Adadelta
@@ -18,6 +18,7 @@ from eagerflow.optim.clipping import clip_by_global_norm as clip_by_global_norm
 from eagerflow.optim.clipping import clip_by_norm as clip_by_norm
 from eagerflow.optim.clipping import clip_by_value as clip_by_value
 from eagerflow.optim.clipping import global_norm as global_norm
+from eagerflow.optim.lbfgs import LBFGS as LBFGS
 from eagerflow.optim.optimiser import AbstractOptimiser as AbstractOptimiser
 from eagerflow.optim.schedules import AbstractSchedule as AbstractSchedule
 from eagerflow.optim.schedules import ChainedSchedule as ChainedSchedule
@@ -36,4 +37,4 @@ def __getattr__(name: str) -> object:
     """Word the error for a name that is not here, with the nearest one that is."""
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _errors.unknown_name("eagerflow.optim", name, globals())
+    raise _counterparts.unknown_name("eagerflow.optim", name, globals(), _counterparts.OPTIM)

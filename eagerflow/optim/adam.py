@@ -30,7 +30,11 @@ class AbstractAdam(AbstractOptimiser):
     ) -> None:
         what = type(self).__name__
         if not (isinstance(betas, tuple | list) and len(betas) == 2):
-            raise TensorValueError(f"{what}: betas are two numbers", given=repr(betas))
+            raise TensorValueError(
+                f"{what}: betas are not two numbers",
+                given=f"betas={betas!r}",
+                expected="two numbers from 0 to 1, 1 excluded, such as (0.9, 0.999)",
+            )
         for i, beta in enumerate(betas):
             fraction(what, f"betas[{i}]", beta)
         not_negative(what, "eps", eps)

@@ -10,7 +10,8 @@ from typing import Any, Final, TypeAlias
 import eagerflow as ef
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.tensor import AbstractArray
-from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.counterparts import OPTIMISERS, hint_at
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError, hides_frames
 from eagerflow.nn.state import put
 from eagerflow.ops.draws import in_range
 from eagerflow.optim.parameters import (
@@ -111,6 +112,7 @@ class AbstractOptimiser(ABC):
             made[name] = ef.Variable(value, trainable=False, name=name)
         return made
 
+    @hides_frames
     def update(self, gradients: Any, lr: Rate | None = None) -> None:
         """Change the variables, once.
 
@@ -273,6 +275,8 @@ class AbstractOptimiser(ABC):
         return f"{type(self).__name__}({len(self._parameters)} variables of {size} elements{shown})"
 
 
+hint_at(AbstractOptimiser, OPTIMISERS)
+
 # --- parts ------------------------------------------------------------------------------------
 
 
@@ -288,7 +292,9 @@ def not_negative(what: str, name: str, value: Any) -> None:
     """Raise if an option is no number from zero on."""
     if not (isinstance(value, Real) and float(value) >= 0):
         raise TensorValueError(
-            f"{what}: {name} cannot be {value!r}", expected="a number that is not negative"
+            f"{what}: {name} is negative or no number",
+            given=f"{name}={value!r}",
+            expected="a number that is not negative",
         )
 
 
@@ -296,5 +302,7 @@ def fraction(what: str, name: str, value: Any) -> None:
     """Raise if an option is no number from 0 to 1, 1 excluded."""
     if not (isinstance(value, Real) and 0 <= float(value) < 1):
         raise TensorValueError(
-            f"{what}: {name} cannot be {value!r}", expected="a number from 0 to 1, 1 excluded"
+            f"{what}: {name} is no fraction",
+            given=f"{name}={value!r}",
+            expected="a number from 0 to 1, 1 excluded",
         )

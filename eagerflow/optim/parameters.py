@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, Final, NamedTuple, TypeAlias, final
 
 import eagerflow as ef
 from eagerflow.core import tree
@@ -21,6 +21,8 @@ __all__ = [
     "named_variables",
     "per_variable",
 ]
+
+_WIDTH: Final = 120  # characters of a structure in a message
 
 #: a number, or what gives one for each variable, from its path and itself
 PerVariable: TypeAlias = float | Callable[[str, ef.Variable], float]
@@ -211,7 +213,8 @@ def per_variable(what: str, option: PerVariable, path: str, variable: ef.Variabl
     number = option(path, variable) if callable(option) else option
     if not (isinstance(number, int | float) and number >= 0):
         raise TensorValueError(
-            f"{what} cannot be {number!r}" + (f" for {path}" if callable(option) else ""),
+            f"{what} is negative or no number",
+            given=repr(number) + (f" for {path}" if callable(option) else ""),
             expected="a number that is not negative, or a function of path and variable that "
             "gives one",
         )
@@ -224,8 +227,12 @@ def per_variable(what: str, option: PerVariable, path: str, variable: ef.Variabl
 def _mismatch(
     parameters: tuple[Parameter, ...], treedef: tree.TreeDef, gradients: Any
 ) -> TensorValueError:
-    marked = tree.map(lambda g: g, gradients)
-    given = tree.flatten(marked)[1]
+    leaves, given = tree.flatten(gradients)
+    if len(leaves) == 1 and leaves[0] is gradients:  # no container at all
+        array = isinstance(gradients, AbstractArray)
+        return _no_gradients(
+            str(gradients.type) if array else f"a {type(gradients).__name__}", treedef
+        )
     have, want = _names(given), [p.path for p in parameters]
     missing = [path for path in want if path not in have]
     extra = [path for path in have if path not in want]
@@ -236,10 +243,29 @@ def _mismatch(
     ]
     return TensorValueError(
         "update: the gradients have not the structure of the variables",
-        given=f"{'; '.join(parts) or tree.show(given)}",
-        expected=tree.show(treedef),
+        given="; ".join(parts) or tree.show(given),
+        expected=_shown(treedef),
         hint="None stands for a gradient that is not there",
     )
+
+
+def _no_gradients(given: str, treedef: tree.TreeDef) -> TensorValueError:
+    """The error for one value in the place of the gradients."""
+    return TensorValueError(
+        "update: these are no gradients of the variables",
+        given=given,
+        expected=_shown(treedef),
+        hint="loss, grads = ef.value_and_grad(loss_fn, wrt=model.trainable)(...); update(grads)",
+    )
+
+
+def _shown(treedef: tree.TreeDef) -> str:
+    """A structure, or what it is called where it would fill the screen."""
+    text = tree.show(treedef)
+    if len(text) <= _WIDTH:
+        return text
+    names = _names(treedef)
+    return f"a tree like that of the {len(names)} variables: {', '.join(names[:3])}, …"
 
 
 def _checked(p: Parameter, g: Any) -> Any:

@@ -276,14 +276,22 @@ class OneCycleSchedule(AbstractSchedule):
         _check_steps(f"{what}: total_steps", self.total_steps)
         for name in ("div_factor", "final_div_factor"):
             if not getattr(self, name) > 0:
-                raise TensorValueError(f"{what}: {name} must be positive")
+                raise TensorValueError(
+                    f"{what}: {name} is not positive",
+                    given=f"{name}={getattr(self, name)!r}",
+                    expected="a positive number",
+                )
         if self.pct_start > 1:
             raise TensorValueError(
-                f"{what}: pct_start cannot be {self.pct_start}", expected="0 to 1"
+                f"{what}: pct_start is no part of the updates",
+                given=f"pct_start={self.pct_start}",
+                expected="0 to 1",
             )
         if self.anneal_strategy not in ("cos", "linear"):
             raise TensorValueError(
-                f"{what}: {self.anneal_strategy!r} is no anneal_strategy", expected="cos or linear"
+                f"{what}: there is no such anneal_strategy",
+                given=f"anneal_strategy={self.anneal_strategy!r}",
+                expected="'cos' or 'linear'",
             )
 
     def _at(self, n: Any, m: Any) -> Any:
@@ -352,20 +360,26 @@ def _check(what: str, **options: Any) -> None:
     for name, value in options.items():
         if not (isinstance(value, int | float) and value >= 0):
             raise TensorValueError(
-                f"{what}: {name} cannot be {value!r}", expected="a number that is not negative"
+                f"{what}: {name} is negative or no number",
+                given=f"{name}={value!r}",
+                expected="a number that is not negative",
             )
 
 
 def _check_steps(what: str, value: Any) -> None:
     if not (isinstance(value, int) and value > 0):
-        raise TensorValueError(f"{what} cannot be {value!r}", expected="a positive int")
+        raise TensorValueError(
+            f"{what} is no number of updates", given=repr(value), expected="a positive int"
+        )
 
 
 def _check_part(what: str, schedule: Any) -> None:
     if not isinstance(schedule, AbstractSchedule):
         if not isinstance(schedule, int | float):
             raise TensorValueError(
-                f"{what}: {schedule!r} is no schedule", expected="a schedule or a number"
+                f"{what}: this is no schedule",
+                given=repr(schedule),
+                expected="a schedule or a number",
             )
         _check(what, rate=schedule)
 
@@ -374,5 +388,7 @@ def _check_milestones(what: str, milestones: Sequence[int]) -> None:
     rising = all(a < b for a, b in zip([0, *milestones], milestones, strict=False))
     if not (all(isinstance(x, int) for x in milestones) and rising):
         raise TensorValueError(
-            f"{what}: milestones cannot be {milestones!r}", expected="positive ints that rise"
+            f"{what}: these are no milestones",
+            given=f"milestones={milestones!r}",
+            expected="positive ints that rise",
         )

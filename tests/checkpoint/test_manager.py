@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.checkpoint import Manager, files, manager
+from eagerflow.checkpoint import Manager, Restored, files, manager
 from eagerflow.errors import CheckpointError, CheckpointWarning, TensorValueError
 
 
@@ -297,3 +297,12 @@ def test_two_managers_at_once(tmp_path: Path) -> None:
             thread.join()
     assert failed == []
     assert len(Manager(tmp_path).steps()) == 2
+
+
+def test_what_was_restored_prints_in_one_line(tmp_path: Path) -> None:
+    made = Manager(tmp_path)
+    net = ef.nn.Sequential(ef.nn.Linear(2, 3), ef.nn.Linear(3, 2))
+    made.save(4, {"net": net, "epoch": 1}, {"loss": 0.5})
+    restored = made.restore(like={"net": net, "epoch": 0})
+    assert repr(restored) == "Restored(step=4, tree=<dict of net, epoch>, metrics={'loss': 0.5})"
+    assert repr(Restored(1, [net], {})) == "Restored(step=1, tree=<list>, metrics={})"

@@ -53,3 +53,14 @@ def test_what_is_loaded_is_told_lazily() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+def test_a_notebook_keeps_the_bar(
+    tmp_path: Path, bars: list[Any], monkeypatch: pytest.MonkeyPatch, notebook: bool
+) -> None:
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    if notebook:
+        monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    ef.checkpoint.save(tmp_path / "big", ef.zeros(50))
+    assert [bar.leave for bar in bars] == [notebook]

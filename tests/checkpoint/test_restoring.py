@@ -355,3 +355,39 @@ def test_slices_in_like(path: Path) -> None:
 
     ef.checkpoint.save(path, slices(2.0))
     assert content(ef.checkpoint.load(path, like=slices(0.0))) == content(slices(2.0))
+
+
+# --- what a user may have meant ---
+
+
+@pytest.mark.parametrize(
+    ("saved", "like", "hint"),
+    [
+        ({"net": {"w": 1.0}}, {"nett": {"w": 1.0}}, "rename={'net': 'nett'}"),
+        ({"w": {"wieght": 1.0}}, {"w": {"weight": 1.0}}, "rename={'w.wieght': 'w.weight'}"),
+        ({"encoder": 1.0}, {"z": 1.0}, "partial=True takes what is there"),
+    ],
+)
+def test_the_nearest_path_is_named(path: Path, saved: object, like: object, hint: str) -> None:
+    ef.checkpoint.save(path, saved)
+    with pytest.raises(CheckpointError, match="does not fit like=") as caught:
+        ef.checkpoint.load(path, like=like)
+    assert str(caught.value.hint).startswith(hint)
+
+
+def test_the_nearest_path_of_a_state_is_named() -> None:
+    net, other = ef.nn.Linear(2, 3), ef.nn.Sequential(ef.nn.Linear(2, 3))
+    with pytest.raises(CheckpointError, match="is 'wieght' there 'weight' here"):
+        net.load_state({"wieght": net.weight, "bias": net.bias})
+    with pytest.raises(CheckpointError, match=r"is 'layers\.0\.weight' there 'weight' here"):
+        net.load_state(other.state)
+
+
+def test_the_folder_of_a_manager_is_no_checkpoint(tmp_path: Path) -> None:
+    manager = ef.checkpoint.Manager(tmp_path)
+    for step in (1, 2):
+        manager.save(step, {"x": 1.0})
+    with pytest.raises(CheckpointError, match="is a folder of checkpoints") as caught:
+        ef.checkpoint.load(tmp_path)
+    assert caught.value.given == "step-00000002, step-00000001"
+    assert f"load {manager.path(2)}" in str(caught.value.hint)

@@ -107,6 +107,10 @@ def test_elements_that_do_not_stack_are_named() -> None:
         list(Dataset.from_iterable(["a", "b"]).batch(2))
     with pytest.raises(ShapeError, match="drop_last=True"):
         list(numbers(5).batch(3).batch(2))
+    with pytest.raises(ShapeError, match=r"pad them to one length before: \.map"):
+        list(Dataset.from_iterable([ef.ones(3), ef.ones(4)]).batch(2))
+    with pytest.raises(ShapeError, match="bring them to one shape before"):
+        list(Dataset.from_iterable([ef.ones(3), ef.ones((3, 1))]).batch(2))
 
 
 def test_lengths_that_nobody_knows() -> None:
@@ -152,7 +156,7 @@ def test_a_dataset_is_not_read_while_a_function_is_traced() -> None:
     def total(x: ef.Tensor) -> ef.Tensor:
         return x + sum(dataset)
 
-    with pytest.raises(TraceError, match="hand the elements to the traced function"):
+    with pytest.raises(TraceError, match="trace the step: for batch in dataset"):
         total(ef.ones(()))
 
 

@@ -124,7 +124,9 @@ CHANGES = {
     "a long list": ("c = list(range(100))", "sum(c)", "c[50] = 0", "c has other items: [0, 1"),
     "an array": ("c = np.ones(3)", "c.sum()", "c[1] = 2", "c has other elements: an array"),
     "nan in an array": ("c = np.ones(3)", "c.sum()", "c[1] = np.nan", "other elements: an array"),
-    "another shape": ("c = np.ones(4)", "c.sum()", "c.resize((2, 2), refcheck=False)", "now an array"),
+    "another shape": (
+        "c = np.ones(4)", "c.sum()", "c.resize((2, 2), refcheck=False)", "now an array",
+    ),
     "objects in an array": (
         "c = np.array([1, 'a'], dtype=object)", "c[0]", "c[0] = 2", "c has other elements",
     ),

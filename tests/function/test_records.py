@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import eagerflow as ef
@@ -76,3 +78,41 @@ def test_traces_that_went_with_an_object() -> None:
     gc.collect()
     f(ef.ones(2), "b")
     assert f.traces[-1].reason == "earlier traces went with objects that they were for"
+
+
+def test_static_values_of_one_reason_are_one_line() -> None:
+    net = ef.nn.Sequential(*[ef.nn.Conv2d(1, 1, 1) for _ in range(2)])
+    f = ef.trace(net)
+    f(ef.ones((1, 1, 2, 2)))
+    (record,) = f.traces
+    assert len(record.static) == 8
+    (line,) = [line for line in str(record).split("\n") if "static" in line]
+    names = [f"layers[0].{name}" for name in ("stride=1", "padding=0", "dilation=1", "groups=1")]
+    assert all(name in line for name in names)
+    assert line.endswith(" and 4 more, because of its use as an index or a size")
+    assert "and 4 more, because of" in f.explain()._repr_html_()
+
+
+def test_long_lists_are_cut() -> None:
+    rates = SimpleNamespace(**{f"r{i}": float(i) for i in range(9)})
+
+    @ef.trace
+    def f(x: ef.Tensor) -> ef.Tensor:
+        return x * (rates.r0 + rates.r1 + rates.r2 + rates.r3 + rates.r4 + rates.r5 + rates.r6)
+
+    f(ef.ones(2))
+    (record,) = f.traces
+    assert len(record.outside) == 7
+    lines = [line for line in str(record).split("\n") if "read from outside" in line]
+    assert len(lines) == 6
+    assert lines[-1] == "  read from outside: and 2 more"
+
+
+def test_an_array_of_numpy_is_another_argument_than_a_tensor() -> None:
+    f = ef.trace(lambda x: x + 1)
+    f(ef.ones(2, dtype=ef.float64))
+    f(np.ones(2))
+    assert f.traces[-1].reason == (
+        "x: now f64[2]@cpu:0 (an array, not a tensor), before f64[2]@cpu:0; "
+        "made tensors by ef.asarray, arrays need no trace of their own"
+    )

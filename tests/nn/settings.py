@@ -77,17 +77,17 @@ def mask_of(setting: Setting) -> np.ndarray[Any, Any] | None:
     return None
 
 
-def pack(arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+def pack(arrays: dict[str, np.ndarray[Any, Any]], target: Path = TARGET) -> None:
     """Write named arrays as one, with an index: a file of many small ones is mostly headers."""
     index = json.dumps({name: x.shape for name, x in arrays.items()}).encode()
     values = [np.asarray(x, np.float64).reshape(-1) for x in arrays.values()]
-    np.savez_compressed(TARGET, index=np.frombuffer(index, np.uint8), values=np.concatenate(values))
+    np.savez_compressed(target, index=np.frombuffer(index, np.uint8), values=np.concatenate(values))
 
 
-def unpack() -> dict[str, np.ndarray[Any, Any]]:
+def unpack(source: Path = TARGET) -> dict[str, np.ndarray[Any, Any]]:
     """What `pack` wrote."""
     found, start = {}, 0
-    with np.load(TARGET) as file:
+    with np.load(source) as file:
         index, values = json.loads(file["index"].tobytes()), file["values"]
     for name, shape in index.items():
         end = start + int(np.prod(shape))

@@ -30,11 +30,25 @@ WRONG_INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     "Conv1d": (
         lambda: nn.Conv1d(4, 2, 3)(ef.zeros((3, 5, 9))),
         r"Conv1d: the input does not have 4 channels\n"
-        r"  got: x=f32\[3,5,9\]@cpu:0\n  expected: \[batch, 4, length\]",
+        r"  got: x=f32\[3,5,9\]@cpu:0\n  expected: \[batch, 4, length\] or \[4, length\]",
     ),
     "Conv2d": (
         lambda: nn.Conv2d(3, 2, 3)(ef.zeros((1, 8, 8, 3))),
-        r"expected: \[batch, 3, height, width\]\n  hint: images with channels last: ef.moveaxis",
+        r"expected: \[batch, 3, height, width\] or \[3, height, width\]\n"
+        r"  hint: channels come before places: ef.moveaxis\(x, -1, 1\)",
+    ),
+    "Conv2d of one picture": (
+        lambda: nn.Conv2d(3, 2, 3)(ef.zeros((8, 8, 3))),
+        r"hint: channels come before places: ef.moveaxis\(x, -1, 0\)",
+    ),
+    "Conv2d of pictures without channels": (
+        lambda: nn.Conv2d(1, 2, 3)(ef.zeros((8, 16, 16))),
+        r"Conv2d: the input does not have 1 channel\n[^|]*"
+        r"hint: an axis for the channel is missing: x\[:, None\]",
+    ),
+    "Conv2d of other channels": (
+        lambda: nn.Conv2d(3, 2, 3)(ef.zeros((8, 16, 16))),
+        "hint: 3 axes are one sample, with 8 channels",
     ),
     "ConvTranspose2d": (
         lambda: nn.ConvTranspose2d(3, 2, 3)(ef.zeros((8, 8))),

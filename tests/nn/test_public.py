@@ -11,11 +11,11 @@ import pytest
 import eagerflow as ef
 from eagerflow.errors import UnknownNameError
 
-#: what ef.nn promises, recurrent layers aside
+#: what ef.nn promises
 LAYERS = {
     "Module", "Linear", "Conv1d", "Conv2d", "ConvTranspose2d", "MaxPool2d", "AvgPool2d",
     "BatchNorm", "LayerNorm", "RMSNorm", "Dropout", "Embedding", "ShardedEmbedding",
-    "MultiHeadAttention", "Sequential",
+    "RNN", "LSTM", "GRU", "MultiHeadAttention", "Sequential",
 }  # fmt: skip
 
 

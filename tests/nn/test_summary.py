@@ -120,3 +120,17 @@ def test_inputs_that_do_not_fit() -> None:
 def test_buffers_count_as_memory_alone() -> None:
     row = nn.BatchNorm(4).summary().rows[0]
     assert (row.parameters, row.nbytes) == (8, 4 * 4 * 4 + 8)
+
+
+@pytest.mark.parametrize("numpy", [False, True])
+def test_inputs_that_are_wider_than_the_parameters_are_told(numpy: bool) -> None:
+    x = ef.ones((8, 2), dtype=ef.float64)
+    net = ef.nn.Linear(2, 3)
+    table = net.summary(x.numpy() if numpy else x)
+    assert table.note.startswith("inputs of f64 and parameters of f32: all is computed in f64")
+    assert str(table).endswith(table.note)
+    assert f"<br>{table.note}" in table._repr_html_()
+    assert net.summary(x.astype(ef.float32)).note == ""
+    assert net.summary(x.astype(ef.float16)).note == ""
+    assert net.summary().note == ""
+    assert ef.nn.Flatten().summary(x).note == ""

@@ -28,6 +28,7 @@ ELSEWHERE = {
         f"list_{name}": "tests/ops/test_lists.py"
         for name in (
             "add",
+            "concat",
             "cut",
             "erase",
             "new",
@@ -35,6 +36,7 @@ ELSEWHERE = {
             "push",
             "read",
             "size",
+            "split",
             "stack",
             "unstack",
             "write",

@@ -120,8 +120,45 @@ def test_a_wrong_learning_rate_changes_nothing(lr: Any) -> None:
     ],
 )
 def test_options_out_of_range(name: str, options: dict[str, Any]) -> None:
-    with pytest.raises(TensorValueError, match=name):
+    with pytest.raises(TensorValueError, match=name) as caught:
         make(name, [ef.Variable([1.0])], **options)
+    assert caught.value.given
+
+
+@pytest.mark.parametrize(
+    "make_schedule",
+    [
+        lambda: ef.optim.StepSchedule(-0.1, 3),
+        lambda: ef.optim.StepSchedule(0.1, 0),
+        lambda: ef.optim.MultiStepSchedule(0.1, (3, 2)),
+        lambda: ef.optim.OneCycleSchedule(0.1, 10, pct_start=2),
+        lambda: ef.optim.OneCycleSchedule(0.1, 10, div_factor=0),
+        lambda: ef.optim.OneCycleSchedule(0.1, 10, anneal_strategy="cosine"),  # type: ignore[arg-type]  # wrong on purpose
+        lambda: ef.optim.WarmUp("slow", 3),  # type: ignore[arg-type]  # wrong on purpose
+    ],
+)
+def test_errors_of_schedules_say_what_was_given(make_schedule: Any) -> None:
+    with pytest.raises(TensorValueError, match=r"Schedule|WarmUp") as caught:
+        make_schedule()
+    assert caught.value.given
+    assert caught.value.expected
+
+
+@pytest.mark.parametrize(
+    ("gradients", "given"), [(ef.nn.Linear(2, 1), "a Linear"), (ef.tensor(0.5), "f32[]@cpu:0")]
+)
+def test_what_is_no_gradient_at_all(gradients: Any, given: str) -> None:
+    with pytest.raises(TensorValueError, match="these are no gradients") as caught:
+        make("SGD", two()).update(gradients)
+    assert caught.value.given == given
+    assert "ef.value_and_grad" in str(caught.value.hint)
+
+
+def test_the_structure_of_many_variables_is_shortened() -> None:
+    layers = ef.nn.Sequential(*[ef.nn.Linear(1, 1) for _ in range(20)])
+    with pytest.raises(TensorValueError, match="have not the structure") as caught:
+        ef.optim.SGD(layers.trainable).update([ef.ones(1)])
+    assert str(caught.value.expected).startswith("a tree like that of the 40 variables: layers.0")
 
 
 def test_wrong_variables() -> None:

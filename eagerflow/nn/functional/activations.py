@@ -81,10 +81,7 @@ def hardtanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> ef.T
         raise TensorValueError(
             "hardtanh: the limits are in the wrong order", given=f"{min_val=}, {max_val=}"
         )
-    tensor = _floating(x)
-    # at a limit itself the derivative is that outside, so the limits are constants
-    below = ef.where(tensor <= min_val, min_val, tensor)
-    return ef.where(tensor >= max_val, max_val, below)
+    return ef.hardtanh(x, low=min_val, high=max_val)
 
 
 def relu6(x: TensorLike) -> ef.Tensor:
@@ -109,8 +106,7 @@ def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> ef.Tensor:
     >>> ef.nn.functional.leaky_relu(ef.tensor([-1.0, 2.0]))
     Tensor([-0.01,  2.  ], f32[2]@cpu:0)
     """
-    tensor = _floating(x)
-    return ef.where(tensor > 0, tensor, tensor * negative_slope)
+    return ef.leaky_relu(x, slope=negative_slope)
 
 
 def prelu(x: TensorLike, weight: TensorLike) -> ef.Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import eagerflow as ef
 from eagerflow.core.convert import TensorLike
 from eagerflow.errors import ShapeError
+from eagerflow.nn.functional.messages import speaks_for_parts
 
 __all__ = ["conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"]
 
@@ -66,6 +67,7 @@ def _convolved(
     return over_axes(name, input, axes, convolve)
 
 
+@speaks_for_parts
 def conv1d(
     input: TensorLike,
     weight: TensorLike,
@@ -99,6 +101,7 @@ def conv1d(
     return _convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@speaks_for_parts
 def conv2d(
     input: TensorLike,
     weight: TensorLike,

@@ -61,6 +61,7 @@ def cross_entropy(
         )
     axis = _class_axis("cross_entropy", scores)
     if classes.dtype.is_floating:
+        _check_probabilities(scores, classes)
         return _of_probabilities(scores, classes, weight, axis, reduction, label_smoothing)
     if weight is None and label_smoothing == 0:
         return ef.softmax_cross_entropy(
@@ -109,6 +110,24 @@ def nll_loss(
     return _weighted(losses, shares, reduction)
 
 
+def _check_probabilities(scores: ef.Tensor, target: ef.Tensor) -> None:
+    """Refuse floating labels; with the shape of the scores they are probabilities."""
+    if len(target.shape) != len(scores.shape) or not all(
+        map(may_equal, target.shape, scores.shape)
+    ):
+        hint = None
+        if _is_column(target) and len(target.shape) == len(scores.shape):
+            hint = "if these are class indices: target.squeeze(-1).astype(ef.int64)"
+        elif len(target.shape) == len(scores.shape) - 1:
+            hint = "if these are class indices: target.astype(ef.int64)"
+        raise ShapeError(
+            "cross_entropy: a floating target must have the probability of each class",
+            given=f"input={scores.type}, target={target.type}",
+            expected="integers, or a target of the shape of the input",
+            hint=hint,
+        )
+
+
 def _class_axis(name: str, x: ef.Tensor) -> int:
     if not x.shape:
         raise ShapeError(
@@ -146,7 +165,8 @@ def _picked(
         raise ShapeError(
             "the labels do not fit",
             given=f"input={logs.type}, target={target.type}",
-            expected="a class for each sample",
+            expected=f"labels of shape [{', '.join(map(str, samples))}], one for each sample",
+            hint="take the last axis away: target.squeeze(-1)" if _is_column(classes) else None,
         )
     places = ef.expand_dims(ef.where(counted, classes, 0), axis)
     shares = counted.astype(logs.dtype)
@@ -155,6 +175,10 @@ def _picked(
         shares = shares * ef.squeeze(ef.take_along_axis(flat, places, axis=axis), axis)
     found = ef.squeeze(ef.take_along_axis(logs, places, axis=axis), axis)
     return ef.where(counted, -found * shares, 0), shares
+
+
+def _is_column(classes: ef.Tensor) -> bool:
+    return len(classes.shape) > 1 and bool(classes.shape[-1] == 1)
 
 
 def _weighted(losses: ef.Tensor, shares: ef.Tensor, reduction: Reduction) -> ef.Tensor:

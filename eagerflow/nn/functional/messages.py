@@ -14,7 +14,16 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 #: ops whose errors are about what the caller gave
-_PARTS: Final = frozenset({"check_labels", "softmax_cross_entropy", "standardize"})
+_PARTS: Final = frozenset(
+    {
+        "avg_pool",
+        "check_labels",
+        "convolution",
+        "max_pool",
+        "softmax_cross_entropy",
+        "standardize",
+    }
+)
 
 
 def speaks_for_parts(function: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -7,6 +7,7 @@ from typing import Any
 import eagerflow as ef
 from eagerflow.core.convert import TensorLike
 from eagerflow.nn.functional.convolution import Sizes, over_axes
+from eagerflow.nn.functional.messages import speaks_for_parts
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -53,6 +54,7 @@ def _max_pooled(
     return (_both if return_indices else over_axes)(name, input, axes, pool)
 
 
+@speaks_for_parts
 def max_pool1d(
     input: TensorLike,
     kernel_size: Sizes,
@@ -68,7 +70,8 @@ def max_pool1d(
         input: real, ``[n, channels, length]`` or ``[channels, length]``.
         kernel_size: the size of the window.
         stride: from one window to the next; the size of the window if None.
-        padding: how far windows reach over both ends, at most half a window.
+        padding: how far windows reach over both ends, at most half of what they span, dilation
+            included.
         dilation: from one element of the window to the next.
         ceil_mode: whether windows may reach further over the end, if they start before it.
         return_indices: whether to give the places of the elements as well.
@@ -86,6 +89,7 @@ def max_pool1d(
                        return_indices)  # fmt: skip
 
 
+@speaks_for_parts
 def max_pool2d(
     input: TensorLike,
     kernel_size: Sizes,
@@ -103,7 +107,8 @@ def max_pool2d(
         input: real, ``[n, channels, height, width]`` or ``[channels, height, width]``.
         kernel_size: the sizes of the window, a number or one per axis.
         stride: from one window to the next; the sizes of the window if None.
-        padding: how far windows reach over both ends of each axis, at most half a window.
+        padding: how far windows reach over both ends of each axis, at most half of what they
+            span, dilation included.
         dilation: from one element of the window to the next.
         ceil_mode: whether windows may reach further over the end, if they start before it.
         return_indices: whether to give the places of the elements as well.
@@ -123,6 +128,7 @@ def max_pool2d(
                        return_indices)  # fmt: skip
 
 
+@speaks_for_parts
 def avg_pool1d(
     input: TensorLike,
     kernel_size: Sizes,
@@ -159,6 +165,7 @@ def avg_pool1d(
     )  # fmt: skip
 
 
+@speaks_for_parts
 def avg_pool2d(
     input: TensorLike,
     kernel_size: Sizes,

@@ -67,7 +67,9 @@ def interpolate(
             their values.
 
     Returns:
-        ``[n, channels, *size]``.
+        ``[n, channels, *size]``. The values are those of PyTorch, but for places of the nearest
+        modes that begin just at an element: PyTorch's quotients in float32 may fall short of it,
+        and take the one before.
 
     Raises:
         ShapeError: the mode is not for so many axes.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import final
 
 import eagerflow as ef
-from eagerflow.errors import TensorValueError
 from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn.checks import check_probability
 from eagerflow.nn.module import Module
 
 __all__ = ["Dropout"]
@@ -28,10 +28,7 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float = 0.5) -> None:
-        if not 0.0 <= p <= 1.0:
-            raise TensorValueError(
-                "Dropout: p is no probability", given=f"p={p!r}", expected="0 <= p <= 1"
-            )
+        check_probability("Dropout", "p", p)
         self.p = p
 
     def forward(self, x: ef.Tensor) -> ef.Tensor:

@@ -40,7 +40,8 @@ class MaxPool1d(_AbstractMaxPool):
     Args:
         kernel_size: the length of windows.
         stride: by how much they move; by default by their length.
-        padding: how far they may reach over each end, at most half of their length.
+        padding: how far they may reach over each end, at most half of their length, dilation
+            included.
         dilation: the distance of the elements of a window.
         ceil_mode: whether windows that reach over the end count, too.
 
@@ -64,7 +65,8 @@ class MaxPool2d(_AbstractMaxPool):
     Args:
         kernel_size: height and width of windows, or one number for both.
         stride: by how much they move; by default by their sizes.
-        padding: how far they may reach over each side, at most half of their size.
+        padding: how far they may reach over each side, at most half of their size, dilation
+            included.
         dilation: the distance of the elements of a window.
         ceil_mode: whether windows that reach over the end count, too.
 

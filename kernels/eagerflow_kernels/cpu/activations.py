@@ -74,7 +74,8 @@ def _gelu_by_erfc(x: Array, order: int) -> Any:
     return bell
 
 
-_BLOCK = 16384  # elements whose arrays stay in the cache
+_BLOCK = 65536  # elements whose arrays stay in the cache
+_SIGN = np.int32(-(1 << 31))
 _END = np.float32(14.5)  # beyond, the tail of the normal distribution is 0 in float32
 
 #: P(X > t) * exp(t**2 / 2) for X of the normal distribution is nearly u times a polynomial in
@@ -110,7 +111,9 @@ def _gelu_by_polynomial(
         np.abs(np.minimum(x, _END, out=near), out=near)
         out *= near
         np.subtract(np.maximum(x, 0, out=near), out, out=out)
-        np.copysign(out, x, out=out)  # of zeros
+        sign = near.view(np.int32)  # that of zeros: NumPy's copysign takes five times as long
+        np.bitwise_and(x.view(np.int32), _SIGN, out=sign)
+        np.bitwise_or(out.view(np.int32), sign, out=out.view(np.int32))
         return
     bell *= near
     bell *= np.float32(1 / math.sqrt(2 * math.pi))

@@ -24,6 +24,21 @@ def relu(xp: Any, x: Array) -> Array:
     return xp.maximum(x, 0)
 
 
+@portable("leaky_relu")
+def leaky_relu(xp: Any, x: Array, *, slope: float) -> Array:
+    """``x`` above 0, ``slope * x`` below."""
+    out = xp.asarray(x * slope)
+    if 0 < slope <= 1:
+        return xp.maximum(x, out, out=out)
+    return xp.where(x > 0, x, out)
+
+
+@portable("hardtanh")
+def hardtanh(xp: Any, x: Array, *, low: float, high: float) -> Array:
+    """``x`` within limits."""
+    return xp.clip(x, low, high)
+
+
 @portable("elu")
 def elu(xp: Any, x: Array, *, alpha: float) -> Array:
     """``x`` above 0, ``alpha * expm1(x)`` below."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BETAS", "CNN_BATCH", "EPS", "RATE", "Task", "cnn_task", "mlp_task"]
+__all__ = ["BETAS", "CNN_BATCH", "EPS", "RATE", "Task", "cnn_task", "lstm_task", "mlp_task"]
 
 RATE, BETAS, EPS = 1e-3, (0.9, 0.999), 1e-8
 CNN_BATCH = 64
@@ -53,3 +53,19 @@ def cnn_task() -> Task:
     """Two convolutions 3x3 of 16 and 32 channels on 1x8x8, pooling 2x2, a dense layer."""
     shapes = [(16, 1, 3, 3), (32, 16, 3, 3), (10, 32 * 4 * 4)]
     return _task(np.random.default_rng(2), shapes, (CNN_BATCH, 1, 8, 8))
+
+
+def lstm_task(time: int, batch: int, inputs: int, hidden: int) -> Task:
+    """An LSTM with PyTorch's four variables, and a dense layer from its last state to 10 classes.
+
+    Batches are sequences ``[time, batch, inputs]`` and a class for each.
+    """
+    rng = np.random.default_rng(3)
+    shapes = [(4 * hidden, inputs), (4 * hidden, hidden), (4 * hidden,), (4 * hidden,),
+              (10, hidden), (10,)]  # fmt: skip
+    weights = [rng.uniform(-1, 1, shape).astype("f4") * hidden**-0.5 for shape in shapes]
+    batches = [
+        (rng.normal(size=(time, batch, inputs)).astype("f4"), rng.integers(0, 10, batch))
+        for _ in range(_BATCHES)
+    ]
+    return Task(weights, batches)

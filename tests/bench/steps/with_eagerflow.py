@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import eagerflow as ef
-from tests.bench.steps.data import BETAS, EPS, RATE, Task, cnn_task, mlp_task
+from tests.bench.steps.data import BETAS, EPS, RATE, Task, cnn_task, lstm_task, mlp_task
 
 F = ef.nn.functional
 
@@ -50,3 +50,55 @@ def cnn(traced: bool) -> Callable[[], Any]:
         ef.nn.Linear(32 * 4 * 4, 10),
     )  # fmt: skip
     return _step(model, cnn_task(), traced)
+
+
+class Written(ef.nn.Module):
+    """An LSTM as a user would write it."""
+
+    def __init__(self, inputs: int, hidden: int, unrolled: bool) -> None:
+        self.weight_ih = ef.Variable(ef.zeros((4 * hidden, inputs)))
+        self.weight_hh = ef.Variable(ef.zeros((4 * hidden, hidden)))
+        self.bias_ih = ef.Variable(ef.zeros(4 * hidden))
+        self.bias_hh = ef.Variable(ef.zeros(4 * hidden))
+        self.classes = ef.nn.Linear(hidden, 10)
+        self.hidden = hidden
+        self.unrolled = unrolled
+
+    def cell(self, x: ef.Tensor, h: ef.Tensor, c: ef.Tensor) -> tuple[ef.Tensor, ef.Tensor]:
+        gates = x @ self.weight_ih.T + self.bias_ih + h @ self.weight_hh.T + self.bias_hh
+        i, f, g, o = ef.split(gates, 4, axis=1)
+        c = ef.sigmoid(f) * c + ef.sigmoid(i) * ef.tanh(g)
+        return ef.sigmoid(o) * ef.tanh(c), c
+
+    def forward(self, xs: ef.Tensor) -> Any:
+        h = c = ef.zeros((xs.shape[1], self.hidden))
+        if self.unrolled:
+            for t in range(xs.shape[0]):
+                h, c = self.cell(xs[t], h, c)
+        else:
+            for x in xs:
+                h, c = self.cell(x, h, c)
+        return self.classes(h)
+
+
+class Layered(ef.nn.Module):
+    """The same with the layer."""
+
+    def __init__(self, inputs: int, hidden: int) -> None:
+        self.lstm = ef.nn.LSTM(inputs, hidden)
+        self.classes = ef.nn.Linear(hidden, 10)
+
+    def forward(self, xs: ef.Tensor) -> Any:
+        _, (h, _) = self.lstm(xs)
+        return self.classes(h[0])
+
+
+def lstm(
+    time: int, batch: int, inputs: int, hidden: int, way: str, traced: bool = True
+) -> Callable[[], Any]:
+    """An LSTM whose last state is classified; ``way`` is ``"loop"``, ``"range"``, ``"layer"``."""
+    if way == "layer":
+        model: ef.nn.Module = Layered(inputs, hidden)
+    else:
+        model = Written(inputs, hidden, unrolled=way == "range")
+    return _step(model, lstm_task(time, batch, inputs, hidden), traced)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tests.bench.steps.data import BETAS, EPS, RATE, Task, cnn_task, mlp_task
+from tests.bench.steps.data import BETAS, EPS, RATE, Task, cnn_task, lstm_task, mlp_task
 
 
 def _adam(w: Any, g: Any, m: Any, v: Any, n: Any) -> Any:
@@ -71,3 +71,22 @@ def cnn() -> Callable[[], Any]:
         return x.reshape(len(x), -1) @ w3.T + b3
 
     return _step(logits, cnn_task())
+
+
+def lstm(time: int, batch: int, inputs: int, hidden: int) -> Callable[[], Any]:
+    """An LSTM by `jax.lax.scan`, whose last state is classified."""
+
+    def logits(weights: Any, xs: Any) -> Any:
+        w_ih, w_hh, b_ih, b_hh, w, b = weights
+
+        def turn(state: Any, x: Any) -> Any:
+            h, c = state
+            i, f, g, o = jnp.split(x @ w_ih.T + b_ih + h @ w_hh.T + b_hh, 4, axis=1)
+            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+            return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None
+
+        zeros = jnp.zeros((batch, hidden))
+        (h, _), _ = jax.lax.scan(turn, (zeros, zeros), xs)
+        return h @ w.T + b
+
+    return _step(logits, lstm_task(time, batch, inputs, hidden))

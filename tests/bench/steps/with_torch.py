@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.bench.steps.data import BETAS, EPS, RATE, Task, cnn_task, mlp_task
+from tests.bench.steps.data import BETAS, EPS, RATE, Task, cnn_task, lstm_task, mlp_task
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
 
@@ -52,3 +52,22 @@ def cnn(compiled: bool) -> Callable[[], Any]:
         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * 4 * 4, 10),
     )  # fmt: skip
     return _step(model, cnn_task(), compiled)
+
+
+class Classifier(nn.Module):  # type: ignore[misc, unused-ignore]  # of a class that mypy may lack
+    """An LSTM whose last state is classified."""
+
+    def __init__(self, inputs: int, hidden: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(inputs, hidden)
+        self.classes = nn.Linear(hidden, 10)
+
+    def forward(self, xs: Any) -> Any:
+        _, (h, _) = self.lstm(xs)
+        return self.classes(h[0])
+
+
+def lstm(time: int, batch: int, inputs: int, hidden: int) -> Callable[[], Any]:
+    """`torch.nn.LSTM`, eagerly."""
+    task = lstm_task(time, batch, inputs, hidden)
+    return _step(Classifier(inputs, hidden), task, compiled=False)

@@ -55,12 +55,12 @@ def range_of_a_tensor(trace: Trace) -> Steps:
 
 @program(
     traces=0, error=TraceError,
-    words=("bool()", "ef.where", "errors.py", "return x * max(x.sum(), 1.0)"),
+    words=("bool()", "ef.where", "errors.py", "return x * next(filter(None, [x.sum(), 1.0]))"),
 )  # fmt: skip
-def max_of_a_tensor(trace: Trace) -> Steps:
+def filtered_by_a_tensor(trace: Trace) -> Steps:
     @trace
     def f(x):
-        return x * max(x.sum(), 1.0)
+        return x * next(filter(None, [x.sum(), 1.0]))
 
     yield f(x)
 

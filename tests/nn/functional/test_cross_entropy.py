@@ -57,6 +57,47 @@ def test_errors_name_what_was_called(call: Any, name: str, given: str, labels: l
     assert given in str(caught.value.given)
 
 
+def test_so_do_those_of_a_run_of_a_trace() -> None:
+    x, y = ef.tensor(X), ef.tensor([0, 1, 7, 0])
+    for name, begin in (("cross_entropy", "cross_entropy: label 7"), ("weight", "label 7 is out")):
+        with pytest.raises(TensorIndexError) as caught:
+            ef.trace(CALLS[name])(x, y)
+        assert caught.value.wrong.startswith(begin)
+        assert "cross_entropy(x, y" in str(caught.value.source)
+
+
+COLUMNS: dict[str, tuple[tuple[int, ...], str, str | None]] = {
+    "column": ((4, 1), "int64", "take the last axis away: labels.squeeze(-1)"),
+    "as many": ((2, 2), "int64", "if they are one-hot: labels.argmax(axis=1)"),
+    "one-hot": ((4, 3), "int64", "if they are one-hot: labels.argmax(axis=1)"),
+    "fewer": ((3,), "int64", None),
+    "one": ((), "int64", None),
+    "floating": ((4,), "float32", "if these are class indices: target.astype(ef.int64)"),
+    "floating column": (
+        (4, 1), "float64", "if these are class indices: target.squeeze(-1).astype(ef.int64)",
+    ),
+    "other probabilities": ((4, 2), "float32", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_labels_are_one_for_each_sample(name: str, traced: bool) -> None:
+    shape, dtype, hint = COLUMNS[name]
+    f = ef.trace(F.cross_entropy) if traced else F.cross_entropy
+    with pytest.raises(ShapeError, match=r"^cross_entropy: ") as caught:
+        f(ef.tensor(X), ef.zeros(shape, dtype=dtype))
+    assert caught.value.hint == hint
+    assert caught.value.expected is not None
+
+
+@pytest.mark.parametrize("call", [F.nll_loss, lambda x, y: F.cross_entropy(x, y, ef.ones(3))])
+def test_so_they_are_with_weights(call: Any) -> None:
+    with pytest.raises(ShapeError, match="the labels do not fit") as caught:
+        call(ef.tensor(X), ef.zeros((4, 1), dtype=ef.int64))
+    assert caught.value.hint == "take the last axis away: target.squeeze(-1)"
+
+
 def test_arguments_have_names_in_errors() -> None:
     with pytest.raises(ShapeError, match=r"got: x=f32\[2,3\]@cpu:0, labels=i64\[3\]@cpu:0, axis"):
         ef.softmax_cross_entropy(SCORES, ef.tensor([0, 1, 2]))
@@ -76,7 +117,7 @@ def test_arguments_are_checked() -> None:
     x, y = ef.tensor(X), ef.tensor([0, 1, 2, 0])
     with pytest.raises(ShapeError, match="the labels do not fit"):
         F.cross_entropy(x, y[:3])
-    with pytest.raises(ShapeError, match="have different shapes"):
+    with pytest.raises(ShapeError, match="must have the probability of each class"):
         F.cross_entropy(x, ef.ones((4, 2)))
     with pytest.raises(ShapeError, match="no axis of classes"):
         F.cross_entropy(ef.tensor(1.0), ef.tensor(0))

@@ -20,6 +20,14 @@ def elu(x: float, alpha: float = 1.0) -> float:
     return x if x > 0 else alpha * math.expm1(x)
 
 
+def leaky_relu(x: float, slope: float = 0.01) -> float:
+    return x if x > 0 else slope * x
+
+
+def hardtanh(x: float, low: float = -1.0, high: float = 1.0) -> float:
+    return x if x != x else min(max(x, low), high)
+
+
 def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x)) if x > -700 else math.exp(x)
 
@@ -46,8 +54,20 @@ def _apart(s: Any) -> Any:
     return (np.asarray(x + 2 * (x >= 0) - 1).astype(x.dtype),)
 
 
+def _between(s: Any) -> Any:
+    """No element next to a limit, where derivatives jump."""
+    x = np.round(s.array(-3, 3))
+    return (np.asarray(x + 0.25).astype(x.dtype),)
+
+
 CASES = [
     OpCase("relu", _apart, loop(relu), dtypes=REAL, grad=(0,), specials=True, exact=True),
+    real("leaky_relu", leaky_relu, _apart),
+    real("leaky_relu", leaky_relu, _apart, kwargs={"slope": 2.5}, label="steep"),
+    real("leaky_relu", leaky_relu, _apart, kwargs={"slope": -0.5}, label="falling",
+         specials=False),
+    real("hardtanh", hardtanh, _between),
+    real("hardtanh", hardtanh, _between, kwargs={"low": -2.0, "high": 0.5}, label="limits"),
     real("elu", elu, _apart),
     real("elu", elu, _apart, kwargs={"alpha": 0.3}, label="alpha"),
     real("softplus", softplus),

@@ -1,0 +1,250 @@
+"""Names of NumPy, PyTorch and Keras, and what is written here in their place.
+
+Only errors speak of them: who is used to another framework learns the way of this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Final, final
+
+from eagerflow.errors import UnknownNameError
+
+__all__ = [
+    "ARRAYS",
+    "FUNCTIONS",
+    "MODULES",
+    "OPTIM",
+    "OPTIMISERS",
+    "alike",
+    "hint_at",
+    "nearest",
+    "unknown_name",
+]
+
+_LOSS: Final = "loss, grads = ef.value_and_grad(loss_fn, wrt=net.trainable)(x, y)"
+_PLACE: Final = "make it where it shall be: with ef.device('gpu:0'): ..."
+_LOOP: Final = "the loop is written out: " + _LOSS + "; optimiser.update(grads)"
+_SAVE: Final = "ef.checkpoint.save(path, net) and ef.checkpoint.load(path, like=net)"
+_FREEZE: Final = "net.freeze() and net.unfreeze(); net.trainable has what is not frozen"
+_VALUES: Final = "gradients are values that ef.value_and_grad gives, none is kept that could add up"
+_SCOPED: Final = (
+    "nothing is recorded outside of ef.grad, ef.value_and_grad and ef.GradientTape; "
+    "ef.stop_gradient(x) cuts off within"
+)
+
+#: names whose counterpart is spelled in another way
+_NAMES: Final = {
+    "DataLoader": "Dataset",
+    "Optimizer": "AbstractOptimiser",
+    "arctanh": "atanh",
+    "cat": "concat",
+    "det": "linalg.det",
+    "from_numpy": "asarray",
+    "inv": "linalg.inv",
+    "lstsq": "linalg.lstsq",
+    "norm": "linalg.norm",
+    "qr": "linalg.qr",
+    "rand": "random.uniform",
+    "randn": "random.normal",
+    "solve": "linalg.solve",
+    "svd": "linalg.svd",
+    "trace": "linalg.trace",
+    "trapz": "trapezoid",
+    "transpose": "permute_dims",
+    "unique": "unique_values",
+    "unsqueeze": "expand_dims",
+    "upsample": "interpolate",
+}
+
+#: of the package itself: what is said of names that have no counterpart
+FUNCTIONS: Final = {
+    "backward": "ef.grad(f) and " + _LOSS,
+    "enable_grad": _SCOPED,
+    "inference_mode": _SCOPED,
+    "jit": "@ef.trace makes a graph of a function",
+    "load": "ef.checkpoint.load(path)",
+    "manual_seed": "ef.random.seed(number)",
+    "no_grad": _SCOPED,
+    "save": "ef.checkpoint.save(path, tree)",
+    "set_grad_enabled": _SCOPED,
+    "view": "ef.reshape(x, shape)",
+}
+
+_SCHEDULE: Final = "a schedule is the learning rate: lr=ef.optim.{}"
+
+#: of ``ef.optim``
+OPTIM: Final = {
+    "ChainedScheduler": _SCHEDULE.format("ChainedSchedule(schedules, milestones)"),
+    "CosineAnnealingLR": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
+    "CosineDecay": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
+    "ExponentialLR": _SCHEDULE.format("ExponentialSchedule(0.1, gamma=0.99)"),
+    "LambdaLR": "the learning rate may be a function of the number of updates: lr=lambda n: ...",
+    "MultiStepLR": _SCHEDULE.format("MultiStepSchedule(0.1, milestones=(30, 80))"),
+    "OneCycleLR": _SCHEDULE.format("OneCycleSchedule(0.1, total_steps=100)"),
+    "StepLR": _SCHEDULE.format("StepSchedule(0.1, step_size=30)"),
+    "clip_grad_norm_": "grads, norm = ef.optim.clip_by_global_norm(grads, max_norm)",
+    "clip_grad_value_": "grads = ef.optim.clip_by_value(grads, limit)",
+    "lr_scheduler": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
+}
+
+#: of modules
+MODULES: Final = {
+    "add_module": "set it as an attribute: self.name = module",
+    "apply": "for path, module in net.modules(): ...",
+    "children": "net.modules() gives the path and the module of all below",
+    "compile": _LOOP,
+    "cpu": _PLACE,
+    "cuda": _PLACE,
+    "evaluate": "call the net in its mode for use: net.eval()(x)",
+    "fit": _LOOP,
+    "get_weights": "net.state gives its variables by path",
+    "load_state_dict": "net.load_state(state)",
+    "load_weights": _SAVE,
+    "named_buffers": "net.buffers is a dict: net.buffers.items()",
+    "named_children": "net.modules() gives the path and the module of all below",
+    "named_modules": "net.modules()",
+    "named_parameters": "net.parameters is a dict: net.parameters.items()",
+    "predict": "call the net in its mode for use: net.eval()(x)",
+    "register_buffer": "set it as an attribute: self.name = ef.Variable(value, trainable=False)",
+    "register_parameter": "set it as an attribute: self.name = ef.Variable(value)",
+    "requires_grad_": _FREEZE,
+    "save": _SAVE,
+    "save_weights": _SAVE,
+    "set_weights": "net.load_state(state)",
+    "state_dict": "net.state is a dict of its variables",
+    "to": _PLACE,
+    "trainable_variables": "net.trainable",
+    "trainable_weights": "net.trainable",
+    "variables": "net.state",
+    "weights": "net.state",
+    "zero_grad": _VALUES,
+}
+
+#: of optimisers
+OPTIMISERS: Final = {
+    "apply_gradients": "optimiser.update(grads)",
+    "learning_rate": "optimiser.lr",
+    "load_state_dict": "optimiser.load_state(state)",
+    "minimize": _LOSS + "; optimiser.update(grads)",
+    "param_groups": "lr_scale= and weight_decay= may be functions of a variable's path",
+    "state_dict": "optimiser.state is a dict of its variables",
+    "step": _LOSS + "; optimiser.update(grads)",
+    "variables": "optimiser.state",
+    "zero_grad": _VALUES,
+}
+
+#: of tensors and variables
+ARRAYS: Final = {
+    "backward": "ef.grad(f) and " + _LOSS,
+    "contiguous": "leave it out: how elements lie in memory is of no account",
+    "cpu": "x.to('cpu')",
+    "cuda": "x.to('gpu:0')",
+    "data": "x.value of a variable; a tensor is a value itself",
+    "detach": "ef.stop_gradient(x)",
+    "expand": "ef.broadcast_to(x, shape)",
+    "grad": "ef.grad(f)(x) gives the gradient; none is kept in a tensor",
+    "permute": "ef.permute_dims(x, axes)",
+    "requires_grad": "ef.grad(f) differentiates by the arguments of f",
+    "requires_grad_": "ef.grad(f) differentiates by the arguments of f",
+    "type_as": "x.astype(y.dtype)",
+    "unsqueeze": "ef.expand_dims(x, axis)",
+    "view": "x.reshape(shape)",
+}
+
+
+def unknown_name(
+    owner: str, name: str, known: Mapping[str, object], hints: Mapping[str, str] | None = None
+) -> UnknownNameError:
+    """The error for a name that ``owner`` does not have; names the nearest one of ``known``.
+
+    Args:
+        owner: whose name it would be.
+        name: the name.
+        known: the names that there are, and what they stand for.
+        hints: what to do in the place of names that other frameworks have.
+    """
+    if hints is not None and name in hints:
+        return UnknownNameError(f"{owner} has no {name!r}", hint=hints[name])
+    public = [
+        n for n, v in known.items() if not n.startswith("_") and not isinstance(v, ModuleType)
+    ]
+    found = _NAMES[name] if name in _NAMES else nearest(name, public)
+    hint = f"did you mean {found!r}?" if found else None
+    return UnknownNameError(f"{owner} has no {name!r}", hint=hint)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one of some names that is most like ``name``, if one is like it at all."""
+    from difflib import get_close_matches  # noqa: PLC0415 - 5 ms that only an error should cost
+
+    close = get_close_matches(name, list(known), 1, cutoff=0.65)
+    return close[0] if close else None
+
+
+def alike(here: Iterable[str], there: Iterable[str]) -> tuple[str, str] | None:
+    """What paths that are missing are called elsewhere: the parts in which the first two differ.
+
+    Args:
+        here: the paths that are missing, their parts joined by dots.
+        there: the paths that nobody asks for.
+
+    Returns:
+        The name there and the name here, such as ``("encoder", "backbone")``.
+    """
+    others = list(there)
+    first = next(iter(here), None)
+    if first is None:
+        return None
+    below = (p for p in others if p.endswith(f".{first}") or first.endswith(f".{p}"))
+    found = next(below, None) or nearest(first, others)
+    if found is None:
+        return None
+    ours, theirs = first.split("."), found.split(".")
+    while len(ours) > 1 and len(theirs) > 1 and ours[-1] == theirs[-1]:
+        ours, theirs = ours[:-1], theirs[:-1]
+    return ".".join(theirs), ".".join(ours)
+
+
+@final
+class _Elsewhere:
+    """An attribute that objects of other frameworks have, and those here do not.
+
+    To look for it raises `AttributeError`, as if it were not there. In a class it is found only by
+    who misses the name; a ``__getattr__`` would make all other attributes slower.
+    """
+
+    def __init__(self, name: str, hint: str) -> None:
+        self._name = name
+        self._hint = hint
+        self.__doc__ = f"Not here: {hint}."  # what `help` shows
+
+    def __get__(self, instance: object, owner: type) -> object:
+        raise UnknownNameError(f"{owner.__name__} has no {self._name!r}", hint=self._hint)
+
+    def __repr__(self) -> str:
+        return f"<not here: {self._hint}>"
+
+
+def hint_at(owner: type, hints: Mapping[str, str]) -> None:
+    """Let the error for an attribute that a class does not have say what there is instead.
+
+    Args:
+        owner: the class.
+        hints: what to do in the place of attributes that other frameworks have.
+    """
+    for name, hint in hints.items():
+        setattr(owner, name, _Elsewhere(name, hint))
+    setattr(owner, "__dir__", _names)  # noqa: B010 - mypy knows it as a method, which cannot be assigned
+
+
+def _names(value: object) -> list[str]:
+    """What ``dir`` lists, and completion in notebooks: only names that are there."""
+    return [n for n in object.__dir__(value) if not isinstance(_static(value, n), _Elsewhere)]
+
+
+def _static(value: object, name: str) -> object:
+    """An attribute as its owner holds it; the instance goes before its class."""
+    owners = (getattr(value, "__dict__", {}), *map(vars, type(value).__mro__))
+    return next((names[name] for names in owners if name in names), None)

@@ -1,0 +1,124 @@
+"""Who looks for a name of another framework is told what there is in its place."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow import counterparts
+from eagerflow.errors import UnknownNameError
+from eagerflow.ops.state import Variable
+
+
+def _objects() -> dict[str, tuple[Any, Any]]:
+    variable = ef.Variable([1.0, 2.0])
+    return {
+        "Tensor": (ef.ones(2), counterparts.ARRAYS),
+        "Variable": (variable, counterparts.ARRAYS),
+        "Linear": (ef.nn.Linear(2, 3), counterparts.MODULES),
+        "SGD": (ef.optim.SGD([variable], lr=0.1), counterparts.OPTIMISERS),
+    }
+
+
+@pytest.mark.parametrize("kind", list(_objects()))
+def test_an_attribute_of_another_framework_is_an_error_with_a_hint(kind: str) -> None:
+    owner, hints = _objects()[kind]
+    for name, hint in hints.items():
+        with pytest.raises(UnknownNameError, match=f"{kind} has no '{name}'") as caught:
+            getattr(owner, name)
+        assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize("kind", list(_objects()))
+def test_it_is_as_if_the_attribute_were_not_there(kind: str) -> None:
+    owner, hints = _objects()[kind]
+    for name in hints:
+        assert not hasattr(owner, name)
+        assert getattr(owner, name, 3) == 3
+        assert not hasattr(type(owner), name)
+    assert not set(hints) & set(dir(owner))
+    assert "__class__" in dir(owner)
+
+
+def test_no_attribute_that_there_is_goes_by_a_hook() -> None:
+    for kind in (ef.Tensor, Variable, ef.nn.Module, ef.optim.AbstractOptimiser):
+        assert not hasattr(kind, "__getattr__")
+        assert kind.__getattribute__ is object.__getattribute__
+
+
+def test_subclasses_may_use_the_names() -> None:
+    class Net(ef.nn.Module):
+        def __init__(self) -> None:
+            self.weights = [ef.Variable([1.0])]
+
+        def to(self, where: str) -> str:
+            return where
+
+        def forward(self, x: Any) -> Any:
+            return x * self.weights[0]
+
+    net = Net()
+    assert {"to", "weights", "forward"} <= set(dir(net))
+    assert net.to("here") == "here"
+    assert list(net.state) == ["weights.0"]
+    assert net(ef.tensor([2.0])).tolist() == [2.0]
+    assert ef.trace(net)(ef.tensor([2.0])).tolist() == [2.0]
+
+
+def test_help_says_it_too() -> None:
+    assert repr(vars(ef.nn.Module)["state_dict"]) == (
+        "<not here: net.state is a dict of its variables>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("space", "hints"),
+    [("eagerflow", counterparts.FUNCTIONS), ("eagerflow.optim", counterparts.OPTIM)],
+)
+def test_a_function_of_another_framework_is_an_error_with_a_hint(
+    space: str, hints: dict[str, str]
+) -> None:
+    module: Any = ef.optim if space.endswith("optim") else ef
+    for name, hint in hints.items():
+        with pytest.raises(UnknownNameError, match=f"{space} has no '{name}'") as caught:
+            getattr(module, name)
+        assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("randn", "random.normal"), ("arrange", "arange"), ("cat", "concat")]
+)
+def test_the_nearest_name(name: str, found: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        getattr(ef, name)
+    assert caught.value.hint == f"did you mean {found!r}?"
+
+
+def test_nothing_is_near() -> None:
+    assert counterparts.nearest("layers.0.wieght", ["layers.0.bias", "layers.0.weight"]) == (
+        "layers.0.weight"
+    )
+    assert counterparts.nearest("qqq", ["weight", "bias"]) is None
+    with pytest.raises(UnknownNameError) as caught:
+        ef.qwertz  # noqa: B018 - the access is what fails
+    assert caught.value.hint is None
+
+
+_KNOWN = {
+    "net": ef.nn.Linear(2, 3),
+    "optimiser": ef.optim.SGD([ef.Variable(1.0)], lr=0.1),
+    "x": ef.ones(2),
+    "ef": ef,
+}
+
+
+@pytest.mark.parametrize("table", ["ARRAYS", "FUNCTIONS", "MODULES", "OPTIM", "OPTIMISERS"])
+def test_what_is_named_in_a_hint_is_there(table: str) -> None:
+    for hint in getattr(counterparts, table).values():
+        for owner, rest in re.findall(r"\b(net|optimiser|x|ef)\.([a-z_A-Z.0-9]+)", hint):
+            found: Any = ef.Variable(1.0) if rest == "value" else _KNOWN[owner]
+            for part in rest.rstrip(".").split("."):
+                found = getattr(found, part)

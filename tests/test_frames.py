@@ -1,0 +1,224 @@
+"""Errors of the user's own code show the user's own frames, wherever eagerflow called it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import hide_frames
+
+X = ef.ones((3, 4))
+
+
+def _failing(*_: Any) -> Any:
+    raise KeyError("mine")
+
+
+class Net(ef.nn.Module):
+    def __init__(self) -> None:
+        self.layer = ef.nn.Linear(4, 2)
+
+    def forward(self, x: Any) -> Any:
+        return _failing(self.layer(x))
+
+
+class Outer(ef.nn.Module):
+    def __init__(self) -> None:
+        self.nets = ef.nn.Sequential(ef.nn.Linear(4, 4), Net())
+
+    def forward(self, x: Any) -> Any:
+        return self.nets(x)
+
+
+def _rows() -> Iterator[Any]:
+    yield 1
+    raise KeyError("mine")
+
+
+def _dataset(function: Callable[[Any], Any] = _failing) -> Any:
+    return ef.data.Dataset.from_tensors(X).map(function)
+
+
+def _with_custom_rule() -> Any:
+    @ef.custom_vjp
+    def twice(x: Any) -> Any:
+        return x * 2
+
+    twice.defvjp(lambda x: (x * 2, x), _failing)
+    return ef.grad(lambda x: twice(x).sum())(X)
+
+
+def _loss(net: Any) -> Any:
+    return lambda x: net(x).sum()
+
+
+def _sgd(**options: Any) -> Any:
+    return ef.optim.SGD([ef.Variable([1.0])], **options)
+
+
+ENTRIES: dict[str, Callable[[], Any]] = {
+    "module": lambda: Net()(X),
+    "modules": lambda: Outer()(X),
+    "summary": lambda: Outer().summary(X),
+    "traced": lambda: ef.trace(Outer())(X),
+    "graph": lambda: ef.trace(Outer()).graph(X),
+    "grad": lambda: ef.grad(_loss(Outer()))(X),
+    "value_and_grad": lambda: (lambda net: ef.value_and_grad(_loss(net), wrt=net.trainable)(X))(
+        Outer()
+    ),
+    "traced step": lambda: ef.trace(lambda x: ef.value_and_grad(_loss(Outer()))(x))(X),
+    "vjp": lambda: ef.vjp(Net(), X),
+    "jvp": lambda: ef.jvp(Net(), (X,), (X,)),
+    "jacobian": lambda: ef.jacobian(Net())(X),
+    "hessian": lambda: ef.hessian(_loss(Net()))(X),
+    "remat": lambda: ef.grad(lambda x: ef.remat(Net())(x).sum())(X),
+    "custom_vjp": _with_custom_rule,
+    "check_grads": lambda: ef.check_grads(_failing, (X,)),
+    "cond": lambda: ef.cond(ef.tensor(True), _failing, _failing, X),
+    "switch": lambda: ef.switch(ef.tensor(0), [_failing, _failing], X),
+    "while_loop": lambda: ef.while_loop(_failing, _failing, X),
+    "scan": lambda: ef.scan(_failing, X, X),
+    "map over rows": lambda: ef.map(_failing, X),
+    "traced scan": lambda: ef.trace(lambda x: ef.scan(_failing, x, x))(X),
+    "map": lambda: list(_dataset()),
+    "map in a batch": lambda: list(_dataset().shuffle(2, seed=0).batch(2)),
+    "filter": lambda: list(ef.data.Dataset.from_tensors(X).filter(_failing)),
+    "iterable": lambda: list(ef.data.Dataset.from_iterable(_rows)),
+    "schedule": lambda: _sgd(lr=_failing).update([ef.ones(1)]),
+}
+
+
+def _files(error: BaseException) -> list[str]:
+    return [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+
+
+@pytest.mark.parametrize("entry", list(ENTRIES))
+def test_only_the_users_frames_are_shown(entry: str) -> None:
+    with pytest.raises(KeyError, match="mine") as caught:
+        ENTRIES[entry]()
+    assert set(_files(caught.value)) == {__file__}
+    assert len(_files(caught.value)) >= 3  # here, the entry, and what fails
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ef.nn.Linear(5, 2)(X),
+        lambda: ef.nn.Linear(4, 2)(),
+        lambda: ef.optim.SGD([ef.Variable([1.0])], lr=0.1).update([ef.ones(3)]),
+        lambda: list(ef.data.Dataset.from_iterable([ef.ones(2), ef.ones(3)]).batch(2)),
+        lambda: ef.checkpoint.load("nowhere"),
+        lambda: ef.checkpoint.save("nowhere", object()),
+    ],
+)
+def test_so_are_they_of_errors_of_eagerflow(call: Callable[[], Any]) -> None:
+    with pytest.raises(Exception, match=r"Linear|update|batch|nowhere|cannot be saved") as caught:
+        call()
+    assert _files(caught.value) == [__file__] * 2
+
+
+def test_of_a_manager_too(tmp_path: Path) -> None:
+    manager = ef.checkpoint.Manager(tmp_path)
+    with pytest.raises(ef.errors.CheckpointError, match="cannot be saved") as caught:
+        manager.save(0, object())
+    assert set(_files(caught.value)) == {__file__}
+    with pytest.raises(ef.errors.CheckpointError, match="no checkpoint of step 3") as caught:
+        manager.restore(step=3)
+    assert set(_files(caught.value)) == {__file__}
+
+
+@pytest.mark.parametrize("entry", ["module", "value_and_grad", "traced", "map"])
+def test_an_interrupt_shows_where_the_user_was(entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(sys.modules[__name__], "_failing", interrupted)
+    calls = {**ENTRIES, "map": lambda: list(_dataset(interrupted))}
+    with pytest.raises(KeyboardInterrupt) as caught:
+        calls[entry]()
+    assert set(_files(caught.value)) == {__file__}
+
+
+def test_a_deep_recursion_stays_one_error() -> None:
+    class Endless(ef.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return self(x)
+
+    with pytest.raises(RecursionError) as caught:
+        Endless()(X)
+    assert set(_files(caught.value)) == {__file__}
+
+
+def test_all_frames_are_shown_to_who_asks_for_them() -> None:
+    ef.traceback("full")
+    try:
+        with pytest.raises(KeyError) as caught:
+            Net()(X)
+    finally:
+        ef.traceback("short")
+    assert any(file.endswith("module.py") for file in _files(caught.value))
+
+
+def test_where_no_frame_is_the_users_none_is_shown() -> None:
+    error = KeyError()
+    hide_frames(error)
+    assert error.__traceback__ is None
+
+
+_SCRIPT = """
+    import eagerflow as ef
+
+    class Net(ef.nn.Module):
+        def __init__(self):
+            self.layer = ef.nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.layer(x) + missing
+
+    net = Net()
+    step = {step}
+    step(ef.ones((3, 4)))
+"""
+_STEPS = {
+    "eager": "net",
+    "traced": "ef.trace(lambda x: ef.value_and_grad(net, wrt=net.trainable)(x))",
+    "summary": "net.summary",
+}
+
+
+@pytest.mark.parametrize("step", list(_STEPS))
+def test_in_a_script(step: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(_SCRIPT.format(step=_STEPS[step])))
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("  File")]
+    assert all(f'"{script}"' in line for line in lines), done.stderr
+    assert lines[-1].endswith("in forward")
+    assert "NameError: name 'missing' is not defined" in done.stderr
+
+
+_CELLS = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance(colors="nocolor")
+shell.run_cell({setup!r})
+shell.run_cell("step(ef.ones((3, 4)))")
+"""
+
+
+@pytest.mark.parametrize("step", list(_STEPS))
+def test_in_a_notebook(step: str) -> None:
+    setup = textwrap.dedent(_SCRIPT.format(step=_STEPS[step])).replace("\nstep(ef.ones", "\n#")
+    program = _CELLS.format(setup=setup)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "return self.layer(x) + missing" in done.stdout
+    assert "NameError" in done.stdout
+    assert "eagerflow/" not in done.stdout
