@@ -41,6 +41,7 @@ __all__ = [
     "OutOfMemoryError",
     "PlacementError",
     "QueueClosedError",
+    "RecordError",
     "SettingError",
     "ShapeError",
     "TaskLost",
@@ -51,6 +52,7 @@ __all__ = [
     "UnhashableError",
     "UnknownNameError",
     "VariableError",
+    "WorkerError",
     "traceback",
 ]
 
@@ -103,6 +105,11 @@ class EagerflowError(Exception):
             parts.append(f"  at: {self.source}")
         return "\n".join(parts)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # code objects cannot be written
+        state = {**self.__dict__, "source": None if self.source is None else str(self.source)}
+        return _restored, (type(self), self.args, state)
+
     def reword(self, wrong: str) -> None:
         """Say in other words what is wrong."""
         self.wrong = wrong
@@ -127,6 +134,12 @@ class EagerflowError(Exception):
         lines += frames.format()
         lines += _traceback.format_exception_only(type(self), self)
         return "".join(lines).rstrip("\n").split("\n")
+
+
+def _restored(kind: type[_E], args: tuple[object, ...], state: dict[str, object]) -> _E:
+    made = kind.__new__(kind, *args)  # not its __init__, which may take something else
+    made.__dict__.update(state)
+    return made
 
 
 class ShapeError(EagerflowError, ValueError):
@@ -364,6 +377,14 @@ class LengthError(EagerflowError, TypeError):
     >>> len(endless.take(5))
     5
     """
+
+
+class RecordError(EagerflowError, ValueError):
+    """A record of a file that is damaged, or a line that is no text."""
+
+
+class WorkerError(EagerflowError, RuntimeError):
+    """A worker process of a pipeline ended before its work did."""
 
 
 class TaskLost(EagerflowError, RuntimeError):  # noqa: N818 - the name in the literature

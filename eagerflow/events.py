@@ -22,7 +22,8 @@ class Event:
 
     Attributes:
         kind: what happened: ``"op"``, ``"node"`` for an op that a graph runs, ``"step"`` for a
-            run of a graph.
+            run of a graph; of a pipeline ``"element"`` for one that a worker made, ``"take"`` for
+            one that was waited for, ``"skip"`` for one that was left out after an error.
         name: of what, such as the op's name.
         device: where, such as ``"cpu:0"``.
         start: when it began, in seconds of ``time.perf_counter``.
@@ -36,6 +37,7 @@ class Event:
         graph: the name of the graph.
         program: the number of the program that ran it, 0 where there is none.
         caller: the identifier of the thread that asked for it, 0 where that is the same one.
+        depth: how many elements were ready in the buffer that was read.
     """
 
     kind: str
@@ -52,6 +54,7 @@ class Event:
     graph: str = ""
     program: int = 0
     caller: int = 0
+    depth: int = 0
 
     @property
     def seconds(self) -> float:

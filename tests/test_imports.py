@@ -9,8 +9,8 @@ import pytest
 
 #: what must not be loaded by the import
 HEAVY = ("zmq", "cupy", "llvmlite", "scipy", "IPython", "ipywidgets", "anywidget", "matplotlib",
-         "sklearn", "pandas", "torch", "tqdm", "eagerflow.cli", "eagerflow.demo",
-         "eagerflow_widgets")  # fmt: skip
+         "sklearn", "pandas", "pyarrow", "PIL", "cloudpickle", "torch", "tqdm", "eagerflow.cli",
+         "eagerflow.demo", "eagerflow_widgets")  # fmt: skip
 
 PATHS = [p for p in sys.path if p]
 

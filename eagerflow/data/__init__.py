@@ -1,4 +1,4 @@
-"""Input pipelines: `Dataset`, from tensors or any iterable to shuffled batches.
+"""Input pipelines: `Dataset`, from tensors, files or any iterable to shuffled batches.
 
 >>> images, labels = ef.random.normal((5, 8, 8)), ef.arange(5)
 >>> dataset = ef.data.Dataset.from_tensors((images, labels)).shuffle(seed=0).batch(2)
@@ -10,9 +10,12 @@
 """
 
 from eagerflow import counterparts as _counterparts
-from eagerflow.data.dataset import Dataset, DatasetIterator
+from eagerflow.data.dataset import Dataset
+from eagerflow.data.files import write_records
+from eagerflow.data.images import decode_image
+from eagerflow.data.iterator import DatasetIterator
 
-__all__ = ["Dataset", "DatasetIterator"]
+__all__ = ["Dataset", "DatasetIterator", "decode_image", "write_records"]
 
 
 def __getattr__(name: str) -> object:

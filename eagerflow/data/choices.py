@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 
 import eagerflow as ef
+from eagerflow.data.opening import open_stage
 from eagerflow.data.orders import Buffer, Seed, generator, permutation
 from eagerflow.data.stage import (
     AbstractCursor,
@@ -15,7 +16,7 @@ from eagerflow.data.stage import (
     AbstractView,
     Length,
     Rows,
-    open_stage,
+    Threads,
     stack_next,
 )
 
@@ -77,14 +78,22 @@ class _OrderView(AbstractView):
         chosen = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
         return self._source.rows(self._order[chosen])
 
+    @property
+    def workers(self) -> Threads | None:
+        return self._source.workers
+
+    def close(self) -> None:
+        self._source.close()
+
 
 @final
 class _BufferCursor(AbstractCursor):
     """What is held is found again by reading the epoch from its start."""
 
-    __slots__ = ("_buffer", "_index")
+    __slots__ = ("_buffer", "_index", "_source")
 
     def __init__(self, source: AbstractCursor, size: int, draws: ef.random.Generator) -> None:
+        self._source = source
         self._buffer = Buffer(source.next, size, draws)
         self._index = 0
 
@@ -103,6 +112,9 @@ class _BufferCursor(AbstractCursor):
     def restore(self, state: dict[str, Any]) -> None:
         while self._index < state["index"]:
             self.next()
+
+    def close(self) -> None:
+        self._source.close()
 
 
 @final
@@ -158,6 +170,13 @@ class _SliceView(AbstractView):
             return self._source.rows(range(rows.start + start, rows.stop + start))
         return self._source.rows(rows + start)
 
+    @property
+    def workers(self) -> Threads | None:
+        return self._source.workers
+
+    def close(self) -> None:
+        self._source.close()
+
 
 @final
 class _SliceCursor(AbstractCursor):
@@ -195,3 +214,6 @@ class _SliceCursor(AbstractCursor):
     def restore(self, state: dict[str, Any]) -> None:
         self._source.restore(state["source"])
         self._index = state["index"]
+
+    def close(self) -> None:
+        self._source.close()

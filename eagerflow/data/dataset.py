@@ -1,25 +1,32 @@
-"""`Dataset`: a pipeline as users build it, and the iterator that reads it."""
+"""`Dataset`: a pipeline as users build it."""
 
 from __future__ import annotations
 
 import math
 import operator
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
-from eagerflow.core import tree
-from eagerflow.core.interpreter import is_traced
-from eagerflow.data.calls import FilterStage, MapStage
+from eagerflow.data.background import PrefetchStage
+from eagerflow.data.calls import OnError, UserCall
+from eagerflow.data.checks import check_map, check_policy, count_of
 from eagerflow.data.choices import ShuffleStage, SliceStage
+from eagerflow.data.files import LineStage, Paths, RecordStage
+from eagerflow.data.filters import FilterStage
 from eagerflow.data.groups import BatchStage, RepeatStage, ZipStage
+from eagerflow.data.iterator import DatasetIterator
+from eagerflow.data.lengths import BucketStage, PaddedBatchStage
+from eagerflow.data.maps import How, MapStage
 from eagerflow.data.orders import Seed
 from eagerflow.data.sources import TensorStage, iterable_stage
-from eagerflow.data.stage import AbstractStage, open_stage, seeds
-from eagerflow.errors import LengthError, TensorValueError, TraceError, hide_frames
+from eagerflow.data.stage import AbstractStage
+from eagerflow.data.tables import ParquetStage, TableStage
+from eagerflow.errors import LengthError, TensorValueError
+from eagerflow.hardware import Device, as_device
 from eagerflow.source import capture
 
-__all__ = ["Dataset", "DatasetIterator"]
+__all__ = ["Dataset"]
 
 
 @final
@@ -32,7 +39,8 @@ class Dataset:
     the epoch, and so the same on every machine. An iterator has a position (`DatasetIterator`)
     that can be saved and restored.
 
-    Datasets are made by `from_tensors`, `from_iterable` and `zip`.
+    Datasets are made by `from_tensors`, `from_iterable`, `from_arrow`, `from_parquet`,
+    `from_lines`, `from_records` and `zip`.
 
     >>> dataset = ef.data.Dataset.from_tensors({"x": ef.arange(5), "y": ef.arange(5) ** 2})
     >>> for batch in dataset.batch(3):
@@ -77,8 +85,9 @@ class Dataset:
         """What an iterable gives: arrays and numbers become tensors, other leaves stay.
 
         Args:
-            source: an iterable, or a function that gives one, called for each epoch. A list or
-                another sequence can be shuffled without reading it. An iterator (such as what a
+            source: an iterable, or a function that gives one, called for each epoch. A list,
+                another sequence, or a data set of PyTorch, which gives items by number, can be
+                shuffled without reading it; a loader is an iterable. An iterator (such as what a
                 generator function returns) lasts for one epoch.
 
         Raises:
@@ -94,6 +103,87 @@ class Dataset:
         4
         """
         return cls(iterable_stage(source))
+
+    @classmethod
+    def from_arrow(cls, table: Any) -> Dataset:
+        """The rows of an Arrow table: a dict of its columns each.
+
+        Numbers become tensors, without being copied where Arrow keeps them as NumPy does; lists
+        of one size become axes, other lists tensors of several lengths (see `padded_batch`);
+        texts and bytes stay. It is read as `from_tensors` is. Needs pyarrow (``eagerflow[data]``).
+
+        Args:
+            table: a ``pyarrow.Table``, ``RecordBatch`` or ``RecordBatchReader``, of which all is
+                read now.
+
+        Raises:
+            TensorValueError: it is no table, or values are missing.
+            DTypeError: there is no tensor for a type.
+
+        >>> import pyarrow
+        >>> table = pyarrow.table({"x": [0.5, 1.5, 2.5], "name": ["a", "b", "c"]})
+        >>> next(iter(ef.data.Dataset.from_arrow(table)))
+        {'x': Tensor(0.5, f64[]@cpu:0), 'name': 'a'}
+        """
+        return cls(TableStage(table))
+
+    @classmethod
+    def from_parquet(cls, paths: Paths, *, columns: Sequence[str] | None = None) -> Dataset:
+        """The rows of Parquet files, as `from_arrow` gives them.
+
+        A few groups of rows are in memory at a time, so files may be as large as they like.
+        ``shuffle(buffer_size)`` keeps neighbours together and so reads each group once; without a
+        size it wants every group for every batch, for which ``from_arrow(
+        pyarrow.parquet.read_table(path))`` is better.
+
+        Args:
+            paths: a file, several, or a pattern such as ``"train-*.parquet"``.
+            columns: which to read; all by default.
+
+        >>> import os, tempfile, pyarrow, pyarrow.parquet
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "x.parquet")
+        ...     pyarrow.parquet.write_table(pyarrow.table({"x": [1, 2, 3], "y": [4, 5, 6]}), path)
+        ...     for batch in ef.data.Dataset.from_parquet(path, columns=["y"]).batch(2):
+        ...         print(batch["y"])
+        [4 5]
+        [6]
+        """
+        return cls(ParquetStage(paths, columns))
+
+    @classmethod
+    def from_lines(cls, paths: Paths, *, encoding: str = "utf-8") -> Dataset:
+        """The lines of text files, without their ends.
+
+        Args:
+            paths: a file, several, or a pattern such as ``"train-*.txt"``.
+            encoding: of the text, one in which a line ends with a byte 10.
+
+        Iterating raises RecordError at a line that is none of this encoding.
+
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "numbers.txt")
+        ...     with open(path, "w") as file:
+        ...         print(1, 2, 3, sep=os.linesep, file=file)
+        ...     [x.item() for x in ef.data.Dataset.from_lines(path).map(int)]
+        [1, 2, 3]
+        """
+        return cls(LineStage(paths, encoding))
+
+    @classmethod
+    def from_records(cls, paths: Paths, *, on_error: OnError = "raise") -> Dataset:
+        """The records of record files (TensorFlow's TFRecord, say), as bytes; see `write_records`.
+
+        Args:
+            paths: a file, several, or a pattern such as ``"train-*.tfrecord"``.
+            on_error: what becomes of a damaged record: ``"raise"`` stops there (reading can go on
+                behind it), ``"skip"`` leaves it out, a function is called with the error before.
+
+        Iterating raises RecordError at a damaged record, whose checksum is not right.
+        """
+        check_policy("from_records", on_error)
+        return cls(RecordStage(paths, on_error))
 
     @classmethod
     def zip(cls, *datasets: Dataset) -> Dataset:
@@ -120,7 +210,16 @@ class Dataset:
 
     # --- what is done with the elements -------------------------------------------------------
 
-    def map(self, function: Callable[..., Any], *, seed: int | None = None) -> Dataset:
+    def map(
+        self,
+        function: Callable[..., Any],
+        *,
+        seed: int | None = None,
+        workers: int = 0,
+        processes: bool = False,
+        ordered: bool = True,
+        on_error: OnError = "raise",
+    ) -> Dataset:
         """``function`` of each element.
 
         Args:
@@ -128,16 +227,33 @@ class Dataset:
                 pytree, whose arrays and numbers become tensors. It may be a traced function.
             seed: if given, ``function`` takes a second argument, a generator for its random
                 numbers, which depend on this seed, the epoch and the number of the element only.
+            workers: how many threads call it, ahead of who reads; 0 for the one that reads. It
+                is then called outside of scopes such as ``ef.device`` that this one is in.
+            processes: whether the workers are processes, which do not share one interpreter lock.
+                They get a copy of the function and of all that it reads, the elements as bytes.
+            ordered: False to hand out elements as they are ready, in any order.
+            on_error: what becomes of an element that ``function`` raises an exception for:
+                ``"raise"`` stops there (reading can go on behind it), ``"skip"`` leaves it out, a
+                function is called with the exception before it is left out.
+
+        Iterating raises WorkerError if a process ends before its work is done, SettingError if
+        the function cannot be sent to one.
 
         >>> dataset = ef.data.Dataset.from_tensors(ef.arange(4)).batch(2)
-        >>> [x.tolist() for x in dataset.map(lambda x: x * 10)]
+        >>> [x.tolist() for x in dataset.map(lambda x: x * 10, workers=2)]
         [[0, 10], [20, 30]]
         >>> noisy = dataset.map(lambda x, draws: x + draws.normal(x.shape), seed=0)
         >>> [x.dtype for x in noisy]
         [float32, float32]
+        >>> numbers = ef.data.Dataset.from_iterable(["1", "two", "3"])
+        >>> [x.item() for x in numbers.map(int, on_error="skip")]
+        [1, 3]
         """
+        threads = count_of("map", "workers", workers, 0)
+        check_map(threads, processes, on_error)
         given = None if seed is None else Seed(seed)
-        return Dataset(MapStage(self._stage, function, given, capture(2)))
+        how = How(given, threads, bool(processes), bool(ordered) or not threads, on_error)
+        return Dataset(MapStage(self._stage, function, how, capture(2)))
 
     def filter(self, function: Callable[[Any], Any]) -> Dataset:
         """The elements of which ``function`` is true.
@@ -175,7 +291,7 @@ class Dataset:
                 f"shuffle: {_unknown(self._stage.length)}, so not all of it can be shuffled",
                 expected="a buffer_size",
             )
-        size = None if buffer_size is None else _count("shuffle", "buffer_size", buffer_size, 1)
+        size = None if buffer_size is None else count_of("shuffle", "buffer_size", buffer_size, 1)
         return Dataset(ShuffleStage(self._stage, size, Seed(seed), bool(reshuffle)))
 
     def batch(self, count: int, *, drop_last: bool = False) -> Dataset:
@@ -193,7 +309,64 @@ class Dataset:
         >>> [x.tolist() for x in dataset.batch(2, drop_last=True)]
         [[0, 1], [2, 3]]
         """
-        return Dataset(BatchStage(self._stage, _count("batch", "count", count, 1), bool(drop_last)))
+        return Dataset(
+            BatchStage(self._stage, count_of("batch", "count", count, 1), bool(drop_last))
+        )
+
+    def padded_batch(self, count: int, *, value: Any = 0, drop_last: bool = False) -> Dataset:
+        """As `batch`, for tensors of several sizes: each axis is as long as the longest of them.
+
+        Args:
+            count: of elements.
+            value: what the rest is filled with.
+            drop_last: whether to leave out the last batch if it is smaller.
+
+        >>> rows = ef.data.Dataset.from_iterable([[1.0], [2.0, 3.0], [4.0]])
+        >>> for batch in rows.map(ef.tensor).padded_batch(2):
+        ...     print(batch.tolist())
+        [[1.0, 0.0], [2.0, 3.0]]
+        [[4.0]]
+        """
+        size = count_of("padded_batch", "count", count, 1)
+        return Dataset(PaddedBatchStage(self._stage, size, value, bool(drop_last)))
+
+    def bucket_by_length(
+        self,
+        length: Callable[[Any], int],
+        bounds: Sequence[int],
+        count: int | Sequence[int],
+        *,
+        value: Any = 0,
+        drop_last: bool = False,
+    ) -> Dataset:
+        """Padded batches of elements of about one length, so that little is padded.
+
+        An element waits until there are enough of its bucket; what is left at the end comes by
+        bucket, shorter ones first.
+
+        Args:
+            length: takes an element, gives its length.
+            bounds: between the buckets, ascending: the first holds lengths below ``bounds[0]``.
+            count: of elements of a batch, or one for each bucket (one more than bounds).
+            value: as for `padded_batch`.
+            drop_last: whether to leave out batches that are smaller.
+
+        >>> words = ef.data.Dataset.from_iterable(["a", "sentence", "is", "remarkable"])
+        >>> codes = words.map(lambda word: ef.tensor(list(word.encode()), dtype="uint8"))
+        >>> [x.shape for x in codes.bucket_by_length(len, [5], 2)]
+        [(2, 2), (2, 10)]
+        """
+        edges = [count_of("bucket_by_length", "bound", bound, 0) for bound in bounds]
+        given = [count] * (len(edges) + 1) if isinstance(count, int) else list(count)
+        sizes = [count_of("bucket_by_length", "count", each, 1) for each in given]
+        if edges != sorted(set(edges)) or len(sizes) != len(edges) + 1:
+            raise TensorValueError(
+                "bucket_by_length: these are no buckets",
+                given=f"bounds {edges}, counts {sizes}",
+                expected="ascending bounds, and a count for each bucket: one more than bounds",
+            )
+        call = UserCall("bucket_by_length", length, operator.index, capture(2))
+        return Dataset(BucketStage(self._stage, call, edges, sizes, value, bool(drop_last)))
 
     def repeat(self, count: int | None = None) -> Dataset:
         """The elements ``count`` times over, or for ever; what is random differs each time.
@@ -202,7 +375,7 @@ class Dataset:
         >>> [x.item() for x in dataset.repeat(2)], [x.item() for x in dataset.repeat().take(3)]
         ([0, 1, 0, 1], [0, 1, 0])
         """
-        times = None if count is None else _count("repeat", "count", count, 0)
+        times = None if count is None else count_of("repeat", "count", count, 0)
         return Dataset(RepeatStage(self._stage, times))
 
     def take(self, count: int) -> Dataset:
@@ -211,7 +384,7 @@ class Dataset:
         >>> [x.item() for x in ef.data.Dataset.from_tensors(ef.arange(5)).take(2)]
         [0, 1]
         """
-        return Dataset(SliceStage(self._stage, 0, _count("take", "count", count, 0)))
+        return Dataset(SliceStage(self._stage, 0, count_of("take", "count", count, 0)))
 
     def skip(self, count: int) -> Dataset:
         """All but the first ``count`` elements.
@@ -219,7 +392,22 @@ class Dataset:
         >>> [x.item() for x in ef.data.Dataset.from_tensors(ef.arange(5)).skip(2)]
         [2, 3, 4]
         """
-        return Dataset(SliceStage(self._stage, _count("skip", "count", count, 0), math.inf))
+        return Dataset(SliceStage(self._stage, count_of("skip", "count", count, 0), math.inf))
+
+    def prefetch(self, count: int = 2, *, device: Device | str | None = None) -> Dataset:
+        """The same elements, made by a thread while those before them are used.
+
+        Args:
+            count: how many are held, at most.
+            device: where the thread puts their tensors; None leaves them where they are.
+
+        >>> dataset = ef.data.Dataset.from_tensors(ef.arange(5)).batch(2).prefetch(2)
+        >>> [x.tolist() for x in dataset]
+        [[0, 1], [2, 3], [4]]
+        """
+        held = count_of("prefetch", "count", count, 1)
+        name = None if device is None else str(as_device(device))
+        return Dataset(PrefetchStage(self._stage, held, name))
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -268,129 +456,7 @@ class Dataset:
         return f"Dataset.{self._stage}"
 
 
-@final
-class DatasetIterator:
-    """One epoch of a `Dataset`, with a position.
-
-    After an error, iteration goes on behind the element, or the batch, that failed.
-
-    >>> iterator = iter(ef.data.Dataset.from_tensors(ef.arange(5)).batch(2))
-    >>> next(iterator)
-    Tensor([0, 1], i64[2]@cpu:0)
-    >>> iterator.state
-    {'epoch': 0, 'seeds': [], 'position': {'index': 2}}
-    """
-
-    __slots__ = ("__weakref__", "_cursor", "_dataset", "_ended", "_epoch")
-
-    def __init__(self, dataset: Dataset, epoch: int) -> None:
-        self._dataset = dataset
-        self._epoch = epoch
-        self._cursor = open_stage(dataset._stage, epoch)
-        self._ended = False
-
-    def __iter__(self) -> DatasetIterator:
-        return self
-
-    def __next__(self) -> Any:
-        if is_traced():
-            raise TraceError(
-                "a dataset is read while a function is traced",
-                given=str(self._dataset),
-                expected="a loop over the dataset around the calls of the traced function",
-                hint="trace the step: for batch in dataset: step(*batch)",
-            )
-        if self._ended:
-            raise StopIteration
-        try:
-            return self._cursor.next()
-        except StopIteration:
-            self._ended = True
-            raise
-        except BaseException as error:
-            hide_frames(error)
-            raise
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The position: dicts and lists of plain numbers. Set it to go on from there.
-
-        It does not contain what belongs to others, such as the state of a generator that a mapped
-        function draws from, or how far somebody has read in a file.
-
-        >>> iterator = iter(ef.data.Dataset.from_tensors(ef.arange(3)))
-        >>> start = iterator.state
-        >>> next(iterator).item(), next(iterator).item()
-        (0, 1)
-        >>> iterator.state = start
-        >>> next(iterator).item()
-        0
-        """
-        return {
-            "epoch": self._epoch,
-            "seeds": [seed.value for seed in seeds(self._dataset._stage)],
-            "position": self._cursor.state,
-        }
-
-    @state.setter
-    def state(self, value: dict[str, Any]) -> None:
-        state = _checked(value, self.state)
-        stage = self._dataset._stage
-        own = list(zip(seeds(stage), state["seeds"], strict=True))
-        before = [seed.value for seed, _ in own]
-        for seed, number in own:
-            seed.check(number)
-        try:
-            for seed, number in own:
-                seed.adopt(number)
-            cursor = open_stage(stage, state["epoch"])
-            cursor.restore(state["position"])
-        except BaseException:
-            for (seed, _), number in zip(own, before, strict=True):
-                seed.adopt(number)
-            raise
-        self._cursor, self._epoch, self._ended = cursor, state["epoch"], False
-        with self._dataset._lock:
-            self._dataset._epoch = state["epoch"] + 1
-
-    def __repr__(self) -> str:
-        return f"<iterator of {self._dataset}, epoch {self._epoch}>"
-
-
 def _unknown(length: float | None) -> str:
     if length is None:
         return "nobody knows the length of this dataset before its end"
     return "this dataset is endless"
-
-
-def _count(method: str, name: str, value: int, least: int) -> int:
-    """``value`` as a number of elements."""
-    try:
-        found = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        found = None
-    if found is None or found < least:
-        raise TensorValueError(
-            f"{method}: {name} is no number of elements",
-            given=repr(value),
-            expected=f"an integer, at least {least}",
-        )
-    return found
-
-
-def _checked(value: Any, own: dict[str, Any]) -> dict[str, Any]:
-    """``value`` in ints, if it looks like the position of such a dataset."""
-    found, treedef = tree.flatten(value)
-    expected = tree.flatten(own)[1]
-    try:
-        numbers = [operator.index(x) for x in found]
-    except TypeError:
-        numbers = [-1]
-    if treedef != expected or any(x < 0 for x in numbers):
-        raise TensorValueError(
-            "this is not a position in this dataset",
-            given=repr(value),
-            expected=f"numbers like {own}",
-        )
-    checked: dict[str, Any] = tree.unflatten(treedef, numbers)
-    return checked

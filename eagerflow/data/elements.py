@@ -12,7 +12,7 @@ from eagerflow.core import tree
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.types import TensorType
 
-__all__ = ["as_element", "join", "stack", "type_of"]
+__all__ = ["as_element", "join", "nbytes", "pad", "stack", "type_of"]
 
 _ARRAYS = (bool, int, float, complex, np.ndarray, np.generic)
 
@@ -42,6 +42,12 @@ def type_of(array: Any) -> str:
     return str(TensorType(array.dtype, array.shape, array.device))
 
 
+def nbytes(element: Any) -> int:
+    """Bytes of the tensors of ``element``."""
+    found = [x for x in tree.leaves(element) if type(x) is ef.Tensor]
+    return sum(x.size * x.dtype.itemsize for x in found)
+
+
 def stack(elements: Sequence[Any]) -> Any:
     """One element, each of whose tensors has a row for each of ``elements``.
 
@@ -53,13 +59,30 @@ def stack(elements: Sequence[Any]) -> Any:
     return _combine(ef.stack, elements, 0)
 
 
+def pad(elements: Sequence[Any], value: Any) -> Any:
+    """As `stack`, where each size is that of the largest of them; ``value`` fills the rest."""
+
+    def padded(row: list[Any]) -> Any:
+        found = [x.shape for x in row]
+        if len(set(found)) == 1:
+            return ef.stack(row)
+        shape = [max(sizes) for sizes in zip(*found, strict=True)]
+        made = np.full((len(row), *shape), value, row[0].numpy().dtype)
+        for place, x in enumerate(row):
+            inside: Any = (place, *map(slice, x.shape))
+            made[inside] = x.numpy()
+        return ef.asarray(made, device=row[0].device)
+
+    return _combine(padded, elements, None)
+
+
 def join(batches: Sequence[Any]) -> Any:
     """One batch with the rows of all ``batches``."""
     return batches[0] if len(batches) == 1 else _combine(ef.concat, batches, 1)
 
 
-def _combine(function: Callable[[list[Any]], Any], parts: Sequence[Any], axes: int) -> Any:
-    """``function`` of each leaf; sizes after the first ``axes`` must be equal."""
+def _combine(function: Callable[[list[Any]], Any], parts: Sequence[Any], axes: int | None) -> Any:
+    """``function`` of each leaf; sizes after the first ``axes`` must be equal, if it is given."""
     first, treedef = tree.flatten(parts[0])
     columns = [first]
     for i, part in enumerate(parts[1:], start=1):
@@ -76,7 +99,7 @@ def _combine(function: Callable[[list[Any]], Any], parts: Sequence[Any], axes: i
     return tree.unflatten(treedef, [function(list(row)) for row in rows])
 
 
-def _check(row: tuple[Any, ...], axes: int, treedef: tree.TreeDef, place: int) -> None:
+def _check(row: tuple[Any, ...], axes: int | None, treedef: tree.TreeDef, place: int) -> None:
     """Refuse what cannot be stacked; nothing is converted."""
     first = row[0]
     for i, x in enumerate(row):
@@ -87,25 +110,25 @@ def _check(row: tuple[Any, ...], axes: int, treedef: tree.TreeDef, place: int) -
                 expected="a tensor, an array or a number",
                 hint="map it to one, or to what can do without it, before batch",
             )
-        if x.dtype is not first.dtype or x.shape[axes:] != first.shape[axes:]:
+        fits = x.ndim == first.ndim if axes is None else x.shape[axes:] == first.shape[axes:]
+        if x.dtype is not first.dtype or not fits:
             same = x.dtype is first.dtype
             raise (ShapeError if same else DTypeError)(
                 f"batch: elements 0 and {i} of it differ in {'shape' if same else 'dtype'}"
                 + _at(treedef, place),
                 given=f"{type_of(first)} and {type_of(x)}",
-                expected="one shape and dtype in all elements",
-                hint=_batch_hint(first, x) if same else None,
+                expected=f"one {'number of axes' if axes is None else 'shape'} and dtype in all",
+                hint=_hint(first, x) if same and axes is not None else None,
             )
 
 
-def _batch_hint(first: ef.Tensor, x: ef.Tensor) -> str:
+def _hint(first: ef.Tensor, other: ef.Tensor) -> str:
     """How elements get one shape."""
-    if len(x.shape) == len(first.shape) and x.shape[1:] == first.shape[1:]:
-        return (
-            "pad them to one length before: .map(lambda x: ef.pad(x, ...)); or, if they are "
-            "batches, batch(…, drop_last=True) leaves out the smaller last one"
-        )
-    return "bring them to one shape before: .map(...)"
+    if first.ndim != other.ndim:
+        return "bring them to one shape before: .map(...)"
+    if first.ndim and first.shape[1:] == other.shape[1:]:
+        return "batch(…, drop_last=True) leaves out the smaller last one; padded_batch pads"
+    return "padded_batch pads them to one shape"
 
 
 def _at(treedef: tree.TreeDef, place: int) -> str:

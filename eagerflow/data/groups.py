@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any, Final, final
 
 from eagerflow.data.elements import join
+from eagerflow.data.opening import open_stage
 from eagerflow.data.stage import (
     AbstractCursor,
     AbstractStage,
     AbstractView,
     Length,
     Rows,
-    open_stage,
+    Threads,
     stack_next,
 )
 
@@ -76,6 +77,9 @@ class _BatchCursor(AbstractCursor):
 
     def restore(self, state: dict[str, Any]) -> None:
         self._source.restore(state)
+
+    def close(self) -> None:
+        self._source.close()
 
 
 @final
@@ -144,7 +148,7 @@ class _RepeatCursor(AbstractCursor):
         except StopIteration:
             if self._pass + 1 == self._count:
                 raise
-        self._source = open_stage(self._stage, self._first + self._pass + 1)
+        self._open(self._pass + 1)
         self._pass += 1
         try:
             return read(self._source)
@@ -159,8 +163,15 @@ class _RepeatCursor(AbstractCursor):
     def restore(self, state: dict[str, Any]) -> None:
         if state["pass"]:
             self._pass = state["pass"]
-            self._source = open_stage(self._stage, self._first + self._pass)
+            self._open(self._pass)
         self._source.restore(state["source"])
+
+    def _open(self, number: int) -> None:
+        self._source.close()
+        self._source = open_stage(self._stage, self._first + number)
+
+    def close(self) -> None:
+        self._source.close()
 
 
 @final
@@ -207,6 +218,15 @@ class _ZipView(AbstractView):
     def rows(self, rows: Rows) -> Any:
         return tuple(source.rows(rows) for source in self._sources)
 
+    @property
+    def workers(self) -> Threads | None:
+        found = [x for source in self._sources if (x := source.workers) is not None]
+        return max(found, key=lambda x: x.count, default=None)
+
+    def close(self) -> None:
+        for source in self._sources:
+            source.close()
+
 
 @final
 class _ZipCursor(AbstractCursor):
@@ -238,3 +258,7 @@ class _ZipCursor(AbstractCursor):
     def restore(self, state: dict[str, Any]) -> None:
         for source, inner in zip(self._sources, state["sources"], strict=True):
             source.restore(inner)
+
+    def close(self) -> None:
+        for source in self._sources:
+            source.close()

@@ -116,5 +116,15 @@ def permutation(count: int, size: int | None, draws: ef.random.Generator) -> np.
     """
     if size is None:
         return ef.random.permutation(count, generator=draws, device="cpu:0").numpy()
-    buffer = Buffer(iter(range(count)).__next__, size, draws)
-    return np.fromiter((buffer.next() for _ in range(count)), np.int64, count)
+    held, words = list(range(min(size, count))), _words(draws)
+    order = []
+    for following, word in zip(range(size, count), words, strict=False):  # as `Buffer`, in one loop
+        chosen = word % size
+        order.append(held[chosen])
+        held[chosen] = held[-1]
+        held[-1] = following
+    while held:
+        chosen = next(words) % len(held)
+        held[chosen], held[-1] = held[-1], held[chosen]
+        order.append(held.pop())
+    return np.array(order, np.int64)

@@ -17,6 +17,7 @@ from eagerflow.data.stage import (
     AbstractView,
     Length,
     Rows,
+    Threads,
     stack_next,
 )
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
@@ -68,6 +69,10 @@ class TensorStage(AbstractStage, AbstractView):
             for x in self._leaves
         ]
         return tree.unflatten(self._treedef, chosen)
+
+    @property
+    def workers(self) -> Threads | None:
+        return None
 
     def __str__(self) -> str:
         types = [_Text(type_of(x)) for x in self._leaves]
@@ -122,14 +127,24 @@ def _gather(x: Any, rows: np.ndarray[Any, Any]) -> ef.Tensor:
 
 def iterable_stage(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> AbstractStage:
     """The stage for what a user calls iterable."""
-    if isinstance(source, Sequence):
-        return SequenceStage(source)
+    items: Any = source
+    if isinstance(source, Sequence) or _has_items(source):
+        return SequenceStage(items)
     if not (hasattr(source, "__iter__") or hasattr(source, "__getitem__") or callable(source)):
         raise TensorValueError(
             f"from_iterable: a {type(source).__name__} cannot be iterated",
             expected="an iterable, or a function that gives one",
         )
     return IterableStage(source)
+
+
+def _has_items(source: Any) -> bool:
+    """Whether ``source`` gives items by number, as data sets of PyTorch and Hugging Face do."""
+    if isinstance(source, type) or not (
+        hasattr(source, "__len__") and hasattr(source, "__getitem__")
+    ):
+        return False
+    return not hasattr(source, "__iter__") or hasattr(source, "__getitems__")
 
 
 def _read(read: Callable[[], Any], index: int, stage: AbstractStage) -> Any:
@@ -170,6 +185,10 @@ class SequenceStage(AbstractStage, AbstractView):
     def rows(self, rows: Rows) -> Any:
         return stack([self.element(int(i)) for i in rows])
 
+    @property
+    def workers(self) -> Threads | None:
+        return None
+
     def __str__(self) -> str:
         return f"from_iterable({type(self._items).__name__})"
 
@@ -188,14 +207,16 @@ class IterableStage(AbstractStage):
 
     @property
     def length(self) -> Length:
-        return len(self._source) if hasattr(self._source, "__len__") else None
+        source = self._source
+        return len(source) if hasattr(source, "__len__") and not isinstance(source, type) else None
 
     def view(self, epoch: int) -> None:
         return None
 
     def cursor(self, epoch: int) -> AbstractCursor:
         source = self._source
-        if not hasattr(source, "__iter__") and not hasattr(source, "__getitem__"):
+        iterable = hasattr(source, "__iter__") or hasattr(source, "__getitem__")
+        if isinstance(source, type) or not iterable:
             return _IterableCursor(iter(source()), self)
         made = iter(source)
         if made is source:

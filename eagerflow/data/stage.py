@@ -9,6 +9,7 @@ cursor only through `AbstractCursor`, whoever fills it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -23,15 +24,31 @@ __all__ = [
     "AbstractView",
     "Length",
     "Rows",
-    "open_stage",
+    "Threads",
+    "check_position",
     "seeds",
     "stack_next",
+    "threaded",
 ]
 
 #: a number of elements: infinite for endless ones, None where nobody knows
 Length: TypeAlias = int | float | None
 #: which elements of a view: an interval, or any in any order
 Rows: TypeAlias = range | np.ndarray[Any, Any]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """How many threads work on a stage.
+
+    Attributes:
+        name: of what they do.
+        count: how many.
+    """
+
+    name: str
+    count: int
 
 
 class AbstractView(ABC):
@@ -51,6 +68,14 @@ class AbstractView(ABC):
     @abstractmethod
     def rows(self, rows: Rows) -> Any:
         """The elements at ``rows`` (at least one), stacked."""
+
+    @property
+    @abstractmethod
+    def workers(self) -> Threads | None:
+        """Which threads make the elements, if it is not the thread that reads."""
+
+    def close(self) -> None:
+        """As that of a cursor."""
 
 
 class AbstractCursor(ABC):
@@ -81,6 +106,13 @@ class AbstractCursor(ABC):
     def restore(self, state: dict[str, Any]) -> None:
         """Go to a position; only before anything was read."""
 
+    def close(self) -> None:
+        """Let go of threads and processes.
+
+        Any thread may ask, also while another one reads, which gets a CancelledError then. The
+        position can still be read.
+        """
+
 
 class AbstractStage(ABC):
     """One step of a pipeline.
@@ -88,11 +120,13 @@ class AbstractStage(ABC):
     Attributes:
         sources: the stages it reads.
         seed: what its random choices come from.
+        threads: whether its cursors have threads, which read ahead.
     """
 
     __slots__ = ()
     sources: tuple[AbstractStage, ...]
     seed: Seed | None
+    threads: bool = False
 
     @property
     @abstractmethod
@@ -112,49 +146,14 @@ class AbstractStage(ABC):
         """The pipeline up to here, as it was written."""
 
 
-def open_stage(stage: AbstractStage, epoch: int) -> AbstractCursor:
-    """The elements of ``stage`` in ``epoch``."""
-    view = stage.view(epoch)
-    return stage.cursor(epoch) if view is None else _ViewCursor(view)
-
-
-@final
-class _ViewCursor(AbstractCursor):
-    """Through a view from its first element to its last."""
-
-    __slots__ = ("_index", "_view")
-
-    def __init__(self, view: AbstractView) -> None:
-        self._view = view
-        self._index = 0
-
-    def next(self) -> Any:
-        index = self._index
-        if index >= self._view.length:
-            raise StopIteration
-        self._index = index + 1
-        return self._view.element(index)
-
-    def chunk(self, count: int) -> tuple[Any, int]:
-        start = self._index
-        stop = min(start + count, self._view.length)
-        if start >= stop:
-            raise StopIteration
-        self._index = stop
-        return self._view.rows(range(start, stop)), stop - start
-
-    @property
-    def state(self) -> dict[str, Any]:
-        return {"index": self._index}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        if state["index"] > self._view.length:
-            raise TensorValueError(
-                "this position is behind the end of the dataset",
-                given=f"element {state['index']}",
-                expected=f"at most {self._view.length}",
-            )
-        self._index = state["index"]
+def check_position(index: int, length: int) -> None:
+    """Refuse a position behind the end."""
+    if index > length:
+        raise TensorValueError(
+            "this position is behind the end of the dataset",
+            given=f"element {index}",
+            expected=f"at most {length}",
+        )
 
 
 def stack_next(cursor: AbstractCursor, count: int) -> tuple[Any, int]:
@@ -173,3 +172,8 @@ def seeds(stage: AbstractStage) -> list[Seed]:
     """The seeds of a pipeline, in the order of its text."""
     found = [seed for source in stage.sources for seed in seeds(source)]
     return found if stage.seed is None else [*found, stage.seed]
+
+
+def threaded(stage: AbstractStage) -> bool:
+    """Whether a pipeline is read ahead by threads."""
+    return stage.threads or any(threaded(source) for source in stage.sources)

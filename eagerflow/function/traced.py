@@ -367,6 +367,9 @@ class TracedFunction:
             raise TraceError(f"there is no stage {stage!r}", expected="'graph' or 'python'")
         return str(entry.optimised) if stage == "graph" else entry.program.text
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TracedFunction, (self.fn, *self._options, self.name)  # traces are made anew
+
     def clear(self) -> None:
         """Forget all traces.
 

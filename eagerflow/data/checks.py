@@ -1,0 +1,54 @@
+"""Arguments of the methods of datasets, looked at before anything is built of them."""
+
+from __future__ import annotations
+
+import operator
+import os
+import sys
+
+from eagerflow.data.calls import OnError
+from eagerflow.errors import SettingError, TensorValueError
+
+__all__ = ["check_map", "check_policy", "count_of"]
+
+
+def count_of(method: str, name: str, value: int, least: int) -> int:
+    """``value`` as a number of elements."""
+    try:
+        found = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        found = None
+    if found is None or found < least:
+        raise TensorValueError(
+            f"{method}: {name} is no number of elements",
+            given=repr(value),
+            expected=f"an integer, at least {least}",
+        )
+    return found
+
+
+def check_map(workers: int, processes: bool, on_error: OnError) -> None:
+    """Refuse settings of a map that cannot be."""
+    if processes and not workers:
+        raise TensorValueError(
+            "map: there are no worker processes",
+            given="processes=True, workers=0",
+            expected="workers=n, as many as there are cores, say",
+        )
+    if processes and not hasattr(os, "fork"):
+        raise SettingError(
+            "map: there are no worker processes on this system",
+            given=f"processes=True on {sys.platform}",
+            hint="leave it out for threads",
+        )
+    check_policy("map", on_error)
+
+
+def check_policy(method: str, on_error: OnError) -> None:
+    """Refuse what is no policy for errors."""
+    if on_error not in ("raise", "skip") and not callable(on_error):
+        raise TensorValueError(
+            f"{method}: on_error is no policy",
+            given=repr(on_error),
+            expected='"raise", "skip" or a function that is told the exception',
+        )

@@ -1,0 +1,251 @@
+"""Text files by lines and record files, read one after the other; and how to write records.
+
+A record is, as in TensorFlow's TFRecord files: its length (8 bytes, little-endian), the masked
+CRC-32C of these 8 bytes, the data, the masked CRC-32C of the data (4 bytes each).
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import struct
+from abc import abstractmethod
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Final, TypeAlias, final
+
+from eagerflow.data.calls import OnError, skips
+from eagerflow.data.checksums import masked
+from eagerflow.data.stage import AbstractCursor, AbstractStage, stack_next
+from eagerflow.errors import RecordError, TensorValueError
+
+__all__ = ["LineStage", "Paths", "RecordStage", "files", "write_records"]
+
+#: a file, several of them, or a pattern such as ``"train-*.txt"``
+Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+_HEAD: Final = struct.Struct("<QI")
+_TAIL: Final = struct.Struct("<I")
+
+
+def files(method: str, paths: Paths) -> list[str]:
+    """The files of ``paths``; patterns in the order of names.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    found: list[str] = []
+    for path in (os.fspath(one) for one in given):
+        matches = [path] if os.path.exists(path) else sorted(glob.glob(path))
+        if not matches:
+            raise FileNotFoundError(f"{method}: there is no file {path!r}")
+        found += matches
+    if not found:
+        raise TensorValueError(f"{method}: there is no file", given=repr(paths))
+    return found
+
+
+class _AbstractFiles(AbstractStage):
+    """Files that are read from their first byte to their last, one after the other."""
+
+    __slots__ = ("_method", "paths")
+    sources = ()
+    seed = None
+
+    def __init__(self, method: str, paths: Paths) -> None:
+        self._method = method
+        self.paths = files(method, paths)
+
+    @property
+    def length(self) -> None:
+        return None
+
+    def view(self, epoch: int) -> None:
+        return None
+
+    def cursor(self, epoch: int) -> AbstractCursor:
+        return _FilesCursor(self)
+
+    def __str__(self) -> str:
+        more = f", … {len(self.paths)} files" if len(self.paths) > 1 else ""
+        return f"{self._method}({os.path.basename(self.paths[0])!r}{more})"
+
+    @abstractmethod
+    def read(self, file: IO[bytes], path: str, number: int) -> tuple[Any, int]:
+        """The next element of a file, and its number, at least ``number``; EOFError at the end."""
+
+
+@final
+class LineStage(_AbstractFiles):
+    """The lines of text files."""
+
+    __slots__ = ("_encoding",)
+
+    def __init__(self, paths: Paths, encoding: str) -> None:
+        super().__init__("from_lines", paths)
+        self._encoding = encoding
+
+    def read(self, file: IO[bytes], path: str, number: int) -> tuple[Any, int]:
+        line = file.readline()
+        if not line:
+            raise EOFError
+        try:
+            return line.rstrip(b"\r\n").decode(self._encoding), number
+        except UnicodeDecodeError as error:
+            raise RecordError(
+                f"line {number + 1} of {path} is no {self._encoding}",
+                given=f"{error.object[error.start : error.end]!r} at byte {error.start} of it",
+                hint="from_lines(…, encoding=…) reads other encodings",
+            ) from error
+
+
+@final
+class RecordStage(_AbstractFiles):
+    """The records of record files."""
+
+    __slots__ = ("_on_error",)
+
+    def __init__(self, paths: Paths, on_error: OnError) -> None:
+        super().__init__("from_records", paths)
+        self._on_error = on_error
+
+    def read(self, file: IO[bytes], path: str, number: int) -> tuple[Any, int]:
+        while True:
+            data, error = _record(file, f"record {number} of {path}")
+            if error is None:
+                return data, number
+            try:
+                if not skips(self._on_error, error, str(self)):
+                    raise error
+            finally:
+                del error  # its traceback leads here
+            number += 1
+
+
+def _record(file: IO[bytes], which: str) -> tuple[bytes, RecordError | None]:
+    """The next record, and what is wrong with it. Behind wrong data, the next one is there."""
+    start = file.tell()
+    head = file.read(_HEAD.size)
+    if not head:
+        raise EOFError
+    size, check = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0)
+    if len(head) < _HEAD.size or masked(head[:8]) != check:
+        file.seek(0, os.SEEK_END)  # where the next record starts, nobody knows
+        what = "is torn" if len(head) < _HEAD.size else "has a damaged length, or is no record"
+        return b"", _damaged(f"{which} {what}", start)
+    data, tail = file.read(size), file.read(_TAIL.size)
+    if len(tail) < _TAIL.size:
+        return b"", _damaged(f"{which} is torn", start)
+    if masked(data) != _TAIL.unpack(tail)[0]:
+        return b"", _damaged(f"{which} is damaged: its checksum is another", start)
+    return data, None
+
+
+def _damaged(wrong: str, start: int) -> RecordError:
+    return RecordError(
+        wrong, given=f"bytes from {start} on",
+        hint='from_records(…, on_error="skip") leaves out what is damaged',
+    )  # fmt: skip
+
+
+@final
+class _FilesCursor(AbstractCursor):
+    """Its position is a place in a file, so that going there reads nothing."""
+
+    __slots__ = ("_element", "_file", "_offset", "_open", "_stage")
+
+    def __init__(self, stage: _AbstractFiles) -> None:
+        self._stage = stage
+        self._open: IO[bytes] | None = None
+        self._file = 0  # its number
+        self._offset = 0
+        self._element = 0  # in the file
+
+    def next(self) -> Any:
+        while self._file < len(self._stage.paths):
+            path = self._stage.paths[self._file]
+            file = self._open or self._opened(path)
+            try:
+                element, self._element = self._stage.read(file, path, self._element)
+                return element
+            except EOFError:
+                file.close()
+                self._open = None
+                self._file, self._offset, self._element = self._file + 1, 0, -1
+            finally:
+                self._element += 1
+                self._offset = 0 if self._open is None else file.tell()
+        raise StopIteration
+
+    def _opened(self, path: str) -> IO[bytes]:
+        file = self._open = open(path, "rb")  # noqa: SIM115 - closed at its end, or when forgotten
+        file.seek(self._offset)
+        return file
+
+    def chunk(self, count: int) -> tuple[Any, int]:
+        return stack_next(self, count)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"file": self._file, "offset": self._offset, "element": self._element}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        paths = self._stage.paths
+        end = state["file"] >= len(paths)
+        size = 0 if end else os.path.getsize(paths[state["file"]])
+        if state["file"] > len(paths) or state["offset"] > size:
+            raise TensorValueError(
+                f"this position is behind the end of {self._stage}", given=repr(state)
+            )
+        self._file, self._offset = state["file"], state["offset"]
+        self._element = state["element"]
+
+    def __del__(self) -> None:
+        file = getattr(self, "_open", None)
+        if file is not None:
+            file.close()
+
+
+def write_records(path: str | os.PathLike[str], records: Iterable[bytes]) -> int:
+    """Write a record file, as TensorFlow's TFRecord files are; how many records it has.
+
+    The file is there when it is whole: it is written under another name and renamed at the end.
+
+    Args:
+        path: of the file, which is replaced if there is one.
+        records: bytes each.
+
+    Raises:
+        TypeError: a record is not bytes.
+        OSError: the disk is full, for one.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "words.records")
+    ...     count = ef.data.write_records(path, [b"one", b"two"])
+    ...     count, list(ef.data.Dataset.from_records(path))
+    (2, [b'one', b'two'])
+    """
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    count = 0
+    try:
+        with open(part, "wb") as file:
+            for record in records:
+                if not isinstance(record, bytes | bytearray | memoryview):
+                    raise TypeError(f"record {count} is a {type(record).__name__}, not bytes")
+                size = struct.pack("<Q", len(record))
+                file.write(size + _TAIL.pack(masked(size)))
+                file.write(record)
+                file.write(_TAIL.pack(masked(record)))
+                count += 1
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    return count

@@ -1,0 +1,160 @@
+"""`DatasetIterator`: one epoch of a dataset as it is read."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, final
+
+from eagerflow.core import tree
+from eagerflow.core.interpreter import is_traced
+from eagerflow.data.opening import open_stage
+from eagerflow.data.stage import AbstractCursor, seeds, threaded
+from eagerflow.errors import TensorValueError, TraceError, hide_frames
+
+if TYPE_CHECKING:  # datasets make iterators
+    from eagerflow.data.dataset import Dataset
+
+__all__ = ["DatasetIterator"]
+
+
+@final
+class DatasetIterator:
+    """One epoch of a `Dataset`, with a position.
+
+    After an error, iteration goes on behind the element, or the batch, that failed. Threads and
+    processes of the pipeline end with the epoch, with `close`, and when the iterator is forgotten;
+    Ctrl-C ends them, too, and reading on starts them again.
+
+    >>> iterator = iter(ef.data.Dataset.from_tensors(ef.arange(5)).batch(2))
+    >>> next(iterator)
+    Tensor([0, 1], i64[2]@cpu:0)
+    >>> iterator.state
+    {'epoch': 0, 'seeds': [], 'position': {'index': 2}}
+    """
+
+    __slots__ = ("__weakref__", "_cursor", "_dataset", "_ended", "_epoch", "_position")
+
+    def __init__(self, dataset: Dataset, epoch: int) -> None:
+        self._dataset = dataset
+        self._epoch = epoch
+        self._cursor: AbstractCursor | None = open_stage(dataset._stage, epoch)
+        self._position: dict[str, Any] = {}  # where there is no cursor
+        self._ended = False
+
+    def __iter__(self) -> DatasetIterator:
+        return self
+
+    def __next__(self) -> Any:
+        if is_traced():
+            raise TraceError(
+                "a dataset is read while a function is traced",
+                given=str(self._dataset),
+                expected="a loop over the dataset around the calls of the traced function",
+                hint="trace the step: for batch in dataset: step(*batch)",
+            )
+        if self._ended:
+            raise StopIteration
+        cursor = self._cursor or self._reopen()
+        try:
+            return cursor.next()
+        except StopIteration:
+            self.close()
+            raise
+        except BaseException as error:
+            if not isinstance(error, Exception) and threaded(self._dataset._stage):  # Ctrl-C
+                self._leave()
+            hide_frames(error)
+            raise
+
+    def _reopen(self) -> AbstractCursor:
+        cursor = open_stage(self._dataset._stage, self._epoch)
+        cursor.restore(self._position)
+        self._cursor = cursor
+        return cursor
+
+    def _leave(self) -> None:
+        """Let go of everything but the position."""
+        cursor = self._cursor
+        if cursor is not None:
+            self._position = cursor.state
+            self._cursor = None
+            cursor.close()
+
+    def close(self) -> None:
+        """End the epoch here: threads and processes end, and there is no next element.
+
+        The position stays, so that another iterator, or this one once `state` is set, can go on.
+
+        >>> iterator = iter(ef.data.Dataset.from_tensors(ef.arange(3)).prefetch(2))
+        >>> next(iterator).item()
+        0
+        >>> iterator.close()
+        >>> list(iterator), iterator.state["position"]
+        ([], {'index': 1})
+        """
+        self._ended = True
+        self._leave()
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The position: dicts and lists of plain numbers. Set it to go on from there.
+
+        It does not contain what belongs to others, such as the state of a generator that a mapped
+        function draws from, or how far somebody has read in a file.
+
+        >>> iterator = iter(ef.data.Dataset.from_tensors(ef.arange(3)))
+        >>> start = iterator.state
+        >>> next(iterator).item(), next(iterator).item()
+        (0, 1)
+        >>> iterator.state = start
+        >>> next(iterator).item()
+        0
+        """
+        return {
+            "epoch": self._epoch,
+            "seeds": [seed.value for seed in seeds(self._dataset._stage)],
+            "position": self._position if self._cursor is None else self._cursor.state,
+        }
+
+    @state.setter
+    def state(self, value: dict[str, Any]) -> None:
+        state = _checked(value, self.state)
+        stage = self._dataset._stage
+        own = list(zip(seeds(stage), state["seeds"], strict=True))
+        before = [seed.value for seed, _ in own]
+        for seed, number in own:
+            seed.check(number)
+        try:
+            for seed, number in own:
+                seed.adopt(number)
+            cursor = open_stage(stage, state["epoch"])
+            cursor.restore(state["position"])
+        except BaseException:
+            for (seed, _), number in zip(own, before, strict=True):
+                seed.adopt(number)
+            raise
+        self._leave()
+        self._cursor, self._epoch, self._ended = cursor, state["epoch"], False
+        with self._dataset._lock:
+            self._dataset._epoch = state["epoch"] + 1
+
+    def __repr__(self) -> str:
+        return f"<iterator of {self._dataset}, epoch {self._epoch}>"
+
+
+def _checked(value: Any, own: dict[str, Any]) -> dict[str, Any]:
+    """``value`` in ints, if it looks like the position of such a dataset."""
+    found, treedef = tree.flatten(value)
+    expected = tree.flatten(own)[1]
+    try:
+        numbers = [operator.index(x) for x in found]
+    except TypeError:
+        numbers = [-1]
+    if treedef != expected or any(x < 0 for x in numbers):
+        raise TensorValueError(
+            "this is not a position in this dataset",
+            given=repr(value),
+            expected=f"numbers like {own}",
+        )
+    checked: dict[str, Any] = tree.unflatten(treedef, numbers)
+    return checked

@@ -1,0 +1,176 @@
+"""Stages for elements of several lengths: batches that are padded, and buckets of like lengths."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+from eagerflow.data.calls import UserCall
+from eagerflow.data.elements import pad
+from eagerflow.data.opening import open_stage
+from eagerflow.data.stage import AbstractCursor, AbstractStage, Length, stack_next
+
+__all__ = ["BucketStage", "PaddedBatchStage"]
+
+
+@final
+class PaddedBatchStage(AbstractStage):
+    """So many elements at a time, padded to the largest of them and stacked."""
+
+    __slots__ = ("count", "drop_last", "sources", "value")
+    seed = None
+
+    def __init__(self, of: AbstractStage, count: int, value: Any, drop_last: bool) -> None:
+        self.sources = (of,)
+        self.count = count
+        self.value = value
+        self.drop_last = drop_last
+
+    @property
+    def length(self) -> Length:
+        length = self.sources[0].length
+        if length is None or length == math.inf:
+            return length
+        return int(length) // self.count if self.drop_last else -(-int(length) // self.count)
+
+    def view(self, epoch: int) -> None:
+        return None
+
+    def cursor(self, epoch: int) -> AbstractCursor:
+        return _PaddedCursor(open_stage(self.sources[0], epoch), self)
+
+    def __str__(self) -> str:
+        value = "" if self.value == 0 else f", value={self.value}"
+        last = ", drop_last=True" * self.drop_last
+        return f"{self.sources[0]}.padded_batch({self.count}{value}{last})"
+
+
+@final
+class _PaddedCursor(AbstractCursor):
+    __slots__ = ("_source", "_stage")
+
+    def __init__(self, source: AbstractCursor, stage: PaddedBatchStage) -> None:
+        self._source = source
+        self._stage = stage
+
+    def next(self) -> Any:
+        elements: list[Any] = []
+        try:
+            while len(elements) < self._stage.count:
+                elements.append(self._source.next())
+        except StopIteration:
+            if not elements or self._stage.drop_last:
+                raise
+        return pad(elements, self._stage.value)
+
+    def chunk(self, count: int) -> tuple[Any, int]:
+        return stack_next(self, count)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return self._source.state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._source.restore(state)
+
+    def close(self) -> None:
+        self._source.close()
+
+
+@final
+class BucketStage(AbstractStage):
+    """Padded batches of elements whose lengths lie between the same two bounds."""
+
+    __slots__ = ("bounds", "call", "counts", "drop_last", "sources", "value")
+    seed = None
+
+    def __init__(
+        self, of: AbstractStage, call: UserCall, bounds: Sequence[int], counts: Sequence[int],
+        value: Any, drop_last: bool,
+    ) -> None:  # fmt: skip
+        self.sources = (of,)
+        self.call: Callable[..., Any] = call
+        self.bounds = tuple(bounds)
+        self.counts = tuple(counts)
+        self.value = value
+        self.drop_last = drop_last
+
+    @property
+    def length(self) -> Length:
+        length = self.sources[0].length
+        return length if length in (0, math.inf) else None
+
+    def view(self, epoch: int) -> None:
+        return None
+
+    def cursor(self, epoch: int) -> AbstractCursor:
+        return _BucketCursor(open_stage(self.sources[0], epoch), self)
+
+    def __str__(self) -> str:
+        same = len(set(self.counts)) == 1
+        counts = self.counts[0] if same else list(self.counts)
+        value = "" if self.value == 0 else f", value={self.value}"
+        last = ", drop_last=True" * self.drop_last
+        head = str(self.call)[:-1]
+        return f"{self.sources[0]}.{head}, {list(self.bounds)}, {counts}{value}{last})"
+
+
+@final
+class _BucketCursor(AbstractCursor):
+    """What is held is found again by reading the epoch from its start."""
+
+    __slots__ = ("_full", "_held", "_index", "_read", "_source", "_stage")
+
+    def __init__(self, source: AbstractCursor, stage: BucketStage) -> None:
+        self._source = source
+        self._stage = stage
+        self._held: list[list[Any]] = [[] for _ in stage.counts]
+        self._full: deque[list[Any]] = deque()  # at the end, what is left in the buckets
+        self._index = 0  # batches that were given
+        self._read = 0  # elements
+
+    def next(self) -> Any:
+        elements = self._gather()
+        self._index += 1
+        return pad(elements, self._stage.value)
+
+    def _gather(self) -> list[Any]:
+        """The elements of the next batch."""
+        while not self._full:
+            try:
+                element = self._source.next()
+            except StopIteration:
+                left = [held for held in self._held if held]
+                self._held = [[] for _ in self._held]
+                if not left or self._stage.drop_last:
+                    raise
+                self._full.extend(left)
+                break
+            self._read += 1
+            which = bisect.bisect_right(
+                self._stage.bounds, self._stage.call(self._read - 1, element)
+            )
+            held = self._held[which]
+            held.append(element)
+            if len(held) == self._stage.counts[which]:
+                self._held[which] = []
+                return held
+        return self._full.popleft()
+
+    def chunk(self, count: int) -> tuple[Any, int]:
+        return stack_next(self, count)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"index": self._index}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        while self._index < state["index"]:
+            self._gather()
+            self._index += 1
+
+    def close(self) -> None:
+        self._source.close()

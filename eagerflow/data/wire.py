@@ -1,0 +1,188 @@
+"""How elements pass between two processes: arrays as the bytes they are.
+
+The structure of an element (its containers, the dtypes of its arrays) is sent when it is new, and
+named by a number from then on. A message is, in words of 8 bytes:
+
+    size of the head, size of the structure (0 if it is known), number of the structure, numbers
+    that belong to the message (how many, then each), and for each leaf its sizes
+
+and after this head the structure, if it is new, and the bytes of the leaves.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from array import array
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, Final, final
+
+import numpy as np
+
+import eagerflow as ef
+from eagerflow.core import tree
+
+__all__ = ["IDLE", "Wire", "dump", "load"]
+
+#: seconds after which a worker that is asked for nothing ends
+IDLE: Final = 30.0
+_KEPT: Final = 512  # structures; more are sent again and again
+_BUFFERS: Final = 512  # of one system call
+_WORD: Final = 8
+
+#: what a leaf is: the dtype of an array, or one of these
+_TEXT: Final = "text"
+_BYTES: Final = "bytes"
+_OBJECT: Final = "object"
+
+
+def dump(value: Any) -> bytes:
+    """``value``, a function of a notebook maybe, for a process on the same machine."""
+    # imported here: 20 ms, and nobody who stays in one process needs it
+    return bytes(import_module("cloudpickle").dumps(value))
+
+
+def load(data: bytes | bytearray) -> Any:
+    """What `dump` was given; only ever called with what a process of this program sent."""
+    return import_module("cloudpickle").loads(data)
+
+
+@final
+class Wire:
+    """One end of a connection.
+
+    Args:
+        connection: a connected socket, which belongs to this object from now on.
+    """
+
+    __slots__ = ("_connection", "_received", "_sent")
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._sent: dict[Any, int] = {}
+        self._received: list[tuple[tree.TreeDef, tuple[Any, ...]]] = []
+
+    def send(self, numbers: Sequence[int], value: Any) -> None:
+        """Send a few numbers below 2**64 and a pytree."""
+        leaves, treedef = tree.flatten(value)
+        kinds, buffers, sizes = [], [], []
+        for leaf in leaves:
+            kind, buffer, shape = _encode(leaf)
+            kinds.append(kind)
+            buffers.append(buffer)
+            sizes += shape
+        form = (treedef, tuple(kinds))
+        number = self._sent.get(form)
+        structure = b""
+        if number is None:
+            number = len(self._sent)
+            structure = dump((tree.unflatten(treedef, range(len(leaves))), form[1]))
+            if number < _KEPT:
+                self._sent[form] = number
+        head = array("Q", [0, len(structure), number, len(numbers), *numbers, *sizes])
+        head[0] = len(head)
+        self._write([memoryview(head).cast("B"), memoryview(structure), *buffers])
+
+    def receive(self) -> tuple[list[int], Any]:
+        """The numbers and the tree that the other end sent, arrays as tensors of their own.
+
+        Raises:
+            EOFError: the other end is gone.
+        """
+        start = array("Q", bytes(2 * _WORD))
+        self._read([memoryview(start).cast("B")])
+        rest = array("Q", bytes((start[0] - 2) * _WORD))
+        structure = bytearray(start[1])
+        self._read([memoryview(rest).cast("B"), memoryview(structure)])
+        number, count, *words = rest
+        if structure:
+            example, kinds = load(structure)
+            form = (tree.flatten(example)[1], kinds)
+            if number < _KEPT:
+                self._received.append(form)
+        else:
+            form = self._received[number]
+        leaves = _room(form[1], words[count:])
+        self._read([buffer for _, buffer in leaves])
+        values = [_decode(kind, x) for kind, (x, _) in zip(form[1], leaves, strict=True)]
+        return words[:count], tree.unflatten(form[0], values)
+
+    def _write(self, buffers: list[memoryview]) -> None:
+        left = [buffer for buffer in buffers if buffer.nbytes]
+        while left:
+            sent = self._connection.sendmsg(left[:_BUFFERS])
+            left = _behind(left, sent)
+
+    def _read(self, buffers: list[memoryview]) -> None:
+        left = [buffer for buffer in buffers if buffer.nbytes]
+        while left:
+            found = self._connection.recvmsg_into(left[:_BUFFERS])[0]
+            if not found:
+                raise EOFError
+            left = _behind(left, found)
+
+    def waits(self, seconds: float) -> bool:
+        """Whether something comes within so many seconds."""
+        return bool(select.select([self._connection], [], [], seconds)[0])
+
+    def close(self) -> None:
+        """End the connection, and whoever waits for it."""
+        with suppress(OSError):  # it may be gone already
+            self._connection.shutdown(socket.SHUT_RDWR)  # a close alone would wake nobody
+        self._connection.close()
+
+
+def _behind(buffers: list[memoryview], count: int) -> list[memoryview]:
+    """What is left of ``buffers`` after ``count`` bytes."""
+    for i, buffer in enumerate(buffers):
+        if count < buffer.nbytes:
+            return [buffer[count:], *buffers[i + 1 :]]
+        count -= buffer.nbytes
+    return []
+
+
+def _encode(leaf: Any) -> tuple[Any, memoryview, list[int]]:
+    """The kind of a leaf, its bytes, and what the other end must know to make room for them."""
+    if type(leaf) is ef.Tensor:
+        values = np.asarray(leaf.numpy(), order="C")
+        return values.dtype, _flat(values), [values.ndim, *values.shape]
+    if type(leaf) is str:
+        kind, data = _TEXT, leaf.encode("utf-8", "surrogatepass")
+    elif type(leaf) is bytes:
+        kind, data = _BYTES, leaf
+    else:
+        kind, data = _OBJECT, dump(leaf)
+    return kind, memoryview(data), [len(data)]
+
+
+def _flat(values: np.ndarray[Any, Any]) -> memoryview:
+    """The bytes of an array, also of a dtype that the buffer protocol does not know."""
+    found: Any = values.reshape(-1).view(np.uint8)
+    return memoryview(found)
+
+
+def _room(kinds: tuple[Any, ...], words: list[int]) -> list[tuple[Any, memoryview]]:
+    """Somewhere to put each leaf, and the memory of it."""
+    made: list[tuple[Any, memoryview]] = []
+    place = 0
+    for kind in kinds:
+        size = words[place]
+        place += 1
+        if isinstance(kind, np.dtype):
+            values = np.empty(words[place : place + size], kind)
+            place += size
+            made.append((values, _flat(values)))
+        else:
+            data = bytearray(size)
+            made.append((data, memoryview(data)))
+    return made
+
+
+def _decode(kind: Any, data: Any) -> Any:
+    if isinstance(kind, np.dtype):
+        return ef.asarray(data, device="cpu:0")
+    if kind == _TEXT:
+        return data.decode("utf-8", "surrogatepass")
+    return bytes(data) if kind == _BYTES else load(data)
