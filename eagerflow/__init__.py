@@ -39,6 +39,7 @@ from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.dims import Dim as Dim
 from eagerflow.errors import traceback as traceback
 from eagerflow.function import TracedFunction as TracedFunction
+from eagerflow.function import spawn as spawn
 from eagerflow.function import trace as trace
 from eagerflow.graph import Graph as Graph
 from eagerflow.graph.dependencies import control_dependencies as control_dependencies
@@ -51,6 +52,7 @@ from eagerflow.hardware import release as release
 from eagerflow.ops import fft as fft
 from eagerflow.ops import linalg as linalg
 from eagerflow.ops import random as random
+from eagerflow.ops.accumulators import *
 from eagerflow.ops.activations import *
 from eagerflow.ops.binning import *
 from eagerflow.ops.callbacks import *
@@ -71,11 +73,13 @@ from eagerflow.ops.interchange import *
 from eagerflow.ops.joining import *
 from eagerflow.ops.matmul import *
 from eagerflow.ops.movement import *
+from eagerflow.ops.mutexes import *
 from eagerflow.ops.namespace import *
 from eagerflow.ops.numpy_names import *
 from eagerflow.ops.padding import *
 from eagerflow.ops.partition import *
 from eagerflow.ops.pooling import *
+from eagerflow.ops.queues import *
 from eagerflow.ops.ranges import *
 from eagerflow.ops.reduction import *
 from eagerflow.ops.resize import *
@@ -83,6 +87,7 @@ from eagerflow.ops.running import *
 from eagerflow.ops.segment import *
 from eagerflow.ops.sets import *
 from eagerflow.ops.shape import *
+from eagerflow.ops.snapshots import *
 from eagerflow.ops.softmax import *
 from eagerflow.ops.sort import *
 from eagerflow.ops.special import *

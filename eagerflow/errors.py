@@ -28,6 +28,7 @@ __all__ = [
     "DeviceError",
     "DimError",
     "EagerflowError",
+    "EnqueueCancelledError",
     "GradientError",
     "GraphError",
     "GraphFileError",
@@ -36,6 +37,7 @@ __all__ = [
     "KernelError",
     "LeakedTensorError",
     "LengthError",
+    "MutexError",
     "NonFiniteError",
     "OpDefinitionError",
     "OutOfMemoryError",
@@ -52,6 +54,7 @@ __all__ = [
     "UnhashableError",
     "UnknownNameError",
     "VariableError",
+    "WaitTimeoutError",
     "WorkerError",
     "traceback",
 ]
@@ -345,11 +348,23 @@ class OutOfMemoryError(EagerflowError, MemoryError):
 
 
 class QueueClosedError(EagerflowError, RuntimeError):
-    """A queue that is closed cannot take or give what was asked."""
+    """A queue or barrier that is closed cannot take or give what was asked."""
 
 
 class CancelledError(EagerflowError, RuntimeError):
-    """The step was cancelled."""
+    """The step was cancelled, or an operation that waited."""
+
+
+class EnqueueCancelledError(QueueClosedError, CancelledError):
+    """An enqueue that waited when its queue was closed with ``cancel_pending=True``."""
+
+
+class WaitTimeoutError(EagerflowError, TimeoutError):
+    """A queue, mutex, accumulator or barrier made an operation wait for longer than its timeout."""
+
+
+class MutexError(EagerflowError, RuntimeError):
+    """A mutex that a thread would acquire twice, or releases without holding it."""
 
 
 class DeadlineError(CancelledError, TimeoutError):
@@ -401,18 +416,6 @@ class CheckpointError(EagerflowError, RuntimeError):
 
 class CheckpointWarning(UserWarning):
     """A checkpoint that was passed over because it is damaged, or taken only in part."""
-
-
-def turn_note(op: str, turn: int, source: object = None) -> str:
-    """What an error that is raised in a loop says of the turn.
-
-    Args:
-        op: the function that made the loop.
-        turn: its number, from 0.
-        source: the line of the loop.
-    """
-    where = f", at {source}" if source is not None else ""
-    return f"  in iteration {turn} (counted from 0) of {op}{where}"
 
 
 def traceback(mode: Literal["full", "short"]) -> None:

@@ -23,12 +23,14 @@ class Event:
     Attributes:
         kind: what happened: ``"op"``, ``"node"`` for an op that a graph runs, ``"step"`` for a
             run of a graph; of a pipeline ``"element"`` for one that a worker made, ``"take"`` for
-            one that was waited for, ``"skip"`` for one that was left out after an error.
+            one that was waited for, ``"skip"`` for one that was left out after an error; ``"run"``
+            for one of a runner (see `eagerflow.spawn`), its waits included.
         name: of what, such as the op's name.
         device: where, such as ``"cpu:0"``.
         start: when it began, in seconds of ``time.perf_counter``.
         stop: when it ended, likewise.
-        thread: the identifier of the thread.
+        thread: the identifier of the thread; of a run, which has none of its own, a negative
+            number of the runner.
         nbytes: bytes of the results.
         detail: types of the results, for a reader.
         source: the user's line.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Final, final
 
-__all__ = ["Source", "capture", "cell_name", "is_framework_frame", "position"]
+__all__ = ["Source", "capture", "cell_name", "is_framework_frame", "position", "turn_note"]
 
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 _EXAMPLES: Final = "eagerflow.demo"  # written as users write
@@ -130,3 +130,15 @@ def cell_name(file: str) -> str:
     names = getattr(getattr(shell, "compile", None), "_filename_map", {})
     number = names.get(file)
     return f"Cell In[{number}]" if number is not None else file
+
+
+def turn_note(op: str, turn: int, source: object = None) -> str:
+    """What an error that is raised in a loop says of the turn.
+
+    Args:
+        op: the function that made the loop.
+        turn: its number, from 0.
+        source: the line of the loop.
+    """
+    where = f", at {source}" if source is not None else ""
+    return f"  in iteration {turn} (counted from 0) of {op}{where}"

@@ -18,8 +18,9 @@ from eagerflow.control.subgraphs import (
     whole_number,
 )
 from eagerflow.core import interpreter, tree
-from eagerflow.errors import TraceError, hides_frames, turn_note
+from eagerflow.errors import TraceError, hides_frames
 from eagerflow.graph.trace import Tracer, tracer_of
+from eagerflow.source import turn_note
 
 __all__ = ["while_loop"]
 

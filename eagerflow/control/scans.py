@@ -23,11 +23,12 @@ from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, same, symbols
-from eagerflow.errors import ShapeError, TraceError, hides_frames, turn_note
+from eagerflow.errors import ShapeError, TraceError, hides_frames
 from eagerflow.graph.ir import Value
 from eagerflow.graph.trace import Tracer, tracer_of
 from eagerflow.hardware import as_device
 from eagerflow.ops.sizes import matched
+from eagerflow.source import turn_note
 from eagerflow.types import DTYPES, TensorType
 
 __all__ = ["map", "scan"]

@@ -18,8 +18,10 @@ from eagerflow.function.places import Place
 from eagerflow.function.records import LeafRecord, Reason, TraceRecord
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.hardware import Lane
+from eagerflow.runtime.executor import Executor
 from eagerflow.runtime.program import Program
 from eagerflow.runtime.replay import is_watched, replay
+from eagerflow.runtime.waiting import has_free_waits
 from eagerflow.types import Shape
 
 __all__ = ["CapturedInput", "Output", "Store", "Trace", "fits"]
@@ -147,8 +149,8 @@ class Trace:
     """
 
     __slots__ = (
-        "__weakref__", "_derivative", "_distinct", "_lanes", "_plain", "_program", "_single",
-        "captured", "checks", "graph", "guards", "leaf_records", "leaves", "locals",
+        "__weakref__", "_derivative", "_distinct", "_lanes", "_plain", "_program", "_runner",
+        "_single", "captured", "checks", "graph", "guards", "leaf_records", "leaves", "locals",
         "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns", "record",
         "shared", "stores", "treedef", "updates",
     )  # fmt: skip
@@ -179,6 +181,9 @@ class Trace:
         """Make the program; to be called once all attributes are set."""
         self._program = Program(self.optimised)
         self._lanes = self._program.lanes
+        #: the program, unless ops of it wait beside each other
+        waits = has_free_waits(self.optimised)
+        self._runner = Executor(self.optimised) if waits else self._program
         (first, *rest) = self.outputs or (None,)
         plain = not rest and not self.stores and first is not None and first.kind == "value"
         #: the lane of the result, if it is one tensor and nothing else is to be done
@@ -322,17 +327,24 @@ class Trace:
             inputs = [*leaves, *captured]
         else:
             inputs = [*[leaves[i] for i in self.leaves], *captured]
-        values: Sequence[Any]
         if not is_watched():
-            raw = self.program(*[x._data if type(x) is Tensor else x for x in inputs])
+            raw = self._runner(*[x._data if type(x) is Tensor else x for x in inputs])
             if self._single is not None:
                 return make_tensor(raw[0], self._single)
-            values = [
-                y if lane is None else make_tensor(y, lane)
-                for y, lane in zip(raw, self._lanes, strict=True)
-            ]
-        else:
-            values = self._run_watched(inputs)
+            return self.finish(raw, leaves, arguments)
+        return self._finish(self._run_watched(inputs), leaves, arguments)
+
+    def raw_inputs(self, leaves: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
+        """Arrays and numbers of a run that somebody else performs."""
+        inputs = [*[leaves[i] for i in self.leaves], *captured]
+        return [x._data if type(x) is Tensor else x for x in inputs]
+
+    def finish(self, raw: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]) -> Any:
+        """Do what is to be done after a run, which gave these arrays and numbers."""
+        values = [
+            y if lane is None else make_tensor(y, lane)
+            for y, lane in zip(raw, self._lanes, strict=True)
+        ]
         return self._finish(values, leaves, arguments)
 
     def _run_watched(self, inputs: Sequence[Any]) -> Sequence[Any]:

@@ -6,7 +6,6 @@ Both are fences: they wait for all effects before them, and later effects wait f
 from __future__ import annotations
 
 import builtins
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
@@ -15,16 +14,16 @@ from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import bind, define
 from eagerflow.core.symbols import AbstractNumber
-from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
-from eagerflow.dims import Dim, number_of, unknown
+from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
+from eagerflow.dims import Dim, number_of
 from eagerflow.errors import DTypeError, ShapeError
-from eagerflow.hardware import Device, as_device, current_device
-from eagerflow.types import DTYPES, TensorType, as_dtype
+from eagerflow.hardware import Device, current_device
+from eagerflow.ops.elements import as_type, fresh_type
+from eagerflow.types import DTYPES, TensorType
 
 __all__ = ["print", "py_call"]
 
 _NUMBERS: Final = {int: DTYPES["int64"], float: DTYPES["float64"], complex: DTYPES["complex128"]}
-_TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
 
 
 @final
@@ -119,22 +118,7 @@ class _Argument:
 def _types(
     *inputs: TensorType, resource: PyFunction, device: Device | None = None
 ) -> tuple[TensorType, ...]:
-    return tuple([_sized(kind) for kind in resource.types])
-
-
-def _sized(kind: TensorType) -> TensorType:
-    """The type with a size of its own for each name: only the result tells."""
-    names: dict[str, Any] = {}
-    shape: list[Any] = []
-    for size in kind.shape:
-        if isinstance(size, Dim):
-            name = str(size)
-            if name not in names:
-                names[name] = unknown(name, f"the size {name} depends on what the function gives")
-            shape.append(names[name])
-        else:
-            shape.append(size)
-    return kind.like(shape=tuple(shape))
+    return tuple([fresh_type(kind, "what the function gives") for kind in resource.types])
 
 
 _py_call = define(
@@ -191,7 +175,7 @@ def py_call(function: Callable[..., Any], out_types: Any, /, *args: Any) -> Any:
     tensors, template, argument_tree = _split(args)
     device = tensors[0].device if tensors else current_device()
     kinds, treedef = tree.flatten(out_types)
-    types = [_as_type(kind, device) for kind in kinds]
+    types = [as_type("py_call", kind, device) for kind in kinds]
     resource = PyFunction(function, template, argument_tree, treedef, types, device)
     result = _call(_py_call, tensors, resource, device)
     return tree.unflatten(treedef, result) if types else None
@@ -201,22 +185,6 @@ def _call(op: Any, tensors: Sequence[Tensor], resource: PyFunction, device: Devi
     if tensors:
         return bind(op, *tensors, resource=resource)
     return bind(op, resource=resource, device=device)
-
-
-def _as_type(kind: Any, device: Device) -> TensorType:
-    if isinstance(kind, TensorType):
-        return TensorType(kind.dtype, kind.shape, as_device(kind.device or device))
-    if isinstance(kind, AbstractArray):
-        return type_of(kind)
-    match = _TYPE.fullmatch(kind) if isinstance(kind, str) else None
-    if match is None:
-        raise DTypeError(
-            "py_call: this is no type", given=repr(kind), expected="such as 'f32[8,128]'"
-        )
-    dtype, sizes, where = match.groups()
-    parts = [part.strip() for part in sizes.split(",") if part.strip()]
-    shape: Any = tuple([int(part) if part.isdigit() else Dim(part) for part in parts])
-    return TensorType(as_dtype(dtype), shape, device if where is None else as_device(where))
 
 
 def print(*args: TensorLike, sep: str = " ", end: str = "\n", file: Any = None) -> None:

@@ -28,7 +28,8 @@ def to_chrome(events: Sequence[Event]) -> dict[str, Any]:
     threads = list(dict.fromkeys(e.thread for e in events))
     rows = {ident: row for row, ident in enumerate(threads, 1)}  # Perfetto's are 32 bits wide
     slices = [s for ident in threads for s in _slices([e for e in events if e.thread == ident])]
-    names = {t.ident: t.name for t in threading.enumerate()}
+    names: dict[int | None, str] = {t.ident: t.name for t in threading.enumerate()}
+    names |= {e.thread: f"runner {e.name}" for e in events if e.kind == "run"}
     pid = os.getpid()
     found: list[dict[str, Any]] = [_name("process_name", pid, 0, "eagerflow")]
     for ident, row in rows.items():

@@ -1,1 +1,1 @@
-"""State that outlives ops: variables and generators. No tensors here, only arrays and numbers."""
+"""State that outlives ops: variables, generators, queues. Arrays and numbers, no tensors."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
 from sys import getrefcount
 from typing import Any, Final, final
 
 from eagerflow.hardware import Lane
 from eagerflow.types import Shape, TensorType
 
-__all__ = ["VariableState"]
+__all__ = ["VariableGroup", "VariableState"]
 
 
 @final
@@ -73,6 +75,37 @@ class VariableState:
         if getrefcount(self._data) <= _ALONE and _view(self._data).base is self._data:
             return self._data
         return None
+
+
+@final
+class VariableGroup:
+    """Several variables, to be read at one instant.
+
+    Args:
+        states: the variables.
+
+    Attributes:
+        states: the same.
+        name: for people.
+    """
+
+    __slots__ = ("__weakref__", "_locks", "name", "states")
+
+    def __init__(self, states: Sequence[VariableState]) -> None:
+        self.states = tuple(states)
+        self.name = "variables"
+        # all take several locks in the same order, so that nobody waits for each other
+        self._locks = [s.lock for s in sorted(set(states), key=id)]
+
+    def __repr__(self) -> str:
+        return f"{len(self.states)} variables"
+
+    def read(self) -> list[Any]:
+        """Views of the values. While they are taken none is assigned."""
+        with ExitStack() as held:
+            for lock in self._locks:
+                held.enter_context(lock)
+            return [_view(state._data) for state in self.states]
 
 
 def _view(data: Any) -> Any:

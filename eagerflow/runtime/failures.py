@@ -9,13 +9,13 @@ from typing import Any, Final, final
 from eagerflow.core.execute import explain
 from eagerflow.core.op import get_op
 from eagerflow.dims import Dim, evaluate
-from eagerflow.errors import CancelledError, EagerflowError, relocate, strip, turn_note
+from eagerflow.errors import CancelledError, EagerflowError, relocate, strip
 from eagerflow.graph.ir import Node
 from eagerflow.graph.printer import print_node
 from eagerflow.runtime.codegen import Code
 from eagerflow.runtime.instructions import Instruction, Instructions
 from eagerflow.runtime.written import Written
-from eagerflow.source import is_framework_frame
+from eagerflow.source import is_framework_frame, turn_note
 from eagerflow.types import TensorType
 
 __all__ = ["failure"]

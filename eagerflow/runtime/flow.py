@@ -318,6 +318,7 @@ class _Maker:
         if node.op in asynchronous:
             action = EntryAction(node, None, [self.slot(v) for v in node.outputs])
             action.begin = asynchronous[node.op]
+            action.writes = Written.by([node])
             self._record(RUN, [node], action, node.inputs)
             return
         self._region([node])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
+from threading import get_ident
 from time import monotonic, perf_counter
 from typing import Any, Final, final
 
@@ -17,6 +18,7 @@ from eagerflow.runtime.codegen import Code
 from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.quiet import QUIET, error_state
 from eagerflow.runtime.region_code import RegionCode, follow_kernels
+from eagerflow.runtime.waiting import mutexes_of
 
 __all__ = ["Program"]
 
@@ -54,8 +56,8 @@ class Program:
     array([1., 1.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_choice", "_code", "_region", "_undecided", "graph", "lanes",
-                 "number")  # fmt: skip
+    __slots__ = ("__weakref__", "_choice", "_code", "_mutexes", "_region", "_undecided", "graph",
+                 "lanes", "number")  # fmt: skip
 
     def __init__(self, graph: Graph, *, parallel: bool = True) -> None:
         self.graph = graph
@@ -63,6 +65,7 @@ class Program:
         self._region = RegionCode(graph, self.number, graph.name)
         self.lanes: tuple[Lane | None, ...] = self._region.lanes
         self._region.plain()  # what cannot run is refused now
+        self._mutexes = mutexes_of(graph)
         self._undecided = parallel
         self._choice: Choice | None = None
         self._code: Code | None = None  # where nothing else is to be looked at
@@ -108,7 +111,7 @@ class Program:
             self._undecided = False
         choice = self._choice
         if choice is None:
-            self._code = self._region.plain()
+            self._code = None if self._mutexes else self._region.plain()
             return self._straight(inputs)
         executor = choice.pick(inputs)
         start = perf_counter()
@@ -121,6 +124,7 @@ class Program:
         """Run all in this thread."""
         end = deadline.moment() if deadline.active() else None
         around = step_of.stopped
+        held = [(mutex, mutex.holds) for mutex in self._mutexes]
 
         def stopped() -> bool:
             late = end is not None and monotonic() >= end
@@ -144,6 +148,8 @@ class Program:
         finally:
             error_state.reset(token)
             step_of.stopped = around
+            for mutex, before in held:  # if it has failed in between
+                mutex.drop_held_by(get_ident(), before)
             del inputs
         raise failed
 

@@ -13,7 +13,7 @@ from eagerflow.core.monitors import Timing
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim, Size, substitute
-from eagerflow.errors import GraphError, turn_note
+from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.scopes import name_scope
@@ -23,7 +23,7 @@ from eagerflow.runtime.codegen import choose_branch
 from eagerflow.runtime.instructions import CONTROL, check_given, has_dims, named_axes, on_device
 from eagerflow.runtime.numbers import OPERATORS
 from eagerflow.runtime.quiet import QUIET, error_state
-from eagerflow.source import Source
+from eagerflow.source import Source, turn_note
 from eagerflow.types import TensorType
 
 __all__ = ["is_watched", "replay", "symbolic"]

@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, final
 
-from eagerflow.errors import CancelledError, turn_note
+from eagerflow.errors import CancelledError
 from eagerflow.runtime.actions import EntryAction, placed_error
 from eagerflow.runtime.clock import AbstractClock, SystemClock
+from eagerflow.runtime.completion import Completion
 from eagerflow.runtime.deadline import LATE, too_late
 from eagerflow.runtime.flow import Flow
 from eagerflow.runtime.frame_values import FrameValues
@@ -33,6 +34,7 @@ from eagerflow.runtime.scheduler import (
 )
 from eagerflow.runtime.workers import Workers, shared
 from eagerflow.runtime.written import Written
+from eagerflow.source import turn_note
 
 __all__ = ["SYSTEM_CLOCK", "Completion", "FlowStep"]
 
@@ -41,40 +43,6 @@ _OPS: Final = ("while_loop", "scan")
 
 #: an entry to run: its tag, its number, and what it takes, the last first
 Job = tuple[int, int, list[Any]]
-
-
-@final
-class Completion:
-    """What ends an entry that waits without a thread: `done` or `failed`, from any thread, once.
-
-    What comes later than the first answer, or after the step was stopped, is ignored.
-    """
-
-    __slots__ = ("_entry", "_step", "_tag")
-
-    def __init__(self, step: FlowStep, tag: int, entry: int) -> None:
-        self._step: FlowStep | None = step
-        self._tag = tag
-        self._entry = entry
-
-    @property
-    def answered(self) -> bool:
-        """Whether there was an answer."""
-        return self._step is None
-
-    def done(self, *values: Any) -> None:
-        """The results are there: raw arrays and numbers."""
-        self._answer(values, None)
-
-    def failed(self, error: Exception) -> None:
-        """There will be none."""
-        self._answer((), error)
-
-    def _answer(self, values: tuple[Any, ...], error: Exception | None) -> None:
-        step = self._step
-        if step is not None:
-            self._step = None
-            step.complete(self._tag, self._entry, values, error)
 
 
 @final
@@ -89,6 +57,8 @@ class FlowStep:
         helpers: how many threads of the pool may help; it has no more for several steps together.
         pool: the pool.
         checked: whether the code of regions asks between ops whether to go on.
+        wake: called, with the lock held, when there is something to do and nobody does it; such a
+            step is run by calls of `serve`, and not by `run`.
 
     Attributes:
         log: what the scheduler was told and said; None if nobody wants it.
@@ -97,7 +67,7 @@ class FlowStep:
     def __init__(
         self, flow: Flow, *, log: bool = False, deadline: float | None = None,
         clock: AbstractClock = SYSTEM_CLOCK, helpers: int = 0, pool: Workers = shared,
-        checked: bool = False,
+        checked: bool = False, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         self._flow = flow
         self._scheduler = Scheduler(flow.plan, log=log)
@@ -114,11 +84,13 @@ class FlowStep:
         self._bell = threading.Lock()
         self._bell.acquire()
         self._sleeping = False  # the thread that runs the step, until somebody rings
+        self._wake = wake
         self._caller = threading.get_ident()
         self._here: deque[Job] = deque()  # entries for that thread only
         self._light: deque[Job] = deque()
         self._heavy: deque[Job] = deque()
-        self._queues = (self._light, self._heavy, self._here)  # as `EntryAction.queue` counts them
+        here = self._here if wake is None else self._light
+        self._queues = (self._light, self._heavy, here)  # as `EntryAction.queue` counts them
         self._handle = self._scheduler.handle
         self._answers: list[SchedulerEvent] = []  # of entries that were stopped
         self._values: dict[int, FrameValues] = {0: FrameValues(flow, 0, -1, 0)}
@@ -144,10 +116,7 @@ class FlowStep:
             CancelledError: it was cancelled, or its deadline passed.
             EagerflowError: what eager code would raise.
         """
-        root = self._values[0]
-        for slot, value in zip(self._flow.inputs, inputs, strict=True):
-            if root.left[slot]:
-                root.slots[slot] = value
+        self._take(inputs)
         token, around = error_state.set(QUIET), step_of.stopped
         self._caller = step_of.caller or threading.get_ident()
         if self._checked:
@@ -170,6 +139,53 @@ class FlowStep:
             error_state.reset(token)
             if late is not None:
                 raise late
+
+    def _take(self, inputs: Sequence[Any]) -> None:
+        root = self._values[0]
+        for slot, value in zip(self._flow.inputs, inputs, strict=True):
+            if root.left[slot]:
+                root.slots[slot] = value
+
+    # --- without a thread of its own ---
+
+    def begin(self, inputs: Sequence[Any]) -> None:
+        """Begin it: ``wake`` is called."""
+        self._take(inputs)
+        with self._lock:
+            self._sleeping = True
+            self._tell(start())
+
+    def serve(self) -> bool:
+        """Do what there is to do in this thread; whether the step has come to its end."""
+        token, around = error_state.set(QUIET), step_of.stopped
+        step_of.stopped = self._is_stopped
+        try:
+            while True:
+                self._work(main=False)
+                with self._lock:
+                    if self._scheduler.outcome:
+                        return True
+                    if not (self._light or self._heavy):
+                        self._sleeping = True
+                        return False
+        finally:
+            step_of.stopped = around
+            error_state.reset(token)
+
+    def take_result(self) -> tuple[Any, ...]:
+        """What it gives, once it has come to its end; it lets go of all else."""
+        try:
+            return self._result()
+        finally:
+            self._end()
+
+    def at_end(self, action: Callable[[], object]) -> None:
+        """Call ``action`` when the step ends, however it does."""
+        with self._lock:
+            if not self._ended:
+                self._stops.append(action)
+                return
+        action()
 
     def _work(self, *, main: bool) -> None:
         """Run entries as long as there are some; the main thread until the step has ended."""
@@ -232,7 +248,9 @@ class FlowStep:
         """Wake the thread that runs the step. The lock is held."""
         if self._sleeping:
             self._sleeping = False
-            if self._bell.locked():  # else somebody rang after it had given up waiting
+            if self._wake is not None:
+                self._wake()
+            elif self._bell.locked():  # else somebody rang after it had given up waiting
                 self._bell.release()
 
     def _wait_for_helpers(self) -> None:

@@ -20,10 +20,16 @@ class Workers:
 
     Args:
         idle: seconds after which a thread that has nothing to do ends.
+        most: how many threads there may be; None for as many as there are jobs.
+        name: of the threads, before their numbers.
     """
 
-    def __init__(self, idle: float = _IDLE) -> None:
+    def __init__(
+        self, idle: float = _IDLE, most: Callable[[], int] | None = None, name: str = "worker"
+    ) -> None:
         self._idle = idle
+        self._most = most
+        self._name = name
         self._jobs: deque[Callable[[], object]] = deque()
         self._lock = threading.Lock()  # entered itself: a condition would keep it after Ctrl-C
         self._wake = threading.Condition(self._lock)
@@ -43,7 +49,8 @@ class Workers:
             Whether it will be run.
         """
         with self._lock:
-            if self._waiting > len(self._jobs):
+            enough = self._most is not None and len(self._threads) >= self._most()
+            if enough or self._waiting > len(self._jobs):
                 self._jobs.append(job)
                 self._wake.notify()
                 return True
@@ -52,7 +59,7 @@ class Workers:
             self._jobs.append(job)
             self._closed = False
             self._started += 1
-            name = f"eagerflow-worker-{self._started}"
+            name = f"eagerflow-{self._name}-{self._started}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
             self._threads.add(thread)
         thread.start()

@@ -16,6 +16,15 @@ from tests.ops.cases import ALL_CASES
 from tests.ops.table import COLUMNS, arguments, function_of, map_arrays, rules_checked
 
 OPS = sorted(all_ops())
+
+
+def _of_queues() -> list[str]:
+    """Ops of queues and their kin, which wait for each other."""
+    return [
+        name for name in OPS if name.startswith(("accumulator_", "barrier_", "mutex_", "queue_"))
+    ]
+
+
 #: ops that no case can run, as eager mode never binds them, or gradients alone, or that give
 #: nothing; with the tests that they have instead
 ELSEWHERE = {
@@ -24,6 +33,8 @@ ELSEWHERE = {
     "matmul_like": "tests/ops/test_matmul_like.py",
     "check_sizes": "tests/ops/test_sizes.py",
     "set_key": "tests/function/test_random_state.py",
+    **dict.fromkeys(_of_queues(), "tests/queues"),
+    "snapshot": "tests/queues/test_variables.py",
     **{
         f"list_{name}": "tests/ops/test_lists.py"
         for name in (

@@ -22,6 +22,12 @@ def read(xp: Any, *, resource: Any) -> Array:
     return resource.read()
 
 
+@portable("snapshot")
+def snapshot(xp: Any, *, resource: Any) -> tuple[Array, ...]:
+    """The values of several variables, of one instant."""
+    return tuple(resource.read())
+
+
 @portable("assign")
 def assign(xp: Any, value: Array, *, resource: Any) -> Array:
     """Replace the value; one whose memory is not the array's own, by rows, is copied.

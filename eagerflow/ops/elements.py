@@ -1,0 +1,243 @@
+"""Elements of queues and their kin: pytrees of tensors of known types, and types by their text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, final
+
+from eagerflow.core import tree
+from eagerflow.core.convert import as_tensor, tensor_of
+from eagerflow.core.op import Op, bind, infer
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.dims import Dim, unknown
+from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError
+from eagerflow.hardware import Device, as_device
+from eagerflow.ops.extents import may_be
+from eagerflow.ops.promotion import promoted_dtype, weak_fits
+from eagerflow.types import TensorType, as_dtype
+
+__all__ = ["Elements", "as_type", "check_part", "checked", "fresh_type", "part_of"]
+
+_TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
+_WEAK: Final = (bool, int, float, complex, list, tuple, Dim)  # what has no dtype of its own
+
+
+def as_type(what: str, kind: Any, device: Device) -> TensorType:
+    """The type that is meant by a type, a tensor of it, or its text such as ``"f32[8,n]"``.
+
+    Args:
+        what: who asks, for messages.
+        kind: names what is meant.
+        device: where it is, if that is not said.
+
+    Raises:
+        DTypeError: it is none of these.
+    """
+    if isinstance(kind, TensorType):
+        return TensorType(kind.dtype, kind.shape, as_device(kind.device or device))
+    if isinstance(kind, AbstractArray):
+        return type_of(tensor_of(kind))
+    match = _TYPE.fullmatch(kind) if isinstance(kind, str) else None
+    if match is None:
+        raise DTypeError(
+            f"{what}: this is no type", given=repr(kind), expected="such as 'f32[8,128]'"
+        )
+    dtype, sizes, where = match.groups()
+    parts = [part.strip() for part in sizes.split(",") if part.strip()]
+    shape: Any = tuple([int(part) if part.isdigit() else Dim(part) for part in parts])
+    return TensorType(as_dtype(dtype), shape, device if where is None else as_device(where))
+
+
+def fresh_type(kind: TensorType, why: str) -> TensorType:
+    """The type with a size of its own for each name: only the run tells.
+
+    Args:
+        kind: the type.
+        why: says what the sizes depend on.
+    """
+    names: dict[str, Any] = {}
+    shape: list[Any] = []
+    for size in kind.shape:
+        if isinstance(size, Dim):
+            name = str(size)
+            if name not in names:
+                names[name] = unknown(name, f"the size {name} depends on {why}")
+            shape.append(names[name])
+        else:
+            shape.append(size)
+    return kind.like(shape=tuple(shape))
+
+
+@final
+class Elements:
+    """What the elements of a queue look like.
+
+    Args:
+        what: whose they are, for messages.
+        like: a tree of tensors, types or texts of types: one element.
+        device: where they are; by default where ``like`` is.
+        varying: whether the sizes of tensors may differ from element to element.
+
+    Attributes:
+        types: of the parts; a named size may differ from element to element.
+        device: where they are.
+
+    Raises:
+        DTypeError: a part is no type.
+        DeviceError: the parts are on several devices.
+        ShapeError: there is no part.
+    """
+
+    __slots__ = ("_paths", "device", "treedef", "types")
+
+    def __init__(self, what: str, like: Any, device: Any, varying: bool = False) -> None:
+        leaves, self.treedef = tree.flatten(like)
+        where = as_device(device)
+        types = [_like(what, leaf, where) for leaf in leaves]
+        if not types:
+            raise ShapeError(f"{what}: an element has no parts", given=tree.show(self.treedef))
+        if device is not None:
+            types = [TensorType(t.dtype, t.shape, where) for t in types]
+        if varying:
+            types = [_varied(t, leaf) for t, leaf in zip(types, leaves, strict=True)]
+        self.device: Device = types[0].device
+        if any(t.device is not self.device for t in types):
+            raise DeviceError(
+                f"{what}: the parts of an element are on several devices",
+                given=", ".join(map(str, types)),
+            )
+        self.types = tuple(types)
+        self._paths = tree.paths(self.treedef)
+
+    def split(self, what: str, value: Any) -> list[Tensor]:
+        """The parts of an element, or of several in one tree, as tensors of the right dtypes.
+
+        Raises:
+            ShapeError: another structure.
+            DTypeError: another dtype, or none that fits.
+            DeviceError: another device.
+        """
+        leaves = self.leaves(what, value)
+        return [
+            part_of(f"{what}{path and ': part '}{path}", leaf, kind)
+            for leaf, kind, path in zip(leaves, self.types, self._paths, strict=True)
+        ]
+
+    def leaves(self, what: str, value: Any) -> list[Any]:
+        """The parts of an element as they are given.
+
+        Raises:
+            ShapeError: another structure.
+        """
+        try:
+            return self.treedef.flatten_up_to(value)
+        except (ValueError, TypeError):
+            raise ShapeError(
+                f"{what}: an element has another structure",
+                given=tree.show(tree.flatten(value)[1]),
+                expected=tree.show(self.treedef),
+            ) from None
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        """An element of its parts."""
+        return tree.unflatten(self.treedef, parts)
+
+
+def _like(what: str, leaf: Any, device: Device) -> TensorType:
+    if isinstance(leaf, (str, TensorType, AbstractArray)):
+        return as_type(what, leaf, device)
+    return type_of(as_tensor(leaf, None, device))
+
+
+def _varied(kind: TensorType, leaf: Any) -> TensorType:
+    """The type with names for its sizes, unless ``leaf`` itself says which may differ."""
+    if isinstance(leaf, (str, TensorType)):
+        return kind
+    shape: Any = tuple([Dim(f"d{i}") for i in range(kind.ndim)])
+    return kind.like(shape=shape)
+
+
+def part_of(what: str, value: Any, kind: TensorType) -> Tensor:
+    """A tensor of the dtype and device of ``kind``.
+
+    Raises:
+        DTypeError: another dtype, or none that fits.
+        DeviceError: another device.
+    """
+    if isinstance(value, AbstractArray):
+        x = tensor_of(value)
+    elif type(value) in _WEAK or isinstance(value, AbstractNumber):
+        if not weak_fits(value, kind.dtype):
+            raise DTypeError(
+                f"{what}: {kind.dtype.short} cannot hold {promoted_dtype((value,)).short}",
+                given=repr(value),
+                hint="convert the value first",
+            )
+        x = as_tensor(value, kind.dtype, kind.device)
+    else:  # an array of another library could be written into later
+        x = as_tensor(value, None, kind.device, copy=True)
+    if x.dtype is not kind.dtype:
+        raise DTypeError(
+            f"{what}: another dtype",
+            given=str(type_of(x)),
+            expected=kind.dtype.short,
+            hint="convert it with .astype(...)",
+        )
+    if x.device is not kind.device:
+        raise DeviceError(
+            f"{what}: another device",
+            given=str(type_of(x)),
+            expected=str(kind.device),
+            hint=f"move it with .to('{kind.device}')",
+        )
+    return x
+
+
+def check_part(value: TensorType, kind: TensorType, axes: int = 0) -> None:
+    """Refuse a part of another type, for type rules.
+
+    Args:
+        value: the type of what is given.
+        kind: that of a part; named sizes may be any.
+        axes: how many axes come before those of a part.
+
+    Raises:
+        DTypeError: another dtype.
+        DeviceError: another device.
+        ShapeError: another shape.
+    """
+    if value.dtype is not kind.dtype:
+        raise DTypeError("another dtype", expected=kind.dtype.short)
+    if value.device is not kind.device:
+        raise DeviceError("another device", expected=str(kind.device))
+    if len(value.shape) < axes or not may_be(value.shape[axes:], kind.shape):
+        several = "" if not axes else " behind the first axis"
+        raise ShapeError(f"another shape{several}", expected=str(kind))
+
+
+def checked(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs: Any) -> Any:
+    """Bind an op once its type rule has nothing against the inputs, whose errors name the method.
+
+    Before, not after: what is put in partly would stay.
+
+    Args:
+        op: the op.
+        what: the method.
+        inputs: tensors.
+        resource: what it is done to.
+        attrs: more attributes.
+    """
+    attrs["resource"] = resource
+    try:
+        infer(op, tuple(map(type_of, inputs)), attrs)
+    except EagerflowError as error:
+        given = ", ".join(str(type_of(x)) for x in inputs)
+        raise type(error)(
+            f"{what}: {error.wrong.removeprefix(f'{op.name}: ')}",
+            given=f"{given} for {resource!r}",
+            expected=error.expected,
+            hint=error.hint,
+        ) from None
+    return bind(op, *inputs, **attrs)

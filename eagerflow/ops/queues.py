@@ -1,0 +1,453 @@
+"""Queues: elements on their way from producers to consumers, who wait for each other."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any, Final, Literal, final
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.interpreter import stack
+from eagerflow.core.op import Op, bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim, may_equal, unknown
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.hardware import Device
+from eagerflow.ops.elements import Elements, check_part, checked, fresh_type, part_of
+from eagerflow.resources.attempts import check_seconds
+from eagerflow.resources.queue import QueueState
+from eagerflow.resources.stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
+from eagerflow.types import DTYPES, TensorType
+
+__all__ = ["Queue"]
+
+_KINDS: Final = ("fifo", "shuffle", "padding", "priority")
+_INT64: Final = DTYPES["int64"]
+
+# --- ops --------------------------------------------------------------------------------------
+
+
+def _put_type(inputs: tuple[TensorType, ...], resource: QueueState, axes: int) -> None:
+    parts = inputs[: len(resource.types)]
+    for x, kind in zip(parts, resource.types, strict=True):
+        check_part(x, kind, axes)
+        if axes and not may_equal(x.shape[0], parts[0].shape[0]):
+            raise ShapeError("the parts are of different numbers of elements")
+    for x in inputs[len(parts) :]:
+        if x.dtype is not _INT64:
+            raise DTypeError("a priority is an int64", expected="i64")
+        if len(x.shape) > axes:
+            raise ShapeError("a priority has no axes" if not axes else "priorities have one axis")
+        if x.shape and not may_equal(x.shape[0], parts[0].shape[0]):
+            raise ShapeError("there are as many priorities as elements, or one")
+
+
+def _enqueue_type(
+    *inputs: TensorType, resource: QueueState, timeout: float | None = None
+) -> tuple[TensorType, ...]:
+    _put_type(inputs, resource, 0)
+    return ()
+
+
+def _enqueue_many_type(
+    *inputs: TensorType, resource: QueueState, timeout: float | None = None
+) -> tuple[TensorType, ...]:
+    _put_type(inputs, resource, 1)
+    return ()
+
+
+def _dequeue_type(
+    *, resource: QueueState, timeout: float | None = None, device: Device | None = None
+) -> tuple[TensorType, ...]:
+    return tuple([fresh_type(kind, "the element") for kind in resource.types])
+
+
+def _dequeue_many_type(
+    *, resource: QueueState, count: int, timeout: float | None = None, device: Device | None = None
+) -> tuple[TensorType, ...]:
+    return _stacked(resource, count)
+
+
+def _dequeue_up_to_type(
+    *, resource: QueueState, count: int, timeout: float | None = None, device: Device | None = None
+) -> tuple[TensorType, ...]:
+    return _stacked(resource, unknown("k", "how many elements are left depends on the queue"))
+
+
+def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
+    found = [fresh_type(kind, "the elements") for kind in resource.types]
+    return tuple([kind.like(shape=(count, *kind.shape)) for kind in found])
+
+
+def _size_type(*, resource: Any, device: Device | None = None) -> TensorType:
+    return TensorType(_INT64, (), device or resource.device)
+
+
+def _close_type(
+    *, resource: QueueState, timeout: float | None = None, device: Device | None = None
+) -> tuple[TensorType, ...]:
+    return ()
+
+
+_enqueue = define(
+    "queue_enqueue",
+    infer=_enqueue_type,
+    nondifferentiable=True,
+    effect="blocks",
+    precision="exact",
+)
+_enqueue_many = define(
+    "queue_enqueue_many",
+    infer=_enqueue_many_type,
+    nondifferentiable=True,
+    effect="blocks",
+    precision="exact",
+)
+_dequeue = define(
+    "queue_dequeue",
+    infer=_dequeue_type,
+    nondifferentiable=True,
+    effect="blocks",
+    precision="exact",
+)
+_dequeue_many = define(
+    "queue_dequeue_many",
+    infer=_dequeue_many_type,
+    nondifferentiable=True,
+    effect="blocks",
+    precision="exact",
+)
+_dequeue_up_to = define(
+    "queue_dequeue_up_to",
+    infer=_dequeue_up_to_type,
+    nondifferentiable=True,
+    effect="blocks",
+    precision="exact",
+)
+_size = define(
+    "queue_size", infer=_size_type, nondifferentiable=True, effect="fence", precision="exact"
+)
+_close = define(
+    "queue_close", infer=_close_type, nondifferentiable=True, effect="blocks", precision="exact"
+)
+_cancel_and_close = define(
+    "queue_cancel_and_close",
+    infer=_close_type,
+    nondifferentiable=True,
+    effect="fence",
+    precision="exact",
+)
+
+
+# --- Queue ------------------------------------------------------------------------------------
+
+
+@final
+class Queue:
+    """Hands elements from producers to consumers; both wait, so neither runs away.
+
+    An element is a tensor or a pytree of tensors. Putting in waits while the queue is full, taking
+    waits while it is empty, each in the order of asking. Any number of threads and of traced
+    functions may do so at once. Waiting costs nothing and answers Ctrl-C. After `close`, nothing is
+    put in, and what is left can be taken; who asks for more gets a `QueueClosedError`. The rules
+    are TensorFlow's, case by case: see ``docs/queues.md``.
+
+    In a traced function these are nodes that wait for all effects before them, and later effects
+    wait for them (see `eagerflow.unordered`). What is taken is a constant to derivatives.
+
+    Args:
+        capacity: how many elements there is room for; None for any number.
+        like: one element, which tells dtypes and shapes: a tensor or a pytree of them. A text such
+            as ``"f32[n,3]"`` in the place of a tensor names the sizes that may differ.
+        kind: ``"fifo"``, first in, first out; ``"shuffle"``, any may be the next; ``"padding"``, in
+            order, and sizes may differ: `dequeue_many` fills up with zeros (all sizes of a tensor,
+            the named ones of a text); ``"priority"``, the lowest number first, in order among
+            equals.
+        min_after_dequeue: of a shuffle queue, how many elements stay to choose from, until the
+            queue is closed.
+        seed: of a shuffle queue: the same choices in each program; by default others each time.
+        device: where the elements are; by default where ``like`` is.
+        name: for people.
+
+    Raises:
+        TensorValueError: a capacity, a kind or an option that makes no sense.
+        DTypeError: ``like`` is no tensor and no type.
+
+    Source: Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §3.1.
+
+    >>> queue = ef.Queue(10, ef.tensor([0.0, 0.0]))
+    >>> queue.enqueue([1.0, 2.0])
+    >>> queue.enqueue([3.0, 4.0])
+    >>> queue.dequeue()
+    Tensor([1., 2.], f32[2]@cpu:0)
+    >>> queue
+    Queue(fifo, f32[2]@cpu:0, 1 of 10)
+    """
+
+    __slots__ = ("__weakref__", "_elements", "_shapes", "resource")
+
+    def __init__(
+        self,
+        capacity: int | None,
+        like: Any,
+        *,
+        kind: Literal["fifo", "shuffle", "padding", "priority"] = "fifo",
+        min_after_dequeue: int = 0,
+        seed: int | None = None,
+        device: Device | str | None = None,
+        name: str | None = None,
+    ) -> None:
+        room = _checked_capacity(capacity)
+        if kind not in _KINDS:
+            raise TensorValueError(f"Queue: kind={kind!r}", expected=", ".join(map(repr, _KINDS)))
+        if kind != "shuffle" and (min_after_dequeue or seed is not None):
+            raise TensorValueError(
+                "Queue: min_after_dequeue and seed are of shuffle queues", given=f"kind={kind!r}"
+            )
+        if not 0 <= min_after_dequeue < (float("inf") if room is None else room):
+            raise TensorValueError(
+                f"Queue: min_after_dequeue={min_after_dequeue}",
+                given=f"capacity={capacity}",
+                expected="0 or more, and less than the capacity",
+            )
+        self._elements = elements = Elements("Queue", like, device, kind == "padding")
+        shapes = [t.shape for t in elements.types]
+        named = any(isinstance(size, Dim) for shape in shapes for size in shape)
+        #: what need not be looked at more closely
+        self._shapes: list[Any] | None = None if named else shapes
+        store: AbstractStore = FifoStore()
+        if kind == "shuffle":
+            store = ShuffleStore(min_after_dequeue, seed)
+        elif kind == "priority":
+            store = PriorityStore()
+        self.resource = QueueState(room, store, kind, elements.types, elements.device, name)
+
+    @property
+    def capacity(self) -> int | None:
+        """How many elements there is room for; None for any number."""
+        room = self.resource.room
+        return None if room == float("inf") else int(room)
+
+    @property
+    def kind(self) -> str:
+        """Which element is the next."""
+        return self.resource.kind
+
+    @property
+    def name(self) -> str | None:
+        """Its name, for people."""
+        return self.resource.name
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be put in any more."""
+        return bool(self.resource.closed)
+
+    def __repr__(self) -> str:
+        state = self.resource
+        name = "" if state.name is None else f" {state.name!r}"
+        types = ", ".join(map(str, state.types))
+        room = "" if self.capacity is None else f" of {self.capacity}"
+        closed = ", closed" if state.closed else ""
+        return f"Queue({state.kind}{name}, {types}, {state.size()}{room}{closed})"
+
+    # --- putting in ---
+
+    def enqueue(
+        self, element: Any, *, priority: TensorLike = None, timeout: float | None = None
+    ) -> None:
+        """Put in one element; waits while there is no room.
+
+        Args:
+            element: of the structure, dtypes and shapes of the queue.
+            priority: of a priority queue: an integer, the lowest comes out first.
+            timeout: how many seconds to wait at most.
+
+        Raises:
+            QueueClosedError: the queue is closed, or was closed and cancelled while this waited.
+            WaitTimeoutError: there was no room in time.
+            ShapeError: another structure or shape.
+            DTypeError: another dtype.
+
+        >>> queue = ef.Queue(10, {"x": ef.zeros(2), "label": ef.tensor(0)})
+        >>> queue.enqueue({"x": [1.0, 2.0], "label": 3})
+        >>> queue.dequeue()["label"]
+        Tensor(3, i64[]@cpu:0)
+        """
+        self._put(_enqueue, "enqueue", element, priority, timeout)
+
+    def enqueue_many(
+        self, elements: Any, *, priority: TensorLike = None, timeout: float | None = None
+    ) -> None:
+        """Put in the elements that lie along the first axis of each part, as there is room.
+
+        They stay together: nobody else's element comes in between. There may be more than the
+        capacity; then this waits until the others were taken. If it fails after it has waited, some
+        of them may be in.
+
+        Args:
+            elements: a tree as for `enqueue`, with one more axis before the others.
+            priority: of a priority queue: one integer for each, or one for all.
+            timeout: how many seconds to wait at most.
+
+        Raises:
+            QueueClosedError: the queue is closed, or was closed and cancelled while this waited.
+            WaitTimeoutError: there was no room in time.
+            ShapeError: another structure or shape, or parts of different lengths.
+            DTypeError: another dtype.
+
+        >>> queue = ef.Queue(10, ef.tensor(0), kind="priority")
+        >>> queue.enqueue_many([10, 20, 30], priority=[2, 1, 1])
+        >>> queue.dequeue_many(3)
+        Tensor([20, 30, 10], i64[3]@cpu:0)
+        """
+        self._put(_enqueue_many, "enqueue_many", elements, priority, timeout)
+
+    def _put(
+        self, op: Op, what: str, element: Any, priority: TensorLike, timeout: float | None
+    ) -> None:
+        state, seconds = self.resource, check_seconds(what, timeout)
+        inputs = self._elements.split(what, element)
+        if (state.kind == "priority") != (priority is not None):
+            raise TensorValueError(
+                f"{what}: a priority is for priority queues, and they need one",
+                given=f"{state!r}, priority={priority!r}",
+            )
+        if priority is not None:
+            inputs.append(part_of(what, priority, TensorType(_INT64, (), state.device)))
+        eager = op is _enqueue and not stack.installed  # else a size may be symbolic
+        if eager and self._shapes == [x._data.shape for x in inputs]:
+            bind(op, *inputs, resource=state, timeout=seconds)  # dtypes are right by now
+        else:
+            checked(op, what, inputs, state, timeout=seconds)
+
+    # --- taking ---
+
+    def dequeue(self, *, timeout: float | None = None) -> Any:
+        """Take the next element; waits while there is none.
+
+        Args:
+            timeout: how many seconds to wait at most.
+
+        Raises:
+            QueueClosedError: the queue is closed and has no more.
+            WaitTimeoutError: there was none in time.
+
+        >>> queue = ef.Queue(10, ef.tensor(0))
+        >>> queue.enqueue(5)
+        >>> queue.dequeue()
+        Tensor(5, i64[]@cpu:0)
+        """
+        return self._take(_dequeue, timeout=check_seconds("dequeue", timeout))
+
+    def dequeue_many(self, n: int, *, timeout: float | None = None) -> Any:
+        """Take ``n`` elements, stacked along a new first axis; waits until there were as many.
+
+        It holds those that have come, so ``n`` may be more than the capacity (but not of a priority
+        queue, which gives the lowest ones). If it ends without the rest, they go back.
+
+        Args:
+            n: how many.
+            timeout: how many seconds to wait at most.
+
+        Returns:
+            A tree of tensors ``[n, ...]``. Those of a padding queue are as large as the largest.
+
+        Raises:
+            QueueClosedError: the queue is closed and has fewer; they stay there.
+            WaitTimeoutError: there were fewer in time.
+            ShapeError: the sizes of elements may differ, and it is no padding queue.
+
+        >>> queue = ef.Queue(10, ef.tensor([0]), kind="padding")
+        >>> for element in ([1], [2, 3], []):
+        ...     queue.enqueue(ef.tensor(element, dtype="int64"))
+        >>> queue.dequeue_many(3)
+        Tensor([[1, 0],
+                [2, 3],
+                [0, 0]], i64[3,2]@cpu:0)
+        """
+        return self._take_many(_dequeue_many, "dequeue_many", n, timeout)
+
+    def dequeue_up_to(self, n: int, *, timeout: float | None = None) -> Any:
+        """As `dequeue_many`, but if the queue is closed, what is left will do.
+
+        Raises:
+            QueueClosedError: the queue is closed and has none.
+            WaitTimeoutError: there were fewer in time, and it is not closed.
+
+        >>> queue = ef.Queue(10, ef.tensor(0))
+        >>> queue.enqueue_many([1, 2, 3])
+        >>> queue.close()
+        >>> queue.dequeue_up_to(2), queue.dequeue_up_to(2)
+        (Tensor([1, 2], i64[2]@cpu:0), Tensor([3], i64[1]@cpu:0))
+        """
+        return self._take_many(_dequeue_up_to, "dequeue_up_to", n, timeout)
+
+    def _take_many(self, op: Op, what: str, n: int, timeout: float | None) -> Any:
+        state, count = self.resource, checked_count(what, n)
+        if state.kind != "padding" and self._shapes is None:
+            raise ShapeError(
+                f"{what}: elements of different sizes do not stack",
+                given=repr(state),
+                hint="a queue of kind='padding' fills them up",
+            )
+        return self._take(op, count=count, timeout=check_seconds(what, timeout))
+
+    def _take(self, op: Op, **attrs: Any) -> Any:
+        state = self.resource
+        return self._elements.join(bind(op, resource=state, device=state.device, **attrs))
+
+    # --- the rest ---
+
+    def size(self) -> Tensor:
+        """How many elements there are, as a tensor.
+
+        >>> ef.Queue(10, ef.tensor(0.0)).size()
+        Tensor(0, i64[]@cpu:0)
+        """
+        state = self.resource
+        found: Tensor = bind(_size, resource=state, device=state.device)
+        return found
+
+    def close(self, cancel_pending: bool = False, *, timeout: float | None = None) -> None:
+        """Let nothing in any more.
+
+        What is in can still be taken; who waits for more than that gets a `QueueClosedError`.
+
+        Args:
+            cancel_pending: whether those that wait to put something in are cancelled. Else this
+                waits until they are through.
+            timeout: how many seconds to wait at most.
+
+        Raises:
+            QueueClosedError: it is closed already, and ``cancel_pending`` is false.
+            WaitTimeoutError: others still waited to put something in. It is open then.
+        """
+        state = self.resource
+        if cancel_pending:
+            bind(_cancel_and_close, resource=state, device=state.device)
+        else:
+            seconds = check_seconds("close", timeout)
+            bind(_close, resource=state, device=state.device, timeout=seconds)
+
+
+def _checked_capacity(capacity: int | None) -> int | None:
+    if capacity is None:
+        return None
+    found = index(capacity)
+    if found < 1:
+        raise TensorValueError(
+            f"Queue: capacity={capacity}", expected="1 or more, or None for any number"
+        )
+    return found
+
+
+def checked_count(what: str, n: int) -> int:
+    """A number of elements.
+
+    Raises:
+        TensorValueError: it is negative.
+    """
+    count = index(n)
+    if count < 0:
+        raise TensorValueError(f"{what}: {n} elements", expected="0 or more")
+    return count

@@ -1,0 +1,62 @@
+"""Snapshots: the values of several variables at one instant."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from eagerflow.core import tree
+from eagerflow.core.op import bind, define
+from eagerflow.errors import DeviceError, VariableError
+from eagerflow.hardware import Device
+from eagerflow.ops.state import Variable
+from eagerflow.resources.variable import VariableGroup
+from eagerflow.types import TensorType
+
+__all__ = ["snapshot"]
+
+
+def _types(*, resource: VariableGroup, device: Device | None = None) -> tuple[TensorType, ...]:
+    return tuple([TensorType(s.dtype, s.shape, s.device) for s in resource.states])
+
+
+_snapshot: Final = define(
+    "snapshot", infer=_types, nondifferentiable=True, effect="fence", precision="exact"
+)
+
+
+def snapshot(variables: Any) -> Any:
+    """The values of several variables at one instant, whatever other threads assign meanwhile.
+
+    Read one after the other, values may be of different moments. What several assignments do
+    together is seen in part, unless they and the snapshot are in sections of one `eagerflow.Mutex`.
+
+    To derivatives the values are constants.
+
+    Args:
+        variables: a tree of variables, all on one device.
+
+    Returns:
+        A tree of tensors.
+
+    Raises:
+        VariableError: something in the tree is no variable.
+        DeviceError: they are on several devices.
+
+    >>> a, b = ef.Variable(1.0), ef.Variable([2.0, 3.0])
+    >>> ef.snapshot({"a": a, "b": b})
+    {'a': Tensor(1., f32[]@cpu:0), 'b': Tensor([2., 3.], f32[2]@cpu:0)}
+    """
+    leaves, treedef = tree.flatten(variables)
+    for leaf in leaves:
+        if not isinstance(leaf, Variable):
+            raise VariableError("snapshot: this is no variable", given=f"a {type(leaf).__name__}")
+    states = [leaf.resource for leaf in leaves]
+    if not states:
+        return variables
+    device = states[0].device
+    if any(state.device is not device for state in states):
+        raise DeviceError(
+            "snapshot: the variables are on several devices",
+            given=", ".join(str(state.device) for state in states),
+        )
+    return tree.unflatten(treedef, bind(_snapshot, resource=VariableGroup(states), device=device))

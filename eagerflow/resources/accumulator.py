@@ -1,0 +1,131 @@
+"""The state of an accumulator: a sum of what was added since the last take, and its step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+from eagerflow.errors import TensorValueError
+from eagerflow.hardware import Device
+from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
+from eagerflow.types import TensorType
+
+__all__ = ["AccumulatorState"]
+
+
+@final
+class _Take(AbstractAttempt):
+    """Wait for enough values, and take the sum of all there are, with their count."""
+
+    __slots__ = ("_count", "_taken")
+
+    def __init__(self, accumulator: AccumulatorState, count: int) -> None:
+        super().__init__(accumulator, 0, "take")
+        self._count = count
+        self._taken: tuple[Any, int] | None = None
+
+    def step(self) -> bool:
+        state = self.owner
+        if state.count < self._count:
+            return False
+        step = state.step + 1
+        self._taken = (state.total, state.count)
+        state.total = None
+        state.count = 0
+        state.step = step
+        self.done = True
+        return True
+
+    def retract(self) -> None:
+        taken, state = self._taken, self.owner
+        if taken is not None and not state.count:  # else what came later is of the next step
+            step = state.step - 1
+            self._taken = None
+            state.total, state.count = taken
+            state.step = step
+
+    @property
+    def value(self) -> tuple[Any, int] | None:
+        return self._taken
+
+
+@final
+class AccumulatorState(AbstractMeeting):
+    """A sum, how many values it is of, and a step: values of an earlier one are dropped.
+
+    Args:
+        types: of the parts of a value.
+        sparse: whether the parts are rows and their indices.
+        device: where they are.
+        name: for people.
+
+    Attributes:
+        total: the sum, None if it is of nothing.
+        count: of how many values.
+        step: of the next take.
+    """
+
+    __slots__ = ("count", "device", "name", "sparse", "step", "total", "types")
+
+    def __init__(
+        self,
+        types: Sequence[TensorType] = (),
+        sparse: bool = False,
+        device: Device | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(1)
+        self.types = tuple(types)
+        self.sparse = sparse
+        self.device = device
+        self.name = name
+        self.total: Any = None
+        self.count = 0
+        self.step = 0
+
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f" {self.name!r}"
+        kind = "sparse accumulator" if self.sparse else "accumulator"
+        return f"{kind}{name} of {', '.join(map(str, self.types)) or 'values'}"
+
+    def state(self) -> str:
+        with self.lock:
+            waiting = self.waiting(0)
+            parts = [f"{self!r} with {self.count} at step {self.step}"]
+        return ", ".join(parts + ([f"{waiting} waiting to take"] if waiting else []))
+
+    def add(self, step: int, value: Any, plus: Callable[[Any, Any], Any]) -> bool:
+        """Add a value, unless it is of an earlier step; whether it was added.
+
+        Args:
+            step: that the value was computed for.
+            value: what to add; it becomes the sum if there is none yet.
+            plus: gives the sum of two.
+        """
+        with self.lock:
+            if step < self.step:
+                return False
+            total = value if self.total is None else plus(self.total, value)
+            self.total = total
+            self.count += 1
+        self.settle()
+        return True
+
+    def take(self, count: int) -> AbstractAttempt:
+        """Wait for ``count`` values or more; the value is the sum and the count.
+
+        Raises:
+            TensorValueError: it is not positive.
+        """
+        if count <= 0:
+            raise TensorValueError(f"take: {count} values", expected="a positive number of them")
+        return _Take(self, count)
+
+    def set_step(self, step: int) -> None:
+        """Go on with this step."""
+        with self.lock:
+            self.step = step
+
+    def size(self) -> int:
+        """How many values the sum is of."""
+        return self.count

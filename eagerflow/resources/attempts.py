@@ -1,0 +1,363 @@
+"""Attempts: operations on a resource that may have to wait, as records; no thread waits inside.
+
+Whoever wants something of a queue (or a mutex, an accumulator, a barrier) puts an *attempt* into
+one of its lines, with a callback. The resource lets the first attempt of each line go as far as it
+can, whenever something has changed, and calls back those that have come to their end. How somebody
+waits is no affair of the resource: a thread sleeps on a lock (`AbstractAttempt.wait`), a step of
+the executor goes on with other entries.
+
+Ctrl-C may come between any two instructions of the main thread, also while it moves an element on
+behalf of another thread. Python looks for it after calls and where loops go back, never between
+plain statements without a call. So what must happen together (an element leaves the queue and is
+held by who takes it) is written as such statements, or ends in one call of a C function.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any, Final, final
+
+from eagerflow.errors import CancelledError, TensorValueError, WaitTimeoutError
+
+__all__ = ["AbstractAttempt", "AbstractMeeting", "Interruptible", "check_seconds", "interruptible",
+           "limited"]  # fmt: skip
+
+#: makes the error where it is raised, so that it shows the line of who waits
+Failure = Callable[[], Exception]
+
+#: how many seconds are left for what goes on here, and the error when they are over
+_limits: Final[ContextVar[tuple[Callable[[], float], Failure] | None]] = ContextVar(
+    "limits", default=None
+)
+
+
+@contextmanager
+def limited(left: Callable[[], float], failure: Failure) -> Iterator[None]:
+    """Within the block waits of this thread end with an error when the time is over.
+
+    Args:
+        left: tells how many seconds are left.
+        failure: makes the error.
+    """
+    token = _limits.set((left, failure))
+    try:
+        yield
+    finally:
+        _limits.reset(token)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+class AbstractAttempt(ABC):
+    """One operation that may have to wait. It can be begun once.
+
+    Args:
+        owner: the resource.
+        line: which of its lines it waits in.
+        what: the name of the operation, for messages.
+
+    Attributes:
+        done: whether it has come to its end.
+        failure: makes the error that it ended with; None if it ended well.
+    """
+
+    __slots__ = ("_callback", "done", "failure", "line", "owner", "what")
+
+    def __init__(self, owner: AbstractMeeting, line: int, what: str) -> None:
+        self.owner: Any = owner
+        self.what = what
+        self.line = line
+        self.done = False
+        self.failure: Failure | None = None
+        self._callback: Callable[[], object] | None = None
+
+    # --- what a kind of operation is; called with the lock of the resource held ---
+
+    @abstractmethod
+    def step(self) -> bool:
+        """Go as far as possible; sets `done` at the end. Whether anything has changed."""
+
+    @abstractmethod
+    def retract(self) -> None:
+        """Give back what was taken so far: nobody will get it."""
+
+    @property
+    def value(self) -> Any:
+        """What it gives when it ended well."""
+        return None
+
+    def fail(self, failure: Failure) -> None:
+        """End it with an error."""
+        self.failure = failure
+        self.done = True
+
+    def before_wait(self, sleeps: bool) -> None:
+        """Refuse a wait of this thread for itself; what cannot come to that does nothing here.
+
+        Args:
+            sleeps: whether the thread will sleep meanwhile.
+        """
+
+    def call_back(self) -> None:
+        """Tell who wants it that it has ended."""
+        if self._callback is not None:
+            self._callback()
+
+    # --- for who wants it ---
+
+    def begin(self, callback: Callable[[], object] | None = None) -> None:
+        """Put it into its line.
+
+        Args:
+            callback: called once when it has ended, from any thread, without a lock; at once if
+                it need not wait. It must not raise.
+        """
+        self._callback = callback
+        if self.done:  # it wants nothing
+            self.call_back()
+        else:
+            self.owner.settle(self)
+
+    def cancel(self, failure: Failure) -> bool:
+        """End it with an error if it still waits; whether it did. Its callback is called."""
+        owner = self.owner
+        with owner.lock:
+            if self.done:
+                return False
+            self.retract()
+            self.fail(failure)
+            owner.remove(self)
+        owner.settle()
+        return True
+
+    def abandon(self) -> None:
+        """End it, or give back what it got: nobody wants it any more."""
+        owner = self.owner
+        with owner.lock:
+            self.retract()
+            if not self.done:
+                self.fail(lambda: CancelledError(f"{self.what}: it was cancelled"))
+                owner.remove(self)
+        owner.settle()
+
+    def result(self) -> Any:
+        """What it gives, once it is done.
+
+        Raises:
+            EagerflowError: it ended with an error.
+        """
+        if self.failure is not None:
+            raise self.failure()
+        return self.value
+
+    def wait(self, seconds: float | None = None, finish: Callable[[Any], Any] = _as_it_is) -> Any:
+        """Begin it, and let this thread sleep until it has ended; Ctrl-C wakes it.
+
+        Args:
+            seconds: for how long at most.
+            finish: makes the result of the value. If Ctrl-C comes meanwhile, the value goes back.
+
+        Raises:
+            WaitTimeoutError: it took longer. Nothing was taken then.
+            EagerflowError: it ended with an error.
+        """
+        self.before_wait(sleeps=True)
+        bell = threading.Lock()
+        bell.acquire()
+        holder = interruptible.holder
+        try:
+            self.begin(bell.release)
+            if holder is not None and not self.done:
+                holder.watch(self)
+            if not self.done:
+                self._sleep(bell, seconds)
+            return finish(self.result())
+        except BaseException:  # Ctrl-C: what it got would be lost
+            self.abandon()
+            raise
+        finally:
+            if holder is not None:
+                holder.watch(None)
+
+    def _sleep(self, bell: threading.Lock, seconds: float | None) -> None:
+        """Let this thread sleep until ``bell`` is released, or the time is over."""
+        limit = _limits.get()
+        left = None if limit is None else max(limit[0](), 0.0)
+        if left is None or (seconds is not None and seconds <= left):
+            bell.acquire(timeout=-1 if seconds is None else seconds)
+            if not self.done:
+                self.cancel(lambda: self.late(seconds))
+        else:
+            bell.acquire(timeout=min(left, threading.TIMEOUT_MAX))
+            if not self.done and limit is not None:
+                self.cancel(limit[1])
+
+    def late(self, seconds: float | None) -> Exception:
+        """The error for who has waited as long as that."""
+        return WaitTimeoutError(
+            f"{self.what}: it still waits after {seconds:g} seconds", given=self.owner.state()
+        )
+
+
+@final
+class Interruptible:
+    """Lets another thread cancel what a thread waits for. It is that thread's `interruptible`."""
+
+    __slots__ = ("_attempt", "_lock", "_stopped")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._attempt: AbstractAttempt | None = None
+        self._stopped = False
+
+    def watch(self, attempt: AbstractAttempt | None) -> None:
+        """The thread waits for this now."""
+        with self._lock:
+            self._attempt = attempt
+            stopped = self._stopped
+        if stopped and attempt is not None:
+            self._cancel(attempt)
+
+    def stop(self) -> None:
+        """Cancel what the thread waits for, now and later on."""
+        with self._lock:
+            self._stopped = True
+            attempt = self._attempt
+        if attempt is not None:
+            self._cancel(attempt)
+
+    def _cancel(self, attempt: AbstractAttempt) -> None:
+        attempt.cancel(lambda: CancelledError(f"{attempt.what}: it was cancelled"))
+
+
+@final
+class _OfThread(threading.local):
+    """Whether other threads may cancel what this one waits for."""
+
+    holder: Interruptible | None = None
+
+
+interruptible: Final = _OfThread()
+
+
+class AbstractMeeting(ABC):
+    """A resource with lines of attempts, which wait for each other.
+
+    Args:
+        lines: how many lines there are. The first attempt of each is tried, in this order.
+
+    Attributes:
+        lock: held while something changes.
+    """
+
+    __slots__ = ("__weakref__", "_again", "_ended", "_lines", "_trying", "lock")
+
+    def __init__(self, lines: int) -> None:
+        # a finaliser that the collector runs in the middle may ask for the size: no deadlock
+        self.lock: Final = threading.RLock()
+        self._lines: tuple[OrderedDict[AbstractAttempt, None], ...] = tuple(
+            [OrderedDict() for _ in range(lines)]
+        )
+        self._ended: deque[AbstractAttempt] = deque()  # those that are still to be called back
+        self._trying = False
+        self._again = False
+
+    @abstractmethod
+    def state(self) -> str:
+        """How it stands, in words, for messages."""
+
+    def waiting(self, line: int) -> int:
+        """How many attempts wait in a line."""
+        with self.lock:
+            return sum(not attempt.done for attempt in self._lines[line])
+
+    def remove(self, attempt: AbstractAttempt) -> None:
+        """Take an attempt that has ended out of its line. The lock is held."""
+        line = self._lines[attempt.line]
+        if attempt in line:
+            self._ended += (attempt,)
+            del line[attempt]
+
+    def settle(self, attempt: AbstractAttempt | None = None, tell: bool = True) -> None:
+        """Let all attempts go as far as they can, and call back those that have ended.
+
+        Args:
+            attempt: a new one.
+            tell: whether to call back now; who holds the lock does it later.
+        """
+        late: KeyboardInterrupt | None = None
+        ended: AbstractAttempt | None = None
+        while True:
+            try:
+                if ended is not None:  # Ctrl-C came before it was called, or after
+                    with suppress(RuntimeError):
+                        ended.call_back()
+                    ended = None
+                with self.lock:
+                    if attempt is not None and not attempt.done:
+                        self._lines[attempt.line][attempt] = None
+                    self._try()
+                while tell and self._ended:
+                    with self.lock:
+                        if self._ended:
+                            ended = self._ended[0]
+                            del self._ended[0]
+                    if ended is not None:
+                        ended.call_back()
+                        ended = None
+                break
+            except KeyboardInterrupt as error:  # first this: others wait for it
+                late = error
+        if late is not None:
+            raise late
+
+    def _try(self) -> None:
+        if self._trying:  # by a finaliser, within this very thread
+            self._again = True
+            return
+        self._trying = moved = True
+        try:
+            while moved or self._again:
+                moved = self._again = False
+                for line in self._lines:
+                    while line:
+                        attempt = next(iter(line))
+                        if not attempt.done:
+                            moved |= self._step(attempt)
+                        if not attempt.done:
+                            break
+                        self._ended += (attempt,)
+                        del line[attempt]
+        finally:
+            self._trying = False
+
+    def _step(self, attempt: AbstractAttempt) -> bool:
+        try:
+            return attempt.step()
+        except Exception as error:
+            found = error
+            attempt.fail(lambda: found)
+            return True
+
+
+def check_seconds(what: str, seconds: float | None) -> float | None:
+    """The timeout as a number of seconds.
+
+    Raises:
+        TensorValueError: it is negative or no number.
+    """
+    if seconds is None:
+        return None
+    found = float(seconds)
+    if not 0 <= found <= threading.TIMEOUT_MAX:
+        raise TensorValueError(
+            f"{what}: timeout={seconds!r}", expected="seconds, or None to wait for ever"
+        )
+    return found

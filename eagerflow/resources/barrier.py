@@ -1,0 +1,168 @@
+"""The state of a barrier: elements that are put together from parts that come in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+from eagerflow.errors import QueueClosedError, TensorValueError
+from eagerflow.hardware import Device
+from eagerflow.resources.attempts import AbstractAttempt
+from eagerflow.resources.queue import QueueState
+from eagerflow.resources.stores import PriorityStore
+from eagerflow.types import TensorType
+
+__all__ = ["BarrierState"]
+
+_MISSING: Final = object()
+
+
+@final
+class BarrierState:
+    """Elements with a key each; one is *ready* when all its parts are there, else *incomplete*.
+
+    Args:
+        types: of the parts of an element.
+        device: where they are.
+        name: for people.
+
+    Attributes:
+        ready: the elements that are ready, ``(key, parts)``: those first whose key came first.
+        closed: whether no new keys come in any more.
+        cancelled: whether nothing comes in any more.
+    """
+
+    __slots__ = ("__weakref__", "_calls", "_incomplete", "cancelled", "closed", "device", "lock",
+                 "name", "ready", "types")  # fmt: skip
+
+    def __init__(
+        self, types: Sequence[TensorType], device: Device | None = None, name: str | None = None
+    ) -> None:
+        self.types = tuple(types)
+        self.device = device
+        self.name = name
+        self.ready = QueueState(None, PriorityStore(), "priority")
+        self.lock = self.ready.lock
+        self.closed = False
+        self.cancelled = False
+        self._incomplete: dict[int, tuple[int, list[Any]]] = {}
+        self._calls = 0
+
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f" {self.name!r}"
+        return f"barrier{name} of {', '.join(map(str, self.types))}"
+
+    def state(self) -> str:
+        """How it stands, in words."""
+        with self.lock:
+            closed = ", closed" if self.closed else ""
+            ready, incomplete = self.ready.size(), len(self._incomplete)
+        return f"{self!r} with {ready} ready and {incomplete} incomplete{closed}"
+
+    def insert_many(self, part: int, keys: Sequence[int], value: Callable[[int], Any]) -> None:
+        """Put in one part of several elements, all or none.
+
+        Args:
+            part: which.
+            keys: of the elements.
+            value: gives the part by the place of its key.
+
+        Raises:
+            TensorValueError: an element has this part already.
+            QueueClosedError: the barrier is closed, and a key is new.
+        """
+        with self.lock:
+            self._check(part, keys)
+            values = [value(i) for i in range(len(keys))]
+            self._calls += 1
+            for key, x in zip(keys, values, strict=True):
+                found = self._incomplete.setdefault(
+                    key, (self._calls, [_MISSING] * len(self.types))
+                )
+                found[1][part] = x
+                if all(y is not _MISSING for y in found[1]):
+                    element = (key, tuple(found[1]))
+                    self.ready.settle(self.ready.enqueue(element, found[0]), tell=False)
+                    del self._incomplete[key]
+            if self.closed:
+                self._finish()
+        self.ready.settle()
+
+    def _check(self, part: int, keys: Sequence[int]) -> None:
+        if self.cancelled or (self.closed and keys and not self._incomplete):
+            raise QueueClosedError("insert_many: the barrier is closed", given=self.state())
+        seen = set[int]()
+        for key in keys:
+            found = self._incomplete.get(key)
+            if key in seen or (found is not None and found[1][part] is not _MISSING):
+                raise TensorValueError(
+                    f"insert_many: key {key} already has a value for component {part}",
+                    given=self.state(),
+                )
+            if found is None and self.closed:
+                raise QueueClosedError(
+                    f"insert_many: the barrier is closed, and key {key} is new",
+                    given=self.state(),
+                    expected="a key of an element that is incomplete",
+                )
+            seen.add(key)
+
+    def take_many(self, count: int, partial: bool = False) -> AbstractAttempt:
+        """Take elements that are ready; the value is a list of ``(key, parts)``.
+
+        Args:
+            count: how many.
+            partial: whether fewer will do once the barrier is closed, if there are any.
+
+        Raises:
+            QueueClosedError: there will never be as many.
+        """
+        with self.lock:
+            if self.closed:
+                there = self.ready.size()
+                if partial:
+                    wanted = count = max(min(count, there), 1)
+                else:
+                    there, wanted = there + len(self._incomplete), count
+                if there < wanted:
+                    raise QueueClosedError(
+                        "take_many: the barrier is closed and has too few elements",
+                        given=self.state(),
+                        expected=f"{wanted} element{'s' * (wanted != 1)}",
+                    )
+        attempt = self.ready.dequeue_many(count, partial)
+        attempt.what = "take_many"
+        return attempt
+
+    def close(self, cancel: bool = False) -> None:
+        """Let no new keys in any more.
+
+        Args:
+            cancel: let nothing in any more; what is incomplete is dropped.
+
+        Raises:
+            QueueClosedError: it is closed already, and not for the first time cancelled.
+        """
+        with self.lock:
+            if self.closed and (self.cancelled or not cancel):
+                raise QueueClosedError("close: the barrier is already closed", given=self.state())
+            self.closed = True
+            self.cancelled = cancel
+            if cancel:
+                self._incomplete.clear()
+            self._finish()
+        self.ready.settle()
+
+    def _finish(self) -> None:
+        """No more elements come once nothing is incomplete. The lock is held."""
+        if not self._incomplete and not self.ready.closed:
+            self.ready.settle(self.ready.close(), tell=False)
+
+    def ready_size(self) -> int:
+        """How many elements are ready."""
+        return self.ready.size()
+
+    def incomplete_size(self) -> int:
+        """How many keys still lack a part."""
+        with self.lock:
+            return len(self._incomplete)

@@ -1,0 +1,112 @@
+"""The state of a mutex: held by one at a time, the others wait in order."""
+
+from __future__ import annotations
+
+from threading import get_ident
+from typing import Any, final
+
+from eagerflow.errors import MutexError
+from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
+
+__all__ = ["MutexState"]
+
+
+@final
+class _Acquire(AbstractAttempt):
+    """Wait until it is free, and hold it. The value is the number of the hold."""
+
+    __slots__ = ("_hold", "_thread")
+
+    def __init__(self, mutex: MutexState) -> None:
+        super().__init__(mutex, 0, "acquire")
+        self._hold = 0
+        self._thread = 0
+
+    def before_wait(self, sleeps: bool) -> None:
+        mutex, thread = self.owner, get_ident()
+        self._thread = thread if sleeps else 0  # else other work goes on in this thread
+        if mutex.holder and mutex.thread == thread:
+            raise MutexError(
+                "acquire: this thread holds the mutex already and would wait for itself",
+                given=mutex.state(),
+            )
+
+    def step(self) -> bool:
+        mutex = self.owner
+        if mutex.holder:
+            return False
+        hold = mutex.holds + 1
+        mutex.thread = self._thread
+        self._hold = mutex.holder = mutex.holds = hold
+        self.done = True
+        return True
+
+    def retract(self) -> None:
+        mutex = self.owner
+        if self._hold and mutex.holder == self._hold:
+            mutex.holder = 0
+
+    @property
+    def value(self) -> int:
+        return self._hold
+
+
+@final
+class MutexState(AbstractMeeting):
+    """Held by one at a time.
+
+    Args:
+        name: for people.
+
+    Attributes:
+        holds: how often it was taken so far.
+        holder: the number of the hold that is in force, 0 if it is free.
+        thread: the one that waited for that hold, 0 for none.
+    """
+
+    __slots__ = ("holder", "holds", "name", "thread")
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(1)
+        self.name = name
+        self.holds = 0
+        self.holder = 0
+        self.thread = 0
+
+    def __repr__(self) -> str:
+        return "mutex" if self.name is None else f"mutex {self.name!r}"
+
+    def state(self) -> str:
+        with self.lock:
+            waiting = self.waiting(0)
+            held = "held" if self.holder else "free"
+        return f"{self!r}, {held}" + (f", {waiting} waiting" if waiting else "")
+
+    def acquire(self) -> AbstractAttempt:
+        """Wait until it is free, and hold it; the value is the number of the hold."""
+        return _Acquire(self)
+
+    def release(self, hold: int) -> None:
+        """Let the next one have it.
+
+        Raises:
+            MutexError: this hold is not in force.
+        """
+        if not self.drop(hold):
+            raise MutexError("release: this hold of the mutex has ended", given=self.state())
+
+    def drop(self, hold: Any) -> bool:
+        """As `release`, and no error if this hold is not in force; whether it was."""
+        with self.lock:
+            if self.holder != hold:
+                return False
+            self.holder = 0
+        self.settle()
+        return True
+
+    def drop_held_by(self, thread: int, since: int) -> None:
+        """End the hold that a thread waited for, if it is in force and later than ``since``."""
+        with self.lock:
+            hold = self.holder if self.thread == thread else 0
+        if hold > since:
+            self.drop(hold)

@@ -1,0 +1,245 @@
+"""The state of a queue: its elements, and two lines of attempts, those that put and that take.
+
+The rules are TensorFlow's, case by case (docs/queues.md). Each line is served in order and only
+its first attempt is tried: an `enqueue_many` that waits for room keeps its elements together, and a
+`dequeue_many` that waits for elements already holds those that have come. Closing waits in the line
+of those that put, behind what was there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+from eagerflow.errors import EnqueueCancelledError, QueueClosedError
+from eagerflow.hardware import Device
+from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
+from eagerflow.resources.stores import AbstractStore
+from eagerflow.types import TensorType
+
+__all__ = ["QueueState"]
+
+_PUT: Final = 0
+_TAKE: Final = 1
+_NO_PRIORITY: Final = (0,)
+
+
+@final
+class _Enqueue(AbstractAttempt):
+    """Elements that come in as there is room.
+
+    Attributes:
+        sent: how many are in.
+    """
+
+    __slots__ = ("_count", "_element", "_priorities", "sent")
+
+    def __init__(
+        self, queue: QueueState, count: int, element: Callable[[int], Any],
+        priorities: Sequence[int], what: str,
+    ) -> None:  # fmt: skip
+        super().__init__(queue, _PUT, what)
+        self._count = count
+        self._element = element
+        self._priorities = priorities
+        self.sent = 0
+        self.done = not count
+
+    def step(self) -> bool:
+        queue, before, priorities = self.owner, self.sent, self._priorities
+        store, closed = queue.store, queue.closed
+        while self.sent < self._count and not closed and len(store.items) < queue.room:
+            element = self._element(self.sent)
+            priority = priorities[self.sent if len(priorities) > 1 else 0]
+            store.put(self, element, priority)
+        if self.sent >= self._count:
+            self.done = True
+        elif closed:
+            self.fail(lambda: _closed(f"{self.what}: the queue is closed", queue))
+        return self.done or self.sent > before
+
+    def retract(self) -> None:
+        """What is in stays in, as in TensorFlow: others may have taken it."""
+
+
+@final
+class _Dequeue(AbstractAttempt):
+    """Elements that are taken as they come.
+
+    Attributes:
+        taken: the entries that it holds.
+    """
+
+    __slots__ = ("_count", "_partial", "taken")
+
+    def __init__(self, queue: QueueState, count: int, partial: bool, what: str) -> None:
+        super().__init__(queue, _TAKE, what)
+        self._count = count
+        self._partial = partial
+        self.taken: list[Any] = []
+        self.done = not count
+
+    def step(self) -> bool:
+        queue = self.owner
+        store, count = queue.store, self._count
+        if queue.closed and store.available(True) + len(self.taken) < count:
+            self.retract()
+            if not self._partial or not store.items:
+                found = len(store.items)
+                self.fail(
+                    lambda: _closed(
+                        f"{self.what}: the queue is closed and has too few elements", queue,
+                        f"{count} element{'s' * (count != 1)}, of which there are {found}",
+                    )
+                )  # fmt: skip
+                return True
+            self._count = count = len(store.items)
+        before = len(self.taken)
+        available = store.available(queue.closed)
+        if not store.together or available >= count:
+            while len(self.taken) < count and available > 0:
+                store.move(self.taken)
+                available -= 1
+        self.done = len(self.taken) >= count
+        return self.done or len(self.taken) > before
+
+    def retract(self) -> None:
+        if self.taken:
+            self.owner.store.restore(self)
+
+    @property
+    def value(self) -> list[Any]:
+        element = self.owner.store.element
+        return [element(entry) for entry in self.taken]
+
+
+@final
+class _Close(AbstractAttempt):
+    """The end of what is put in, once all that waited before is in."""
+
+    __slots__ = ()
+
+    def step(self) -> bool:
+        queue = self.owner
+        if queue.closed:
+            self.fail(lambda: _closed("close: the queue is already closed", queue))
+        else:
+            queue.closed = True
+            self.done = True
+        return True
+
+    def retract(self) -> None:
+        """It holds nothing."""
+
+
+def _closed(wrong: str, queue: QueueState, expected: str | None = None) -> QueueClosedError:
+    return QueueClosedError(wrong, given=queue.state(), expected=expected)
+
+
+@final
+class QueueState(AbstractMeeting):
+    """Elements on their way from who puts them in to who takes them out.
+
+    Elements are whatever is put in; those of `eagerflow.Queue` are tuples of arrays.
+
+    Args:
+        capacity: how many there is room for; None for any number.
+        store: where they are kept.
+        kind: of queue.
+        types: of the parts of an element.
+        device: where the parts are.
+        name: for people.
+
+    Attributes:
+        closed: whether nothing comes in any more.
+        room: the capacity, infinity for any number.
+    """
+
+    __slots__ = ("closed", "device", "kind", "name", "room", "store", "types")
+
+    def __init__(
+        self,
+        capacity: int | None,
+        store: AbstractStore,
+        kind: str = "fifo",
+        types: Sequence[TensorType] = (),
+        device: Device | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(2)
+        self.room: float = float("inf") if capacity is None else capacity
+        self.store = store
+        self.kind = kind
+        self.types = tuple(types)
+        self.device = device
+        self.name = name
+        self.closed = False
+
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f" {self.name!r}"
+        return f"{self.kind} queue{name} of {', '.join(map(str, self.types)) or 'elements'}"
+
+    def state(self) -> str:
+        with self.lock:
+            size, puts, takes = len(self.store.items), self.waiting(_PUT), self.waiting(_TAKE)
+        room = "any number" if self.room == float("inf") else f"{self.room}"
+        parts = [f"{self!r} with {size} of {room}"]
+        parts += ["closed"] if self.closed else []
+        parts += [f"{puts} waiting to put"] if puts else []
+        parts += [f"{takes} waiting to take"] if takes else []
+        return ", ".join(parts)
+
+    def size(self) -> int:
+        """How many elements there are, without those that a waiting dequeue already holds."""
+        return len(self.store.items)
+
+    def enqueue(self, element: Any, priority: int = 0) -> AbstractAttempt:
+        """Put in one element."""
+        return _Enqueue(self, 1, lambda _: element, (priority,), "enqueue")
+
+    def enqueue_many(
+        self, count: int, element: Callable[[int], Any], priorities: Sequence[int] = _NO_PRIORITY
+    ) -> AbstractAttempt:
+        """Put in elements, one after the other as there is room.
+
+        Args:
+            count: how many.
+            element: gives one of them by its number, when it is put in.
+            priorities: one for each, or one for all.
+        """
+        return _Enqueue(self, count, element, priorities, "enqueue_many")
+
+    def dequeue(self) -> AbstractAttempt:
+        """Take one element; the value is a list of it."""
+        return _Dequeue(self, 1, False, "dequeue")
+
+    def dequeue_many(self, count: int, partial: bool = False) -> AbstractAttempt:
+        """Take elements; the value is a list of them.
+
+        Args:
+            count: how many.
+            partial: whether what is left of a closed queue will do, if it is anything.
+        """
+        return _Dequeue(self, count, partial, "dequeue_up_to" if partial else "dequeue_many")
+
+    def close(self) -> AbstractAttempt:
+        """Let nothing in any more, after what already waits."""
+        return _Close(self, _PUT, "close")
+
+    def cancel_and_close(self) -> None:
+        """Let nothing in any more from now on; what waits to get in is cancelled."""
+        with self.lock:
+            self.closed = True
+            for attempt in list(self._lines[_PUT]):
+                if type(attempt) is _Close:
+                    attempt.done = True
+                else:
+                    attempt.fail(_cancelled_enqueue(attempt, self))
+                self.remove(attempt)
+        self.settle()
+
+
+def _cancelled_enqueue(attempt: AbstractAttempt, queue: QueueState) -> Callable[[], Exception]:
+    return lambda: EnqueueCancelledError(
+        f"{attempt.what}: the queue was closed while it waited", given=queue.state()
+    )

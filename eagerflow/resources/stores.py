@@ -1,0 +1,141 @@
+"""Where a queue keeps its elements: in order, to be drawn from at random, or by priority.
+
+What must happen together is written without a call in between (see `eagerflow.resources.attempts`).
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections import deque
+from heapq import heapify, heappop, heappush
+from typing import Any, final
+
+__all__ = ["AbstractStore", "FifoStore", "PriorityStore", "ShuffleStore"]
+
+
+class AbstractStore(ABC):
+    """The elements of a queue, as *entries*: what a store needs to put one back is part of it.
+
+    Attributes:
+        items: the entries.
+        together: whether those of one dequeue must all be there before the first is taken.
+    """
+
+    __slots__ = ("items",)
+    items: Any
+    together = False
+
+    def available(self, closed: bool) -> int:
+        """How many can be taken."""
+        return len(self.items)
+
+    @abstractmethod
+    def put(self, taker: Any, element: Any, priority: int) -> None:
+        """Take in an element; ``taker.sent`` is raised by one in the same moment."""
+
+    @abstractmethod
+    def move(self, taken: list[Any]) -> None:
+        """The next entry goes to the end of ``taken``. There is one."""
+
+    @abstractmethod
+    def restore(self, taker: Any) -> None:
+        """The entries of ``taker.taken`` come back to where they would be next."""
+
+    def element(self, entry: Any) -> Any:
+        """The element of an entry."""
+        return entry
+
+
+@final
+class FifoStore(AbstractStore):
+    """First in, first out."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.items = deque[Any]()
+
+    def put(self, taker: Any, element: Any, priority: int) -> None:
+        items = self.items
+        items += (element,)
+        taker.sent += 1
+
+    def move(self, taken: list[Any]) -> None:
+        items = self.items
+        taken += (items[0],)
+        del items[0]
+
+    def restore(self, taker: Any) -> None:
+        backwards = taker.taken[::-1]
+        taker.taken = []
+        self.items.extendleft(backwards)
+
+
+@final
+class ShuffleStore(AbstractStore):
+    """Any element may be the next.
+
+    Args:
+        least: how many stay, so that there is something to choose from, until the queue is closed.
+        seed: of the choice; another one each time if None.
+    """
+
+    __slots__ = ("_draw", "_least")
+
+    def __init__(self, least: int, seed: int | None) -> None:
+        self.items = list[Any]()
+        self._least = least
+        self._draw = random.Random(seed).randrange
+
+    def available(self, closed: bool) -> int:
+        return len(self.items) - (0 if closed else self._least)
+
+    def put(self, taker: Any, element: Any, priority: int) -> None:
+        items = self.items
+        items += (element,)
+        taker.sent += 1
+
+    def move(self, taken: list[Any]) -> None:
+        items = self.items
+        i = self._draw(len(items))
+        taken += (items[i],)
+        items[i] = items[-1]
+        del items[-1]
+
+    def restore(self, taker: Any) -> None:
+        items, back = self.items, taker.taken
+        taker.taken = []
+        items += back
+
+
+@final
+class PriorityStore(AbstractStore):
+    """The lowest priority first; of equals the one that came first."""
+
+    __slots__ = ("_serial",)
+    together = True  # what comes in later may be of a lower priority
+
+    def __init__(self) -> None:
+        self.items = list[Any]()
+        self._serial = 0
+
+    def put(self, taker: Any, element: Any, priority: int) -> None:
+        items, entry = self.items, (priority, self._serial, element)
+        self._serial += 1
+        taker.sent += 1
+        heappush(items, entry)
+
+    def move(self, taken: list[Any]) -> None:
+        items = self.items
+        taken += (items[0],)
+        heappop(items)
+
+    def restore(self, taker: Any) -> None:
+        items, back = self.items, taker.taken
+        taker.taken = []
+        items += back
+        heapify(items)
+
+    def element(self, entry: Any) -> Any:
+        return entry[2]

@@ -1,0 +1,71 @@
+"""Steps without a thread of their own: threads of a small pool serve those that can go on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, Final, final
+
+from eagerflow.runtime.costs import worker_count
+from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.step import FlowStep
+from eagerflow.runtime.workers import Workers, shared
+
+__all__ = ["DetachedStep", "serving"]
+
+#: the threads that serve such steps; they never sleep while a step waits
+serving: Final = Workers(most=worker_count, name="server")
+os.register_at_fork(after_in_child=serving.forget)
+#: what calls Python code of the user, which may wait for another step
+_CALLS: Final = "py_call"
+
+
+@final
+class DetachedStep:
+    """One run of an executor that nobody waits for.
+
+    Args:
+        executor: what to run.
+        done: called once, in a thread of the pool, with a function that gives the outputs or raises
+            the error of the step.
+        pool: the threads.
+    """
+
+    __slots__ = ("_done", "_lock", "_over", "_pool", "_step")
+
+    def __init__(
+        self, executor: Executor, done: Callable[[Callable[[], tuple[Any, ...]]], object],
+        pool: Workers | None = None,
+    ) -> None:  # fmt: skip
+        self._done = done
+        self._pool = pool or (shared if _calls_python(executor) else serving)
+        self._step = FlowStep(executor.flow, wake=self._wake, checked=True)
+        self._lock = Lock()
+        self._over = False
+
+    def begin(self, inputs: Sequence[Any]) -> None:
+        """Begin it.
+
+        Args:
+            inputs: raw arrays and numbers.
+        """
+        self._step.begin(inputs)
+
+    def cancel(self, reason: str) -> None:
+        """End it soon: nothing new is run, and what waits is cancelled."""
+        self._step.cancel(reason)
+
+    def _wake(self) -> None:
+        self._pool.submit(self._serve)
+
+    def _serve(self) -> None:
+        if self._step.serve():
+            with self._lock:
+                over, self._over = self._over, True
+            if not over:
+                self._done(self._step.take_result)
+
+
+def _calls_python(executor: Executor) -> bool:
+    return any(node.op == _CALLS for node in executor.flow.graph.nodes)

@@ -1,0 +1,144 @@
+"""Ops of queues and their kin in the executor: they wait without a thread.
+
+They are begun, with a callback that ends their entry. Their kernels, which wait, are for eager code
+and programs, where the thread has nothing else to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+from eagerflow.core.execute import explain
+from eagerflow.core.op import get_op, infer
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.hardware import Device, NullArray, as_device
+from eagerflow.runtime.actions import asynchronous
+from eagerflow.runtime.completion import Completion
+from eagerflow.runtime.timers import Timer, timers
+from eagerflow.types import TensorType
+from eagerflow_kernels.portable.queues import waiting
+
+__all__ = ["has_free_waits", "mutexes_of"]
+
+_MUTEX: Final = "mutex_acquire"
+
+
+@final
+class _Wait:
+    """One op that waits."""
+
+    __slots__ = ("_attempt", "_completion", "_finish", "_node", "_timer", "_types")
+
+    def __init__(self, node: Node, inputs: Sequence[Any], completion: Completion) -> None:
+        device = _device_of(node)
+        self._node = node
+        self._completion = completion
+        self._types = _types(node, inputs, device)
+        self._timer: Timer | None = None
+        attrs = {k: v for k, v in node.attrs.items() if k not in ("timeout", "device")}
+        try:
+            self._attempt, self._finish = waiting[node.op](device.backend.xp, *inputs, **attrs)
+        except Exception as error:
+            raise self._explained(error) from None
+
+    def begin(self) -> Callable[[], object]:
+        """Begin it; gives what ends it if nobody waits any more."""
+        attempt, seconds = self._attempt, self._node.attrs.get("timeout")
+        attempt.before_wait(sleeps=False)
+        if self._node.op == _MUTEX:
+            self._completion.at_end(attempt.abandon)  # no matter if it was released before
+        attempt.begin(self._ended)
+        if seconds is not None and not attempt.done:
+            self._timer = timers.call(seconds, self._late)
+            if attempt.done:
+                self._timer.cancel()
+        return self._stop
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._attempt.abandon()
+
+    def _late(self) -> None:
+        attempt, seconds = self._attempt, self._node.attrs["timeout"]
+        attempt.cancel(lambda: attempt.late(seconds))
+
+    def _ended(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            values = self._finish(self._attempt.result())
+        except Exception as error:
+            self._completion.failed(self._explained(error))
+        else:
+            self._completion.done(*values)
+
+    def _explained(self, error: Exception) -> Exception:
+        return explain(get_op(self._node.op), self._types, self._node.attrs, error)
+
+
+def _device_of(node: Node) -> Device:
+    asked = node.attrs.get("device")
+    return as_device(asked if asked is not None else _tensor_type(node.inputs[0]).device)
+
+
+def _types(node: Node, inputs: Sequence[Any], device: Device) -> tuple[TensorType, ...]:
+    pairs = zip(node.inputs, inputs, strict=True)
+    return tuple([TensorType(_tensor_type(v).dtype, x.shape, device) for v, x in pairs])
+
+
+def _tensor_type(value: Value) -> TensorType:
+    kind = value.type
+    assert isinstance(kind, TensorType)  # the ops take no numbers
+    return kind
+
+
+def _begin(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:
+    device = _device_of(node)
+    if device.backend.xp is None:  # it knows types and holds no data: nobody waits
+        found = infer(get_op(node.op), _types(node, inputs, device), dict(node.attrs))
+        completion.done(*[NullArray(t.dtype.dtype, t.shape) for t in found])
+        return lambda: None
+    return _Wait(node, inputs, completion).begin()
+
+
+asynchronous.update(dict.fromkeys(waiting, _begin))
+
+
+# --- graphs with such ops -----------------------------------------------------------------------
+
+
+def has_free_waits(graph: Graph) -> bool:
+    """Whether ops that wait are not all in one order, so that one must not keep another waiting."""
+    before: dict[Node, int] = {}  # for each node those that wait and come before it, as bits
+    count = 0
+    for node in graph.nodes:
+        known = 0
+        for other in (*[v.node for v in node.inputs], *node.control_inputs):
+            known |= before.get(other, 0) if other is not None else 0
+        if any(has_free_waits(inner) for _, inner in node.subgraphs()):
+            return True
+        if _waits(node):
+            if known != (1 << count) - 1:
+                return True
+            known |= 1 << count
+            count += 1
+        before[node] = known
+    return False
+
+
+def _waits(node: Node) -> bool:
+    """Whether it may wait, or something in it."""
+    if node.op in waiting:
+        return True
+    return any(_waits(n) for _, inner in node.subgraphs() for n in inner.nodes)
+
+
+def mutexes_of(graph: Graph) -> tuple[Any, ...]:
+    """The mutexes that a graph acquires."""
+    found = [n.attrs["resource"] for n in graph.nodes if n.op == _MUTEX]
+    for node in graph.nodes:
+        for _, inner in node.subgraphs():
+            found += mutexes_of(inner)
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,334 @@
+"""Kernels of queues, accumulators, barriers and mutexes.
+
+An op that may have to wait is written as a function that gives an *attempt* (with
+``wait(seconds, finish)`` and, for who holds no thread while it waits, ``begin(callback)`` and
+``result()``) and what makes arrays of the attempt's value. Its kernel waits; `waiting` has it for
+others.
+
+What is put in is held for as long as it stays, so memory that may be written from elsewhere, such
+as that of a view, is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any, Final, TypeVar
+
+from eagerflow_kernels.table import portable
+
+__all__ = ["waiting"]
+
+Array = Any  # of whatever namespace xp is
+#: makes the arrays that an op gives
+Finish = Callable[[Any], tuple[Array, ...]]
+_Start = TypeVar("_Start", bound=Callable[..., tuple[Any, Finish]])
+
+#: of each op that may have to wait: ``start(xp, *arrays, **attrs)`` gives the attempt, and what
+#: makes arrays of its value
+waiting: Final[dict[str, Callable[..., tuple[Any, Finish]]]] = {}
+
+
+def _waits(name: str) -> Callable[[_Start], _Start]:
+    """Register an op that may have to wait; it has one attribute more, the timeout."""
+
+    def register(start: _Start) -> _Start:
+        @wraps(start)
+        def kernel(
+            xp: Any, *arrays: Array, timeout: float | None = None, **attrs: Any
+        ) -> tuple[Array, ...]:
+            attempt, finish = start(xp, *arrays, **attrs)
+            made: tuple[Array, ...] = attempt.wait(timeout, finish)
+            return made
+
+        waiting[name] = start
+        portable(name)(kernel)
+        return start
+
+    return register
+
+
+def _nothing(value: Any) -> tuple[Array, ...]:
+    return ()
+
+
+def _own(x: Array) -> Array:
+    """An array that nobody else writes into."""
+    own = getattr(x, "base", x) is None and x.flags.owndata and x.flags.c_contiguous
+    return x if own else x.copy()
+
+
+def _check(types: Sequence[Any], arrays: Sequence[Array], axes: int = 0) -> None:
+    """Refuse parts of other shapes, for rules that did not know all sizes."""
+    for kind, x in zip(types, arrays, strict=True):
+        shape = x.shape[axes:]
+        if len(shape) != len(kind.shape) or x.shape[:axes] != arrays[0].shape[:axes]:
+            raise ValueError("an element has another shape")
+        for size, expected in zip(shape, kind.shape, strict=True):
+            if type(expected) is int and size != expected:
+                raise ValueError("an element has another shape")
+
+
+def _scalar(xp: Any, value: Any, dtype: str = "int64") -> Array:
+    return xp.asarray(value, dtype=dtype)
+
+
+# --- queues -----------------------------------------------------------------------------------
+
+
+def _split(arrays: Sequence[Array], resource: Any) -> tuple[Sequence[Array], Any]:
+    """The parts of elements, and the priority if there is one."""
+    if len(arrays) > len(resource.types):
+        return arrays[:-1], arrays[-1]
+    return arrays, None
+
+
+@_waits("queue_enqueue")
+def queue_enqueue(xp: Any, *arrays: Array, resource: Any) -> tuple[Any, Finish]:
+    """Put in one element; of a priority queue the priority comes last."""
+    parts, priority = _split(arrays, resource)
+    _check(resource.types, parts)
+    element = tuple([_own(x) for x in parts])
+    return resource.enqueue(element, 0 if priority is None else int(priority)), _nothing
+
+
+@_waits("queue_enqueue_many")
+def queue_enqueue_many(xp: Any, *arrays: Array, resource: Any) -> tuple[Any, Finish]:
+    """Put in elements that lie along the first axis; priorities are one for each, or one."""
+    parts, priority = _split(arrays, resource)
+    _check(resource.types, parts, 1)
+    count = parts[0].shape[0]
+    priorities = (0,) if priority is None else priority.reshape(-1).tolist()
+    if len(priorities) not in (1, count):
+        raise ValueError("there are as many priorities as elements, or one")
+    return resource.enqueue_many(count, partial(_element, parts), priorities), _nothing
+
+
+def _element(parts: Sequence[Array], i: int) -> tuple[Array, ...]:
+    return tuple([x[i, ...].copy() for x in parts])  # a view would keep all of them alive
+
+
+@_waits("queue_dequeue")
+def queue_dequeue(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
+    """Take one element."""
+    return resource.dequeue(), _first
+
+
+def _first(value: Any) -> tuple[Array, ...]:
+    element: tuple[Array, ...] = value[0]
+    return element
+
+
+@_waits("queue_dequeue_many")
+def queue_dequeue_many(xp: Any, *, resource: Any, count: int) -> tuple[Any, Finish]:
+    """Take elements, stacked along a new first axis."""
+    return resource.dequeue_many(count), partial(_stacked, xp, resource.types)
+
+
+@_waits("queue_dequeue_up_to")
+def queue_dequeue_up_to(xp: Any, *, resource: Any, count: int) -> tuple[Any, Finish]:
+    """The same; what is left of a closed queue will do."""
+    return resource.dequeue_many(count, True), partial(_stacked, xp, resource.types)
+
+
+def _stacked(xp: Any, types: Sequence[Any], elements: Sequence[Any]) -> tuple[Array, ...]:
+    return tuple([_batch(xp, t, [e[i] for e in elements]) for i, t in enumerate(types)])
+
+
+def _batch(xp: Any, kind: Any, parts: Sequence[Array]) -> Array:
+    """Arrays stacked; smaller ones are filled up with zeros at the end of each axis."""
+    if not parts:
+        sizes = [size if type(size) is int else 0 for size in kind.shape]
+        return xp.zeros((0, *sizes), dtype=kind.dtype.dtype)
+    shapes = {x.shape for x in parts}
+    if len(shapes) == 1:
+        return xp.stack(parts)
+    largest = tuple([max(sizes) for sizes in zip(*shapes, strict=True)])
+    out = xp.zeros((len(parts), *largest), dtype=kind.dtype.dtype)
+    for i, x in enumerate(parts):
+        out[(i, *[slice(size) for size in x.shape])] = x
+    return out
+
+
+@portable("queue_size")
+def queue_size(xp: Any, *, resource: Any) -> Array:
+    """How many elements there are."""
+    return _scalar(xp, resource.size())
+
+
+@_waits("queue_close")
+def queue_close(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
+    """Let nothing in any more, after what already waits."""
+    return resource.close(), _nothing
+
+
+@portable("queue_cancel_and_close")
+def queue_cancel_and_close(xp: Any, *, resource: Any) -> tuple[Array, ...]:
+    """Let nothing in any more, and cancel what waits to get in."""
+    resource.cancel_and_close()
+    return ()
+
+
+# --- barriers ---------------------------------------------------------------------------------
+
+
+@portable("barrier_insert_many")
+def barrier_insert_many(
+    xp: Any, keys: Array, values: Array, *, resource: Any, component: int
+) -> tuple[Array, ...]:
+    """Put in one part of several elements."""
+    if keys.shape != values.shape[:1]:
+        raise ValueError("there are as many keys as values")
+    _check(resource.types[component : component + 1], (values,), 1)
+    resource.insert_many(component, keys.tolist(), lambda i: values[i, ...].copy())
+    return ()
+
+
+@_waits("barrier_take_many")
+def barrier_take_many(
+    xp: Any, *, resource: Any, count: int, small: bool = False
+) -> tuple[Any, Finish]:
+    """Take elements that are ready: the keys, and the parts stacked along a new first axis."""
+    types = resource.types
+
+    def finish(elements: Any) -> tuple[Array, ...]:
+        keys = _scalar(xp, [key for key, _ in elements])
+        return (keys, *_stacked(xp, types, [parts for _, parts in elements]))
+
+    return resource.take_many(count, small), finish
+
+
+@portable("barrier_close")
+def barrier_close(xp: Any, *, resource: Any, cancel: bool) -> tuple[Array, ...]:
+    """Let no new keys in any more; if ``cancel``, nothing."""
+    resource.close(cancel)
+    return ()
+
+
+@portable("barrier_ready_size")
+def barrier_ready_size(xp: Any, *, resource: Any) -> Array:
+    """How many elements are ready."""
+    return _scalar(xp, resource.ready_size())
+
+
+@portable("barrier_incomplete_size")
+def barrier_incomplete_size(xp: Any, *, resource: Any) -> Array:
+    """How many elements lack a part."""
+    return _scalar(xp, resource.incomplete_size())
+
+
+# --- accumulators -----------------------------------------------------------------------------
+
+
+def _wide(x: Array) -> Array:
+    """An array of the dtype that sums are made in: small floats are added in float32."""
+    return x.astype("float32") if x.dtype.itemsize <= 2 else x
+
+
+@portable("accumulator_add")
+def accumulator_add(xp: Any, step: Array, *parts: Array, resource: Any) -> Array:
+    """Add a value, unless it is of an earlier step; whether it was added."""
+    if resource.sparse:
+        pairs = list(zip(parts[::2], parts[1::2], strict=True))
+        for kind, (indices, rows) in zip(resource.types, pairs, strict=True):
+            _check_rows(kind, indices, rows)
+        value = [_summed(xp, i, _wide(rows), None) for i, rows in pairs]
+        added = resource.add(int(step), value, partial(_plus_rows, xp))
+    else:
+        _check(resource.types, parts)
+        value = [_own(_wide(x)) for x in parts]
+        added = resource.add(int(step), value, partial(_plus, xp))
+    return _scalar(xp, added, "bool")
+
+
+def _plus(xp: Any, a: Sequence[Array], b: Sequence[Array]) -> list[Array]:
+    return [xp.asarray(xp.add(x, y)) for x, y in zip(a, b, strict=True)]
+
+
+def _check_rows(kind: Any, indices: Array, rows: Array) -> None:
+    size = kind.shape[0]
+    if indices.size and not (int(indices.min()) >= 0 and int(indices.max()) < size):
+        wrong = int(indices[(indices < 0) | (indices >= size)][0])
+        raise IndexError(f"index {wrong} is out of bounds for axis 0 with size {size}")
+    if rows.shape != (*indices.shape, *kind.shape[1:]):
+        raise ValueError("the rows have another shape")
+
+
+def _summed(xp: Any, indices: Array, rows: Array, counts: Array | None) -> tuple[Array, ...]:
+    """Each row once, in order, and of how many values it is the sum.
+
+    Args:
+        xp: the array namespace.
+        indices: of the rows.
+        rows: their values.
+        counts: of how many values each is; if None, they are all of one.
+    """
+    unique, place = xp.unique(indices, return_inverse=True)
+    place = place.reshape(-1)
+    out = xp.zeros((len(unique), *rows.shape[1:]), dtype=rows.dtype)
+    xp.add.at(out, place, rows)
+    if counts is None:
+        return unique, out, xp.ones(len(unique), dtype="int64")
+    total = xp.zeros(len(unique), dtype="int64")
+    xp.add.at(total, place, counts)
+    return unique, out, total
+
+
+def _plus_rows(xp: Any, a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
+    both = zip(a, b, strict=True)
+    return [
+        _summed(xp, *[xp.concatenate([x, y]) for x, y in zip(one, two, strict=True)])
+        for one, two in both
+    ]
+
+
+@_waits("accumulator_take")
+def accumulator_take(xp: Any, *, resource: Any, count: int) -> tuple[Any, Finish]:
+    """The mean of all values, once there are as many; of rows over the values that have them."""
+
+    def finish(taken: Any) -> tuple[Array, ...]:
+        total, number = taken
+        if not resource.sparse:
+            pairs = zip(total, resource.types, strict=True)
+            return tuple([_mean(xp, x, number, kind) for x, kind in pairs])
+        found: list[Array] = []
+        for (indices, rows, counts), kind in zip(total, resource.types, strict=True):
+            each = counts.reshape((-1,) + (1,) * (rows.ndim - 1))
+            found += [indices.astype("int64"), _mean(xp, rows, each, kind)]
+        return tuple(found)
+
+    return resource.take(count), finish
+
+
+def _mean(xp: Any, total: Array, count: Any, kind: Any) -> Array:
+    each = xp.asarray(count, dtype=total.dtype)
+    return xp.asarray(total / each).astype(kind.dtype.dtype, copy=False)
+
+
+@portable("accumulator_set_step")
+def accumulator_set_step(xp: Any, step: Array, *, resource: Any) -> tuple[Array, ...]:
+    """Go on with another step."""
+    resource.set_step(int(step))
+    return ()
+
+
+@portable("accumulator_size")
+def accumulator_size(xp: Any, *, resource: Any) -> Array:
+    """How many values were added since the last take."""
+    return _scalar(xp, resource.size())
+
+
+# --- mutexes ----------------------------------------------------------------------------------
+
+
+@_waits("mutex_acquire")
+def mutex_acquire(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
+    """Wait until it is free, and hold it; gives the number of the hold."""
+    return resource.acquire(), lambda hold: (_scalar(xp, hold),)
+
+
+@portable("mutex_release")
+def mutex_release(xp: Any, hold: Array, *, resource: Any) -> tuple[Array, ...]:
+    """Let the next one have it."""
+    resource.release(int(hold))
+    return ()

@@ -1,0 +1,323 @@
+"""`spawn`: runners that hold no thread, their errors, and their end."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+import tracemalloc
+import weakref
+from collections import deque
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow import errors
+from eagerflow.profiling.chrome import to_chrome
+from eagerflow.runtime import detached
+from eagerflow.runtime.costs import worker_count
+from tests.queues.modes import drained, numbers, until
+
+
+def servers() -> int:
+    return sum(t.name.startswith("eagerflow-server") for t in threading.enumerate())
+
+
+@pytest.fixture(params=["traced", "thread"])
+def make(request: Any) -> Any:
+    """What makes a function that is run as a graph, or in a thread of its own."""
+    return ef.trace if request.param == "traced" else lambda f: f
+
+
+def test_a_chain_of_runners(make: Any) -> None:
+    """Each ends when the queue before it is closed and empty; nothing is lost, and all in order."""
+    first, second, third = (ef.Queue(room, ef.tensor(0)) for room in (2, 2, None))
+
+    @make
+    def double() -> None:
+        second.enqueue(first.dequeue() * 2)
+
+    @make
+    def add(y: Any) -> None:
+        third.enqueue(second.dequeue() + y)
+
+    runners = [ef.spawn(double), ef.spawn(add, ef.tensor(1))]
+    first.enqueue_many(ef.arange(10))
+    assert numbers(third.dequeue_many(10)) == [2 * i + 1 for i in range(10)]
+    first.close()
+    assert runners[0].join()
+    second.close()
+    assert runners[1].join()
+    assert [r.steps for r in runners] == [10, 10]
+    assert not any(r.running for r in runners)
+
+
+def test_stopping(make: Any) -> None:
+    queue = ef.Queue(2, ef.tensor(0))
+
+    @make
+    def produce() -> None:
+        queue.enqueue(1)
+
+    runner = ef.spawn(produce, name="numbers")
+    until(lambda: queue.resource.waiting(0) == 1)
+    assert runner.running
+    assert not runner.join(timeout=0)
+    assert "<runner numbers: running, 2 runs>" in repr(runner)
+    runner.stop()
+    runner.stop()  # it is over already
+    assert (runner.running, runner.steps, runner.error) == (False, 2, None)
+    assert list(drained(queue)) == [1, 1]
+    assert queue.resource.waiting(0) == 0
+
+
+def test_names_in_the_profile(make: Any) -> None:
+    queue = ef.Queue(9, ef.tensor(0))
+    queue.enqueue_many([1, 2, 3])
+    queue.close()
+    with ef.profile() as profile:
+        ef.spawn(make(lambda: queue.dequeue()), name="reader").join()
+    runs = [e for e in profile.events if e.kind == "run"]
+    assert [e.name for e in runs] == ["reader"] * 3
+    assert len({e.thread for e in runs}) == 1
+    assert all(a.stop <= b.start for a, b in pairwise(runs))
+    rows = to_chrome(profile.events)["traceEvents"]
+    assert "runner reader" in [row["args"]["name"] for row in rows if row["ph"] == "M"]
+
+
+def test_stopping_one_that_never_waits(make: Any) -> None:
+    count = ef.Variable(0)
+
+    @make
+    def work() -> None:
+        count.assign_add(1)
+
+    with ef.spawn(work) as runner:
+        until(lambda: runner.steps > 5)
+    assert numbers(count.value) - runner.steps in (0, 1)  # of the last one, broken off
+
+
+def test_an_error_ends_it_and_is_told(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    queue = ef.Queue(9, ef.tensor([0, 0]))
+    queue.enqueue_many([[0, 0], [0, 1], [0, 2]])
+
+    @make
+    def look() -> Any:
+        x = queue.dequeue()
+        return ef.tensor([1.0, 2.0])[x[1]]  # the line
+
+    runner = ef.spawn(look, name="looker")
+    with pytest.raises(errors.TensorIndexError) as caught:
+        runner.join()
+    assert "# the line" in str(caught.value)
+    assert "  in the runner looker, after 2 runs" in caught.value.__notes__
+    told = capsys.readouterr().err
+    assert "The runner looker has ended with an error:" in told
+    assert "# the line" in told
+    assert runner.error is caught.value
+    assert "ended with TensorIndexError" in repr(runner)
+    with pytest.raises(errors.TensorIndexError):
+        runner.stop()
+
+
+def test_a_timeout_is_an_error(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """A producer that never comes."""
+    queue = ef.Queue(9, ef.tensor(0))
+    runner = ef.spawn(make(lambda: queue.dequeue(timeout=0.01)))
+    with pytest.raises(errors.WaitTimeoutError):
+        runner.join()
+    assert "WaitTimeoutError" in capsys.readouterr().err
+    assert queue.resource.waiting(1) == 0
+
+
+def test_ctrl_c_ends_the_block_and_its_runner() -> None:
+    queue = ef.Queue(9, ef.tensor(0))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    runners: list[Any] = []
+
+    def block() -> None:
+        with ef.spawn(ef.trace(queue.dequeue)) as runner:
+            runners.append(runner)
+            until(lambda: queue.resource.waiting(1) == 1)
+            signal.raise_signal(signal.SIGINT)
+            runner.join()
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            block()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not runners[0].running
+    assert queue.resource.waiting(1) == 0
+
+
+def test_an_error_in_the_block_counts_for_more(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise ValueError("of the runner")
+
+    def block() -> None:
+        with ef.spawn(fail) as runner:
+            until(lambda: not runner.running)
+            raise KeyError("of the block")
+
+    with pytest.raises(KeyError):
+        block()
+    assert "of the runner" in capsys.readouterr().err
+
+
+def test_a_first_trace_that_fails_is_an_error_of_spawn() -> None:
+    with pytest.raises(errors.ShapeError):
+        ef.spawn(ef.trace(lambda x: x + ef.zeros(3)), ef.zeros(2))
+    with pytest.raises(errors.TraceError, match="within a traced function"):
+        ef.trace(lambda: ef.spawn(ef.trace(lambda: None)))()
+
+
+def test_methods_keywords_and_what_is_stored() -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.last: Any = None
+            self.queue = ef.Queue(5, ef.tensor(0.0))
+
+        @ef.trace
+        def step(self, x: Any, *, scale: float) -> None:
+            self.last = self.queue.dequeue() * scale + x
+
+    counter = Counter()
+    counter.queue.enqueue_many([1.0, 2.0, 3.0])
+    counter.queue.close()
+    runner = ef.spawn(counter.step, ef.tensor(0.5), scale=10.0)
+    assert runner.join()
+    assert numbers(counter.last) == 30.5
+    assert runner.steps == 3
+    assert runner.name.startswith("step-")
+
+
+def test_the_device_of_the_caller(make: Any) -> None:
+    with ef.config(cpu_devices=2):
+        queue = ef.Queue(5, "f32[]", device="cpu:1")
+        with ef.device("cpu:1"), ef.spawn(make(lambda: queue.enqueue(ef.ones(())))):
+            assert str(queue.dequeue().device) == "cpu:1"
+
+
+def test_python_code_that_waits_for_another_runner() -> None:
+    """It may hold a thread: those that serve the others are not among them."""
+    queues = [ef.Queue(1, ef.tensor(0)) for _ in range(3 * worker_count())]
+    runners = [
+        ef.spawn(ef.trace(lambda q=q: ef.py_call(lambda: q.enqueue(1), None))) for q in queues
+    ]
+    until(lambda: all(q.resource.waiting(0) for q in queues))
+    with ef.spawn(ef.trace(lambda: [q.dequeue() for q in queues])) as all_of_them:
+        until(lambda: all_of_them.steps > 3)
+    for queue, runner in zip(queues, runners, strict=True):
+        queue.close(cancel_pending=True)
+        assert runner.join()
+
+
+def test_loops_and_branches_wait_without_a_thread() -> None:
+    queue, out = ef.Queue(1, ef.tensor(0)), ef.Queue(None, ef.tensor(0))
+
+    @ef.trace
+    def add_up() -> None:
+        total = ef.tensor(0)
+        while total < 10:
+            x = queue.dequeue()
+            if x > 0:
+                total = total + x
+        out.enqueue(total)
+
+    runners = [ef.spawn(add_up) for _ in range(4 * worker_count())]
+    until(lambda: queue.resource.waiting(1) == len(runners))
+    assert servers() <= worker_count()
+    for x in [4, -1, 7] * len(runners):
+        queue.enqueue(x)
+    until(lambda: numbers(out.size()) > 0)
+    queue.close()
+    for runner in runners:
+        assert runner.join()
+    assert all(x >= 10 for x in drained(out))
+
+
+def test_ten_thousand_waits_in_two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 runners, each a step with 100 dequeues, all of which wait at once."""
+    monkeypatch.setattr(detached.serving, "_most", lambda: 2)
+    queue, seen = ef.Queue(50, ef.tensor(0)), ef.Variable(0)
+
+    @ef.trace
+    def hundred() -> None:
+        with ef.unordered():
+            total = sum([queue.dequeue() for _ in range(100)], start=ef.tensor(0))
+        seen.assign_add(total)
+
+    hundred.graph()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    runners = [ef.spawn(hundred) for _ in range(100)]
+    until(lambda: queue.resource.waiting(1) == 10_000)
+    assert servers() <= 2
+    queue.enqueue_many(ef.ones(10_000, dtype="int64"))
+    until(lambda: sum(r.steps for r in runners) == 100)
+    assert numbers(seen.value) == 10_000
+    until(lambda: queue.resource.waiting(1) == 10_000)  # the next run of each
+    for runner in runners:
+        runner.cancel()
+    for runner in runners:
+        assert runner.join()
+    assert queue.resource.waiting(1) == 0
+    gone = weakref.ref(runners[0])
+    runners.clear()
+    del runner
+    detached.serving.close()
+    gc.collect()
+    left = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert gone() is None
+    assert servers() == 0
+    assert left < 1_000_000  # the executor stays with its trace
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_four_loops_at_once(count: int) -> None:
+    """Read, preprocess, train and look on, over the same queues and variables: exact totals."""
+    raw, batches = ef.Queue(8, ef.tensor(0)), ef.Queue(4, ef.zeros(4), kind="padding")
+    weight, steps, mutex = ef.Variable(0.0, dtype="float64"), ef.Variable(0), ef.Mutex()
+    source = iter(range(count))
+    looks: deque[tuple[float, int]] = deque(maxlen=10_000)
+
+    def read() -> None:
+        x = next(source, None)
+        if x is None:
+            raw.close()
+            raise errors.QueueClosedError("all is read")
+        raw.enqueue(x)
+
+    @ef.trace
+    def preprocess() -> None:
+        batches.enqueue(raw.dequeue_many(4).astype("float32"))
+
+    @ef.trace
+    def train() -> None:
+        batch = batches.dequeue()
+        with mutex:
+            weight.assign_add(batch.sum().astype("float64"))
+            steps.assign_add(1)
+
+    def look() -> None:
+        with mutex:
+            looks.append((weight.numpy().item(), steps.numpy().item()))
+        if looks[-1][1] == count // 4:
+            raise errors.QueueClosedError("all is seen")
+
+    runners = [ef.spawn(read), *[ef.spawn(preprocess) for _ in range(3)]]
+    trainers = [ef.spawn(train) for _ in range(2)]
+    looking = ef.spawn(look)
+    for runner in runners:
+        assert runner.join()
+    batches.close()
+    for runner in trainers:
+        assert runner.join()
+    assert looking.join()
+    assert weight.numpy() == sum(range(count))
+    assert looks[-1] == (sum(range(count)), count // 4)
+    assert list(looks) == sorted(looks)

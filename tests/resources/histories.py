@@ -1,0 +1,154 @@
+"""Histories of queues: what was begun, how it ended, and the models they are checked against."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from eagerflow.errors import EagerflowError
+from eagerflow.resources.attempts import AbstractAttempt
+from eagerflow.resources.queue import QueueState
+from eagerflow.resources.stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
+from tests.resources.linear import Model, Operation
+
+KINDS = ("fifo", "shuffle", "priority")
+LEAST = 1  # what stays in the shuffle queues
+CAPACITY = 3
+
+
+def make_queue(kind: str, seed: int = 0) -> QueueState:
+    stores: dict[str, AbstractStore] = {
+        "fifo": FifoStore(),
+        "shuffle": ShuffleStore(LEAST, seed),
+        "priority": PriorityStore(),
+    }
+    return QueueState(CAPACITY, stores[kind], kind)
+
+
+class QueueModel:
+    """The queue one move after the other: the state is the elements in order, and closed or not.
+
+    Elements of priority queues are ``(priority, element)``.
+    """
+
+    def __init__(self, kind: str, bounded: bool) -> None:
+        self.kind = kind
+        self.room = CAPACITY if bounded else 10**9
+
+    def __call__(self, state: Any, move: str, value: Any) -> Iterator[Any]:
+        found: Iterator[Any] = getattr(self, move.replace(" ", "_"))(*state, value)
+        return found
+
+    def put(self, items: Any, closed: bool, value: Any) -> Iterator[Any]:
+        if not closed and len(items) < self.room:
+            yield (*items, value), closed
+
+    def refused(self, items: Any, closed: bool, value: Any) -> Iterator[Any]:
+        if closed:
+            yield items, closed
+
+    def size(self, items: Any, closed: bool, value: Any) -> Iterator[Any]:
+        if len(items) == value:
+            yield items, closed
+
+    def close(self, items: Any, closed: bool, value: Any) -> Iterator[Any]:
+        if not closed:
+            yield items, True
+
+    def too_few(self, items: Any, closed: bool, value: Any) -> Iterator[Any]:
+        if closed and len(items) < value:
+            yield items, closed
+
+    def all(self, items: Any, closed: bool, value: Any) -> Iterator[Any]:
+        if sorted(items, key=lambda x: x[0])[: len(value)] == list(value):
+            rest = list(items)
+            for x in value:
+                rest.remove(x)
+            yield tuple(rest), closed
+
+    def take(self, items: Any, closed: bool, value: Any) -> Iterator[Any]:
+        shuffle = self.kind == "shuffle"
+        least = LEAST if shuffle and not closed else 0
+        places = range(len(items)) if shuffle else range(min(len(items), 1))
+        for i in places if len(items) > least else ():
+            if items[i] == value:
+                yield items[:i] + items[i + 1 :], closed
+
+
+def model_of(kind: str, bounded: bool) -> Model:
+    """The sequential model of a queue."""
+    return QueueModel(kind, bounded)
+
+
+class Recorder:
+    """Begins operations on a queue and notes when they begin and end."""
+
+    def __init__(self, kind: str, seed: int = 0) -> None:
+        self.kind = kind
+        self.queue = make_queue(kind, seed)
+        self.time = itertools.count()
+        self.values = itertools.count()
+        self.begun: list[tuple[Operation, AbstractAttempt, Any]] = []
+
+    def make(self, action: str, count: int, priority: int) -> tuple[AbstractAttempt, Any]:
+        """An attempt, and what it brings or how many it wants."""
+        queue = self.queue
+        if action == "close":
+            return queue.close(), None
+        if action.startswith("enqueue"):
+            values = [next(self.values) for _ in range(count)]
+            priorities = [(priority + 7 * i) % 3 for i in range(count)]
+            brought = list(zip(priorities, values, strict=True))
+            elements: list[Any] = brought if self.kind == "priority" else values
+            return queue.enqueue_many(count, elements.__getitem__, priorities), elements
+        return queue.dequeue_many(count, action == "up_to"), count
+
+    def begin(self, action: str, count: int, priority: int) -> None:
+        if action == "size":
+            op = Operation("size", next(self.time))
+            op.moves.append(("size", self.queue.size()))
+            op.end = next(self.time)
+            self.begun.append((op, self.queue.close(), None))
+            return
+        attempt, given = self.make(action, count, priority)
+        op = Operation(action, next(self.time))
+        self.begun.append((op, attempt, given))
+
+        def ended() -> None:
+            op.end = next(self.time)
+
+        attempt.begin(ended)
+
+    def history(self) -> list[Operation]:
+        """The operations with their moves."""
+        for op, attempt, given in self.begun:
+            if op.kind != "size":
+                self.finish(op, attempt, given)
+        return [op for op, _, _ in self.begun]
+
+    def finish(self, op: Operation, attempt: Any, given: Any) -> None:
+        try:
+            attempt.result()
+        except EagerflowError as error:
+            op.error = type(error).__name__
+        if op.kind == "close":
+            if attempt.done and not op.error:
+                op.moves = [("close", None)]
+            elif op.error == "QueueClosedError":
+                op.moves = [("refused", None)]
+        elif op.kind.startswith("enqueue"):
+            op.moves = [("put", x) for x in given[: attempt.sent]]
+            if op.error == "QueueClosedError":
+                op.moves.append(("refused", None))
+        elif op.error == "QueueClosedError":
+            op.moves = [("too few", 1 if op.kind == "up_to" else given)]
+        elif self.kind == "priority":
+            op.moves = [("all", tuple(attempt.value))] if attempt.value else []
+        else:
+            op.moves = [("take", x) for x in attempt.value]
+
+    @property
+    def gave_back(self) -> bool:
+        """Whether some operation took elements and gave them back, which models do not know."""
+        return any(op.error and op.kind in ("dequeue_many", "up_to") for op, _, _ in self.begun)

@@ -1,0 +1,244 @@
+"""Queues and variables under concurrency: each history could have happened one by one."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import eagerflow as ef
+from eagerflow.errors import CancelledError, EagerflowError
+from tests.resources.histories import KINDS, Recorder, model_of
+from tests.resources.linear import Operation, is_linearizable
+
+ACTIONS = st.tuples(
+    st.sampled_from(
+        ["enqueue_many", "enqueue_many", "dequeue_many", "dequeue_many", "up_to", "size", "close",
+         "cancel"]
+    ),
+    st.integers(0, 4),
+    st.integers(0, 2),
+)  # fmt: skip
+
+
+def is_right(found: Recorder) -> bool:
+    history = found.history()
+    if found.gave_back:
+        history = [op for op in history if op.kind != "size"]
+    model = model_of(found.kind, bounded=not found.gave_back)
+    return is_linearizable(history, ((), False), model)
+
+
+def test_the_checker_sees_what_is_wrong() -> None:
+    """An element that comes out before it was put in, twice, in the wrong order, or never was."""
+
+    def history(*rows: tuple[str, float, float, list[tuple[str, Any]]]) -> list[Operation]:
+        return [Operation(kind, start, end, moves) for kind, start, end, moves in rows]
+
+    put = [("enqueue", 0.0, 1.0, [("put", 1)]), ("enqueue", 2.0, 3.0, [("put", 2)])]
+    model = model_of("fifo", True)
+
+    def right(*rows: tuple[str, float, float, list[tuple[str, Any]]]) -> bool:
+        return is_linearizable(history(*put, *rows), ((), False), model)
+
+    assert right(("dequeue", 4, 5, [("take", 1)]), ("dequeue", 6, 7, [("take", 2)]))
+    assert right(("dequeue", 4, 9, [("take", 2)]), ("dequeue", 5, 6, [("take", 1)]))
+    assert not right(("dequeue", 4, 5, [("take", 2)]), ("dequeue", 6, 7, [("take", 1)]))
+    assert not right(("dequeue", 4, 5, [("take", 1)]), ("dequeue", 6, 7, [("take", 1)]))
+    assert not right(("dequeue", 0.2, 0.5, [("take", 2)]))
+    assert not right(("dequeue", 4, 5, [("take", 3)]))
+    assert not right(("size", 4, 5, [("size", 1)]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(actions=st.lists(ACTIONS, max_size=10), seed=st.integers(0, 9))
+@settings(max_examples=300)
+def test_attempts_in_any_order(kind: str, actions: list[tuple[str, int, int]], seed: int) -> None:
+    """What is begun waits, is cancelled, and ends, in all the ways that there are."""
+    found = Recorder(kind, seed)
+    for action, count, priority in actions:
+        if action != "cancel":
+            found.begin(action, count, priority)
+        elif found.begun:
+            op, attempt, _ = found.begun[count % len(found.begun)]
+            if op.kind != "size":
+                attempt.cancel(lambda: CancelledError("as planned"))
+    assert is_right(found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(actions=st.lists(ACTIONS, max_size=14), seed=st.integers(0, 9))
+@settings(max_examples=300)
+def test_nothing_is_lost(kind: str, actions: list[tuple[str, int, int]], seed: int) -> None:
+    """All that was put in was taken, or is still there: in the queue, or held by who waits."""
+    found = Recorder(kind, seed)
+    for action, count, priority in actions:
+        if action == "cancel" and found.begun:
+            attempt = found.begun[count % len(found.begun)][1]
+            attempt.cancel(lambda: CancelledError("as planned"))
+        elif action != "cancel":
+            found.begin(action, count, priority)
+    put = [x for op in found.history() for kind_, x in op.moves if kind_ == "put"]
+    taken = [
+        x
+        for op, attempt, _ in found.begun
+        if op.kind in ("dequeue_many", "up_to")
+        for x in attempt.value
+    ]
+    store = found.queue.store
+    assert sorted(taken + [store.element(e) for e in store.items]) == sorted(put)
+
+
+@pytest.fixture
+def _fast_switching() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def at_once(*jobs: Callable[[], object]) -> None:
+    """Run jobs in a thread each, all from the same moment on."""
+    start = threading.Barrier(len(jobs))
+    errors: list[BaseException] = []
+
+    def run(job: Callable[[], object]) -> None:
+        start.wait()
+        try:
+            job()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors
+
+
+PROGRAMS = st.lists(st.lists(ACTIONS, min_size=1, max_size=3), min_size=2, max_size=4)
+
+
+@pytest.mark.usefixtures("_fast_switching")
+@pytest.mark.parametrize("kind", KINDS)
+@given(programs=PROGRAMS)
+@settings(max_examples=40)
+def test_queues_of_threads(kind: str, programs: list[list[tuple[str, int, int]]]) -> None:
+    """Threads that really wait; at the end the queue is closed, so that none waits for ever."""
+    found = Recorder(kind)
+    lock = threading.Lock()
+    running = len(programs)
+
+    def work(program: list[tuple[str, int, int]]) -> None:
+        nonlocal running
+        for action, count, priority in program:
+            if action in ("size", "cancel"):
+                continue
+            attempt, brought = found.make(action, count, priority)
+            op = Operation(action, next(found.time))
+            with lock:
+                found.begun.append((op, attempt, brought))
+            with suppress(EagerflowError):
+                attempt.wait()
+            op.end = next(found.time)
+        with lock:
+            running -= 1
+
+    def close() -> None:
+        while True:
+            with lock:
+                left = running
+            waits = found.queue.waiting(0) + found.queue.waiting(1)
+            if waits >= left:
+                break
+        found.queue.cancel_and_close()
+
+    op = Operation("close", next(found.time))
+    found.begun.append((op, found.queue.close(), None))
+    at_once(close, *[lambda program=program: work(program) for program in programs])
+    closed_again = any(op.kind == "close" for op, _, _ in found.begun[1:])
+    history = found.history()
+    history[0].moves = [] if closed_again else [("close", None)]
+    if closed_again:  # which of them did it is not known
+        return
+    if found.gave_back:
+        assert is_linearizable(history, ((), False), model_of(kind, bounded=False))
+    else:
+        assert is_linearizable(history, ((), False), model_of(kind, bounded=True))
+
+
+def register(state: Any, move: str, value: Any) -> Iterator[Any]:
+    """A variable with one element; assignments say what they gave."""
+    if move == "read" and state == value:
+        yield state
+    elif move == "assign":
+        yield value
+    elif move == "add" and state + value[0] == value[1]:
+        yield value[1]
+
+
+STEPS = st.tuples(
+    st.sampled_from(["read", "assign", "add", "scatter", "traced"]), st.integers(1, 3)
+)
+
+
+@pytest.mark.usefixtures("_fast_switching")
+@given(programs=st.lists(st.lists(STEPS, min_size=1, max_size=4), min_size=2, max_size=3))
+@settings(max_examples=60)
+def test_variables_of_threads(programs: list[list[tuple[str, int]]]) -> None:
+    v = ef.Variable([0, 0])
+    add = ef.trace(v.assign_add)
+    add(ef.tensor(0))
+    lock = threading.Lock()
+    time = iter(range(10**6))
+    history: list[Operation] = []
+
+    def work(program: list[tuple[str, int]]) -> None:
+        for kind, amount in program:
+            op = Operation(kind, next(time))
+            if kind == "read":
+                op.moves = [("read", v.numpy().tolist()[0])]
+            elif kind == "assign":
+                op.moves = [("assign", v.assign([amount, amount]).numpy().tolist()[0])]
+            elif kind == "scatter":
+                found = v.scatter_add([0, 1], [amount, amount])
+                op.moves = [("add", (amount, found.numpy().tolist()[0]))]
+            else:
+                found = add(ef.tensor(amount)) if kind == "traced" else v.assign_add(amount)
+                op.moves = [("add", (amount, found.numpy().tolist()[0]))]
+            op.end = next(time)
+            with lock:
+                history.append(op)
+
+    at_once(*[lambda program=program: work(program) for program in programs])
+    assert is_linearizable(history, 0, register)
+
+
+@pytest.mark.usefixtures("_fast_switching")
+def test_no_update_is_lost() -> None:
+    v, w = ef.Variable(ef.zeros(100, dtype="int64")), ef.Variable(ef.zeros(4, dtype="int64"))
+    ones = ef.ones(100, dtype="int64")
+
+    @ef.trace
+    def step(i: Any) -> Any:
+        v.assign_add(ones)
+        return w.scatter_add(i, 1)
+
+    def work(number: int) -> None:
+        held: Any = (
+            None  # a value that is held is not written into: the variable gets another array
+        )
+        for _ in range(200):
+            held = v.assign_add(ones), w.scatter_add([number], [1]), step(ef.tensor([number]))
+        assert held is not None
+
+    at_once(*[lambda number=number: work(number) for number in range(4)])
+    assert set(v.numpy().tolist()) == {4 * 2 * 200}
+    assert w.numpy().tolist() == [400] * 4
