@@ -95,7 +95,9 @@ class Nested:
         return ef.cond(chooser, lambda: self.run(yes, x, first), lambda: self.run(no, x, first))
 
     def run_switch(self, x: Any, first: Any, limit: float, blocks: list[Block], by: bool) -> Any:
-        index = ef.astype(ef.abs(x * 10 + limit).sum(), "int64") % 3
+        size = ef.abs(x * 10 + limit).sum()
+        # what a loop has made huge, or NaN, is no whole number of 64 bits
+        index = ef.astype(ef.where(size < 1e9, size, 0.0), "int64") % 3
         return ef.switch(index, [lambda b=b: self.run(b, x, first) for b in blocks])
 
     def run_while(self, x: Any, first: Any, turns: int, block: Block, parallel: int) -> Any:
