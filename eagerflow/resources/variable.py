@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from sys import getrefcount
 from typing import Any, Final, final
@@ -11,7 +11,7 @@ from typing import Any, Final, final
 from eagerflow.hardware import Lane
 from eagerflow.types import Shape, TensorType
 
-__all__ = ["VariableGroup", "VariableState"]
+__all__ = ["VariableGroup", "VariableState", "in_order"]
 
 
 @final
@@ -94,8 +94,7 @@ class VariableGroup:
     def __init__(self, states: Sequence[VariableState]) -> None:
         self.states = tuple(states)
         self.name = "variables"
-        # all take several locks in the same order, so that nobody waits for each other
-        self._locks = [s.lock for s in sorted(set(states), key=id)]
+        self._locks = [s.lock for s in in_order(states)]
 
     def __repr__(self) -> str:
         return f"{len(self.states)} variables"
@@ -106,6 +105,14 @@ class VariableGroup:
             for lock in self._locks:
                 held.enter_context(lock)
             return [_view(state._data) for state in self.states]
+
+
+def in_order(states: Iterable[VariableState]) -> list[VariableState]:
+    """Variables, each once, in the order in which all who hold several of their locks take them.
+
+    With one order, nobody waits for somebody who waits for him.
+    """
+    return sorted(set(states), key=id)
 
 
 def _view(data: Any) -> Any:

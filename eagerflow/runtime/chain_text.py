@@ -20,12 +20,12 @@ from typing import final
 from numpy import empty_like
 
 from eagerflow.graph.ir import Node
+from eagerflow.resources.variable import in_order
 from eagerflow.runtime.chains import (
     ASSIGNMENTS,
     UFUNCS,
     Chain,
     blocks,
-    in_order,
     scratch,
     sweep,
     target,

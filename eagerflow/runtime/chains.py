@@ -24,8 +24,8 @@ from eagerflow.runtime.instructions import Instruction, Instructions
 from eagerflow.types import TensorType
 from eagerflow_kernels.portable import state
 
-__all__ = ["ASSIGNMENTS", "UFUNCS", "Chain", "blocks", "find_chains", "in_order", "scratch",
-           "sweep", "target"]  # fmt: skip
+__all__ = ["ASSIGNMENTS", "UFUNCS", "Chain", "blocks", "find_chains", "scratch", "sweep",
+           "target"]  # fmt: skip
 
 #: ops whose every element IEEE 754 defines, as they are called in NumPy
 UFUNCS: Final[Mapping[str, Any]] = {
@@ -295,8 +295,3 @@ def sweep(*calls: Iterable[tuple[Any, ...]]) -> None:
     No byte code runs in between, so neither does Ctrl-C: no variable is left half changed.
     """
     deque(starmap(call, chain.from_iterable(zip(*calls, strict=True))), maxlen=0)
-
-
-def in_order(states: Iterable[VariableState]) -> list[VariableState]:
-    """Variables in the order in which all who hold several of their locks take them."""
-    return sorted(states, key=id)
