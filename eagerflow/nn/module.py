@@ -11,9 +11,9 @@ from eagerflow.counterparts import MODULES, hint_at
 from eagerflow.errors import UnknownNameError, hide_frames, hides_frames
 from eagerflow.nn.calls import call
 from eagerflow.nn.paths import held, made
-from eagerflow.nn.state import put
 from eagerflow.nn.summary import Summary, summarise
 from eagerflow.nn.text import outline
+from eagerflow.states import put
 
 __all__ = ["Module"]
 
