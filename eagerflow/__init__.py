@@ -7,30 +7,13 @@ Tensor(14., f32[]@cpu:0)
 """
 
 from importlib import import_module as _import_module
+from threading import RLock as _RLock
 
 from eagerflow import counterparts as _counterparts
 from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import hardware as hardware
 from eagerflow import types as types
-from eagerflow.autodiff.check import check_grads as check_grads
-from eagerflow.autodiff.custom import custom_vjp as custom_vjp
-from eagerflow.autodiff.custom import stop_gradient as stop_gradient
-from eagerflow.autodiff.gradient_tape import GradientTape as GradientTape
-from eagerflow.autodiff.jacobians import hessian as hessian
-from eagerflow.autodiff.jacobians import jacobian as jacobian
-from eagerflow.autodiff.remat import remat as remat
-from eagerflow.autodiff.transforms import grad as grad
-from eagerflow.autodiff.transforms import jvp as jvp
-from eagerflow.autodiff.transforms import value_and_grad as value_and_grad
-from eagerflow.autodiff.transforms import vjp as vjp
-from eagerflow.autograph.shared import call as call
-from eagerflow.control import TensorArray as TensorArray
-from eagerflow.control import cond as cond
-from eagerflow.control import map as map
-from eagerflow.control import scan as scan
-from eagerflow.control import switch as switch
-from eagerflow.control import while_loop as while_loop
 from eagerflow.core import blas_threads as _blas_threads
 from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors
@@ -38,13 +21,6 @@ from eagerflow.core.slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.dims import Dim as Dim
 from eagerflow.errors import traceback as traceback
-from eagerflow.function import TracedFunction as TracedFunction
-from eagerflow.function import spawn as spawn
-from eagerflow.function import trace as trace
-from eagerflow.graph import Graph as Graph
-from eagerflow.graph.dependencies import control_dependencies as control_dependencies
-from eagerflow.graph.effects import unordered as unordered
-from eagerflow.graph.scopes import name_scope as name_scope
 from eagerflow.hardware import device as device
 from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory
@@ -93,9 +69,6 @@ from eagerflow.ops.sort import *
 from eagerflow.ops.special import *
 from eagerflow.ops.state import *
 from eagerflow.ops.statistics import *
-from eagerflow.profiling import profile as profile
-from eagerflow.runtime import run as _run
-from eagerflow.runtime.deadline import deadline as deadline
 from eagerflow.settings import config as config
 from eagerflow.types import DTYPES as _DTYPES
 from eagerflow_kernels import cpu as _cpu
@@ -122,18 +95,69 @@ complex64 = _DTYPES["complex64"]
 complex128 = _DTYPES["complex128"]
 
 
-#: written with the names above, and loaded when somebody asks for them
+#: what programs of plain ops do without, and where it is: gradients, graphs, control flow
+_LATER = {
+    "check_grads": "autodiff.check",
+    "custom_vjp": "autodiff.custom",
+    "stop_gradient": "autodiff.custom",
+    "GradientTape": "autodiff.gradient_tape",
+    "hessian": "autodiff.jacobians",
+    "jacobian": "autodiff.jacobians",
+    "remat": "autodiff.remat",
+    "grad": "autodiff.transforms",
+    "jvp": "autodiff.transforms",
+    "value_and_grad": "autodiff.transforms",
+    "vjp": "autodiff.transforms",
+    "call": "autograph.shared",
+    "TensorArray": "control",
+    "cond": "control",
+    "map": "control",
+    "scan": "control",
+    "switch": "control",
+    "while_loop": "control",
+    "TracedFunction": "function",
+    "spawn": "function",
+    "trace": "function",
+    "Graph": "graph",
+    "control_dependencies": "graph.dependencies",
+    "unordered": "graph.effects",
+    "name_scope": "graph.scopes",
+    "profile": "profiling",
+    "deadline": "runtime.deadline",
+}
+_PACKAGES = {home.partition(".")[0] for home in _LATER.values()}
+#: written with the names above, and loaded one by one
 _LIBRARIES = ("checkpoint", "data", "nn", "optim")
+_loading = _RLock()
+
+
+def _load_later() -> None:
+    """Load all of `_LATER`: modules there fill slots of others, and half of them is of no use.
+
+    One thread does it at a time. Two that import parts of one package at once may each wait for
+    the other, of which Python makes an error.
+    """
+    with _loading:
+        for name, home in _LATER.items():
+            globals()[name] = getattr(_import_module(f"eagerflow.{home}"), name)
 
 
 def __getattr__(name: str) -> object:
-    """Load a library, or word the error for an unknown name, with the nearest one there is."""
+    """Load what is asked for, or word the error for an unknown name, with the nearest there is."""
+    if name in _LATER or name in _PACKAGES:
+        _load_later()
+        return globals()[name]
     if name in _LIBRARIES:
         return _import_module(f"eagerflow.{name}")
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _counterparts.unknown_name("eagerflow", name, globals(), _counterparts.FUNCTIONS)
+    known = globals() | _LATER
+    raise _counterparts.unknown_name("eagerflow", name, known, _counterparts.FUNCTIONS)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LIBRARIES})
+    return sorted({*globals(), *_LATER, *_LIBRARIES})
+
+
+#: for star imports
+__all__ = [name for name in (*globals(), *_LATER) if not name.startswith("_")]

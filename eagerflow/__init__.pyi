@@ -5,6 +5,7 @@ from eagerflow import data as data
 from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import hardware as hardware
+from eagerflow import nn as nn
 from eagerflow import optim as optim
 from eagerflow import types as types
 from eagerflow.autodiff.check import check_grads as check_grads

@@ -5,9 +5,12 @@ Only errors speak of them: who is used to another framework learns the way of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import ModuleType
-from typing import Final, final
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from opcode import opmap
+from types import FrameType, ModuleType
+from typing import Final, TypeVar, final
 
 from eagerflow.errors import UnknownNameError
 
@@ -20,8 +23,12 @@ __all__ = [
     "alike",
     "hint_at",
     "nearest",
+    "never_called",
     "unknown_name",
 ]
+
+_S = TypeVar("_S")
+_R = TypeVar("_R")
 
 _LOSS: Final = "loss, grads = ef.value_and_grad(loss_fn, wrt=net.trainable)(x, y)"
 _PLACE: Final = "make it where it shall be: with ef.device('gpu:0'): ..."
@@ -237,6 +244,38 @@ def hint_at(owner: type, hints: Mapping[str, str]) -> None:
     for name, hint in hints.items():
         setattr(owner, name, _Elsewhere(name, hint))
     setattr(owner, "__dir__", _names)  # noqa: B010 - mypy knows it as a method, which cannot be assigned
+
+
+def never_called(getter: Callable[[_S], _R]) -> Callable[[_S], _R]:
+    """Let the error for a property say so that is called as if it were a method.
+
+    Python would say that a dict cannot be called. The getter runs before the call, but can look at
+    the instruction that reads the attribute; where that does not tell, Python's error remains.
+
+    Args:
+        getter: of the property; it gives a dict of variables by path.
+    """
+    name = getter.__name__
+
+    @wraps(getter)
+    def get(self: _S) -> _R:
+        if _is_called(sys._getframe(1)):
+            raise UnknownNameError(
+                f"{type(self).__name__} has no method {name!r}",
+                hint=f"{name} is a dict of variables by path: leave out the brackets; "
+                f"{name}.values() gives the variables alone",
+            )
+        return getter(self)
+
+    return get
+
+
+def _is_called(frame: FrameType) -> bool:
+    """Whether the attribute that ``frame`` is about to read is called at once: ``x.name()``."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if "LOAD_METHOD" in opmap:
+        return code[at] == opmap["LOAD_METHOD"]
+    return code[at] == opmap["LOAD_ATTR"] and bool(code[at + 1] & 1)  # since Python 3.12
 
 
 def _names(value: object) -> list[str]:

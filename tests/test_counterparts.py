@@ -43,6 +43,22 @@ def test_it_is_as_if_the_attribute_were_not_there(kind: str) -> None:
     assert "__class__" in dir(owner)
 
 
+@pytest.mark.parametrize("name", ["parameters", "buffers", "state", "trainable"])
+def test_a_property_that_is_called_is_an_error_with_a_hint(name: str) -> None:
+    net = ef.nn.BatchNorm(2)  # it has all of them
+    words = re.escape(f"BatchNorm has no method '{name}'")
+    for call in ("net.{}()", "[*net.{}()]", "net.{}(recurse=True)", "f(x=net.{}(1))"):
+        with pytest.raises(UnknownNameError, match=words) as caught:
+            eval(call.format(name), {"net": net, "f": dict})
+        assert f"{name}.values()" in str(caught.value.hint)
+    for _ in range(100):  # Python changes instructions that run often
+        assert type(getattr(net, name)) is dict
+        use = "[net.{0}, len(net.{0}), net.{0}.items(), *net.{0}.values(), f(net.{0})]"
+        assert len(eval(use.format(name), {"net": net, "f": list})) >= 5
+    with pytest.raises(TypeError):
+        getattr(net, name)()  # whose instruction does not tell
+
+
 def test_no_attribute_that_there_is_goes_by_a_hook() -> None:
     for kind in (ef.Tensor, Variable, ef.nn.Module, ef.optim.AbstractOptimiser):
         assert not hasattr(kind, "__getattr__")

@@ -93,6 +93,8 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     "map in a batch": lambda: list(_dataset().shuffle(2, seed=0).batch(2)),
     "filter": lambda: list(ef.data.Dataset.from_tensors(X).filter(_failing)),
     "iterable": lambda: list(ef.data.Dataset.from_iterable(_rows)),
+    "py_call": lambda: ef.py_call(_failing, "f32[3,4]", X),
+    "traced py_call": lambda: ef.trace(lambda x: ef.py_call(_failing, "f32[3,4]", x))(X),
     "schedule": lambda: _sgd(lr=_failing).update([ef.ones(1)]),
 }
 
@@ -118,12 +120,36 @@ def test_only_the_users_frames_are_shown(entry: str) -> None:
         lambda: list(ef.data.Dataset.from_iterable([ef.ones(2), ef.ones(3)]).batch(2)),
         lambda: ef.checkpoint.load("nowhere"),
         lambda: ef.checkpoint.save("nowhere", object()),
+        lambda: ef.nn.functional.cross_entropy(X, ef.ones((2, 4))),
     ],
 )
 def test_so_are_they_of_errors_of_eagerflow(call: Callable[[], Any]) -> None:
-    with pytest.raises(Exception, match=r"Linear|update|batch|nowhere|cannot be saved") as caught:
+    words = r"Linear|update|batch|nowhere|cannot be saved|cross_entropy"
+    with pytest.raises(Exception, match=words) as caught:
         call()
     assert _files(caught.value) == [__file__] * 2
+
+
+_OPERATORS = ["x + y", "y - x", "[1.0, 2.0] * x", "x @ x", "x < y", "-b", "x[7]", "x[y]", "v + y",
+              "x.T ** v", "exec('x += y')", "exec('x[0] = y')"]  # fmt: skip
+
+
+@pytest.mark.parametrize("tape", [False, True])
+@pytest.mark.parametrize("text", _OPERATORS)
+def test_so_are_they_of_operators(text: str, tape: bool) -> None:
+    names = {"x": ef.ones((3, 4)), "y": ef.ones((2, 5)), "b": ef.tensor([True])}
+    names["v"] = ef.Variable(ef.ones((3, 4)))
+    for _ in range(2):  # the first call finds the kernel
+        with pytest.raises(ef.errors.EagerflowError) as caught:
+            eval(text, names) if not tape else ef.grad(lambda x: eval(text, names))(X)
+        assert set(_files(caught.value)) == {__file__, "<string>"}
+
+
+def test_functions_show_themselves_and_nothing_below() -> None:
+    """A function around each of them would make every op slower."""
+    with pytest.raises(ef.errors.ShapeError) as caught:
+        ef.add(X, ef.ones(7))
+    assert [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)][1:] == ["add"]
 
 
 def test_of_a_manager_too(tmp_path: Path) -> None:

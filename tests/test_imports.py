@@ -1,4 +1,4 @@
-"""``import eagerflow`` is cheap and loads no heavy package."""
+"""``import eagerflow`` is cheap: it loads no heavy package, and what few need when they need it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,30 @@ HEAVY = ("zmq", "cupy", "llvmlite", "scipy", "IPython", "ipywidgets", "anywidget
          "sklearn", "pandas", "pyarrow", "PIL", "cloudpickle", "torch", "tqdm", "eagerflow.cli",
          "eagerflow.demo", "eagerflow_widgets")  # fmt: skip
 
+#: parts that programs of plain ops do without, and the package that only these need
+LATER = ("eagerflow.autodiff", "eagerflow.autograph", "eagerflow.checkpoint", "eagerflow.control",
+         "eagerflow.data", "eagerflow.function", "eagerflow.graph", "eagerflow.nn",
+         "eagerflow.optim", "eagerflow.profiling", "eagerflow.runtime", "optree")  # fmt: skip
+
+#: parts of Python that take a millisecond or more, and that nothing but pictures, files and errors
+#: needs
+SLOW = ("argparse", "asyncio", "concurrent.futures", "difflib", "fractions", "html", "json",
+        "logging", "multiprocessing", "statistics", "unittest")  # fmt: skip
+
 PATHS = [p for p in sys.path if p]
 
 
-def loaded(code: str) -> list[str]:
-    """Which of `HEAVY` a fresh Python has loaded after running ``code``."""
-    program = (
-        f"import sys; sys.path[:0] = {PATHS!r}\n{code}\n"
-        f"print(*[n for n in {HEAVY!r} if n in sys.modules])"
-    )
+def run(code: str) -> str:
+    """What a fresh Python prints that runs ``code``."""
+    program = f"import sys; sys.path[:0] = {PATHS!r}\n{code}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return done.stdout
+
+
+def loaded(code: str, names: tuple[str, ...] = HEAVY) -> list[str]:
+    """Which of ``names`` a fresh Python has loaded after running ``code``."""
+    return run(f"{code}\nprint(*[n for n in {names!r} if n in sys.modules])").split()
 
 
 def test_import_loads_nothing_heavy() -> None:
@@ -38,3 +50,92 @@ def test_plain_use_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize("name", ["scipy", "matplotlib", "IPython"])
 def test_a_heavy_import_is_seen(name: str) -> None:
     assert name in loaded(f"import eagerflow, {name}")
+
+
+# --- what is loaded later ---------------------------------------------------------------------
+
+
+def test_import_leaves_for_later_what_plain_ops_do_without() -> None:
+    assert loaded("import eagerflow", LATER) == []
+
+
+def test_plain_ops_load_no_graphs() -> None:
+    use = (
+        "import eagerflow as ef; v = ef.Variable(ef.ones((3, 3)))\n"
+        "t = ef.ones(3); t[0] = 2.0; v.assign_add(v @ v); str(v); v.tolist(); ef.linalg.svd(v)\n"
+        "ef.random.normal((2,)); ef.bfloat16; ef.config(check_nan=True)"
+    )
+    assert loaded(use, LATER) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["ef.trace(lambda x: x + 1)(ef.ones(3))", "ef.grad(ef.sum)(ef.ones(3))", "ef.profile()"],
+)
+def test_what_is_loaded_later_loads_nothing_slow(code: str) -> None:
+    plain = {"import eagerflow", "import importlib.metadata", "import optree"}
+    known = {name for line in plain for name in loaded(line, SLOW)}
+    assert set(loaded(f"import eagerflow as ef; {code}", SLOW)) <= known
+    assert loaded("import eagerflow", SLOW) == loaded("import numpy", SLOW)
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        ("import eagerflow.nn; print(eagerflow.nn.Linear(3, 2).weight.shape)", "(2, 3)"),
+        ("from eagerflow import nn; print(nn.Linear(3, 2).weight.shape)", "(2, 3)"),
+        ("import eagerflow as ef; print(ef.nn.Linear(3, 2).weight.shape)", "(2, 3)"),
+        ("from eagerflow import trace; print(trace(lambda x: x + 1)(1.0))", "2.0"),
+        ("from eagerflow import *; print(grad(square)(tensor(3.0)).item())", "6.0"),
+        ("from eagerflow.graph import Graph; print(Graph.parse('graph () { return }').run([]))",
+         "[]"),
+        ("import eagerflow as ef; print(ef.graph.Graph is ef.Graph, ef.runtime.__name__)",
+         "True eagerflow.runtime"),
+        ("import eagerflow as ef; print({'trace', 'map', 'nn', 'exp'} <= {*dir(ef)})", "True"),
+        ("import eagerflow as ef\ntry: ef.tracs\nexcept AttributeError as e: print(e.hint)",
+         "did you mean 'trace'?"),
+        ("import eagerflow as ef; print(hasattr(ef, 'tracs'), hasattr(ef, 'cond'))", "False True"),
+    ],
+)  # fmt: skip
+def test_every_way_to_a_name_that_is_loaded_later(code: str, printed: str) -> None:
+    assert run(code).strip() == printed
+
+
+_AT_ONCE = """
+import threading
+import eagerflow as ef
+
+sys.setswitchinterval(1e-6)
+x = ef.ones(3)
+uses = [
+    lambda: ef.trace(lambda x: ef.cond(x.sum() > 0, lambda: x * 2, lambda: x))(x),
+    lambda: ef.trace(lambda x: ef.grad(lambda x: (x * x).sum())(x))(x),
+    lambda: ef.grad(lambda x: (x * x).sum())(x),
+    lambda: ef.nn.Linear(3, 3)(x),
+    lambda: __import__("eagerflow.nn").nn.Linear(3, 3)(x),
+    lambda: __import__("eagerflow.data").data.Dataset,
+    lambda: ef.optim.Adam,
+    lambda: ef.checkpoint.save,
+    lambda: ef.Graph.parse("graph (%x: f32[n]) { return %x }").run(["x"], {"x": x}),
+    lambda: ef.stop_gradient(x),
+]
+start, failed = threading.Barrier(len(uses)), []
+
+def use(function):
+    start.wait()
+    try:
+        function()
+    except BaseException as error:
+        failed.append(error)
+
+threads = [threading.Thread(target=use, args=(f,), daemon=True) for f in uses]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(60)
+print(failed, sum(t.is_alive() for t in threads))
+"""
+
+
+def test_threads_may_ask_for_them_at_once() -> None:
+    assert run(_AT_ONCE).strip() == "[] 0"

@@ -13,7 +13,9 @@ import pytest
 from tests.source_tree import PACKAGES, ROOT, cycles, imports, modules
 
 #: who may say ``import eagerflow``: what is written with public names
-_USERS = ("cli", "demo", "nn", "optim", "data", "checkpoint", "replicas", "onnx", "summary")
+_USERS = (
+    "cli", "demo", "nn", "optim", "data", "checkpoint", "replicas", "onnx", "summary", "states",
+)  # fmt: skip
 
 
 def _graph(packages: dict[str, Path] = PACKAGES) -> dict[str, set[str]]:

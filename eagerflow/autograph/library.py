@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Mapping
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
-__all__ = ["EXAMPLES", "is_library", "is_library_class"]
+__all__ = ["EXAMPLES", "is_bare_class", "is_library", "is_library_class"]
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 #: parts of eagerflow that are written as users write
@@ -24,6 +24,7 @@ _STANDARD: Final = sys.stdlib_module_names - {"__main__"}
 _STANDARD_PLACES: Final = tuple(
     {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None}
 )
+_BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
 _HEAP_TYPE: Final = 1 << 9
 
 #: (module, file) -> whether it is library code; False also for what has to be looked at each time
@@ -75,3 +76,9 @@ def is_library_class(cls: type) -> bool:
     if module is None or top.startswith("_cython_"):
         return top in _OWN or top in _STANDARD or top.startswith("_cython_")
     return is_library(vars(module))
+
+
+def is_bare_class(cls: type) -> bool:
+    """Whether a class of libraries is one without methods, whose attributes the user makes."""
+    # that one by its name: few load its module, and those who have an instance did
+    return cls in _BARE or (cls.__module__, cls.__name__) == ("argparse", "Namespace")

@@ -6,8 +6,6 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-import optree
-
 from eagerflow.control.outside import OutsideState
 from eagerflow.control.structured import effects_of
 from eagerflow.core import interpreter, tree
@@ -266,7 +264,7 @@ def join(parts: Sequence[Subgraph], count: int | Sequence[int]) -> list[Any]:
     return list(operands.values())
 
 
-def argument_names(function: Any, treedef: optree.PyTreeSpec, *, spread: bool) -> list[str]:
+def argument_names(function: Any, treedef: tree.TreeDef, *, spread: bool) -> list[str]:
     """Names for the leaves of the arguments of ``function``.
 
     Args:
@@ -285,7 +283,7 @@ def argument_names(function: Any, treedef: optree.PyTreeSpec, *, spread: bool) -
     return found
 
 
-def _leaf_names(treedef: optree.PyTreeSpec, name: str) -> list[str]:
+def _leaf_names(treedef: tree.TreeDef, name: str) -> list[str]:
     """Names for the leaves of one argument; those of a dict have its keys."""
     if treedef.type is not dict:
         return [name] * treedef.num_leaves

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, final
 
 from eagerflow.core import interpreter
-from eagerflow.errors import DeviceError, EagerflowError, OpDefinitionError
+from eagerflow.errors import DeviceError, EagerflowError, OpDefinitionError, hide_frames
 from eagerflow.hardware import forget_kernel
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
@@ -233,9 +233,13 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Any:
     Returns:
         A tensor, or a tuple of them for ops of several outputs.
     """
-    if interpreter.stack.installed:
-        return interpreter.current().bind(op, inputs, attrs)
-    return interpreter.stack.execute(op, inputs, attrs)
+    try:  # costs nothing where nothing is raised
+        if interpreter.stack.installed:
+            return interpreter.current().bind(op, inputs, attrs)
+        return interpreter.stack.execute(op, inputs, attrs)
+    except BaseException as error:
+        hide_frames(error)
+        raise
 
 
 def infer(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> Any:

@@ -16,6 +16,7 @@ from eagerflow.errors import (
     DTypeError,
     EagerflowError,
     ShapeError,
+    hide_frames,
     strip,
 )
 from eagerflow.hardware import Device, Lane, operator_number
@@ -53,31 +54,35 @@ def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[
     number = operator_number(name)
 
     def method(self: Any, other: Any) -> Any:
-        lane = self._lane
-        if type(other) is Tensor:
-            if other._lane is not lane:
+        try:  # costs nothing where nothing is raised
+            lane = self._lane
+            if type(other) is Tensor:
+                if other._lane is not lane:
+                    return _general(name, self, other)
+                if _stack.installed:
+                    return _observed(op, number, truth, self, other)
+                value = other._data
+            elif lane is not None and weak and type(other) in lane.weak and not _stack.installed:
+                value = other
+            else:
                 return _general(name, self, other)
-            if _stack.installed:
-                return _observed(op, number, truth, self, other)
-            value = other._data
-        elif lane is not None and weak and type(other) in lane.weak and not _stack.installed:
-            value = other
-        else:
-            return _general(name, self, other)
-        kernel = lane.kernels[number]
-        if kernel is None:
-            return _first(op, number, truth, self, other)
-        try:
-            data = kernel(self._data, value)
-        except Exception:
-            return _again(name, self, other)
-        if type(data) is not lane.array_type:
-            data = op.entries[lane].asarray(data)
-        out = Tensor()
-        out._data = data
-        out._lane = lane.truth if truth else lane
-        out._mark = None
-        return out
+            kernel = lane.kernels[number]
+            if kernel is None:
+                return _first(op, number, truth, self, other)
+            try:
+                data = kernel(self._data, value)
+            except Exception:
+                return _again(name, self, other)
+            if type(data) is not lane.array_type:
+                data = op.entries[lane].asarray(data)
+            out = Tensor()
+            out._data = data
+            out._lane = lane.truth if truth else lane
+            out._mark = None
+            return out
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     method.__name__ = method.__qualname__ = name
     _methods[name] = method
@@ -146,9 +151,13 @@ def _reflected(name: str) -> Callable[[Any, Any], Tensor]:
     commutes = name in ("add", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor")
 
     def method(self: Any, other: Any) -> Any:
-        if isinstance(other, _NUMBERS):
-            return forward(self, other) if commutes else functions[name](other, self)
-        return NotImplemented
+        try:
+            if isinstance(other, _NUMBERS):
+                return forward(self, other) if commutes else functions[name](other, self)
+            return NotImplemented
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     method.__name__ = method.__qualname__ = name
     return method
@@ -159,11 +168,15 @@ def _in_place(name: str) -> Callable[[Any, Any], Tensor]:
     forward = _operator(name)
 
     def method(self: Any, other: Any) -> Any:
-        result = forward(self, other)
-        if result is NotImplemented:
-            return result
-        _update(self, result, name)
-        return self
+        try:
+            result = forward(self, other)
+            if result is NotImplemented:
+                return result
+            _update(self, result, name)
+            return self
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     method.__name__ = method.__qualname__ = name
     return method
@@ -171,7 +184,11 @@ def _in_place(name: str) -> Callable[[Any, Any], Tensor]:
 
 def _unary(name: str) -> Callable[[Any], Tensor]:
     def method(self: Any) -> Any:
-        return functions[name](self)
+        try:
+            return functions[name](self)
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     method.__name__ = method.__qualname__ = name
     return method
@@ -264,25 +281,29 @@ class AbstractArray(AbstractConversions):
 
     def __getitem__(self: Any, key: Any) -> Tensor:
         # a plain expression goes straight to the array if nobody looks on, as operators do
-        lane = self._lane
-        kind = type(key)
-        if lane is None or _stack.installed or (kind not in PLAIN and kind is not tuple):
-            return _getitem(self, key)
-        if kind is tuple:
-            for part in key:
-                if type(part) not in PLAIN:
-                    return _getitem(self, key)
         try:
-            data = self._data[key]
-        except Exception:
-            return _getitem(self, key)
-        if type(data) is not lane.array_type:  # a NumPy scalar
-            data = lane.device.backend.xp.asarray(data)
-        out = Tensor()
-        out._data = data
-        out._lane = lane
-        out._mark = None
-        return out
+            lane = self._lane
+            kind = type(key)
+            if lane is None or _stack.installed or (kind not in PLAIN and kind is not tuple):
+                return _getitem(self, key)
+            if kind is tuple:
+                for part in key:
+                    if type(part) not in PLAIN:
+                        return _getitem(self, key)
+            try:
+                data = self._data[key]
+            except Exception:
+                return _getitem(self, key)
+            if type(data) is not lane.array_type:  # a NumPy scalar
+                data = lane.device.backend.xp.asarray(data)
+            out = Tensor()
+            out._data = data
+            out._lane = lane
+            out._mark = None
+            return out
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
 
 hint_at(AbstractArray, ARRAYS)
@@ -346,7 +367,11 @@ class Tensor(AbstractArray):
         return array
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        functions["setitem"](self, key, value)
+        try:
+            functions["setitem"](self, key, value)
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     __iadd__ = _in_place("add")
     __isub__ = _in_place("subtract")

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
-from typing import Any, Final, final
-
-import optree
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from eagerflow.types import DType, TensorType
 
+if TYPE_CHECKING:
+    import optree
+
 __all__ = ["TreeDef", "flatten", "leaves", "map", "paths", "register", "show", "unflatten"]
 
-TreeDef = optree.PyTreeSpec
+TreeDef: TypeAlias = "optree.PyTreeSpec"
 NAMESPACE = "eagerflow"
 
 
 #: the dataclasses that have been looked at; these are leaves
 _dataclasses: Final[set[type]] = {DType, TensorType}
+
+
+@cache
+def _optree() -> Any:
+    import optree  # noqa: PLC0415 - 9 ms of `import eagerflow`, and plain ops know no trees
+
+    return optree
 
 
 def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
@@ -34,7 +43,7 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     >>> tree.flatten([Batch(1, (2, 3)), None])[0]
     [1, 2, 3]
     """
-    found, treedef = optree.tree_flatten(tree, namespace=NAMESPACE)
+    found, treedef = _optree().tree_flatten(tree, namespace=NAMESPACE)
     for leaf in found:
         kind = type(leaf)
         if kind not in _dataclasses and hasattr(kind, "__dataclass_fields__"):
@@ -90,13 +99,12 @@ def register(kind: type, take: Callable[[Any], Any], make: Callable[[Any, Any], 
         make: makes an instance of that and the children.
     """
     _dataclasses.add(kind)
-    known: Any = optree.register_pytree_node  # its types know collections only
-    known(kind, take, make, namespace=NAMESPACE)
+    _optree().register_pytree_node(kind, take, make, namespace=NAMESPACE)
 
 
 def unflatten(treedef: TreeDef, values: Iterable[Any]) -> Any:
     """A tree of the structure ``treedef`` with new leaves."""
-    return optree.tree_unflatten(treedef, values)
+    return _optree().tree_unflatten(treedef, values)
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -109,7 +117,7 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     found, treedef = flatten(tree)
     others = [treedef.flatten_up_to(other) for other in rest]
     mapped = [function(*xs) for xs in zip(found, *others, strict=True)]
-    return optree.tree_unflatten(treedef, mapped)
+    return _optree().tree_unflatten(treedef, mapped)
 
 
 def paths(treedef: TreeDef) -> list[str]:

@@ -7,7 +7,6 @@ import enum
 import functools
 import importlib.util
 import sys
-from argparse import Namespace
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from inspect import getattr_static
@@ -18,11 +17,10 @@ from types import (
     MemberDescriptorType,
     MethodType,
     ModuleType,
-    SimpleNamespace,
 )
 from typing import Any, Final, final
 
-from eagerflow.autograph.library import is_library, is_library_class
+from eagerflow.autograph.library import is_bare_class, is_library, is_library_class
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.function.bytecode import Facts, Load, facts_of, nested
 from eagerflow.function.findings import find_calls, is_handed_over, unwatched
@@ -44,8 +42,6 @@ _CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
 _WRAPPED: Final = {"UserDict": "data", "UserList": "data", "ChainMap": "maps"}
 #: what a library wrapper calls the function that it wraps
 _WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
-#: classes without methods, whose attributes the user makes
-_BARE: Final = frozenset({SimpleNamespace, Namespace, ModuleType, FunctionType})
 #: places from which on no more are looked for
 MOST: Final = 20_000
 _CALLABLE: Final = (FunctionType, MethodType, functools.partial)
@@ -433,7 +429,8 @@ class _Collector:
 
     def _takes_every(self, value: Any) -> bool:
         """Whether attributes of an object may be read by names made at run time."""
-        return self.every and (type(value) in _BARE or not is_library_class(type(value)))
+        cls = type(value)
+        return self.every and (is_bare_class(cls) or not is_library_class(cls))
 
     def _finish_arrays(self) -> None:
         """Arrays that NumPy may look into are compared by their content."""

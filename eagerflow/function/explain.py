@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Final, final
 
 from eagerflow.function.records import TraceRecord
@@ -50,6 +49,8 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        from html import escape  # noqa: PLC0415 - notebooks have it; 1 ms of a script's first trace
+
         titles = ("", "signature", "nodes", "traced in", "why", "")
         head = "<tr>" + "".join(f"<th{_LEFT}>{title}</th>" for title in titles) + "</tr>"
         rows = []

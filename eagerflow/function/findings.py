@@ -10,7 +10,6 @@ import threading
 import warnings
 from array import array
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from contextvars import ContextVar
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final
@@ -72,7 +71,6 @@ _PLAIN_NAMES: Final = {
 #: parts of those modules that give the same each time
 _PURE: Final = frozenset({"path", "sep", "linesep", "fspath", "PathLike", "SeedSequence", "UUID"})
 _NUMPY_RANDOM: Final = "numpy.random"
-_THREADS: Final = (threading.Thread, Executor)
 #: modules of the classes whose methods the rules name
 _FOLLOWED: Final = frozenset({"logging", "_io", "random", "concurrent.futures.thread",
                               "concurrent.futures.process"})  # fmt: skip
@@ -184,7 +182,9 @@ def _acts(value: Any) -> bool:
         return False
     if value.__module__ in ("random", _NUMPY_RANDOM) or value is config:
         return True
-    return issubclass(value, _THREADS)
+    pools = sys.modules.get("concurrent.futures._base")  # who has one has loaded it
+    known = (threading.Thread, pools.Executor) if pools is not None else threading.Thread
+    return issubclass(value, known)
 
 
 def _plain(module: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections import deque
 from collections.abc import Iterator
-from types import CodeType, FunctionType, ModuleType, SimpleNamespace
+from types import CodeType
 from typing import Any, Final, final
 
-from eagerflow.autograph.library import is_library_class
+from eagerflow.autograph.library import is_bare_class, is_library_class
 from eagerflow.function.bytecode import Load
 from eagerflow.function.places import Place, Root, joined
 from eagerflow.function.reads import Finding, Reads
@@ -181,10 +180,9 @@ class Usage:
 
 def _has_names(place: Place) -> bool:
     """Whether only code of the user that says its name reads an attribute."""
-    owner = place.parent.get()
+    cls = type(place.parent.get())
     return not place.key.startswith("__") and (
-        type(owner) in (type, ModuleType, FunctionType, SimpleNamespace, Namespace)
-        or (not is_library_class(type(owner)))
+        cls is type or is_bare_class(cls) or not is_library_class(cls)
     )
 
 

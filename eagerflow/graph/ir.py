@@ -43,15 +43,15 @@ __all__ = ["Graph", "Node", "Value", "methods"]
 
 #: what `Graph`'s methods call: modules above fill it
 methods: Final[dict[str, Callable[..., Any]]] = {}
-#: which module of this package fills what, loaded when it is called
-_HOMES: Final = {"print": "printer", "parse": "parser", "save": "serial", "load": "serial",
-                 "to_dot": "dot", "to_svg": "svg", "mimebundle": "svg",
-                 "optimise": "passes", "diff": "passes.diff"}  # fmt: skip
+#: which module fills what, loaded when it is called
+_HOMES: Final = {"print": ".printer", "parse": ".parser", "save": ".serial", "load": ".serial",
+                 "to_dot": ".dot", "to_svg": ".svg", "mimebundle": ".svg",
+                 "optimise": ".passes", "diff": ".passes.diff", "run": "..runtime.run"}  # fmt: skip
 
 
 def _method(name: str) -> Callable[..., Any]:
     if name not in methods and name in _HOMES:
-        import_module(f"eagerflow.graph.{_HOMES[name]}")
+        import_module(_HOMES[name], __package__)
     return methods[name]
 
 

@@ -7,9 +7,10 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+from eagerflow import name_scope  # what is public loads all that is asked for below
 from eagerflow.autograph.calls import call as converted
 from eagerflow.core.interpreter import is_traced
-from eagerflow.graph.scopes import name_scope, resource_names
+from eagerflow.graph.scopes import resource_names
 from eagerflow.nn.paths import held, near
 from eagerflow.ops.state import Variable
 

@@ -7,13 +7,13 @@ from typing import Any, Self
 
 import eagerflow as ef
 from eagerflow.core.interpreter import stack
-from eagerflow.counterparts import MODULES, hint_at
+from eagerflow.counterparts import MODULES, hint_at, never_called
 from eagerflow.errors import UnknownNameError, hide_frames, hides_frames
 from eagerflow.nn.calls import call
 from eagerflow.nn.paths import held, made
-from eagerflow.nn.state import put
 from eagerflow.nn.summary import Summary, summarise
 from eagerflow.nn.text import outline
+from eagerflow.states import put
 
 __all__ = ["Module"]
 
@@ -86,6 +86,7 @@ class Module:
         return ((path, value) for path, value, _ in held(self, Module) if isinstance(value, Module))
 
     @property
+    @never_called
     def state(self) -> dict[str, ef.Variable]:
         """All variables by path, each once: what a checkpoint keeps.
 
@@ -98,6 +99,7 @@ class Module:
         return {path: value for path, value, _ in found.values()}
 
     @property
+    @never_called
     def parameters(self) -> dict[str, ef.Variable]:
         """The variables that can be trained, by path, frozen ones too.
 
@@ -107,6 +109,7 @@ class Module:
         return {path: value for path, value in self.state.items() if value.trainable}
 
     @property
+    @never_called
     def buffers(self) -> dict[str, ef.Variable]:
         """The variables that are not trained, by path.
 
@@ -116,6 +119,7 @@ class Module:
         return {path: value for path, value in self.state.items() if not value.trainable}
 
     @property
+    @never_called
     def trainable(self) -> dict[str, ef.Variable]:
         """The variables to train, by path: the parameters without those that are frozen.
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final, final
 
+from eagerflow import trace
 from eagerflow.core import tree
 from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import TraceWarning
-from eagerflow.function import trace
 from eagerflow.nn.calls import noting
 from eagerflow.nn.paths import held, near
 from eagerflow.ops.creation import asarray

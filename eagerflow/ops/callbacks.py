@@ -16,7 +16,7 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.dims import Dim, number_of
-from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.errors import DTypeError, ShapeError, hides_frames
 from eagerflow.hardware import Device, current_device
 from eagerflow.ops.elements import as_type, fresh_type
 from eagerflow.types import DTYPES, TensorType
@@ -147,6 +147,7 @@ def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:
     return tensors, template, treedef
 
 
+@hides_frames
 def py_call(function: Callable[..., Any], out_types: Any, /, *args: Any) -> Any:
     """Call a Python function, eagerly and in each run of a traced function.
 
@@ -187,6 +188,7 @@ def _call(op: Any, tensors: Sequence[Tensor], resource: PyFunction, device: Devi
     return bind(op, resource=resource, device=device)
 
 
+@hides_frames
 def print(*args: TensorLike, sep: str = " ", end: str = "\n", file: Any = None) -> None:
     """Print values, eagerly and in each run of a traced function, as Python's `print` does.
 

@@ -9,10 +9,10 @@ import eagerflow as ef
 from eagerflow.core.interpreter import is_traced
 from eagerflow.counterparts import OPTIMISERS, hint_at
 from eagerflow.errors import DeviceError, DTypeError, TensorValueError, hides_frames
-from eagerflow.nn.state import put
 from eagerflow.optim.line_search import Point, strong_wolfe
 from eagerflow.optim.optimiser import not_negative
 from eagerflow.optim.parameters import named_variables
+from eagerflow.states import put
 from eagerflow.types import DType
 
 __all__ = ["LBFGS"]

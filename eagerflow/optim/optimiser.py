@@ -12,7 +12,6 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.tensor import AbstractArray
 from eagerflow.counterparts import OPTIMISERS, hint_at
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, hides_frames
-from eagerflow.nn.state import put
 from eagerflow.ops.draws import in_range
 from eagerflow.optim.parameters import (
     Parameter,
@@ -23,6 +22,7 @@ from eagerflow.optim.parameters import (
     named_variables,
     per_variable,
 )
+from eagerflow.states import put
 from eagerflow.types import DType
 
 __all__ = ["AbstractOptimiser", "Accumulators", "Rate", "fraction", "not_negative"]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from html import escape
-from statistics import median
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, final
@@ -18,6 +15,7 @@ from eagerflow import events
 from eagerflow.core.monitors import timed
 from eagerflow.events import Event
 from eagerflow.profiling.chrome import to_chrome
+from eagerflow.profiling.nodes import median
 
 __all__ = ["OpStatistics", "Profile", "profile"]
 
@@ -143,6 +141,8 @@ class Profile:
         ...     [e["name"] for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
         ['zeros', 'exp']
         """
+        import json  # noqa: PLC0415 - notebooks have it; 1 ms of a script's first trace
+
         with open(path, "w", encoding="utf-8") as file:
             json.dump(to_chrome(self.events), file)
 
@@ -161,6 +161,8 @@ class Profile:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        from html import escape  # noqa: PLC0415 - notebooks have it; 1 ms of a script's first trace
+
         head = "".join(f"<th>{name}</th>" for name in _HEADINGS)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(row)) + "</tr>"

@@ -3,7 +3,7 @@
 A step is run by the thread that asks for it, which needs no other one: threads of the pool help
 where entries that are worth a thread can run at once. Whoever has run an entry tells the scheduler,
 and so finds out what can run next. Ops that wait (for a queue, for another task) hold no thread:
-they are started, and are done when somebody says so.
+they are started, and are done when somebody says so. Values are kept by `frame_values`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eagerflow.runtime.clock import AbstractClock, SystemClock
 from eagerflow.runtime.completion import Completion
 from eagerflow.runtime.deadline import LATE, too_late
 from eagerflow.runtime.flow import Flow
-from eagerflow.runtime.frame_values import FrameValues
+from eagerflow.runtime.frame_values import FrameValues, StepValues
 from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.quiet import QUIET, error_state
 from eagerflow.runtime.scheduler import (
@@ -34,12 +34,10 @@ from eagerflow.runtime.scheduler import (
 )
 from eagerflow.runtime.workers import Workers, shared
 from eagerflow.runtime.written import Written
-from eagerflow.source import turn_note
 
 __all__ = ["SYSTEM_CLOCK", "Completion", "FlowStep"]
 
 SYSTEM_CLOCK: Final = SystemClock()
-_OPS: Final = ("while_loop", "scan")
 
 #: an entry to run: its tag, its number, and what it takes, the last first
 Job = tuple[int, int, list[Any]]
@@ -69,7 +67,6 @@ class FlowStep:
         clock: AbstractClock = SYSTEM_CLOCK, helpers: int = 0, pool: Workers = shared,
         checked: bool = False, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
-        self._flow = flow
         self._scheduler = Scheduler(flow.plan, log=log)
         self._deadline = deadline
         self._clock = clock
@@ -93,7 +90,8 @@ class FlowStep:
         self._queues = (self._light, self._heavy, here)  # as `EntryAction.queue` counts them
         self._handle = self._scheduler.handle
         self._answers: list[SchedulerEvent] = []  # of entries that were stopped
-        self._values: dict[int, FrameValues] = {0: FrameValues(flow, 0, -1, 0)}
+        self._held = StepValues(flow)
+        self._values = self._held.by_tag
         self._waits: dict[tuple[int, int], Callable[[], object] | None] = {}  # without a thread
         self._stops: list[Callable[[], object]] = []  # to be called without the lock
         self._written = Written()
@@ -116,7 +114,7 @@ class FlowStep:
             CancelledError: it was cancelled, or its deadline passed.
             EagerflowError: what eager code would raise.
         """
-        self._take(inputs)
+        self._held.put(inputs)
         token, around = error_state.set(QUIET), step_of.stopped
         self._caller = step_of.caller or threading.get_ident()
         if self._checked:
@@ -140,17 +138,11 @@ class FlowStep:
             if late is not None:
                 raise late
 
-    def _take(self, inputs: Sequence[Any]) -> None:
-        root = self._values[0]
-        for slot, value in zip(self._flow.inputs, inputs, strict=True):
-            if root.left[slot]:
-                root.slots[slot] = value
-
     # --- without a thread of its own ---
 
     def begin(self, inputs: Sequence[Any]) -> None:
         """Begin it: ``wake`` is called."""
-        self._take(inputs)
+        self._held.put(inputs)
         with self._lock:
             self._sleeping = True
             self._tell(start())
@@ -263,8 +255,7 @@ class FlowStep:
 
     def _result(self) -> tuple[Any, ...]:
         if self._scheduler.outcome == "done":
-            slots = self._values[0].slots
-            return tuple([slots[i] for i in self._flow.outputs])
+            return self._held.outputs()
         error, self._error = self._error, None
         if error is None:
             reason = self._scheduler.reason
@@ -290,9 +281,7 @@ class FlowStep:
             for queue in self._queues:
                 queue.clear()
         self._wait_for_helpers()
-        for place in self._values.values():
-            place.slots.clear()
-        self._values.clear()
+        self._held.clear()
         while self._stops:
             with suppress(Exception):
                 self._stops.pop()()
@@ -381,14 +370,8 @@ class FlowStep:
         action = place.actions[entry]
         if action.region is None and action.node is not None:
             placed_error(error, action.node)
-        while place.parent >= 0:
-            frame = self._flow.frames[place.frame]
-            op = next((o for o in _OPS if frame.name.startswith(o)), frame.name)
-            turn = place.iteration
-            if frame.backwards >= 0:
-                turn = place.slots[frame.backwards] - 1 - turn
-            error.add_note(turn_note(op, turn, frame.source))
-            place = self._values[place.parent]
+        for note in self._held.turns(tag):
+            error.add_note(note)
         self._error = error
 
     def _give_up(self, tag: int, entry: int) -> None:
@@ -457,32 +440,13 @@ class FlowStep:
             elif instruction[0] == "stop":
                 self._stop(instruction)
             else:
-                self._move(instruction)
+                self._held.follow(instruction)
         while self._answers:
             self._tell(self._answers.pop())
         if self._heavy:
             self._call_help()
         if self._sleeping:
             self._ring()
-
-    def _move(self, instruction: SchedulerInstruction) -> None:
-        kind = instruction[0]
-        if kind == "move":
-            _, tag, entry, to, port = instruction
-            place = self._values[tag]
-            action = place.actions[entry]
-            source, target = action.inputs[port], action.outputs[0]
-            if target >= 0:
-                self._values[to].slots[target] = place.slots[source]
-            if not action.stays:
-                place.left[source] -= 1
-                if not place.left[source]:
-                    place.slots[source] = None
-        elif kind == "open":
-            _, tag, parent, frame, iteration = instruction
-            self._values[tag] = FrameValues(self._flow, frame, parent, iteration)
-        elif kind == "close":
-            del self._values[instruction[1]]
 
     def _stop(self, instruction: SchedulerInstruction) -> None:
         """An entry that has not begun, or waits without a thread, is answered for."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
-from eagerflow.errors import EagerflowError
+from eagerflow.errors import EagerflowError, hide_frames
 
 __all__: list[str] = []
 
@@ -38,6 +38,7 @@ def speaks_for_parts(function: Callable[_P, _R]) -> Callable[_P, _R]:
             before, colon, rest = error.wrong.partition(": ")
             if not colon or before in _PARTS:
                 error.reword(f"{name}: {rest or before}")
+            hide_frames(error)
             raise
 
     return call

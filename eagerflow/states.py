@@ -1,4 +1,4 @@
-"""What a state has to be in order to fit a module, and how it gets there: all of it or nothing."""
+"""What a state has to be to fit a module or an optimiser, and how it gets there: all or nothing."""
 
 from __future__ import annotations
 
