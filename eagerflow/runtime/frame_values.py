@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 from eagerflow.runtime.flow import Flow
+from eagerflow.source import turn_note
 
 __all__ = ["FrameValues"]
+
+_OPS: Final = ("while_loop", "scan")
 
 
 @final
@@ -44,3 +47,11 @@ class FrameValues:
             if not left[slot]:
                 values[slot] = None
         return found
+
+    def turn_note(self, flow: Flow) -> str:
+        """In which turn of which loop this is, for errors."""
+        frame, turn = flow.frames[self.frame], self.iteration
+        op = next((o for o in _OPS if frame.name.startswith(o)), frame.name)
+        if frame.backwards >= 0:
+            turn = self.slots[frame.backwards] - 1 - turn
+        return turn_note(op, turn, frame.source)

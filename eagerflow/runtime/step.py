@@ -15,10 +15,11 @@ from contextlib import suppress
 from typing import Any, Final, final
 
 from eagerflow.errors import CancelledError
+from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.actions import EntryAction, placed_error
 from eagerflow.runtime.clock import AbstractClock, SystemClock
 from eagerflow.runtime.completion import Completion
-from eagerflow.runtime.deadline import LATE, too_late
+from eagerflow.runtime.deadline import LATE, broken_off
 from eagerflow.runtime.flow import Flow
 from eagerflow.runtime.frame_values import FrameValues
 from eagerflow.runtime.on_behalf import step_of
@@ -34,12 +35,10 @@ from eagerflow.runtime.scheduler import (
 )
 from eagerflow.runtime.workers import Workers, shared
 from eagerflow.runtime.written import Written
-from eagerflow.source import turn_note
 
 __all__ = ["SYSTEM_CLOCK", "Completion", "FlowStep"]
 
 SYSTEM_CLOCK: Final = SystemClock()
-_OPS: Final = ("while_loop", "scan")
 
 #: an entry to run: its tag, its number, and what it takes, the last first
 Job = tuple[int, int, list[Any]]
@@ -96,6 +95,7 @@ class FlowStep:
         self._values: dict[int, FrameValues] = {0: FrameValues(flow, 0, -1, 0)}
         self._waits: dict[tuple[int, int], Callable[[], object] | None] = {}  # without a thread
         self._stops: list[Callable[[], object]] = []  # to be called without the lock
+        self._inside = Interruptible()  # of who waits within an entry: for a queue, say
         self._written = Written()
         self._error: BaseException | None = None
         self._ended = False
@@ -119,6 +119,7 @@ class FlowStep:
         self._take(inputs)
         token, around = error_state.set(QUIET), step_of.stopped
         self._caller = step_of.caller or threading.get_ident()
+        outside = self._inside.enter(self)
         if self._checked:
             step_of.stopped = self._is_stopped
         try:
@@ -135,6 +136,7 @@ class FlowStep:
                     break
                 except KeyboardInterrupt as error:  # first the end, then this
                     late = error
+            self._inside.leave(outside)
             step_of.stopped = around
             error_state.reset(token)
             if late is not None:
@@ -158,7 +160,7 @@ class FlowStep:
     def serve(self) -> bool:
         """Do what there is to do in this thread; whether the step has come to its end."""
         token, around = error_state.set(QUIET), step_of.stopped
-        step_of.stopped = self._is_stopped
+        step_of.stopped, outside = self._is_stopped, self._inside.enter(self)
         try:
             while True:
                 self._work(main=False)
@@ -169,6 +171,7 @@ class FlowStep:
                         self._sleeping = True
                         return False
         finally:
+            self._inside.leave(outside)
             step_of.stopped = around
             error_state.reset(token)
 
@@ -263,16 +266,10 @@ class FlowStep:
 
     def _result(self) -> tuple[Any, ...]:
         if self._scheduler.outcome == "done":
-            slots = self._values[0].slots
-            return tuple([slots[i] for i in self._flow.outputs])
+            return self._flow.results(self._values[0].slots)
         error, self._error = self._error, None
         if error is None:
-            reason = self._scheduler.reason
-            error = (
-                too_late()
-                if reason == LATE
-                else CancelledError(f"the step was cancelled: {reason}")
-            )
+            error = broken_off(self._scheduler.reason)
         if isinstance(error, Exception):
             self._written.note(error)
         try:
@@ -363,6 +360,7 @@ class FlowStep:
                 return
             self._blame(tag, entry, error)
             self._tell(failed(tag, entry))
+        self._inside.stop()
 
     def _blame(self, tag: int, entry: int, error: BaseException) -> None:
         """Remember the first error, and what there is to say of it."""
@@ -382,12 +380,7 @@ class FlowStep:
         if action.region is None and action.node is not None:
             placed_error(error, action.node)
         while place.parent >= 0:
-            frame = self._flow.frames[place.frame]
-            op = next((o for o in _OPS if frame.name.startswith(o)), frame.name)
-            turn = place.iteration
-            if frame.backwards >= 0:
-                turn = place.slots[frame.backwards] - 1 - turn
-            error.add_note(turn_note(op, turn, frame.source))
+            error.add_note(place.turn_note(self._flow))
             place = self._values[place.parent]
         self._error = error
 
@@ -402,6 +395,11 @@ class FlowStep:
         with self._lock:
             if not self._ended:
                 self._tell(cancel(reason))
+        self._inside.stop()
+
+    def interrupt(self) -> None:
+        """End it, as who waits for it is to stop."""
+        self.cancel("it was interrupted")
 
     # --- entries that wait without a thread ---
 
@@ -442,6 +440,8 @@ class FlowStep:
             else:
                 self._blame(tag, entry, error)
                 self._tell(failed(tag, entry))
+        if error is not None:
+            self._inside.stop()
 
     # --- instructions ---
 
