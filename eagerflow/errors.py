@@ -368,9 +368,9 @@ class MutexError(EagerflowError, RuntimeError):
 
 
 class DeadlineError(CancelledError, TimeoutError):
-    """The step took longer than its `eagerflow.deadline` allowed.
+    """A step, or what waits for a queue, took longer than its `eagerflow.deadline` allowed.
 
-    It is broken off between two ops; a call after the deadline does nothing.
+    It is broken off between two ops, or where it waits; a call after the deadline does nothing.
 
     >>> f = ef.trace(lambda x: ef.exp(x))
     >>> with ef.deadline(1e-9):

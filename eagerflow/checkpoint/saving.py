@@ -52,8 +52,10 @@ def save(path: str | os.PathLike[str], tree: Any, *, shard_bytes: int = GIGABYTE
     """Save ``tree`` as the checkpoint ``path``, a folder.
 
     A checkpoint that is there is replaced at one moment, once the new one is complete and on the
-    disk; until then it can be loaded, also if the process is killed or the disk is full. Each
-    variable is read once, at the start.
+    disk; until then it can be loaded, also if the process is killed or the disk is full. All
+    variables are read at one instant, at the start (see `eagerflow.snapshot`), so other threads
+    may train meanwhile. What several assignments do together, or with the position of an iterator,
+    is saved as a whole if they and this are in sections of one `eagerflow.Mutex`.
 
     Args:
         path: of the folder; parents are made.
@@ -126,10 +128,14 @@ def _snapshot(found: list[TreeNode]) -> tuple[dict[int, str], dict[str, ef.Tenso
     """Names of tensors and variables by their ids, and their values by name; each once."""
     names: dict[int, str] = {}
     tensors: dict[str, ef.Tensor] = {}
+    variables: dict[str, ef.Variable] = {}
     for leaf in found:
         if leaf.kind in ARRAYS and id(leaf.value) not in names:
             name = names[id(leaf.value)] = _tensor_name(leaf.path, tensors)
-            tensors[name] = leaf.value.value if leaf.kind == "variable" else leaf.value
+            tensors[name] = leaf.value
+            if leaf.kind == "variable":
+                variables[name] = leaf.value
+    tensors.update(ef.snapshot(variables))
     return names, tensors
 
 

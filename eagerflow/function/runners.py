@@ -9,7 +9,8 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable, Sequence
-from time import perf_counter
+from contextlib import nullcontext
+from time import monotonic, perf_counter
 from types import TracebackType
 from typing import Any, Final, final
 
@@ -21,8 +22,10 @@ from eagerflow.function.traced import BoundFunction, TracedFunction
 from eagerflow.graph.trace import tracer_of
 from eagerflow.hardware import current_device, device
 from eagerflow.resources.attempts import Interruptible, interruptible
+from eagerflow.runtime import deadline
 from eagerflow.runtime.detached import DetachedStep
 from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.timers import Timer, timers
 
 __all__ = ["Runner", "spawn"]
 
@@ -37,7 +40,8 @@ class Runner:
     """A function that runs again and again in the background. `spawn` makes and starts one.
 
     It ends when a queue is closed that it needs (a `QueueClosedError` is no error of a runner, but
-    the end of its work), when it is stopped, or with an error, which `join` and `stop` raise.
+    the end of its work), when it is stopped, or with an error, which `join` and `stop` raise; one
+    that was spawned under an `eagerflow.deadline` ends with that at the latest.
 
     Attributes:
         name: of the runner, for people.
@@ -53,7 +57,9 @@ class Runner:
         self._stopped = False
         self._ended = threading.Event()
         self._error: BaseException | None = None
-        self._cancel: Callable[[], object] = _nothing
+        self._cancel: Callable[[str], object] = _nothing
+        self._late = False
+        self._timer: Timer | None = None
 
     @property
     def steps(self) -> int:
@@ -84,7 +90,7 @@ class Runner:
         with self._lock:
             self._stopped = True
             cancel = self._cancel
-        cancel()
+        cancel(_STOPPED)
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until it has ended.
@@ -126,11 +132,27 @@ class Runner:
 
     # --- for those that run it ---
 
-    def begin(self, start: Callable[[], object], cancel: Callable[[], object]) -> bool:
-        """Begin another run, unless it was stopped; ``cancel`` ends that early."""
+    def end_at(self, moment: float) -> None:
+        """Let it end at this time (of ``time.monotonic``) at the latest."""
+        self._timer = timers.call(max(moment - monotonic(), 0.0), self._expire)
+
+    def _expire(self) -> None:
+        with self._lock:
+            self._late = True
+            cancel = self._cancel
+        cancel(deadline.LATE)
+
+    def begin(self, start: Callable[[], object], cancel: Callable[[str], object]) -> bool:
+        """Begin another run, unless it was stopped; ``cancel`` ends that early, for a reason.
+
+        Raises:
+            DeadlineError: its time is over.
+        """
         with self._lock:
             if self._stopped:
                 return False
+            if self._late:
+                raise deadline.too_late()
             self._cancel = cancel
             self._started = perf_counter()
             start()
@@ -153,6 +175,8 @@ class Runner:
         )
         with self._lock:
             self._cancel = _nothing
+        if self._timer is not None:
+            self._timer.cancel()
         if error is not None and not fine:
             error.add_note(f"  in the runner {self.name}, after {self._steps} runs")
             self._error = error
@@ -162,7 +186,7 @@ class Runner:
         self._ended.set()
 
 
-def _nothing() -> None:
+def _nothing(reason: str = "") -> None:
     """What cancels no run."""
 
 
@@ -204,7 +228,7 @@ class _Steps:
 
         step = DetachedStep(_executor_of(entry), done)
         inputs = entry.raw_inputs(leaves, captured)
-        if not runner.begin(lambda: step.begin(inputs), lambda: step.cancel(_STOPPED)):
+        if not runner.begin(lambda: step.begin(inputs), step.cancel):
             runner.end()
 
 
@@ -216,14 +240,18 @@ def _executor_of(entry: Trace) -> Executor:
         return found
 
 
-def _call_in_thread(runner: Runner, call: Callable[[], object], where: Any) -> None:
-    """Call a plain function for a runner, again and again, in this thread."""
+def _call_in_thread(
+    runner: Runner, call: Callable[[], object], where: Any, end: float | None
+) -> None:
+    """Call a plain function for a runner, again and again, in this thread, until a time."""
     interruptible.holder = holder = Interruptible()
     try:
-        with device(where):
-            while runner.begin(_nothing, holder.stop):
+        with device(where), nullcontext() if end is None else deadline.ends_at(end):
+            while runner.begin(_nothing, lambda _: holder.stop()):
                 call()
                 runner.count()
+                if end is not None and monotonic() >= end:
+                    raise deadline.too_late()
     except BaseException as error:
         hide_frames(error)
         runner.end(error)
@@ -267,16 +295,23 @@ def spawn(fn: Callable[..., Any], /, *args: Any, name: str | None = None, **kwar
             "spawn: within a traced function", hint="spawn runners outside, where they are started"
         )
     runner = Runner(fn, name)
+    end = deadline.moment() if deadline.active() else None
     function: Any = fn
     if isinstance(fn, BoundFunction):
         args, function = (fn.__self__, *args), fn.__func__
     if isinstance(function, TracedFunction):
-        with interpreter.use(interpreter.BASE):
-            _Steps(runner, function, args, kwargs).next()
+        if end is not None:
+            runner.end_at(end)
+        try:
+            with interpreter.use(interpreter.BASE):
+                _Steps(runner, function, args, kwargs).next()
+        except BaseException:
+            runner.end()
+            raise
         return runner
     thread = threading.Thread(
         target=_call_in_thread,
-        args=(runner, functools.partial(fn, *args, **kwargs), current_device()),
+        args=(runner, functools.partial(fn, *args, **kwargs), current_device(), end),
         name=f"eagerflow-{runner.name}",
         daemon=True,
     )

@@ -48,16 +48,21 @@ def users(graph: Graph) -> dict[Value, list[Node]]:
     return found
 
 
-def needed(graph: Graph, fetches: Iterable[Value], fed: Iterable[Value] = ()) -> list[Node]:
+def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] = ()) -> list[Node]:
     """The nodes that must run for ``fetches``, in order, by data and control edges.
 
     Args:
         graph: the graph.
-        fetches: the values that are wanted.
+        fetches: the values that are wanted, and nodes that are to run.
         fed: values that are there already.
     """
     given = set(fed)
-    want = {v.node for v in fetches if v.node is not None and v not in given}
+    want: set[Node] = set()
+    for one in fetches:
+        if isinstance(one, Node):
+            want.add(one)
+        elif one.node is not None and one not in given:
+            want.add(one.node)
     makers = size_makers(graph)
     found = []
     for node in reversed(graph.nodes):

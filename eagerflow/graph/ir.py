@@ -267,17 +267,20 @@ class Graph:
         return graph
 
     def run(
-        self, fetches: Iterable[Value | str], feeds: Mapping[Any, Any] | None = None
+        self, fetches: Iterable[Value | Node | str], feeds: Mapping[Any, Any] | None = None
     ) -> list[Any]:
         """Run the nodes that ``fetches`` need, by data and control edges, and no others.
 
+        Any number of threads may do so at once.
+
         Args:
-            fetches: values of the graph or their names, inner ones too.
+            fetches: values of the graph or their names, inner ones too; of nodes that have only an
+                effect the nodes, or their names as in the text: ``"&queue_enqueue"``.
             feeds: a tensor, variable, array or number for each input that is needed, by value or
                 name. An inner value can be fed as well; what only it needed does not run then.
 
         Returns:
-            A tensor or a number for each of ``fetches``.
+            A tensor or a number for each of ``fetches``, None for a node.
 
         Raises:
             GraphError: an input is needed and not fed, or there is no such value.

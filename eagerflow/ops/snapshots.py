@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, Final
 
 from eagerflow.core import tree
+from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import bind, define
 from eagerflow.errors import DeviceError, VariableError
 from eagerflow.hardware import Device
 from eagerflow.ops.state import Variable
-from eagerflow.resources.variable import VariableGroup
+from eagerflow.resources.variable import VariableGroup, VariableState
 from eagerflow.types import TensorType
 
 __all__ = ["snapshot"]
@@ -33,14 +35,14 @@ def snapshot(variables: Any) -> Any:
     To derivatives the values are constants.
 
     Args:
-        variables: a tree of variables, all on one device.
+        variables: a tree of variables; in a traced function all on one device.
 
     Returns:
         A tree of tensors.
 
     Raises:
         VariableError: something in the tree is no variable.
-        DeviceError: they are on several devices.
+        DeviceError: they are on several devices, in a traced function.
 
     >>> a, b = ef.Variable(1.0), ef.Variable([2.0, 3.0])
     >>> ef.snapshot({"a": a, "b": b})
@@ -53,10 +55,18 @@ def snapshot(variables: Any) -> Any:
     states = [leaf.resource for leaf in leaves]
     if not states:
         return variables
-    device = states[0].device
-    if any(state.device is not device for state in states):
+    groups: dict[Device, list[VariableState]] = {}
+    for state in dict.fromkeys(states):
+        groups.setdefault(state.device, []).append(state)
+    if len(groups) > 1 and is_traced():
         raise DeviceError(
             "snapshot: the variables are on several devices",
-            given=", ".join(str(state.device) for state in states),
+            given=", ".join(map(str, groups)),
+            expected="those of one device in a traced function",
         )
-    return tree.unflatten(treedef, bind(_snapshot, resource=VariableGroup(states), device=device))
+    found: dict[VariableState, Any] = {}
+    with VariableGroup(states).held() if len(groups) > 1 else nullcontext():
+        for device, group in groups.items():
+            values = bind(_snapshot, resource=VariableGroup(group), device=device)
+            found.update(zip(group, values, strict=True))
+    return tree.unflatten(treedef, [found[state] for state in states])

@@ -20,7 +20,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
 from eagerflow.errors import CancelledError, TensorValueError, WaitTimeoutError
 
@@ -31,18 +31,20 @@ __all__ = ["AbstractAttempt", "AbstractMeeting", "Interruptible", "check_seconds
 Failure = Callable[[], Exception]
 
 #: how many seconds are left for what goes on here, and the error when they are over
-_limits: Final[ContextVar[tuple[Callable[[], float], Failure] | None]] = ContextVar(
-    "limits", default=None
-)
+_limits: Final[
+    ContextVar[tuple[Callable[[], float], Callable[[AbstractAttempt], Exception]] | None]
+] = ContextVar("limits", default=None)
 
 
 @contextmanager
-def limited(left: Callable[[], float], failure: Failure) -> Iterator[None]:
+def limited(
+    left: Callable[[], float], failure: Callable[[AbstractAttempt], Exception]
+) -> Iterator[None]:
     """Within the block waits of this thread end with an error when the time is over.
 
     Args:
         left: tells how many seconds are left.
-        failure: makes the error.
+        failure: makes the error of an operation that still waits.
     """
     token = _limits.set((left, failure))
     try:
@@ -137,6 +139,10 @@ class AbstractAttempt(ABC):
         owner.settle()
         return True
 
+    def interrupt(self) -> None:
+        """Cancel it, as whoever waits is to stop."""
+        self.cancel(lambda: CancelledError(f"{self.what}: it was cancelled"))
+
     def abandon(self) -> None:
         """End it, or give back what it got: nobody wants it any more."""
         owner = self.owner
@@ -197,7 +203,8 @@ class AbstractAttempt(ABC):
         else:
             bell.acquire(timeout=min(left, threading.TIMEOUT_MAX))
             if not self.done and limit is not None:
-                self.cancel(limit[1])
+                late = limit[1]
+                self.cancel(lambda: late(self))
 
     def late(self, seconds: float | None) -> Exception:
         """The error for who has waited as long as that."""
@@ -206,35 +213,50 @@ class AbstractAttempt(ABC):
         )
 
 
+class _Interrupted(Protocol):
+    def interrupt(self) -> None: ...
+
+
 @final
 class Interruptible:
-    """Lets another thread cancel what a thread waits for. It is that thread's `interruptible`."""
+    """Lets another thread end what a thread waits for. It is that thread's `interruptible`."""
 
-    __slots__ = ("_attempt", "_lock", "_stopped")
+    __slots__ = ("_awaited", "_lock", "_stopped")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._attempt: AbstractAttempt | None = None
+        self._awaited: _Interrupted | None = None
         self._stopped = False
 
-    def watch(self, attempt: AbstractAttempt | None) -> None:
+    def enter(self, work: _Interrupted) -> Interruptible | None:
+        """Be that of this thread, which waits for ``work`` by doing it; gives the one before."""
+        before = interruptible.holder
+        interruptible.holder = self
+        if before is not None:
+            before.watch(work)
+        return before
+
+    def leave(self, before: Interruptible | None) -> None:
+        """That work is over; undoes `enter`, which gave ``before``."""
+        interruptible.holder = before
+        if before is not None:
+            before.watch(None)
+
+    def watch(self, awaited: _Interrupted | None) -> None:
         """The thread waits for this now."""
         with self._lock:
-            self._attempt = attempt
+            self._awaited = awaited
             stopped = self._stopped
-        if stopped and attempt is not None:
-            self._cancel(attempt)
+        if stopped and awaited is not None:
+            awaited.interrupt()
 
     def stop(self) -> None:
-        """Cancel what the thread waits for, now and later on."""
+        """End what the thread waits for, now and later on."""
         with self._lock:
             self._stopped = True
-            attempt = self._attempt
-        if attempt is not None:
-            self._cancel(attempt)
-
-    def _cancel(self, attempt: AbstractAttempt) -> None:
-        attempt.cancel(lambda: CancelledError(f"{attempt.what}: it was cancelled"))
+            awaited = self._awaited
+        if awaited is not None:
+            awaited.interrupt()
 
 
 @final

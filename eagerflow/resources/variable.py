@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from sys import getrefcount
 from typing import Any, Final, final
 
@@ -99,11 +99,17 @@ class VariableGroup:
     def __repr__(self) -> str:
         return f"{len(self.states)} variables"
 
-    def read(self) -> list[Any]:
-        """Views of the values. While they are taken none is assigned."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Within the block no other thread reads or assigns one of them."""
         with ExitStack() as held:
             for lock in self._locks:
                 held.enter_context(lock)
+            yield
+
+    def read(self) -> list[Any]:
+        """Views of the values. While they are taken none is assigned."""
+        with self.held():
             return [_view(state._data) for state in self.states]
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
-from contextvars import ContextVar, Token
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from math import inf
 from time import monotonic
 from types import TracebackType
-from typing import Final, final
+from typing import Any, Final, final
 
-from eagerflow.errors import DeadlineError, TensorValueError
+from eagerflow.errors import CancelledError, DeadlineError, TensorValueError
+from eagerflow.resources.attempts import limited
 
-__all__ = ["LATE", "active", "deadline", "moment", "too_late"]
+__all__ = ["LATE", "active", "broken_off", "deadline", "ends_at", "moment", "too_late"]
 
 #: why a step was cancelled whose deadline has passed
 LATE: Final = "its deadline has passed"
@@ -26,8 +29,10 @@ class deadline:  # noqa: N801 - used like a function
     """Give what runs in a ``with`` block so many seconds, from its beginning on.
 
     A traced function, a gradient of one, or `Graph.run` that has not ended by then is broken off
-    between two ops and raises; one that is called later does so at once. What eager code does
-    between them is not watched. Of blocks in each other the first deadline counts.
+    between two ops and raises; one that is called later does so at once. What waits for a queue,
+    an accumulator, a barrier or a mutex, eager code too, ends then, and what it had taken goes
+    back. All else that eager code does is not watched. A runner that is spawned in the block has
+    the same deadline. Of blocks in each other the first deadline counts.
 
     Args:
         seconds: how many.
@@ -45,7 +50,7 @@ class deadline:  # noqa: N801 - used like a function
     ...
     """
 
-    __slots__ = ("_seconds", "_tokens")
+    __slots__ = ("_blocks", "_seconds")
 
     def __init__(self, seconds: float) -> None:
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
@@ -53,13 +58,12 @@ class deadline:  # noqa: N801 - used like a function
                 "deadline: seconds must be positive", given=repr(seconds), expected="a number > 0"
             )
         self._seconds = seconds
-        self._tokens: list[Token[float]] = []
+        self._blocks: list[AbstractContextManager[None]] = []
 
     def __enter__(self) -> deadline:
-        global _blocks
-        self._tokens.append(_moment.set(min(_moment.get(), monotonic() + self._seconds)))
-        with _lock:
-            _blocks += 1
+        block = ends_at(monotonic() + self._seconds)
+        block.__enter__()
+        self._blocks.append(block)
         return self
 
     def __exit__(
@@ -68,10 +72,28 @@ class deadline:  # noqa: N801 - used like a function
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        global _blocks
+        self._blocks.pop().__exit__(None, None, None)
+
+
+@contextmanager
+def ends_at(moment: float) -> Iterator[None]:
+    """The same with the time (of ``time.monotonic``) at which it ends."""
+    global _blocks
+    end = min(_moment.get(), moment)
+    token = _moment.set(end)
+    with _lock:
+        _blocks += 1
+    try:
+        with limited(lambda: end - monotonic(), _waited_too_long):
+            yield
+    finally:
         with _lock:
             _blocks -= 1
-        _moment.reset(self._tokens.pop())
+        _moment.reset(token)
+
+
+def _waited_too_long(attempt: Any) -> DeadlineError:
+    return DeadlineError(f"{attempt.what}: it still waits, and {LATE}", given=attempt.owner.state())
 
 
 def active() -> bool:
@@ -88,3 +110,8 @@ def moment() -> float | None:
 def too_late() -> DeadlineError:
     """The error of a step that took too long."""
     return DeadlineError(f"the step was cancelled: {LATE}")
+
+
+def broken_off(reason: str) -> CancelledError:
+    """The error of a step that was cancelled for a reason."""
+    return too_late() if reason == LATE else CancelledError(f"the step was cancelled: {reason}")

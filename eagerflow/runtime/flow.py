@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from eagerflow.dims import symbols
-from eagerflow.errors import GraphError
+from eagerflow.errors import GraphError, SchedulerError
 from eagerflow.graph.edit import copy_node, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import STEERING
@@ -105,6 +105,21 @@ class Flow:
             action.queue == HEAVY for frame in self.frames for action in frame.actions
         )
         self.branches = made.branches
+
+    def results(self, slots: Sequence[Any]) -> tuple[Any, ...]:
+        """What a step gives that has these values in frame 0 when it is done.
+
+        Raises:
+            SchedulerError: one was never made: it lies on a branch that was not taken, say.
+        """
+        found = tuple([slots[i] for i in self.outputs])
+        for value, x in zip(self.graph.outputs, found, strict=True):
+            if x is None:
+                raise SchedulerError(
+                    f"the step has ended, and %{value.name} was not made",
+                    expected="a graph whose outputs are on no branch (see Merge)",
+                )
+        return found
 
     @property
     def text(self) -> str:

@@ -73,8 +73,7 @@ class StepValues:
 
     def outputs(self) -> tuple[Any, ...]:
         """What the step gives."""
-        slots = self.by_tag[0].slots
-        return tuple([slots[i] for i in self._flow.outputs])
+        return self._flow.results(self.by_tag[0].slots)
 
     def follow(self, instruction: SchedulerInstruction) -> None:
         """Move a value from one iteration to another, open one, or close one."""

@@ -17,40 +17,45 @@ from eagerflow.graph.ir import Graph, Node, Value, methods
 from eagerflow.graph.kinds import NumberType
 from eagerflow.hardware import as_device
 from eagerflow.ops.promotion import weak_fits
+from eagerflow.runtime.executor import Executor
 from eagerflow.runtime.instructions import named_axes
 from eagerflow.runtime.program import Program
 from eagerflow.runtime.replay import is_watched, replay
+from eagerflow.runtime.waiting import has_free_waits
 from eagerflow.types import TensorType
 
 __all__ = ["extract", "run"]
 
 _LIMIT: Final = 32  # programs of one graph
+_SHOWN: Final = 4  # names in a message
 _NUMBERS: Final = (bool, int, float, complex)
 
 _lock: Final = threading.Lock()
-_programs: Final[weakref.WeakKeyDictionary[Graph, OrderedDict[Any, Program]]] = (
+_programs: Final[weakref.WeakKeyDictionary[Graph, OrderedDict[Any, Program | Executor]]] = (
     weakref.WeakKeyDictionary()
 )
 
 
 def run(
-    graph: Graph, fetches: Iterable[Value | str], feeds: Mapping[Any, Any] | None = None
+    graph: Graph, fetches: Iterable[Value | Node | str], feeds: Mapping[Any, Any] | None = None
 ) -> list[Any]:
     """What `Graph.run` does."""
-    if isinstance(fetches, (Value, str)):
+    if isinstance(fetches, (Value, Node, str)):
         raise GraphError("fetches is a list of values", given=repr(fetches))
     names = _Names(graph)
-    wanted = [names.find(v) for v in fetches]
+    wanted = [names.fetch(v) for v in fetches]
     given = {names.find(v): x for v, x in (feeds or {}).items()}
     inputs = _Feeds(given).inputs()
     program = _program(graph, tuple(wanted), tuple(given))
     if is_watched():
-        return replay(program.graph, inputs)
-    raw = program(*[x._data if type(x) is Tensor else x for x in inputs])
-    return [
-        data if lane is None else make_tensor(data, lane)
-        for data, lane in zip(raw, program.lanes, strict=True)
-    ]
+        found = iter(replay(program.graph, inputs))
+    else:
+        raw = program(*[x._data if type(x) is Tensor else x for x in inputs])
+        found = (
+            data if lane is None else make_tensor(data, lane)
+            for data, lane in zip(raw, program.lanes, strict=True)
+        )
+    return [next(found) if isinstance(one, Value) else None for one in wanted]
 
 
 methods["run"] = run
@@ -76,8 +81,25 @@ class _Names:
             return self.graph.value(name)  # raises
         return self._values[name]
 
+    def fetch(self, key: Any) -> Value | Node:
+        """The value, or the node of which only the effect is wanted."""
+        if isinstance(key, Node):
+            return key
+        if not isinstance(key, str) or not key.startswith("&"):
+            return self.find(key)
+        found = next((node for node in self.graph.nodes if node.name == key[1:]), None)
+        if found is None:
+            effects = [f"&{node.name}" for node in self.graph.nodes if not node.outputs]
+            raise GraphError(
+                f"there is no node {key}", given=repr(self.graph),
+                expected=f"such as {', '.join(effects[:_SHOWN])}" if effects else None,
+            )  # fmt: skip
+        return found
 
-def _program(graph: Graph, fetches: tuple[Value, ...], fed: tuple[Value, ...]) -> Program:
+
+def _program(
+    graph: Graph, fetches: tuple[Value | Node, ...], fed: tuple[Value, ...]
+) -> Program | Executor:
     key = (fetches, fed, len(graph.nodes))
     with _lock:
         known = _programs.setdefault(graph, OrderedDict())
@@ -85,7 +107,8 @@ def _program(graph: Graph, fetches: tuple[Value, ...], fed: tuple[Value, ...]) -
         if found is not None:
             known.move_to_end(key)
             return found
-    made = Program(extract(graph, fetches, fed))
+    part = extract(graph, fetches, fed)
+    made = Executor(part) if has_free_waits(part) else Program(part)
     with _lock:
         known[key] = made
         if len(known) > _LIMIT:
@@ -93,21 +116,22 @@ def _program(graph: Graph, fetches: tuple[Value, ...], fed: tuple[Value, ...]) -
     return made
 
 
-def extract(graph: Graph, fetches: Sequence[Value], fed: Sequence[Value]) -> Graph:
+def extract(graph: Graph, fetches: Sequence[Value | Node], fed: Sequence[Value]) -> Graph:
     """The part of ``graph`` that computes ``fetches`` from ``fed``, as a graph of its own.
 
     Args:
         graph: the graph.
-        fetches: the outputs of the result.
+        fetches: the values among them are the outputs of the result, the nodes are in it.
         fed: the inputs of the result.
 
     Raises:
         GraphError: an input of ``graph`` is needed and not fed, or a value is not of ``graph``.
     """
-    known = set(graph.values())
-    for value in (*fetches, *fed):
-        if value not in known:
-            raise GraphError(f"%{value.name} is not of this graph")
+    known: set[Value | Node] = {*graph.values(), *graph.nodes}
+    for one in (*fetches, *fed):
+        if one not in known:
+            mark = "&" if isinstance(one, Node) else "%"
+            raise GraphError(f"{mark}{one.name} is not of this graph")
     result = Graph(graph.name)
     result.resources = dict(graph.resources)
     values: dict[Value, Value] = {v: result.add_input(v.type, v.name) for v in fed}
@@ -118,7 +142,7 @@ def extract(graph: Graph, fetches: Sequence[Value], fed: Sequence[Value]) -> Gra
         made = nodes[node] = copy_node(result, node, inputs, control_inputs=before)
         for value, copied in zip(node.outputs, made.outputs, strict=True):
             values.setdefault(value, copied)
-    result.outputs = [_resolve(v, values) for v in fetches]
+    result.outputs = [_resolve(v, values) for v in fetches if isinstance(v, Value)]
     return result
 
 

@@ -15,10 +15,11 @@ from contextlib import suppress
 from typing import Any, Final, final
 
 from eagerflow.errors import CancelledError
+from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.actions import EntryAction, placed_error
 from eagerflow.runtime.clock import AbstractClock, SystemClock
 from eagerflow.runtime.completion import Completion
-from eagerflow.runtime.deadline import LATE, too_late
+from eagerflow.runtime.deadline import LATE, broken_off
 from eagerflow.runtime.flow import Flow
 from eagerflow.runtime.frame_values import FrameValues, StepValues
 from eagerflow.runtime.on_behalf import step_of
@@ -94,6 +95,7 @@ class FlowStep:
         self._values = self._held.by_tag
         self._waits: dict[tuple[int, int], Callable[[], object] | None] = {}  # without a thread
         self._stops: list[Callable[[], object]] = []  # to be called without the lock
+        self._inside = Interruptible()  # of who waits within an entry: for a queue, say
         self._written = Written()
         self._error: BaseException | None = None
         self._ended = False
@@ -117,6 +119,7 @@ class FlowStep:
         self._held.put(inputs)
         token, around = error_state.set(QUIET), step_of.stopped
         self._caller = step_of.caller or threading.get_ident()
+        outside = self._inside.enter(self)
         if self._checked:
             step_of.stopped = self._is_stopped
         try:
@@ -133,6 +136,7 @@ class FlowStep:
                     break
                 except KeyboardInterrupt as error:  # first the end, then this
                     late = error
+            self._inside.leave(outside)
             step_of.stopped = around
             error_state.reset(token)
             if late is not None:
@@ -150,7 +154,7 @@ class FlowStep:
     def serve(self) -> bool:
         """Do what there is to do in this thread; whether the step has come to its end."""
         token, around = error_state.set(QUIET), step_of.stopped
-        step_of.stopped = self._is_stopped
+        step_of.stopped, outside = self._is_stopped, self._inside.enter(self)
         try:
             while True:
                 self._work(main=False)
@@ -161,6 +165,7 @@ class FlowStep:
                         self._sleeping = True
                         return False
         finally:
+            self._inside.leave(outside)
             step_of.stopped = around
             error_state.reset(token)
 
@@ -258,12 +263,7 @@ class FlowStep:
             return self._held.outputs()
         error, self._error = self._error, None
         if error is None:
-            reason = self._scheduler.reason
-            error = (
-                too_late()
-                if reason == LATE
-                else CancelledError(f"the step was cancelled: {reason}")
-            )
+            error = broken_off(self._scheduler.reason)
         if isinstance(error, Exception):
             self._written.note(error)
         try:
@@ -352,6 +352,7 @@ class FlowStep:
                 return
             self._blame(tag, entry, error)
             self._tell(failed(tag, entry))
+        self._inside.stop()
 
     def _blame(self, tag: int, entry: int, error: BaseException) -> None:
         """Remember the first error, and what there is to say of it."""
@@ -385,6 +386,11 @@ class FlowStep:
         with self._lock:
             if not self._ended:
                 self._tell(cancel(reason))
+        self._inside.stop()
+
+    def interrupt(self) -> None:
+        """End it, as who waits for it is to stop."""
+        self.cancel("it was interrupted")
 
     # --- entries that wait without a thread ---
 
@@ -425,6 +431,8 @@ class FlowStep:
             else:
                 self._blame(tag, entry, error)
                 self._tell(failed(tag, entry))
+        if error is not None:
+            self._inside.stop()
 
     # --- instructions ---
 

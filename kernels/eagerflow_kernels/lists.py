@@ -4,6 +4,10 @@ All versions of a list share one dict, in which the newest is written down. An o
 is different from the next newer one, and takes the dict over when it is used (Baker, "Shallow
 binding makes functional arrays fast", 1991). So a loop that pushes or writes pays the same for
 each turn however long the list is, and so does the gradient that goes back over it.
+
+Ctrl-C may come between any two instructions. Python looks for it after calls and where loops go
+back, never between plain statements without a call, and in no function of C. So what must happen
+together, that the dict becomes another version's, is written as such statements, in `_step`.
 """
 
 from __future__ import annotations
@@ -17,11 +21,13 @@ import numpy as np
 __all__ = ["LIST_DTYPE", "ListData"]
 
 Array = Any
-#: places, and what is to be there, None for absent
-_Changes = tuple[Sequence[int], Sequence[Array | None]]
+#: places, each with what is to be there, None for absent
+_Changes = tuple[tuple[int, Array | None], ...]
 
 #: so many versions are gone back over in any case
 _FAR: Final = 8
+#: of a version that is about to get the dict of another; nobody changes it
+_NOTHING: Final[dict[int, Array]] = {}
 #: what stands for the dtype where NumPy's are looked up; no array has it
 LIST_DTYPE: Final = np.dtype([("eagerflow_list", "V1")])
 
@@ -48,7 +54,7 @@ class ListData:
         self.size = size
         self._items: dict[int, Array] | None = {} if items is None else items
         self._next: ListData | None = None  # the newer version
-        self._undo: _Changes = ((), ())  # what to change of that one
+        self._undo: _Changes = ()  # what to change of that one
         self._lock = lock or threading.Lock()  # of all versions
 
     def get(self, index: int) -> Array | None:
@@ -59,7 +65,7 @@ class ListData:
     def items(self) -> list[tuple[int, Array]]:
         """The elements that are there, with their numbers."""
         with self._lock:
-            return list(self._newest().items())
+            return [(i, x) for i, x in self._newest().items() if x is not None]
 
     def __len__(self) -> int:
         """How many elements are there, without those that are absent."""
@@ -69,10 +75,9 @@ class ListData:
     def changed(self, places: Sequence[int], values: Sequence[Array | None], size: int) -> ListData:
         """The version with other elements in some places, None for absent."""
         with self._lock:
-            items = self._newest()
-            made = ListData(items, size, self._lock)
-            self._undo = _change(items, (places, values))
-            self._items, self._next = None, made
+            self._newest()
+            made = ListData(_NOTHING, size, self._lock)
+            self._step(made, tuple(zip(places, values, strict=True)))
             return made
 
     def pushed(self, values: Sequence[Array]) -> ListData:
@@ -80,11 +85,9 @@ class ListData:
         start = self.size
         places = range(start, start + len(values))
         with self._lock:
-            items = self._newest()
-            made = ListData(items, places.stop, self._lock)
-            items.update(zip(places, values, strict=True))
-            self._undo = places, (None,) * len(values)
-            self._items, self._next = None, made
+            self._newest()
+            made = ListData(_NOTHING, places.stop, self._lock)
+            self._step(made, tuple(zip(places, values, strict=True)))
             return made
 
     def popped(self, count: int) -> tuple[ListData, list[Array | None]]:
@@ -93,11 +96,10 @@ class ListData:
         places = range(start, self.size)
         with self._lock:
             items = self._newest()
-            made = ListData(items, start, self._lock)
-            found = [items.pop(i, None) for i in places]
-            self._undo = places, found
-            self._items, self._next = None, made
-            return made, found.copy()
+            made = ListData(_NOTHING, start, self._lock)
+            found = [items.get(i) for i in places]
+            self._step(made, tuple([(i, None) for i in places]))
+            return made, found
 
     def _newest(self) -> dict[int, Array]:
         """The dict, in which this version is written down now; to be called with the lock held."""
@@ -114,11 +116,29 @@ class ListData:
         if len(path) > max(_FAR, len(items)):
             return self._apart(items, path)
         for older in reversed(path):
-            version._undo = _change(items, older._undo)
-            version._items, version._next = None, older
+            version._step(older, older._undo)
             version = older
-        self._items, self._next, self._undo = items, None, ((), ())
         return items
+
+    def _step(self, other: ListData, changes: _Changes) -> None:
+        """Have the dict, which is this version's, be that of ``other``, which differs so.
+
+        The lock is held.
+        """
+        items = self._items
+        assert items is not None
+        undo = tuple([(i, items.get(i)) for i, _ in changes])
+        # Ctrl-C comes before or after the next seven lines
+        items |= changes
+        self._undo = undo
+        self._items = None
+        self._next = other
+        other._items = items
+        other._next = None
+        other._undo = ()
+        for i, x in changes:  # until it is gone, None says the same
+            if x is None:
+                items.pop(i, None)
 
     def _apart(self, items: dict[int, Array], path: Sequence[ListData]) -> dict[int, Array]:
         """A dict of its own, if the way to the newest version is longer than to copy it.
@@ -127,18 +147,8 @@ class ListData:
         """
         items = items.copy()
         for older in reversed(path):
-            _change(items, older._undo)
-        self._items, self._next, self._undo = items, None, ((), ())
+            items |= older._undo
+        for i in [i for i, x in items.items() if x is None]:
+            del items[i]
+        self._items, self._next, self._undo = items, None, ()
         return items
-
-
-def _change(items: dict[int, Array], changes: _Changes) -> _Changes:
-    """Change a dict; gives what changes it back."""
-    places, values = changes
-    before = []
-    for index, item in zip(places, values, strict=True):
-        before.append(items.pop(index, None))
-        if item is not None:
-            items[index] = item
-    before.reverse()
-    return places[::-1], before

@@ -187,6 +187,33 @@ def test_a_variable_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.M
     assert variables[0].numpy().tolist() == [11, 12]
 
 
+def test_variables_are_read_at_one_instant(tmp_path: Path) -> None:
+    """A thread adds to one, then to another: at no instant are they further apart than one."""
+    first, last = ef.Variable(0), ef.Variable(0)
+    tree = {"first": last, "between": [ef.Variable(0) for _ in range(50)], "last": first}
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            first.assign_add(1)
+            last.assign_add(1)
+
+    thread = threading.Thread(target=work)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for number in range(10):
+            ef.checkpoint.save(tmp_path / str(number), tree)
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(before)
+    found = [ef.checkpoint.load(tmp_path / str(number)) for number in range(10)]
+    assert {int(x["last"]) - int(x["first"]) for x in found} <= {0, 1}
+    assert len({int(x["last"]) for x in found}) > 1
+
+
 # --- calls ---------------------------------------------------------------------------------------
 
 

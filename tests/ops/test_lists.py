@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from eagerflow.ops.lists import (
 )
 from eagerflow.types import LIST
 from eagerflow_kernels.lists import ListData
+from tests.ctrl_c import ctrl_c_raises, interrupted
 
 LIKE = ef.tensor(0.0)
 
@@ -154,6 +156,40 @@ def test_two_lists_that_grow_from_one() -> None:
     assert [v for _, v in sorted(a.items())] == [0, *range(50)]
     assert [v for _, v in sorted(b.items())] == [1, *(-i for i in range(50))]
     assert len(start) == 0
+
+
+def test_ctrl_c_anywhere_leaves_all_versions_as_they_were() -> None:
+    """It comes at each place of a change in turn, also while an old version takes the dict over."""
+
+    def versions() -> list[ListData]:
+        found = [ListData().pushed([0, 1, 2])]
+        found.append(found[-1].pushed([3, 4]))
+        found.append(found[-1].changed([1, 3, 7], [10, None, 70], 8))
+        found.append(found[-1].popped(4)[0])
+        return found
+
+    def read(values: ListData) -> dict[int, int]:
+        return dict(sorted(values.items()))
+
+    want = [read(values) for values in versions()]
+    calls = [
+        lambda v: v.pushed([5]), lambda v: v.popped(2), lambda v: v.changed([0, 2], [None, 9], 9),
+        lambda v: v.get(1), lambda v: v.items(),
+    ]  # fmt: skip
+    with ctrl_c_raises():
+        for call in calls:
+            for number in range(4):
+                after, ended = 1, False
+                while not ended:
+                    found = versions()
+                    with suppress(KeyboardInterrupt):
+                        interrupted(lambda v=found[number], call=call: call(v), after)
+                        ended = True
+                    assert [read(v) for v in found] == want
+                    assert [read(v) for v in reversed(found)] == want[::-1]
+                    assert [len(v) for v in found] == [len(w) for w in want]
+                    after += 1
+                assert after > 4
 
 
 def test_what_is_refused() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import signal
 import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.resources.attempts import limited
+from tests.ctrl_c import ctrl_c_raises, interrupted
 from tests.queues.modes import Waiting, drained, numbers, until
 from tests.source_tree import ROOT
 
@@ -33,6 +33,18 @@ SCRIPT = """
     def beside():
         with ef.unordered():
             return queue.dequeue(), queue.dequeue()
+
+    def in_time(f):
+        def call():
+            with ef.deadline(60):
+                f()
+        return call
+
+    def spawned(f):
+        def call():
+            with ef.spawn(f) as runner:
+                runner.join()
+        return call
 
     WAITS = {waits}
 
@@ -54,7 +66,8 @@ SCRIPT = """
             print("took", time.perf_counter() - sent[0])
         thread.join()
         assert not resource.waiting(line)
-    assert threading.active_count() == 1, threading.enumerate()
+    while [t for t in threading.enumerate() if t is not threading.main_thread()]:
+        time.sleep(0.01)  # those of runners go home after a second
 """
 
 
@@ -81,40 +94,21 @@ def test_ctrl_c_ends_every_wait(mode: str) -> None:
         ({wrap}(lambda: barrier.take_many(1)), barrier.resource.ready, 1),
         ({wrap}(mutex.acquire), mutex.resource, 0),
         (beside, queue.resource, 1),
+        ({wrap}(lambda: queue.dequeue(timeout=60)), queue.resource, 1),
+        (in_time({wrap}(queue.dequeue)), queue.resource, 1),
+        (in_time(beside), queue.resource, 1),
+        (spawned({wrap}(queue.dequeue)), queue.resource, 1),
+        (ef.trace(lambda: ef.py_call({wrap}(queue.dequeue), "i64[]")), queue.resource, 1),
     ]"""
     took = run_script(waits)
-    assert len(took) == 7
+    assert len(took) == 12
     assert max(took) < 0.1
 
 
 @pytest.fixture
 def _ctrl_c() -> Iterator[None]:
-    """Ctrl-C raises, even where the shell that started the tests has it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def interrupted(call: Callable[[], Any], after: int) -> Any:
-    """Call with Ctrl-C at the ``after``-th place where Python looks for it; what it gave.
-
-    It does so where functions begin, and after calls of C functions.
-    """
-    left = after
-
-    def count(frame: Any, event: str, argument: Any) -> None:
-        nonlocal left
-        if event in ("call", "c_return") and "/eagerflow" in frame.f_code.co_filename:
-            left -= 1
-            if left == 0:
-                sys.setprofile(None)
-                signal.raise_signal(signal.SIGINT)
-
-    sys.setprofile(count)
-    try:
-        return call()
-    finally:
-        sys.setprofile(None)
+    with ctrl_c_raises():
+        yield
 
 
 @pytest.mark.usefixtures("_ctrl_c")
@@ -193,7 +187,7 @@ def test_a_limit_for_all_waits_of_a_block(seconds: float | None) -> None:
     """It is what deadlines of steps are made of."""
     queue, left = ef.Queue(2, ef.tensor(0)), iter([0.01, -1.0])
     take = ef.trace(lambda: queue.dequeue(timeout=seconds))
-    with limited(lambda: next(left), lambda: ef.errors.CancelledError("too late")):
+    with limited(lambda: next(left), lambda _: ef.errors.CancelledError("too late")):
         for call in (take, lambda: queue.dequeue(timeout=seconds)):
             with pytest.raises(ef.errors.EagerflowError) as caught:
                 call()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import threading
-import tracemalloc
-import weakref
 from collections import deque
 from itertools import pairwise
 from typing import Any
@@ -16,7 +13,6 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.profiling.chrome import to_chrome
-from eagerflow.runtime import detached
 from eagerflow.runtime.costs import worker_count
 from tests.queues.modes import drained, numbers, until
 
@@ -237,44 +233,6 @@ def test_loops_and_branches_wait_without_a_thread() -> None:
     for runner in runners:
         assert runner.join()
     assert all(x >= 10 for x in drained(out))
-
-
-def test_ten_thousand_waits_in_two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """100 runners, each a step with 100 dequeues, all of which wait at once."""
-    monkeypatch.setattr(detached.serving, "_most", lambda: 2)
-    queue, seen = ef.Queue(50, ef.tensor(0)), ef.Variable(0)
-
-    @ef.trace
-    def hundred() -> None:
-        with ef.unordered():
-            total = sum([queue.dequeue() for _ in range(100)], start=ef.tensor(0))
-        seen.assign_add(total)
-
-    hundred.graph()
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    runners = [ef.spawn(hundred) for _ in range(100)]
-    until(lambda: queue.resource.waiting(1) == 10_000)
-    assert servers() <= 2
-    queue.enqueue_many(ef.ones(10_000, dtype="int64"))
-    until(lambda: sum(r.steps for r in runners) == 100)
-    assert numbers(seen.value) == 10_000
-    until(lambda: queue.resource.waiting(1) == 10_000)  # the next run of each
-    for runner in runners:
-        runner.cancel()
-    for runner in runners:
-        assert runner.join()
-    assert queue.resource.waiting(1) == 0
-    gone = weakref.ref(runners[0])
-    runners.clear()
-    del runner
-    detached.serving.close()
-    gc.collect()
-    left = tracemalloc.get_traced_memory()[0] - before
-    tracemalloc.stop()
-    assert gone() is None
-    assert servers() == 0
-    assert left < 1_000_000  # the executor stays with its trace
 
 
 @pytest.mark.parametrize("count", [400, pytest.param(100_000, marks=pytest.mark.slow)])

@@ -78,5 +78,14 @@ def test_two_that_take_the_same_in_another_order() -> None:
 def test_what_is_no_variable(call: Call) -> None:
     with pytest.raises(errors.VariableError, match="no variable"):
         call(lambda: ef.snapshot([ef.tensor(1.0)]))
-    with ef.config(cpu_devices=2), pytest.raises(errors.DeviceError, match="several devices"):
-        call(lambda: ef.snapshot([ef.Variable(1.0), ef.Variable(1.0, device="cpu:1")]))
+
+
+def test_several_devices() -> None:
+    """At one instant as well; in a graph that would be one node on several devices."""
+    with ef.config(cpu_devices=2):
+        v, w = ef.Variable(1.0), ef.Variable(2.0, device="cpu:1")
+        found = ef.snapshot({"v": v, "w": [w, v]})
+        assert [numbers(x) for x in (found["v"], *found["w"])] == [1.0, 2.0, 1.0]
+        assert [str(x.device) for x in (found["v"], *found["w"])] == ["cpu:0", "cpu:1", "cpu:0"]
+        with pytest.raises(errors.DeviceError, match="several devices"):
+            ef.trace(lambda: ef.snapshot([v, w]))()

@@ -146,3 +146,58 @@ def test_programs_are_kept_and_freed(graph: Any) -> None:
     gc.collect()
     assert len(run_module._programs) == count
     assert refs[0]() is graph
+
+
+# --- nodes, of which only the effect is wanted --------------------------------------------------
+
+
+def _queued() -> tuple[ef.Queue, Graph]:
+    queue = ef.Queue(None, ef.tensor(0))
+
+    @ef.trace
+    def f(x: ef.Tensor) -> ef.Tensor:
+        with ef.unordered():
+            y = queue.dequeue()
+            queue.enqueue(x)
+            queue.enqueue(x * 10)
+        return y
+
+    return queue, f.graph(ef.tensor(1))
+
+
+def test_a_node_runs_for_its_effect() -> None:
+    queue, graph = _queued()
+    (node,) = (n for n in graph.nodes if n.name == "queue_enqueue_1")
+    assert graph.run([node], {"x": 2}) == [None]
+    assert graph.run(["&queue_enqueue"], {"x": 3}) == [None]
+    assert queue.dequeue_many(2).tolist() == [20, 3]
+    assert int(queue.size()) == 0
+    found = graph.run(["&queue_enqueue_1", graph.outputs[0], node], {"x": 4})
+    assert [found[0], found[2]] == [None, None]
+    assert int(found[1]) == 40
+
+
+def test_what_waits_does_not_hold_up_the_rest() -> None:
+    """The dequeue comes first in the graph, and what it waits for after it."""
+    queue, graph = _queued()
+    (y, _) = graph.run([graph.outputs[0], "&queue_enqueue"], {"x": 7})
+    assert int(y) == 7
+    with ef.GradientTape():
+        queue.enqueue(8)
+        assert int(graph.run([graph.outputs[0]])[0]) == 8
+
+
+def test_a_pure_node_as_well(graph: Any) -> None:
+    (node,) = (n for n in graph.nodes if n.op == "exp")
+    assert graph.run([node, "a"], {"x": ef.zeros(2)})[0] is None
+
+
+def test_nodes_that_are_not_there() -> None:
+    _, graph = _queued()
+    _, other = _queued()
+    with pytest.raises(GraphError, match=r"there is no node &enqueue(.|\n)*&queue_enqueue, &queue"):
+        graph.run(["&enqueue"], {"x": 1})
+    with pytest.raises(GraphError, match="&queue_enqueue is not of this graph"):
+        graph.run([next(n for n in other.nodes if n.op == "queue_enqueue")], {"x": 1})
+    with pytest.raises(GraphError, match="fetches is a list"):
+        graph.run(graph.nodes[0], {"x": 1})

@@ -18,6 +18,7 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core import op as op_module
 from eagerflow.core.op import bind
+from eagerflow.graph import Graph
 from eagerflow.runtime import Program, workers
 from eagerflow.runtime.executor import Executor
 from eagerflow.runtime.step import Completion, FlowStep
@@ -214,4 +215,19 @@ def test_a_start_can_fail(ops: Ops) -> None:
 
     ops.wait("test_wait", begin)
     with pytest.raises(RuntimeError, match="no connection"):
+        Executor(chain("test_wait"))(X)
+
+
+def test_a_value_that_was_never_made_is_an_error(ops: Ops) -> None:
+    """It lies on a branch that was not taken, or an op that waits did not give it."""
+    graph = Graph.parse(
+        "graph f(%x: f32[2]@cpu:0, %p: bool[]@cpu:0) {"
+        "  %s.0, %s.1 = Switch(%x, %p) : f32[2]@cpu:0, f32[2]@cpu:0 return %s.1 }"
+    )
+    runner = Executor(graph)
+    assert runner(X, np.asarray(False))[0].tolist() == X.tolist()
+    with pytest.raises(errors.SchedulerError, match=r"the step has ended, and %s.1 was not made"):
+        runner(X, np.asarray(True))
+    ops.wait("test_wait", lambda node, inputs, completion: completion.done())
+    with pytest.raises(errors.SchedulerError, match="was not made"):
         Executor(chain("test_wait"))(X)
