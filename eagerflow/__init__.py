@@ -97,6 +97,7 @@ from eagerflow.profiling import profile as profile
 from eagerflow.runtime import run as _run
 from eagerflow.runtime.deadline import deadline as deadline
 from eagerflow.settings import config as config
+from eagerflow.types import BYTES as _BYTES
 from eagerflow.types import DTYPES as _DTYPES
 from eagerflow_kernels import cpu as _cpu
 from eagerflow_kernels import portable as _portable
@@ -104,6 +105,7 @@ from eagerflow_kernels import portable as _portable
 __version__ = "0.1.0"
 
 bool = _DTYPES["bool"]
+bytes = _BYTES
 int8 = _DTYPES["int8"]
 int16 = _DTYPES["int16"]
 int32 = _DTYPES["int32"]

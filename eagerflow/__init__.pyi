@@ -92,6 +92,7 @@ from eagerflow.types import DType as _DType
 __version__: str
 
 bool: _DType
+bytes: _DType
 int8: _DType
 int16: _DType
 int32: _DType

@@ -22,7 +22,7 @@ from eagerflow.errors import (
     strip,
 )
 from eagerflow.hardware import Device, Lane, NullArray, as_device
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import BYTES, DTYPES, TensorType
 from eagerflow_kernels import table
 from eagerflow_kernels.lists import ListData
 
@@ -205,11 +205,23 @@ def _find_kernel(op: Op, lanes: list[Lane], device: Device) -> Callable[..., Any
             hint=f"register one with eagerflow_kernels.table.special({op.name!r}, {kind!r})",
         )
     dtypes = {lane.dtype for lane in lanes}
+    if BYTES in dtypes:
+        return _of_bytes(kernel)
     if op.precision != "exact" and dtypes & _LOW:
         return _via_float32(op, kernel, device, lanes)
     if op.precision == "accumulate" and _FLOAT16 in dtypes:
         return _via_float32(op, kernel, device, lanes)
     return kernel
+
+
+def _of_bytes(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that gives arrays also where NumPy gives an element, which is no scalar of NumPy."""
+
+    def whole(*arrays: Any, **attrs: Any) -> Any:
+        data = kernel(*arrays, **attrs)
+        return np.array(data, object) if type(data) is bytes else data
+
+    return whole
 
 
 def _via_float32(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from collections.abc import Callable, Mapping
 from typing import Any, Final, final
 
@@ -14,7 +15,7 @@ from eagerflow.graph.cursor import WORD, Cursor
 from eagerflow.graph.ir import Graph, Node, Value, methods
 from eagerflow.graph.kinds import NumberType, Reference, ValueType
 from eagerflow.hardware import Device, as_device
-from eagerflow.types import DTYPES, LIST, DType, TensorType
+from eagerflow.types import BYTES, DTYPES, LIST, DType, TensorType
 
 __all__ = ["parse_graph"]
 
@@ -29,7 +30,7 @@ _NUMBERS: Final[dict[str, type[int] | type[float] | type[complex]]] = {
     "int": int, "float": float, "complex": complex,
 }  # fmt: skip
 #: our short names; NumPy would read "i8" as int64
-_DTYPES: Final[dict[str, DType]] = {d.short: d for d in (*DTYPES.values(), LIST)}
+_DTYPES: Final[dict[str, DType]] = {d.short: d for d in (*DTYPES.values(), LIST, BYTES)}
 _DEPTH_LIMIT: Final = 40
 
 
@@ -377,12 +378,13 @@ class _Parser:
         values = self.at.separated(lambda: self.literal(graph), ")")
         if not _is_fixed(kind) or kind.size != len(values):
             self.at.fail(
-                f"a type with as many elements as there are numbers ({len(values)})", place
+                f"a type with as many elements as there are literals ({len(values)})", place
             )
         try:
             return from_numbers(kind.dtype, kind.shape, values)
         except (EagerflowError, TypeError, ValueError, OverflowError):
-            self.at.fail(f"numbers that {kind.dtype.name} holds", place)
+            what = "strings" if kind.dtype is BYTES else "numbers"
+            self.at.fail(f"{what} that {kind.dtype.name} holds", place)
 
     def array(self, name: str, kind: TensorType, place: int) -> Any:
         found = self.arrays.get(name)
@@ -390,9 +392,10 @@ class _Parser:
             return Reference("array", name, kind)
         if isinstance(found, Tensor):
             return found
-        if not _is_fixed(kind) or kind.nbytes != len(found):
-            self.at.fail(f"a type of {len(found)} bytes, which ${name} has", place)
-        return from_bytes(kind.dtype, kind.shape, found)
+        if _is_fixed(kind) and (kind.dtype is BYTES or kind.nbytes == len(found)):
+            with suppress(ValueError):  # bytes that are packed in another way
+                return from_bytes(kind.dtype, kind.shape, found)
+        self.at.fail(f"a type of {len(found)} bytes, which ${name} has", place)
 
 
 _FORMS: Final[dict[str, Callable[[_Parser, Graph], Any]]] = {

@@ -283,7 +283,7 @@ _insert_many = define(
     infer=_insert_type,
     nondifferentiable=True,
     effect="fence",
-    precision="exact",
+    precision="exact", takes_bytes=True,
 )
 _take_many = define(
     "barrier_take_many",

@@ -83,7 +83,7 @@ _reshape = define(
     infer=_reshape_type,
     vjp=(lambda g, out, x, **attrs: reshape(g, x.shape),),
     saved="none",
-    precision="exact",
+    precision="exact", takes_bytes=True,
 )
 
 
@@ -150,7 +150,7 @@ _broadcast_to = define(
     infer=_broadcast_type,
     vjp=(lambda g, out, x, *, shape: sum_to_like(g, x),),
     saved="none",
-    precision="exact",
+    precision="exact", takes_bytes=True,
 )
 
 
@@ -235,7 +235,7 @@ def _permute_vjp(g: Tensor, out: Tensor, x: Tensor, *, axes: tuple[int, ...]) ->
 
 
 _permute_dims = define(
-    "permute_dims", infer=_permute_type, vjp=(_permute_vjp,), saved="none", precision="exact"
+    "permute_dims", infer=_permute_type, vjp=(_permute_vjp,), saved="none", precision="exact", takes_bytes=True
 )
 
 
@@ -349,7 +349,7 @@ _squeeze = define(
     infer=_squeeze_type,
     vjp=(lambda g, out, x, *, axis: expand_dims(g, axis),),
     saved="none",
-    precision="exact",
+    precision="exact", takes_bytes=True,
 )
 
 
@@ -386,7 +386,7 @@ _expand_dims = define(
     infer=_expand_type,
     vjp=(lambda g, out, x, *, axis: squeeze(g, axis),),
     saved="none",
-    precision="exact",
+    precision="exact", takes_bytes=True,
 )
 
 

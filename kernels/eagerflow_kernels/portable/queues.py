@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any, Final, TypeVar
 
+from eagerflow_kernels.blanks import blank
 from eagerflow_kernels.table import portable
 
 __all__ = ["waiting"]
@@ -136,15 +137,15 @@ def _stacked(xp: Any, types: Sequence[Any], elements: Sequence[Any]) -> tuple[Ar
 
 
 def _batch(xp: Any, kind: Any, parts: Sequence[Array]) -> Array:
-    """Arrays stacked; smaller ones are filled up with zeros at the end of each axis."""
+    """Arrays stacked; smaller ones are filled up with zeros (or empty bytes) at the end of each axis."""
     if not parts:
         sizes = [size if type(size) is int else 0 for size in kind.shape]
-        return xp.zeros((0, *sizes), dtype=kind.dtype.dtype)
+        return blank(xp, (0, *sizes), kind.dtype.dtype)
     shapes = {x.shape for x in parts}
     if len(shapes) == 1:
         return xp.stack(parts)
     largest = tuple([max(sizes) for sizes in zip(*shapes, strict=True)])
-    out = xp.zeros((len(parts), *largest), dtype=kind.dtype.dtype)
+    out = blank(xp, (len(parts), *largest), kind.dtype.dtype)
     for i, x in enumerate(parts):
         out[(i, *[slice(size) for size in x.shape])] = x
     return out
