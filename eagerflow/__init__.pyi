@@ -41,6 +41,7 @@ from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory
 from eagerflow.hardware import release as release
 from eagerflow.ops import fft as fft
+from eagerflow.ops import io as io
 from eagerflow.ops import linalg as linalg
 from eagerflow.ops import random as random
 from eagerflow.ops.accumulators import *

@@ -15,8 +15,11 @@ from eagerflow.errors import (
     DeviceError,
     DTypeError,
     EagerflowError,
+    FileError,
     KernelError,
     OutOfMemoryError,
+    RecordError,
+    SettingError,
     TensorIndexError,
     TensorValueError,
     strip,
@@ -25,6 +28,7 @@ from eagerflow.hardware import Device, Lane, NullArray, as_device
 from eagerflow.types import BYTES, DTYPES, TensorType
 from eagerflow_kernels import table
 from eagerflow_kernels.lists import ListData
+from eagerflow_kernels.records import DamagedError
 
 __all__ = ["Entry", "execute", "explain", "find_entry", "lane_key", "resolve"]
 
@@ -310,6 +314,14 @@ def explain(
     given = describe(op, types, attrs)
     if isinstance(error, MemoryError) or any(words in str(error) for words in _TOO_LARGE):
         return OutOfMemoryError(f"{op.name}: out of memory ({error})", given=given)
+    if isinstance(error, DamagedError):
+        return RecordError(f"{op.name}: {error}", given=given)
+    if isinstance(error, ImportError):
+        return SettingError(f"{op.name}: {error}")
+    if isinstance(error, OSError):
+        failed = FileError(f"{op.name}: {error}", given=given)
+        failed.errno, failed.filename = error.errno, error.filename
+        return failed
     if isinstance(error, IndexError):
         # one of a kernel may have what it expects for its second argument
         own = type(error) is IndexError and len(error.args) == 2

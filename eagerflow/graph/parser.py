@@ -312,10 +312,11 @@ class _Parser:
             self.last = self.at.text[place : self.at.place]
             return found
         after = place + len(word)
-        if word in _CONSTANTS or word in _DTYPES:
+        form = _FORMS.get(word)
+        is_name = word in _CONSTANTS or word in _DTYPES
+        if is_name and (form is None or not self.at.text.startswith("(", after)):
             self.at.place = after
             return _CONSTANTS[word] if word in _CONSTANTS else _DTYPES[word]
-        form = _FORMS.get(word)
         if form is not None and self.at.text.startswith("(", after):
             self.at.place = after + 1
             found = form(self, graph)
@@ -355,6 +356,12 @@ class _Parser:
         real = self.at.take(_NUMBER, "a number")
         self.at.expect(",")
         return complex(float(real), float(self.at.take(_NUMBER, "a number")))
+
+    def bytes_form(self, graph: Graph) -> bytes:
+        try:
+            return self.at.string().encode("latin-1")
+        except UnicodeEncodeError:
+            self.at.fail("a string with one character for each byte")
 
     def slice_form(self, graph: Graph) -> slice:
         start = self.literal(graph)
@@ -399,6 +406,7 @@ class _Parser:
 
 
 _FORMS: Final[dict[str, Callable[[_Parser, Graph], Any]]] = {
+    "bytes": _Parser.bytes_form,
     "complex": _Parser.complex_form,
     "device": _Parser.device_form,
     "slice": _Parser.slice_form,

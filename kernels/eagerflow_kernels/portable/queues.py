@@ -1,4 +1,4 @@
-"""Kernels of queues, accumulators, barriers and mutexes.
+"""Kernels of queues, accumulators, barriers, mutexes and readers.
 
 An op that may have to wait is written as a function that gives an *attempt* (with
 ``wait(seconds, finish)`` and, for who holds no thread while it waits, ``begin(callback)`` and
@@ -332,4 +332,37 @@ def mutex_acquire(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
 def mutex_release(xp: Any, hold: Array, *, resource: Any) -> tuple[Array, ...]:
     """Let the next one have it."""
     resource.release(int(hold))
+    return ()
+
+
+# --- readers ----------------------------------------------------------------------------------
+
+
+@_waits("reader_read")
+def reader_read(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
+    """The next record, and its key."""
+
+    def finish(records: Any) -> tuple[Array, ...]:
+        return tuple([xp.array(part, object) for part in records[0]])
+
+    return resource.read(), finish
+
+
+@_waits("reader_read_up_to")
+def reader_read_up_to(xp: Any, *, resource: Any, count: int) -> tuple[Any, Finish]:
+    """The next records, and their keys; what is left after the last file will do."""
+
+    def finish(records: Any) -> tuple[Array, ...]:
+        found = blank(xp, (2, len(records)), xp.dtype(object))
+        for i, record in enumerate(records):
+            found[0, i], found[1, i] = record
+        return found[0], found[1]
+
+    return resource.read(count, True), finish
+
+
+@portable("reader_reset")
+def reader_reset(xp: Any, *, resource: Any) -> tuple[Array, ...]:
+    """Forget the file that is being read."""
+    resource.reset()
     return ()
