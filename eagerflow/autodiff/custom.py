@@ -21,7 +21,12 @@ from eagerflow.types import TensorType
 __all__ = ["custom_vjp", "stop_gradient"]
 
 _stop_gradient: Final = define(
-    "stop_gradient", infer=elementwise(ALL), vjp=(None,), saved="none", precision="exact", takes_bytes=True
+    "stop_gradient",
+    infer=elementwise(ALL),
+    vjp=(None,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
 )
 
 

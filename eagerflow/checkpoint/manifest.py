@@ -124,7 +124,10 @@ def _parsed(text: bytes, path: Path) -> Manifest:
 def _of_json(text: bytes, found: dict[str, Any]) -> Manifest:
     tensors = {
         name: Stored(
-            as_dtype(str(e["dtype"])), tuple(e["shape"]), e["shard"], e["checksum"],
+            as_dtype(str(e["dtype"])),
+            tuple(e["shape"]),
+            e["shard"],
+            e["checksum"],
             e.get("packed", 0),
         )
         for name, e in found["tensors"].items()

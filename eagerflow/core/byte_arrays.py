@@ -82,7 +82,7 @@ def pack(array: Array) -> bytes:
     return b"".join([lengths.tobytes(), *found])
 
 
-def unpack(data: memoryview | bytes, shape: tuple[int, ...]) -> Array:
+def unpack(data: memoryview | bytes | bytearray, shape: tuple[int, ...]) -> Array:
     """The array of that shape whose packed form is ``data``.
 
     Raises:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, TypeAlias, final
 
+import eagerflow as ef
 from eagerflow.data.calls import OnError, skips
 from eagerflow.data.stage import AbstractCursor, AbstractStage, stack_next
 from eagerflow.errors import RecordError, TensorValueError
@@ -73,16 +74,19 @@ class _AbstractFiles(AbstractStage):
 class LineStage(_AbstractFiles):
     """The lines of text files."""
 
-    __slots__ = ("_encoding",)
+    __slots__ = ("_encoding", "_tensors")
 
-    def __init__(self, paths: Paths, encoding: str) -> None:
+    def __init__(self, paths: Paths, encoding: str, as_tensors: bool = False) -> None:
         super().__init__("from_lines", paths)
         self._encoding = encoding
+        self._tensors = as_tensors
 
     def read(self, file: IO[bytes], path: str, number: int) -> tuple[Any, int]:
         line = file.readline()
         if not line:
             raise EOFError
+        if self._tensors:
+            return ef.tensor(line.rstrip(b"\r\n")), number
         try:
             return line.rstrip(b"\r\n").decode(self._encoding), number
         except UnicodeDecodeError as error:
@@ -97,17 +101,18 @@ class LineStage(_AbstractFiles):
 class RecordStage(_AbstractFiles):
     """The records of record files."""
 
-    __slots__ = ("_on_error",)
+    __slots__ = ("_on_error", "_tensors")
 
-    def __init__(self, paths: Paths, on_error: OnError) -> None:
+    def __init__(self, paths: Paths, on_error: OnError, as_tensors: bool = False) -> None:
         super().__init__("from_records", paths)
         self._on_error = on_error
+        self._tensors = as_tensors
 
     def read(self, file: IO[bytes], path: str, number: int) -> tuple[Any, int]:
         while True:
             data, error = _record(file, f"record {number} of {path}")
             if error is None:
-                return data, number
+                return ef.tensor(data) if self._tensors else data, number
             try:
                 if not skips(self._on_error, error, str(self)):
                     raise error

@@ -61,11 +61,21 @@ def _same_type(x: TensorType) -> TensorType:
 
 
 _identity = define(
-    "identity", infer=_same_type, vjp=(lambda g, out, x: g,), saved="none", precision="exact", takes_bytes=True
+    "identity",
+    infer=_same_type,
+    vjp=(lambda g, out, x: g,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
 )
 
 _copy = define(
-    "copy", infer=_same_type, vjp=(lambda g, out, x: g,), saved="none", precision="exact", takes_bytes=True
+    "copy",
+    infer=_same_type,
+    vjp=(lambda g, out, x: g,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
 )
 
 

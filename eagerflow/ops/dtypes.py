@@ -71,7 +71,8 @@ _transfer = define(
     infer=_transfer_type,
     vjp=(lambda g, out, x, *, device, source: to_device(g, source),),
     saved="none",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
     moves=True,
 )
 

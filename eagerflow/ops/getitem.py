@@ -53,7 +53,8 @@ _getitem = define(
     vjp=_getitem_vjp,
     jvp=lambda t, out, x, *indices, key: pick(t[0], indices, key),
     saved="indices",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -135,7 +136,12 @@ def _winners(picked: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
 
 
 _update = define(
-    "index_update", infer=_update_type, vjp=_update_vjp, saved="indices", precision="exact", takes_bytes=True
+    "index_update",
+    infer=_update_type,
+    vjp=_update_vjp,
+    saved="indices",
+    precision="exact",
+    takes_bytes=True,
 )
 
 

@@ -58,7 +58,8 @@ _where = define(
         lambda g, out, condition, x1, x2: sum_to_like(where(condition, 0, g), x2),
     ),
     saved="indices",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -322,7 +323,8 @@ _take = define(
     vjp=(_take_vjp, None),
     jvp=lambda t, out, x, indices, *, axis: take(t[0], indices, axis=axis),
     saved="indices",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -376,7 +378,8 @@ _take_along = define(
     vjp=(_take_along_vjp, None),
     jvp=lambda t, out, x, indices, *, axis: take_along_axis(t[0], indices, axis=axis),
     saved="indices",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 
 

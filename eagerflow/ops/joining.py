@@ -80,7 +80,12 @@ def _concat_vjp(g: Tensor, out: Tensor, *inputs: Tensor, axis: int) -> tuple[Ten
 
 
 _concat = define(
-    "concat", infer=_concat_type, vjp=joint(_concat_vjp), saved="none", precision="exact", takes_bytes=True
+    "concat",
+    infer=_concat_type,
+    vjp=joint(_concat_vjp),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -162,7 +167,8 @@ _split = define(
     infer=_split_type,
     vjp=(lambda gs, outs, x, *, sizes, axis: concat(_given(gs, outs), axis=axis),),
     saved="none",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -222,7 +228,8 @@ _stack = define(
     infer=_stack_type,
     vjp=joint(lambda g, out, *inputs, axis: unstack(g, axis=axis)),
     saved="none",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -256,7 +263,8 @@ _unstack = define(
     infer=_unstack_type,
     vjp=(lambda gs, outs, x, *, axis: stack(_given(gs, outs), axis=axis),),
     saved="none",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 
 

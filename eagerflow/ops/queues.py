@@ -93,14 +93,16 @@ _enqueue = define(
     infer=_enqueue_type,
     nondifferentiable=True,
     effect="blocks",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 _enqueue_many = define(
     "queue_enqueue_many",
     infer=_enqueue_many_type,
     nondifferentiable=True,
     effect="blocks",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 _dequeue = define(
     "queue_dequeue",

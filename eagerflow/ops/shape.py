@@ -83,7 +83,8 @@ _reshape = define(
     infer=_reshape_type,
     vjp=(lambda g, out, x, **attrs: reshape(g, x.shape),),
     saved="none",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -150,7 +151,8 @@ _broadcast_to = define(
     infer=_broadcast_type,
     vjp=(lambda g, out, x, *, shape: sum_to_like(g, x),),
     saved="none",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -235,7 +237,12 @@ def _permute_vjp(g: Tensor, out: Tensor, x: Tensor, *, axes: tuple[int, ...]) ->
 
 
 _permute_dims = define(
-    "permute_dims", infer=_permute_type, vjp=(_permute_vjp,), saved="none", precision="exact", takes_bytes=True
+    "permute_dims",
+    infer=_permute_type,
+    vjp=(_permute_vjp,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -349,7 +356,8 @@ _squeeze = define(
     infer=_squeeze_type,
     vjp=(lambda g, out, x, *, axis: expand_dims(g, axis),),
     saved="none",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -386,7 +394,8 @@ _expand_dims = define(
     infer=_expand_type,
     vjp=(lambda g, out, x, *, axis: squeeze(g, axis),),
     saved="none",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 
 

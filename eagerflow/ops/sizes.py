@@ -51,7 +51,8 @@ _check_sizes = define(
     infer=_checked_type,
     vjp=(lambda g, out, x, **attrs: g,),
     saved="none",
-    precision="exact", takes_bytes=True,
+    precision="exact",
+    takes_bytes=True,
 )
 
 

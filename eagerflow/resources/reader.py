@@ -397,5 +397,3 @@ class ReaderState(AbstractMeeting):
         if now is not None:
             with suppress(OSError):
                 now.file.close()
-
-

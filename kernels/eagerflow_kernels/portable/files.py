@@ -24,9 +24,7 @@ def read_file(xp: Any, path: Array, *, resource: Any = None) -> Array:
 
 
 @portable("write_file")
-def write_file(
-    xp: Any, path: Array, contents: Array, *, resource: Any = None
-) -> tuple[Array, ...]:
+def write_file(xp: Any, path: Array, contents: Array, *, resource: Any = None) -> tuple[Array, ...]:
     """Write files; each is there when it is whole."""
     for name, data in zip(path.reshape(-1).tolist(), contents.reshape(-1).tolist(), strict=True):
         target = os.fsdecode(name)

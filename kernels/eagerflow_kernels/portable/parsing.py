@@ -46,9 +46,7 @@ def decode_raw(xp: Any, x: Array, *, dtype: Any, big_endian: bool) -> Array:
     size = len(found[0]) if found else 0
     for i, data in enumerate(found):
         if len(data) != size:
-            raise DamagedError(
-                f"{element(x, i)} has {len(data)} bytes, {element(x, 0)} has {size}"
-            )
+            raise DamagedError(f"{element(x, i)} has {len(data)} bytes, {element(x, 0)} has {size}")
     if size % dtype.itemsize:
         raise DamagedError(f"{size} bytes are no multiple of the {dtype.itemsize} of {dtype.name}")
     raw = xp.frombuffer(b"".join(found), xp.uint8)

@@ -193,7 +193,8 @@ def barrier_take_many(
     types = resource.types
 
     def finish(elements: Any) -> tuple[Array, ...]:
-        keys = _scalar(xp, [key for key, _ in elements])
+        found = [key for key, _ in elements]
+        keys = xp.asarray(found, dtype=resource.key_dtype.dtype)
         return (keys, *_stacked(xp, types, [parts for _, parts in elements]))
 
     return resource.take_many(count, small), finish
