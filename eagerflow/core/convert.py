@@ -143,9 +143,7 @@ def as_tensor(
             raise TensorValueError("a sequence cannot be shared, only copied")
         if _has_tensor(value):
             return _stack(value, dtype, device)
-        if dtype is BYTES or _first_leaf_is_text(value):
-            return _from_bytes(value, dtype, where, copy)
-        return array_tensor(_from_sequence(value, dtype), dtype, where, copy=None)
+        return _from_items(value, dtype, where)
     if isinstance(value, (bytes, str)) or _holds_text(value):
         return _from_bytes(value, dtype, where, copy)
     if hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
@@ -297,6 +295,12 @@ def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:
     ]
     result: Tensor = functions["stack"](parts)
     return result
+
+
+def _from_items(value: Any, dtype: DType | None, device: Device) -> Tensor:
+    if dtype is BYTES or _first_leaf_is_text(value):
+        return _from_bytes(value, dtype, device, None)
+    return array_tensor(_from_sequence(value, dtype), dtype, device, copy=None)
 
 
 def _from_sequence(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:

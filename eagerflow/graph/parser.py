@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from collections.abc import Callable, Mapping
 from typing import Any, Final, final
 
@@ -399,10 +398,13 @@ class _Parser:
             return Reference("array", name, kind)
         if isinstance(found, Tensor):
             return found
-        if _is_fixed(kind) and (kind.dtype is BYTES or kind.nbytes == len(found)):
-            with suppress(ValueError):  # bytes that are packed in another way
-                return from_bytes(kind.dtype, kind.shape, found)
-        self.at.fail(f"a type of {len(found)} bytes, which ${name} has", place)
+        what = f"a type of {len(found)} bytes, which ${name} has"
+        if not _is_fixed(kind) or (kind.dtype is not BYTES and kind.nbytes != len(found)):
+            self.at.fail(what, place)
+        try:
+            return from_bytes(kind.dtype, kind.shape, found)
+        except ValueError:  # bytes that are packed in another way
+            self.at.fail(what, place)
 
 
 _FORMS: Final[dict[str, Callable[[_Parser, Graph], Any]]] = {

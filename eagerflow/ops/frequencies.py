@@ -14,7 +14,7 @@ from eagerflow.ops.arguments import as_index, axes_of
 from eagerflow.ops.elementwise import divide
 from eagerflow.ops.movement import roll
 from eagerflow.ops.rules import public
-from eagerflow.types import DType, TensorType, number_dtype, default_dtype
+from eagerflow.types import DType, TensorType, default_dtype, number_dtype
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 

@@ -125,7 +125,7 @@ def _written_dtype(what: str, dtype: Any) -> DType:
 
 
 def parse_numbers(x: TensorLike, /, dtype: Any = "float32") -> Tensor:
-    """The numbers that bytes write out, such as ``b"-1.5e3"``, ``b" 7\\n"`` or ``b"inf"``.
+    r"""The numbers that bytes write out, such as ``b"-1.5e3"``, ``b" 7\n"`` or ``b"inf"``.
 
     Args:
         x: bytes of any shape.

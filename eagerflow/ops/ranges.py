@@ -21,9 +21,9 @@ from eagerflow.types import (
     DTYPES,
     DType,
     TensorType,
-    number_dtype,
     broadcast_shapes,
     default_dtype,
+    number_dtype,
 )
 
 __all__ = ["arange", "eye", "linspace", "logspace", "meshgrid"]

@@ -18,11 +18,11 @@ from eagerflow.ops.queues import Queue, checked_count
 from eagerflow.resources.attempts import check_seconds
 from eagerflow.resources.reader import (
     AbstractFormat,
-    Blocks,
-    Lines,
+    BlockFormat,
+    LineFormat,
     ReaderState,
-    Records,
-    Whole,
+    RecordFormat,
+    WholeFormat,
 )
 from eagerflow.types import BYTES, Shape, TensorType
 
@@ -176,7 +176,7 @@ def _not_negative(reader: str, **sizes: int) -> list[int]:
 
 @final
 class TextLineReader(AbstractReader):
-    """Gives the lines of text files, without their ends; `AbstractReader` says how.
+    r"""Gives the lines of text files, without their ends; `AbstractReader` says how.
 
     Keys are ``file:line``, lines counted from 1.
 
@@ -188,7 +188,7 @@ class TextLineReader(AbstractReader):
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "words.txt")
-    ...     ef.io.write_file(path, b"word\\nto\\nbe\\n")
+    ...     ef.io.write_file(path, b"word\nto\nbe\n")
     ...     files = ef.Queue(10, "bytes[]")
     ...     files.enqueue(path.encode())
     ...     files.close()
@@ -202,7 +202,7 @@ class TextLineReader(AbstractReader):
 
     def __init__(self, files: Queue, *, skip_lines: int = 0, name: str | None = None) -> None:
         (skip,) = _not_negative("TextLineReader", skip_lines=skip_lines)
-        super().__init__(files, Lines(skip), False, name)
+        super().__init__(files, LineFormat(skip), False, name)
 
 
 @final
@@ -233,7 +233,7 @@ class RecordReader(AbstractReader):
     def __init__(
         self, files: Queue, *, skip_damaged: bool = False, name: str | None = None
     ) -> None:
-        super().__init__(files, Records(), bool(skip_damaged), name)
+        super().__init__(files, RecordFormat(), bool(skip_damaged), name)
 
 
 @final
@@ -270,7 +270,7 @@ class FixedLengthReader(AbstractReader):
         if index(length) < 1:
             raise TensorValueError(f"FixedLengthReader: length={length}", expected="1 or more")
         before, behind = _not_negative("FixedLengthReader", header=header, footer=footer)
-        form = Blocks(index(length), before, behind)
+        form = BlockFormat(index(length), before, behind)
         super().__init__(files, form, bool(skip_damaged), name)
 
 
@@ -295,4 +295,4 @@ class WholeFileReader(AbstractReader):
     __slots__ = ()
 
     def __init__(self, files: Queue, *, name: str | None = None) -> None:
-        super().__init__(files, Whole(), False, name)
+        super().__init__(files, WholeFormat(), False, name)

@@ -24,7 +24,14 @@ from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 from eagerflow.resources.queue import QueueState
 from eagerflow_kernels.records import read_record
 
-__all__ = ["AbstractFormat", "Blocks", "Lines", "ReaderState", "Records", "Whole"]
+__all__ = [
+    "AbstractFormat",
+    "BlockFormat",
+    "LineFormat",
+    "ReaderState",
+    "RecordFormat",
+    "WholeFormat",
+]
 
 #: a key and the bytes of a record
 Record = tuple[bytes, bytes]
@@ -54,7 +61,7 @@ class AbstractFormat(ABC):
 
 
 @final
-class Lines(AbstractFormat):
+class LineFormat(AbstractFormat):
     """The lines of text files, without their ends.
 
     Args:
@@ -78,7 +85,7 @@ class Lines(AbstractFormat):
 
 
 @final
-class Records(AbstractFormat):
+class RecordFormat(AbstractFormat):
     """The records of TensorFlow's record files."""
 
     __slots__ = ()
@@ -88,7 +95,7 @@ class Records(AbstractFormat):
 
 
 @final
-class Blocks(AbstractFormat):
+class BlockFormat(AbstractFormat):
     """Records of one length, between a header and a footer.
 
     Args:
@@ -115,7 +122,7 @@ class Blocks(AbstractFormat):
 
 
 @final
-class Whole(AbstractFormat):
+class WholeFormat(AbstractFormat):
     """Files that are one record each."""
 
     __slots__ = ()
@@ -173,9 +180,8 @@ class _Read(AbstractAttempt):
             try:
                 more = reader.move(self.taken)
             except (RecordError, FileError) as error:
-                found = error
                 self.retract()
-                self.fail(lambda: found)
+                self.fail(partial(_same, error))
                 return True
             if not more:
                 return self._without_more() or len(self.taken) > before
@@ -205,6 +211,10 @@ class _Read(AbstractAttempt):
     @property
     def value(self) -> list[Record]:
         return self.taken
+
+
+def _same(error: Exception) -> Exception:
+    return error
 
 
 @final
@@ -247,7 +257,7 @@ class ReaderState(AbstractMeeting):
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f" {self.name!r}"
-        return f"reader{name} of {type(self.form).__name__.lower()}"
+        return f"reader{name} of {self.form.what}s"
 
     def state(self) -> str:
         with self.lock:

@@ -3,7 +3,7 @@
 This is the one message of protocol buffers that is read and written here::
 
     Example  { Features features = 1; }
-    Features { map<string, Feature> feature = 1; }     # entries { string key = 1; Feature value = 2; }
+    Features { map<string, Feature> feature = 1; }   # { string key = 1; Feature value = 2; }
     Feature  { oneof { BytesList = 1; FloatList = 2; Int64List = 3; } }
     …List    { repeated bytes | float | int64 value = 1; }   # numbers packed, or one by one
 

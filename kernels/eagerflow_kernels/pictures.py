@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from functools import cache
 from importlib import import_module
-from typing import IO, Any
+from typing import IO, Any, final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from eagerflow_kernels.records import DamagedError
 __all__ = ["MissingError", "pixels"]
 
 
+@final
 class MissingError(ImportError):
     """Pillow is not installed."""
 

@@ -137,7 +137,7 @@ def _stacked(xp: Any, types: Sequence[Any], elements: Sequence[Any]) -> tuple[Ar
 
 
 def _batch(xp: Any, kind: Any, parts: Sequence[Array]) -> Array:
-    """Arrays stacked; smaller ones are filled up with zeros (or empty bytes) at the end of each axis."""
+    """Arrays stacked; smaller ones are filled up at the end of each axis: zeros, empty bytes."""
     if not parts:
         sizes = [size if type(size) is int else 0 for size in kind.shape]
         return blank(xp, (0, *sizes), kind.dtype.dtype)
