@@ -30,6 +30,8 @@ def byte_array(value: Any) -> Array:
         return np.array(bytes(value), object)
     if isinstance(value, np.ndarray) and value.dtype.kind == "S":
         return value.astype(object)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "U" and not value.size:
+        _as_bytes("")
     try:
         found = np.array(value, object)
     except ValueError as error:

@@ -11,6 +11,7 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.ops.promotion import known_number
 from eagerflow.ops.rules import check_kind
 from eagerflow.types import BYTES, DTYPES, DType, TensorType, as_dtype, number_dtype
 
@@ -222,7 +223,7 @@ def decode_csv(
 
 def default_of(dtype: DType, value: Any) -> Any:
     """A default as an attribute: one number or bytes that the dtype holds, or None."""
-    return None if value is None else as_tensor(value, dtype).item()
+    return None if value is None else as_tensor(known_number(value), dtype).item()
 
 
 # --- pictures ----------------------------------------------------------------------------------
@@ -282,16 +283,17 @@ def decode_image(
     Tensor([[[0.29803923]]], f32[1,1,1]@cpu:0)
     """
     found = number_dtype(dtype)
-    if channels not in _CHANNELS:
-        raise TensorValueError(f"decode_image: channels={channels!r}", expected="1, 3, 4 or None")
+    depth = None if channels is None else index(channels)
+    if depth not in _CHANNELS:
+        raise TensorValueError(f"decode_image: channels={depth}", expected="1, 3, 4 or None")
     if not found.is_floating and found.name != "uint8":
         raise DTypeError(
             f"decode_image: {found.name} is not for pictures", expected="u8 or a floating dtype"
         )
-    sides = None if size is None else (index(size[0]), index(size[1]))
-    if sides is not None and (len(size or ()) != 2 or min(sides) < 1):
-        raise ShapeError(f"decode_image: size={size!r}", expected="(height, width), 1 or more")
+    sides: Any = None if size is None else tuple(map(index, size))
+    if sides is not None and (len(sides) != 2 or min(sides) < 1):
+        raise ShapeError(f"decode_image: size={sides}", expected="(height, width), 1 or more")
     result: Tensor = bind(
-        _decode_image, tensor_of(contents), channels=channels, dtype=found, size=sides
+        _decode_image, tensor_of(contents), channels=depth, dtype=found, size=sides
     )
     return result

@@ -35,8 +35,8 @@ def decode_image(
         if found[i].dtype.name not in ("uint8", "bool"):
             raise DamagedError(f"{element(x, i)} has colours of {found[i].dtype}: give channels=1")
     inner = found[0].shape if found else (*(size or (0, 0)), channels or 0)
-    whole = xp.stack(found) if len(found) != 1 else found[0]
-    whole = whole.reshape((*x.shape, *inner)) if found else xp.zeros((*x.shape, *inner), "uint8")
+    whole = xp.stack(found) if found else xp.zeros(0, "uint8")
+    whole = whole.reshape((*x.shape, *inner))
     if whole.dtype.name == "bool":
         whole = whole.astype("uint8") * xp.uint8(255)
     if dtype.is_floating:
