@@ -26,6 +26,7 @@ from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory
 from eagerflow.hardware import release as release
 from eagerflow.ops import fft as fft
+from eagerflow.ops import io as io
 from eagerflow.ops import linalg as linalg
 from eagerflow.ops import random as random
 from eagerflow.ops.accumulators import *
@@ -70,6 +71,7 @@ from eagerflow.ops.special import *
 from eagerflow.ops.state import *
 from eagerflow.ops.statistics import *
 from eagerflow.settings import config as config
+from eagerflow.types import BYTES as _BYTES
 from eagerflow.types import DTYPES as _DTYPES
 from eagerflow_kernels import cpu as _cpu
 from eagerflow_kernels import portable as _portable
@@ -77,6 +79,7 @@ from eagerflow_kernels import portable as _portable
 __version__ = "0.1.0"
 
 bool = _DTYPES["bool"]
+bytes = _BYTES
 int8 = _DTYPES["int8"]
 int16 = _DTYPES["int16"]
 int32 = _DTYPES["int32"]

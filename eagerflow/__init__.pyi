@@ -42,6 +42,7 @@ from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory
 from eagerflow.hardware import release as release
 from eagerflow.ops import fft as fft
+from eagerflow.ops import io as io
 from eagerflow.ops import linalg as linalg
 from eagerflow.ops import random as random
 from eagerflow.ops.accumulators import *
@@ -93,6 +94,7 @@ from eagerflow.types import DType as _DType
 __version__: str
 
 bool: _DType
+bytes: _DType
 int8: _DType
 int16: _DType
 int32: _DType

@@ -29,6 +29,7 @@ __all__ = [
     "DimError",
     "EagerflowError",
     "EnqueueCancelledError",
+    "FileError",
     "GradientError",
     "GraphError",
     "GraphFileError",
@@ -389,13 +390,15 @@ class LengthError(EagerflowError, TypeError):
     Traceback (most recent call last):
     eagerflow.errors.LengthError: this dataset is endless
     ...
-    >>> len(endless.take(5))
-    5
     """
 
 
+class FileError(EagerflowError, OSError):
+    """A file that an op or a reader cannot read or write."""
+
+
 class RecordError(EagerflowError, ValueError):
-    """A record of a file that is damaged, or a line that is no text."""
+    """A record of a file that is damaged, a line that is no text, bytes that are no picture."""
 
 
 class WorkerError(EagerflowError, RuntimeError):

@@ -5,7 +5,7 @@ Grammar of a type::
     type   ::= dtype "[" dims "]" [ "@" device ]
     dims   ::= "" | dim ("," dim)*
     dim    ::= integer | name            # a name is a symbolic size
-    dtype  ::= "bool" | "i8" | … | "f32" | "bf16" | "c64" | …
+    dtype  ::= "bool" | "i8" | … | "f32" | "bf16" | "c64" | … | "bytes"
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from eagerflow.errors import DTypeError, ShapeError
 from eagerflow_kernels.lists import LIST_DTYPE
 
 __all__ = [
+    "BYTES",
     "DTYPES",
     "LIST",
     "DType",
@@ -30,6 +31,7 @@ __all__ = [
     "as_dtype",
     "broadcast_shapes",
     "default_dtype",
+    "number_dtype",
     "promote_dtypes",
     "same_shape",
 ]
@@ -55,10 +57,10 @@ class DType:
     Attributes:
         name: the name in the array API standard, such as ``"float32"``.
         short: how types print it, such as ``"f32"``.
-        kind: ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"real floating"`` or
-            ``"complex floating"``.
+        kind: ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"real floating"``,
+            ``"complex floating"`` or ``"bytes"``.
         dtype: NumPy's dtype object (NumPy itself looks here: ``np.zeros(3, ef.float32)``).
-        itemsize: bytes per element.
+        itemsize: bytes per element; of bytes, those of a reference to them.
 
     >>> ef.float32, ef.float32.itemsize, ef.float32 == "float32"
     (float32, 4, True)
@@ -122,6 +124,10 @@ _TABLE: Final = (
 LIST: Final = DType("list", "list", "list", LIST_DTYPE)
 LIST.is_inexact = True
 
+#: the dtype of byte strings of any length, such as the contents of files. It is none of numbers,
+#: so it is not among `DTYPES`; its arrays hold Python's ``bytes``.
+BYTES: Final = DType("bytes", "bytes", "bytes", np.object_)
+
 #: every dtype by its name
 DTYPES: Final[dict[str, DType]] = {d.name: d for d in _TABLE}
 
@@ -135,6 +141,9 @@ _aliases: Final[dict[Any, DType]] = {
     int: DTYPES["int64"],
     float: DTYPES["float32"],
     complex: DTYPES["complex64"],
+    bytes: BYTES,
+    np.bytes_: BYTES,
+    "bytes": BYTES,
     # by name as by type; NumPy's own reading would differ
     "int": DTYPES["int64"],
     "float": DTYPES["float32"],
@@ -157,7 +166,8 @@ def as_dtype(value: Any) -> DType:
 
     Args:
         value: a `DType`, a name (``"float32"``, ``"f32"``), a NumPy dtype or scalar type, or one
-            of Python's ``bool``, ``int`` (int64), ``float`` (float32), ``complex`` (complex64).
+            of Python's ``bool``, ``int`` (int64), ``float`` (float32), ``complex`` (complex64),
+            ``bytes``.
 
     Raises:
         DTypeError: there is no such dtype.
@@ -180,7 +190,20 @@ def as_dtype(value: Any) -> DType:
         with suppress(TypeError, ValueError, SyntaxError):  # strings that are no type string
             found = _aliases.get(np.dtype(value))
     if found is None:
-        raise DTypeError(f"{value!r} is not a dtype that eagerflow has", expected=", ".join(DTYPES))
+        expected = ", ".join([*DTYPES, BYTES.name])
+        raise DTypeError(f"{value!r} is not a dtype that eagerflow has", expected=expected)
+    return found
+
+
+def number_dtype(value: Any) -> DType:
+    """The dtype of numbers or bool that ``value`` names, as for `as_dtype`.
+
+    Raises:
+        DTypeError: there is no such dtype, or it is that of bytes.
+    """
+    found = as_dtype(value)
+    if found is BYTES:
+        raise DTypeError("numbers do not turn into bytes", expected=", ".join(DTYPES))
     return found
 
 
@@ -221,7 +244,15 @@ def promote_dtypes(*dtypes: DType) -> DType:
 
 
 def _promote(a: DType, b: DType) -> DType:
-    if a is b or b.kind == "bool":
+    if a is b:
+        return a
+    if a is BYTES or b is BYTES:
+        number = b if a is BYTES else a
+        raise DTypeError(
+            f"bytes and {number.name} have no common dtype",
+            hint="ef.io.parse_numbers and ef.io.decode_raw make numbers of bytes",
+        )
+    if b.kind == "bool":
         return a
     if a.kind == "bool":
         return b

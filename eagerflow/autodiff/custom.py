@@ -15,13 +15,18 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import GradientError, hides_frames
-from eagerflow.ops.rules import ANY, elementwise
+from eagerflow.ops.rules import ALL, elementwise
 from eagerflow.types import TensorType
 
 __all__ = ["custom_vjp", "stop_gradient"]
 
 _stop_gradient: Final = define(
-    "stop_gradient", infer=elementwise(ANY), vjp=(None,), saved="none", precision="exact"
+    "stop_gradient",
+    infer=elementwise(ALL),
+    vjp=(None,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
 )
 
 

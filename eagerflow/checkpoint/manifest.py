@@ -24,7 +24,7 @@ from typing import Any, Final, final
 from eagerflow.checkpoint.files import MANIFEST, START, Damaged, reported
 from eagerflow.checkpoint.nodes import TreeNode, build, from_json
 from eagerflow.checkpoint.shards import Shard, Stored, verify
-from eagerflow.types import DTYPES
+from eagerflow.types import as_dtype
 
 __all__ = ["VERSION", "Manifest", "read_manifest", "text_of", "verify_all"]
 
@@ -69,7 +69,7 @@ def text_of(
     """The content of the file; ``note`` and ``tree`` are JSON already."""
     entries = {
         name: {"dtype": one.dtype.name, "shape": one.shape, "shard": one.shard,
-               "checksum": one.checksum}
+               "checksum": one.checksum, **({"packed": one.packed} if one.packed else {})}
         for name, one in tensors.items()
     }  # fmt: skip
     files = [{"file": s.file, "bytes": s.nbytes, "header": s.header} for s in shards]
@@ -123,7 +123,13 @@ def _parsed(text: bytes, path: Path) -> Manifest:
 
 def _of_json(text: bytes, found: dict[str, Any]) -> Manifest:
     tensors = {
-        name: Stored(DTYPES[e["dtype"]], tuple(e["shape"]), e["shard"], e["checksum"])
+        name: Stored(
+            as_dtype(str(e["dtype"])),
+            tuple(e["shape"]),
+            e["shard"],
+            e["checksum"],
+            e.get("packed", 0),
+        )
         for name, e in found["tensors"].items()
     }
     shards = [Shard(Path(e["file"]).name, e["bytes"], e["header"]) for e in found["shards"]]

@@ -3,7 +3,8 @@
 A shard is 8 bytes with the length of a header, the header in JSON, and the elements of its tensors
 in row-major order, little-endian, without gaps. Every byte is covered: the header by a checksum of
 its own, the elements by that of their tensor. Any reader of safetensors can open it. complex64
-and complex128, which most of them lack, are stored as pairs of their parts along one more axis.
+and complex128, which most of them lack, are stored as pairs of their parts along one more axis,
+byte strings as `eagerflow.core.byte_arrays` packs them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from io import FileIO
 from math import prod
@@ -25,7 +26,8 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.checkpoint.digests import PIECE, Checksum, pieces
 from eagerflow.checkpoint.files import Damaged, new_file, reported
-from eagerflow.types import DType
+from eagerflow.core.byte_arrays import pack, packed_size, unpack
+from eagerflow.types import BYTES, DType
 
 __all__ = ["Shard", "Stored", "assign", "read", "verify", "write"]
 
@@ -45,22 +47,33 @@ class Stored:
         shape: the true one.
         shard: the number of its shard.
         checksum: of its elements; empty until they are written.
+        packed: the size of byte strings, 0 of other dtypes.
     """
 
     dtype: DType
     shape: tuple[int, ...]
     shard: int
     checksum: str = ""
+    packed: int = 0
 
     @property
     def nbytes(self) -> int:
         """The size of the elements."""
+        if self.dtype is BYTES:
+            return self.packed
         return prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def alignment(self) -> int:
+        """The multiple of bytes at which the elements had best begin."""
+        return 1 if self.dtype is BYTES else self.dtype.itemsize
 
     @property
     def entry(self) -> tuple[str, list[int]]:
         """Dtype and shape as the header of a shard has them."""
         dtype, shape = self.dtype, list(self.shape)
+        if dtype is BYTES:
+            return "U8", [self.packed]
         if dtype.is_complex:
             return f"F{4 * dtype.itemsize}", [*shape, 2]
         return _SPECIAL.get(dtype.name) or f"{_LETTERS[dtype.kind]}{8 * dtype.itemsize}", shape
@@ -87,10 +100,11 @@ def assign(tensors: Mapping[str, ef.Tensor], shard_bytes: int) -> dict[str, Stor
     found: dict[str, Stored] = {}
     shard = used = 0
     for name, tensor in tensors.items():
-        stored = Stored(tensor.dtype, tuple(tensor.shape), shard)
+        packed = packed_size(tensor.numpy()) if tensor.dtype is BYTES else 0
+        stored = Stored(tensor.dtype, tuple(tensor.shape), shard, packed=packed)
         if used and used + stored.nbytes > shard_bytes:
             shard, used = shard + 1, 0
-            stored = Stored(stored.dtype, stored.shape, shard)
+            stored = replace(stored, shard=shard)
         used += stored.nbytes
         found[name] = stored
     return found
@@ -116,7 +130,7 @@ def write(
         advance: is told how many bytes are written.
     """
     # large elements first, so that each tensor is aligned to its own
-    order = sorted(stored, key=lambda name: -stored[name].dtype.itemsize)
+    order = sorted(stored, key=lambda name: -stored[name].alignment)
     header = _header({name: stored[name] for name in order})
     checksums: dict[str, Checksum] = {}
     with new_file(path) as append:
@@ -147,6 +161,8 @@ def _header(stored: Mapping[str, Stored]) -> bytes:
 
 def _elements(tensor: ef.Tensor) -> memoryview:
     """The elements in row-major order as bytes; those of the tensor itself where they are so."""
+    if tensor.dtype is BYTES:
+        return memoryview(pack(tensor.numpy()))
     return _bytes(np.ascontiguousarray(tensor.numpy()))
 
 
@@ -185,17 +201,22 @@ def read(
     with _opened(path, shard, stored) as (file, offsets):
         for name in sorted(names, key=lambda name: offsets[name]):
             one = stored[name]
-            array = np.empty(one.shape, one.dtype.dtype)
+            packed = one.dtype is BYTES
+            array = np.empty(one.packed if packed else one.shape, _raw(one.dtype))
             checksum = checksums[name] = Checksum(pool)
             file.seek(offsets[name])
             for piece in pieces(_bytes(array)):
                 _fill(file, piece, path)
                 checksum.add(piece)
                 advance(len(piece))
-            found[name] = ef.asarray(array)
+            found[name] = ef.asarray(unpack(array.data, one.shape) if packed else array)
     for name, checksum in checksums.items():  # at the end: no piece waits for another tensor's
         _compare(checksum, stored[name], name, path)
     return found
+
+
+def _raw(dtype: DType) -> np.dtype[Any]:
+    return np.dtype(np.uint8) if dtype is BYTES else dtype.dtype
 
 
 def verify(folder: Path, shard: Shard, stored: Mapping[str, Stored]) -> None:

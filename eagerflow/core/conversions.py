@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eagerflow.core.byte_arrays import byte_count
 from eagerflow.core.interpreter import is_followed
 from eagerflow.core.methods import AbstractMethods
 from eagerflow.core.op import functions
 from eagerflow.errors import DTypeError, GradientError, TensorValueError, UnhashableError
-from eagerflow.types import TensorType
+from eagerflow.types import BYTES, TensorType
 
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
@@ -114,6 +115,10 @@ class AbstractConversions(AbstractMethods):
 
     def _scalar(self, what: str) -> Any:
         x = self.__tensor__()
+        if x.dtype is BYTES:  # Python would read digits
+            raise DTypeError(
+                f"{what}() of bytes", given=str(self.type), hint="ef.io.parse_numbers reads numbers"
+            )
         if x._lane.symbolic:
             return x._data.concrete(f"{what}()").item()
         if self.size != 1:
@@ -145,7 +150,9 @@ class AbstractConversions(AbstractMethods):
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the elements take."""
+        """The bytes that the elements take; of dtype bytes, their lengths together."""
+        if self.dtype is BYTES:
+            return byte_count(self.__tensor__().numpy())
         return self.size * self.dtype.itemsize
 
     @property
@@ -154,7 +161,7 @@ class AbstractConversions(AbstractMethods):
         return self.dtype.itemsize
 
     def item(self) -> Any:
-        """The only element, as a Python number.
+        """The only element, as a Python number, or ``bytes``.
 
         >>> ef.tensor([2.5]).item()
         2.5

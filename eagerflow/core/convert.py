@@ -8,15 +8,30 @@ from typing import Any
 import numpy as np
 
 from eagerflow.core import interpreter
+from eagerflow.core.byte_arrays import byte_array
 from eagerflow.core.op import functions
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.dims import Dim, number_of
-from eagerflow.errors import DTypeError, EagerflowError, InterchangeError, TensorValueError
+from eagerflow.errors import (
+    DeviceError,
+    DTypeError,
+    EagerflowError,
+    InterchangeError,
+    TensorValueError,
+)
 from eagerflow.hardware import Device, Lane, as_device
-from eagerflow.types import DTYPES, DType, default_dtype
+from eagerflow.types import BYTES, DTYPES, DType, default_dtype
 
-__all__ = ["TensorLike", "array_tensor", "as_tensor", "scalar", "tensor_of"]
+__all__ = [
+    "TensorLike",
+    "array_tensor",
+    "as_tensor",
+    "bytes_tensor",
+    "check_holds",
+    "scalar",
+    "tensor_of",
+]
 
 #: What public functions take for an array. Objects of other libraries come as `object`s with
 #: ``__dlpack__`` or ``__array__``, which no annotation can list.
@@ -104,7 +119,8 @@ def as_tensor(
     """A tensor of ``value``, sharing memory where possible unless ``copy``.
 
     Args:
-        value: a tensor, a variable, a number, an array of any library, or nested sequences.
+        value: a tensor, a variable, a number, ``bytes``, an array of any library, or nested
+            sequences.
         dtype: of the result; by default that of an array, float32 for Python floats, int64 for
             ints, complex64 for complex numbers.
         device: of the result; by default that of a tensor, else the current one.
@@ -127,7 +143,9 @@ def as_tensor(
             raise TensorValueError("a sequence cannot be shared, only copied")
         if _has_tensor(value):
             return _stack(value, dtype, device)
-        return array_tensor(_from_sequence(value, dtype), dtype, where, copy=None)
+        return _from_items(value, dtype, where)
+    if isinstance(value, (bytes, str)) or _holds_text(value):
+        return _from_bytes(value, dtype, where, copy)
     if hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
         shared = _from_dlpack(value)
         if shared is not None:
@@ -163,10 +181,56 @@ def array_tensor(
     return _made(make_tensor(device.backend.from_host(array, device), device.lanes[own]))
 
 
+def _from_bytes(value: Any, dtype: DType | None, device: Device, copy: bool | None) -> Tensor:
+    if copy is False:
+        raise TensorValueError("bytes cannot be shared, only copied")
+    array = byte_array(value)
+    if dtype is not None and dtype is not BYTES:
+        raise DTypeError(
+            f"bytes do not turn into {dtype.name}",
+            given=repr(value) if isinstance(value, bytes) else None,
+            hint="ef.io.parse_numbers reads numbers that are written out, ef.io.decode_raw the"
+            " bytes of their elements",
+        )
+    return bytes_tensor(array, device)
+
+
+def bytes_tensor(array: np.ndarray[Any, Any], device: Device) -> Tensor:
+    """A tensor of an array whose elements are all bytes, as `byte_array` makes it; shared.
+
+    Raises:
+        DeviceError: the device holds numbers only.
+    """
+    check_holds(device, BYTES)
+    lane = device.lanes[BYTES]
+    if device.backend.array_type is np.ndarray:
+        return _made(make_tensor(array, lane))
+    return _made(make_tensor(device.backend.from_host(array, device), lane))
+
+
+def check_holds(device: Device, dtype: DType) -> None:
+    """Refuse to bring bytes to a device that holds numbers only.
+
+    Raises:
+        DeviceError: it is one.
+    """
+    if dtype is BYTES and not device.backend.holds_bytes:
+        raise DeviceError(
+            f"{device} cannot hold bytes",
+            hint="keep them on the CPU, and move what is made of them: .to(...)",
+        )
+
+
+def _holds_text(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "SUO"
+
+
 def _own_dtype(array: np.ndarray[Any, Any]) -> DType:
     found = _NUMPY_DTYPES.get(array.dtype)
     if found is not None:
         return found
+    if array.dtype.kind in "SU":
+        raise DTypeError("numbers do not mix with bytes or texts in one array")
     raise DTypeError(
         f"there is no dtype for NumPy's {array.dtype}",
         expected=", ".join(DTYPES),
@@ -195,6 +259,8 @@ def _from_array(
 def _from_number(value: complex, dtype: DType | None, device: Device) -> Tensor:
     if dtype is None:
         dtype = _PYTHON_DTYPES[type(value) if type(value) in _PYTHON_DTYPES else _base(value)]
+    if dtype is BYTES:
+        raise DTypeError(f"{value!r} does not turn into bytes", given=f"a {type(value).__name__}")
     if isinstance(value, complex) and not dtype.is_complex:
         raise DTypeError(f"{value} is complex, {dtype.name} is not")
     if issubclass(type(value), AbstractNumber):
@@ -229,6 +295,12 @@ def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:
     ]
     result: Tensor = functions["stack"](parts)
     return result
+
+
+def _from_items(value: Any, dtype: DType | None, device: Device) -> Tensor:
+    if dtype is BYTES or _first_leaf_is_text(value):
+        return _from_bytes(value, dtype, device, None)
+    return array_tensor(_from_sequence(value, dtype), dtype, device, copy=None)
 
 
 def _from_sequence(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
@@ -285,12 +357,18 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _first_leaf_is_array(value: Any) -> bool:
-    while isinstance(value, (list, tuple)):
-        if not value:
-            return False
+def _first_leaf(value: Any) -> Any:
+    while isinstance(value, (list, tuple)) and value:
         value = value[0]
-    return isinstance(value, (np.generic, np.ndarray))
+    return value
+
+
+def _first_leaf_is_array(value: Any) -> bool:
+    return isinstance(_first_leaf(value), (np.generic, np.ndarray))
+
+
+def _first_leaf_is_text(value: Any) -> bool:
+    return isinstance(_first_leaf(value), (bytes, str))
 
 
 def _from_object(value: Any) -> np.ndarray[Any, Any]:

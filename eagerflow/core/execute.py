@@ -15,16 +15,20 @@ from eagerflow.errors import (
     DeviceError,
     DTypeError,
     EagerflowError,
+    FileError,
     KernelError,
     OutOfMemoryError,
+    RecordError,
+    SettingError,
     TensorIndexError,
     TensorValueError,
     strip,
 )
 from eagerflow.hardware import Device, Lane, NullArray, as_device
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import BYTES, DTYPES, TensorType
 from eagerflow_kernels import table
 from eagerflow_kernels.lists import ListData
+from eagerflow_kernels.records import DamagedError
 
 __all__ = ["Entry", "execute", "explain", "find_entry", "lane_key", "resolve"]
 
@@ -205,11 +209,23 @@ def _find_kernel(op: Op, lanes: list[Lane], device: Device) -> Callable[..., Any
             hint=f"register one with eagerflow_kernels.table.special({op.name!r}, {kind!r})",
         )
     dtypes = {lane.dtype for lane in lanes}
+    if BYTES in dtypes:
+        return _of_bytes(kernel)
     if op.precision != "exact" and dtypes & _LOW:
         return _via_float32(op, kernel, device, lanes)
     if op.precision == "accumulate" and _FLOAT16 in dtypes:
         return _via_float32(op, kernel, device, lanes)
     return kernel
+
+
+def _of_bytes(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that gives arrays also where NumPy gives an element, which is no scalar of NumPy."""
+
+    def whole(*arrays: Any, **attrs: Any) -> Any:
+        data = kernel(*arrays, **attrs)
+        return np.array(data, object) if type(data) is bytes else data
+
+    return whole
 
 
 def _via_float32(
@@ -298,6 +314,14 @@ def explain(
     given = describe(op, types, attrs)
     if isinstance(error, MemoryError) or any(words in str(error) for words in _TOO_LARGE):
         return OutOfMemoryError(f"{op.name}: out of memory ({error})", given=given)
+    if isinstance(error, DamagedError):
+        return RecordError(f"{op.name}: {error}", given=given)
+    if isinstance(error, ImportError):
+        return SettingError(f"{op.name}: {error}")
+    if isinstance(error, OSError):
+        failed = FileError(f"{op.name}: {error}", given=given)
+        failed.errno, failed.filename = error.errno, error.filename
+        return failed
     if isinstance(error, IndexError):
         # one of a kernel may have what it expects for its second argument
         own = type(error) is IndexError and len(error.args) == 2

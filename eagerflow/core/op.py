@@ -7,12 +7,19 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, final
 
 from eagerflow.core import interpreter
-from eagerflow.errors import DeviceError, EagerflowError, OpDefinitionError, hide_frames
+from eagerflow.errors import (
+    DeviceError,
+    DTypeError,
+    EagerflowError,
+    OpDefinitionError,
+    hide_frames,
+)
 from eagerflow.hardware import forget_kernel
-from eagerflow.types import TensorType
+from eagerflow.types import BYTES, TensorType
 from eagerflow_kernels import table
 
 __all__ = [
+    "OPS_OF_BYTES",
     "Effect",
     "Op",
     "Precision",
@@ -71,11 +78,12 @@ class Op:
         precision: ``"exact"`` moves elements and takes every dtype as it is; other ops compute
             the dtypes of ml_dtypes in float32, and ``"accumulate"`` float16 as well.
         moves: whether it takes a device to a device (and so has no kernel of its own).
+        takes_bytes: whether inputs may be bytes.
         entries: the cache of resolved kernels, by lane.
     """
 
     __slots__ = ("cuts", "effect", "entries", "infer", "jvp", "lower", "moves", "name",
-                 "nondifferentiable", "precision", "saved", "vjp")  # fmt: skip
+                 "nondifferentiable", "precision", "saved", "takes_bytes", "vjp")  # fmt: skip
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -89,6 +97,7 @@ class Op:
         self.effect: Effect = "pure"
         self.precision: Precision = "elementwise"
         self.moves = False
+        self.takes_bytes = False
         self.entries: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
@@ -109,6 +118,12 @@ class Op:
             return tuple(p.name for p in names if p.kind is p.POSITIONAL_OR_KEYWORD)
         return ()
 
+
+#: what there is for bytes, for messages
+OPS_OF_BYTES: Final = (
+    "bytes can be made, reshaped, joined, indexed, compared by == and !=, and put into variables"
+    " and queues; ef.io.decode_raw and ef.io.parse_numbers make numbers of them"
+)
 
 _ops: Final[dict[str, Op]] = {}
 
@@ -138,6 +153,7 @@ def define(
     effect: Effect = "pure",
     precision: Precision = "elementwise",
     moves: bool = False,
+    takes_bytes: bool = False,
     replace: bool = False,
 ) -> Op:
     """Define an op.
@@ -153,6 +169,7 @@ def define(
         effect: what it does to state.
         precision: how low-precision dtypes are computed.
         moves: whether it takes a device to a device.
+        takes_bytes: whether inputs may be bytes.
         replace: overwrite an op of that name (as when a notebook cell runs again).
 
     Raises:
@@ -174,6 +191,7 @@ def define(
         )
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
     op.saved, op.lower, op.effect, op.precision, op.moves = saved, lower, effect, precision, moves
+    op.takes_bytes = takes_bytes
     op.cuts = isinstance(vjp, tuple) and None in vjp
     _forget(name)
     return op
@@ -249,6 +267,13 @@ def infer(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> Any:
         A `TensorType`, or a tuple of them.
     """
     assert op.infer is not None
+    if not op.takes_bytes and any(t.dtype is BYTES for t in types):
+        raise DTypeError(
+            f"{op.name}: it does not take bytes",
+            given=describe(op, types, attrs),
+            expected="numbers or bool",
+            hint=OPS_OF_BYTES,
+        )
     try:
         return op.infer(*types, **attrs)
     except EagerflowError as error:

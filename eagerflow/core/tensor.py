@@ -20,7 +20,7 @@ from eagerflow.errors import (
     strip,
 )
 from eagerflow.hardware import Device, Lane, operator_number
-from eagerflow.types import DType, TensorType, same_shape
+from eagerflow.types import BYTES, DType, TensorType, same_shape
 
 if TYPE_CHECKING:
     from eagerflow.types import Shape
@@ -31,7 +31,7 @@ __all__ = ["AbstractArray", "Mark", "Tensor", "handle_of", "make_tensor", "type_
 Mark = tuple[Any, Any, "Mark | None"]
 
 #: what operators take besides tensors and variables
-_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple, Dim)
+_NUMBERS = (bool, int, float, complex, bytes, np.ndarray, np.generic, list, tuple, Dim)
 _stack = interpreter.stack
 #: the types of the parts of plain index expressions, which arrays take as they are
 PLAIN = frozenset({int, slice, type(None), type(...)})
@@ -143,6 +143,8 @@ def _general(name: str, self: Any, other: Any) -> Any:
         return functions[name](self, other)
     if isinstance(other, AbstractArray):
         return _methods[name](self, other.__tensor__())
+    if isinstance(other, str) and self.dtype is BYTES:  # else == would be False
+        return functions[name](self, other)
     return NotImplemented
 
 
@@ -294,8 +296,8 @@ class AbstractArray(AbstractConversions):
                 data = self._data[key]
             except Exception:
                 return _getitem(self, key)
-            if type(data) is not lane.array_type:  # a NumPy scalar
-                data = lane.device.backend.xp.asarray(data)
+            if type(data) is not lane.array_type:  # a NumPy scalar, or bytes
+                data = lane.device.backend.xp.asarray(data, lane.dtype.dtype)
             out = Tensor()
             out._data = data
             out._lane = lane

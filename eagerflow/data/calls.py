@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
 
+import eagerflow as ef
+from eagerflow.data.elements import with_bytes
 from eagerflow.events import Event, emit, listening
 from eagerflow.source import Source
 
@@ -47,14 +49,18 @@ class UserCall:
     finish: Callable[[Any], Any]
     source: Source | None
 
-    def __call__(self, index: int, *arguments: Any) -> Any:
+    def __call__(self, index: int, element: Any, *draws: Any) -> Any:
         try:
-            return self.finish(self.function(*arguments))
+            return self.finish(self.function(self.given(element), *draws))
         except StopIteration as error:
             raise self.failed(index, error) from error
         except Exception as error:
             self.failed(index, error)
             raise
+
+    def given(self, element: Any) -> Any:
+        """The element as the function gets it; traced ones would trace anew for other bytes."""
+        return with_bytes(element) if isinstance(self.function, ef.TracedFunction) else element
 
     def failed(self, index: int, error: Exception) -> Exception:
         """``error``, which now names the element and the line."""

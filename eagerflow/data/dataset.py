@@ -152,12 +152,15 @@ class Dataset:
         return cls(ParquetStage(paths, columns))
 
     @classmethod
-    def from_lines(cls, paths: Paths, *, encoding: str = "utf-8") -> Dataset:
+    def from_lines(
+        cls, paths: Paths, *, encoding: str = "utf-8", as_tensors: bool = False
+    ) -> Dataset:
         """The lines of text files, without their ends.
 
         Args:
             paths: a file, several, or a pattern such as ``"train-*.txt"``.
             encoding: of the text, one in which a line ends with a byte 10.
+            as_tensors: whether to give the bytes of lines, as tensors ``bytes[]``.
 
         Iterating raises RecordError at a line that is none of this encoding.
 
@@ -169,21 +172,25 @@ class Dataset:
         ...     [x.item() for x in ef.data.Dataset.from_lines(path).map(int)]
         [1, 2, 3]
         """
-        return cls(LineStage(paths, encoding))
+        return cls(LineStage(paths, encoding, bool(as_tensors)))
 
     @classmethod
-    def from_records(cls, paths: Paths, *, on_error: OnError = "raise") -> Dataset:
+    def from_records(
+        cls, paths: Paths, *, on_error: OnError = "raise", as_tensors: bool = False
+    ) -> Dataset:
         """The records of record files (TensorFlow's TFRecord, say), as bytes; see `write_records`.
 
         Args:
             paths: a file, several, or a pattern such as ``"train-*.tfrecord"``.
             on_error: what becomes of a damaged record: ``"raise"`` stops there (reading can go on
                 behind it), ``"skip"`` leaves it out, a function is called with the error before.
+            as_tensors: whether to give tensors ``bytes[]``, which can be batched, instead of
+                Python's ``bytes``.
 
         Iterating raises RecordError at a damaged record, whose checksum is not right.
         """
         check_policy("from_records", on_error)
-        return cls(RecordStage(paths, on_error))
+        return cls(RecordStage(paths, on_error, bool(as_tensors)))
 
     @classmethod
     def zip(cls, *datasets: Dataset) -> Dataset:
@@ -224,7 +231,8 @@ class Dataset:
 
         Args:
             function: takes an element (one argument, also where that is a tuple) and gives a
-                pytree, whose arrays and numbers become tensors. It may be a traced function.
+                pytree, whose arrays and numbers become tensors. It may be a traced function, which
+                gets tensors also for ``bytes``, to read with `eagerflow.io`.
             seed: if given, ``function`` takes a second argument, a generator for its random
                 numbers, which depend on this seed, the epoch and the number of the element only.
             workers: how many threads call it, ahead of who reads; 0 for the one that reads. It

@@ -12,7 +12,7 @@ from eagerflow.core import tree
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.types import TensorType
 
-__all__ = ["as_element", "join", "nbytes", "pad", "stack", "type_of"]
+__all__ = ["as_element", "join", "nbytes", "pad", "stack", "type_of", "with_bytes"]
 
 _ARRAYS = (bool, int, float, complex, np.ndarray, np.generic)
 
@@ -35,6 +35,14 @@ def _as_leaf(leaf: Any) -> Any:
     return leaf
 
 
+def with_bytes(element: Any) -> Any:
+    """``element`` with tensors also for bytes."""
+    if type(element) is ef.Tensor:
+        return element
+    leaves, treedef = tree.flatten(element)
+    return tree.unflatten(treedef, [ef.tensor(x) if isinstance(x, bytes) else x for x in leaves])
+
+
 def type_of(array: Any) -> str:
     """The type of a tensor or a NumPy array, as text."""
     if isinstance(array, np.ndarray):
@@ -45,7 +53,7 @@ def type_of(array: Any) -> str:
 def nbytes(element: Any) -> int:
     """Bytes of the tensors of ``element``."""
     found = [x for x in tree.leaves(element) if type(x) is ef.Tensor]
-    return sum(x.size * x.dtype.itemsize for x in found)
+    return sum(x.nbytes for x in found)
 
 
 def stack(elements: Sequence[Any]) -> Any:
@@ -60,14 +68,19 @@ def stack(elements: Sequence[Any]) -> Any:
 
 
 def pad(elements: Sequence[Any], value: Any) -> Any:
-    """As `stack`, where each size is that of the largest of them; ``value`` fills the rest."""
+    """As `stack`, where each size is that of the largest of them; ``value`` fills the rest.
+
+    The rest of bytes is filled with empty ones, unless ``value`` is bytes.
+    """
 
     def padded(row: list[Any]) -> Any:
         found = [x.shape for x in row]
         if len(set(found)) == 1:
             return ef.stack(row)
         shape = [max(sizes) for sizes in zip(*found, strict=True)]
-        made = np.full((len(row), *shape), value, row[0].numpy().dtype)
+        blank = row[0].dtype is ef.bytes and not isinstance(value, bytes)
+        fill = b"" if blank else value
+        made = np.full((len(row), *shape), fill, row[0].numpy().dtype)
         for place, x in enumerate(row):
             inside: Any = (place, *map(slice, x.shape))
             made[inside] = x.numpy()

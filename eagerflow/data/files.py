@@ -1,32 +1,25 @@
-"""Text files by lines and record files, read one after the other; and how to write records.
-
-A record is, as in TensorFlow's TFRecord files: its length (8 bytes, little-endian), the masked
-CRC-32C of these 8 bytes, the data, the masked CRC-32C of the data (4 bytes each).
-"""
+"""Text files by lines and record files, read one after the other; and how to write records."""
 
 from __future__ import annotations
 
 import glob
 import os
-import struct
 from abc import abstractmethod
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias, final
+from typing import IO, Any, TypeAlias, final
 
+import eagerflow as ef
 from eagerflow.data.calls import OnError, skips
-from eagerflow.data.checksums import masked
 from eagerflow.data.stage import AbstractCursor, AbstractStage, stack_next
 from eagerflow.errors import RecordError, TensorValueError
+from eagerflow_kernels.records import framed, read_record
 
 __all__ = ["LineStage", "Paths", "RecordStage", "files", "write_records"]
 
 #: a file, several of them, or a pattern such as ``"train-*.txt"``
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-
-_HEAD: Final = struct.Struct("<QI")
-_TAIL: Final = struct.Struct("<I")
 
 
 def files(method: str, paths: Paths) -> list[str]:
@@ -81,16 +74,19 @@ class _AbstractFiles(AbstractStage):
 class LineStage(_AbstractFiles):
     """The lines of text files."""
 
-    __slots__ = ("_encoding",)
+    __slots__ = ("_encoding", "_tensors")
 
-    def __init__(self, paths: Paths, encoding: str) -> None:
+    def __init__(self, paths: Paths, encoding: str, as_tensors: bool = False) -> None:
         super().__init__("from_lines", paths)
         self._encoding = encoding
+        self._tensors = as_tensors
 
     def read(self, file: IO[bytes], path: str, number: int) -> tuple[Any, int]:
         line = file.readline()
         if not line:
             raise EOFError
+        if self._tensors:
+            return ef.tensor(line.rstrip(b"\r\n")), number
         try:
             return line.rstrip(b"\r\n").decode(self._encoding), number
         except UnicodeDecodeError as error:
@@ -105,17 +101,18 @@ class LineStage(_AbstractFiles):
 class RecordStage(_AbstractFiles):
     """The records of record files."""
 
-    __slots__ = ("_on_error",)
+    __slots__ = ("_on_error", "_tensors")
 
-    def __init__(self, paths: Paths, on_error: OnError) -> None:
+    def __init__(self, paths: Paths, on_error: OnError, as_tensors: bool = False) -> None:
         super().__init__("from_records", paths)
         self._on_error = on_error
+        self._tensors = as_tensors
 
     def read(self, file: IO[bytes], path: str, number: int) -> tuple[Any, int]:
         while True:
             data, error = _record(file, f"record {number} of {path}")
             if error is None:
-                return data, number
+                return ef.tensor(data) if self._tensors else data, number
             try:
                 if not skips(self._on_error, error, str(self)):
                     raise error
@@ -127,20 +124,8 @@ class RecordStage(_AbstractFiles):
 def _record(file: IO[bytes], which: str) -> tuple[bytes, RecordError | None]:
     """The next record, and what is wrong with it. Behind wrong data, the next one is there."""
     start = file.tell()
-    head = file.read(_HEAD.size)
-    if not head:
-        raise EOFError
-    size, check = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0)
-    if len(head) < _HEAD.size or masked(head[:8]) != check:
-        file.seek(0, os.SEEK_END)  # where the next record starts, nobody knows
-        what = "is torn" if len(head) < _HEAD.size else "has a damaged length, or is no record"
-        return b"", _damaged(f"{which} {what}", start)
-    data, tail = file.read(size), file.read(_TAIL.size)
-    if len(tail) < _TAIL.size:
-        return b"", _damaged(f"{which} is torn", start)
-    if masked(data) != _TAIL.unpack(tail)[0]:
-        return b"", _damaged(f"{which} is damaged: its checksum is another", start)
-    return data, None
+    data, wrong = read_record(file)
+    return data, None if wrong is None else _damaged(f"{which} {wrong}", start)
 
 
 def _damaged(wrong: str, start: int) -> RecordError:
@@ -236,10 +221,10 @@ def write_records(path: str | os.PathLike[str], records: Iterable[bytes]) -> int
             for record in records:
                 if not isinstance(record, bytes | bytearray | memoryview):
                     raise TypeError(f"record {count} is a {type(record).__name__}, not bytes")
-                size = struct.pack("<Q", len(record))
-                file.write(size + _TAIL.pack(masked(size)))
+                before, behind = framed(record)
+                file.write(before)
                 file.write(record)
-                file.write(_TAIL.pack(masked(record)))
+                file.write(behind)
                 count += 1
             file.flush()
             os.fsync(file.fileno())

@@ -1,16 +1,13 @@
-"""Pictures as tensors, through Pillow, which only this module loads."""
+"""Pictures as tensors, in functions that work on elements of any kind."""
 
 from __future__ import annotations
 
-import io
 import os
-from importlib import import_module
-from typing import Any
-
-import numpy as np
 
 import eagerflow as ef
 from eagerflow.errors import RecordError, SettingError
+from eagerflow_kernels.pictures import MissingError, pixels
+from eagerflow_kernels.records import DamagedError
 
 __all__ = ["decode_image"]
 
@@ -46,29 +43,13 @@ def decode_image(
     >>> ef.data.decode_image(buffer.getvalue(), mode="L", size=(1, 1))
     Tensor([[[76]]], u8[1,1,1]@cpu:0)
     """
-    pillow = _pillow()
-    data = io.BytesIO(source) if isinstance(source, bytes) else source
     try:
-        with pillow.open(data) as image:
-            found = image if mode is None or image.mode == mode else image.convert(mode)
-            if size is not None:
-                found = found.resize((size[1], size[0]), pillow.Resampling.BILINEAR)
-            values = np.array(found)
-    except FileNotFoundError:
-        raise
-    except (OSError, SyntaxError, ValueError) as error:
-        given = f"{len(source)} bytes" if isinstance(source, bytes) else os.fspath(source)
-        raise RecordError(
-            "decode_image: this picture cannot be read", given=f"{given}: {error}"
-        ) from error
-    return ef.asarray(values if values.ndim == 3 else values[:, :, np.newaxis])
-
-
-def _pillow() -> Any:
-    """The module of pictures, which few need."""
-    try:
-        return import_module("PIL.Image")
-    except ImportError as error:
+        values = pixels(source if isinstance(source, bytes) else os.fspath(source), mode, size)
+    except MissingError as error:
         raise SettingError(
             "decode_image: Pillow is not installed", hint="pip install eagerflow[data]"
         ) from error
+    except DamagedError as error:
+        given = f"{len(source)} bytes" if isinstance(source, bytes) else os.fspath(source)
+        raise RecordError(f"decode_image: {error}", given=given) from error
+    return ef.asarray(values)

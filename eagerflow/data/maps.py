@@ -157,7 +157,8 @@ class _Elsewhere:
         return self._ask([int(i) for i in indices], elements, True)
 
     def _ask(self, indices: list[int], elements: list[Any], stacked: bool) -> Any:
-        value, failed = self._pool.run(indices, elements, self._seed, stacked)
+        given = [self._call.given(element) for element in elements]
+        value, failed = self._pool.run(indices, given, self._seed, stacked)
         if failed is None:
             return value
         place, error = failed

@@ -94,7 +94,8 @@ def _array(value: Any, path: str) -> Any:
         if array is None:
             value = ef.asarray(value)
         else:
-            ef.asarray(array[:0] if array.ndim else array)  # whether there is such a dtype
+            some = array.ndim and not array.dtype.hasobject  # of objects, each could be another
+            ef.asarray(array[:0] if some else array)  # whether there is such a dtype
     except (DTypeError, TensorValueError) as error:
         raise DTypeError(
             f"from_tensors: no array{f' at {path}' if path else ''}",

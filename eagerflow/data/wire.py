@@ -23,6 +23,7 @@ import numpy as np
 
 import eagerflow as ef
 from eagerflow.core import tree
+from eagerflow.core.byte_arrays import pack, unpack
 
 __all__ = ["IDLE", "Wire", "dump", "load"]
 
@@ -34,6 +35,7 @@ _WORD: Final = 8
 
 #: what a leaf is: the dtype of an array, or one of these
 _TEXT: Final = "text"
+_PACKED: Final = "packed"  # a tensor of bytes
 _BYTES: Final = "bytes"
 _OBJECT: Final = "object"
 
@@ -145,6 +147,9 @@ def _behind(buffers: list[memoryview], count: int) -> list[memoryview]:
 
 def _encode(leaf: Any) -> tuple[Any, memoryview, list[int]]:
     """The kind of a leaf, its bytes, and what the other end must know to make room for them."""
+    if type(leaf) is ef.Tensor and leaf.dtype is ef.bytes:
+        data = pack(leaf.numpy())
+        return _PACKED, memoryview(data), [len(data), leaf.ndim, *leaf.shape]
     if type(leaf) is ef.Tensor:
         values = np.asarray(leaf.numpy(), order="C")
         return values.dtype, _flat(values), [values.ndim, *values.shape]
@@ -175,14 +180,21 @@ def _room(kinds: tuple[Any, ...], words: list[int]) -> list[tuple[Any, memoryvie
             place += size
             made.append((values, _flat(values)))
         else:
-            data = bytearray(size)
-            made.append((data, memoryview(data)))
+            data: Any = bytearray(size)
+            buffer = memoryview(data)
+            if kind == _PACKED:
+                ndim = words[place]
+                data = data, tuple(words[place + 1 : place + 1 + ndim])
+                place += 1 + ndim
+            made.append((data, buffer))
     return made
 
 
 def _decode(kind: Any, data: Any) -> Any:
     if isinstance(kind, np.dtype):
         return ef.asarray(data, device="cpu:0")
+    if kind == _PACKED:
+        return ef.asarray(unpack(*data), device="cpu:0")
     if kind == _TEXT:
         return data.decode("utf-8", "surrogatepass")
     return bytes(data) if kind == _BYTES else load(data)

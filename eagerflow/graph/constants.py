@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from eagerflow.core.convert import array_tensor, as_tensor
+from eagerflow.core.byte_arrays import byte_array, pack, packed_size, unpack
+from eagerflow.core.convert import array_tensor, as_tensor, bytes_tensor
 from eagerflow.core.tensor import Tensor
 from eagerflow.hardware import as_device
-from eagerflow.types import DType, Shape
+from eagerflow.types import BYTES, DType, Shape
 
 if TYPE_CHECKING:
     from hashlib import blake2b
@@ -20,11 +22,16 @@ __all__ = [
     "from_numbers",
     "has_values",
     "numbers",
+    "size_in_bytes",
     "to_bytes",
 ]
 
 #: arrays of more elements are kept beside the text
 _LITERAL_SIZE: Final = 16
+#: and byte strings that are longer together
+_LITERAL_LENGTH: Final = 256
+#: one character for each byte
+_ENCODING: Final = "latin-1"
 
 
 def has_values(tensor: Tensor) -> bool:
@@ -35,11 +42,16 @@ def has_values(tensor: Tensor) -> bool:
 def numbers(tensor: Tensor) -> list[str] | None:
     """The elements in row-major order as literals; None where there are too many.
 
-    Also None where the literals do not give back every bit, as of some NaNs.
+    Also None where the literals do not give back every bit, as of some NaNs. Bytes are strings of
+    JSON, with a character of that number for each.
     """
     if tensor.size > _LITERAL_SIZE:
         return None
     array = tensor.numpy().reshape(-1)
+    if tensor.dtype is BYTES:
+        if tensor.nbytes > _LITERAL_LENGTH:
+            return None
+        return [json.dumps(x.decode(_ENCODING)) for x in array.tolist()]
     show = _show_complex if tensor.dtype.is_complex else _show_real
     found = [str(v) for v in array.tolist()]
     if tensor.dtype.is_inexact:
@@ -72,15 +84,27 @@ def _number(text: str) -> float:
         return float(text)
 
 
-def from_numbers(dtype: DType, shape: Shape, values: Sequence[complex]) -> Tensor:
-    """A tensor in the memory of this process, from its elements in row-major order."""
+def from_numbers(dtype: DType, shape: Shape, values: Sequence[Any]) -> Tensor:
+    """A tensor in the memory of this process, from its elements in row-major order.
+
+    Bytes come as texts with a character for each.
+    """
+    if dtype is BYTES:
+        flat = byte_array([text.encode(_ENCODING) for text in values])
+        return bytes_tensor(flat.reshape(shape), as_device("cpu:0"))
     flat = as_tensor(list(values), dtype, as_device("cpu:0")).numpy()
     return array_tensor(flat.reshape(shape), dtype, as_device("cpu:0"), copy=None)
 
 
 def from_bytes(dtype: DType, shape: Shape, data: memoryview) -> Tensor:
-    """A tensor in the memory of this process that shares ``data``, its elements as raw bytes."""
+    """A tensor in the memory of this process that shares ``data``, its elements as raw bytes.
+
+    Raises:
+        ValueError: packed bytes that are no array of this shape.
+    """
     device = as_device("cpu:0")
+    if dtype is BYTES:
+        return bytes_tensor(unpack(data, shape), device)
     if not len(data):
         return from_numbers(dtype, shape, [])
     raw = as_tensor(data, None, device).numpy()
@@ -90,6 +114,8 @@ def from_bytes(dtype: DType, shape: Shape, data: memoryview) -> Tensor:
 def to_bytes(tensor: Tensor) -> memoryview:
     """The elements in row-major order as raw bytes; shared with the tensor where they are so."""
     array = tensor.numpy()
+    if tensor.dtype is BYTES:
+        return memoryview(pack(array))
     rows = array if array.flags.c_contiguous else array.copy()
     found: memoryview = rows.reshape(-1).view("u1").data
     return found
@@ -100,6 +126,11 @@ def digest(size: int) -> blake2b:
     from hashlib import blake2b  # noqa: PLC0415 - 3 ms of a script's first trace: it loads OpenSSL
 
     return blake2b(digest_size=size)
+
+
+def size_in_bytes(tensor: Tensor) -> int:
+    """The length of what `to_bytes` gives."""
+    return packed_size(tensor.numpy()) if tensor.dtype is BYTES else tensor.nbytes
 
 
 def content_name(tensor: Tensor) -> str:

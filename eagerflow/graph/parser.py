@@ -14,7 +14,7 @@ from eagerflow.graph.cursor import WORD, Cursor
 from eagerflow.graph.ir import Graph, Node, Value, methods
 from eagerflow.graph.kinds import NumberType, Reference, ValueType
 from eagerflow.hardware import Device, as_device
-from eagerflow.types import DTYPES, LIST, DType, TensorType
+from eagerflow.types import BYTES, DTYPES, LIST, DType, TensorType
 
 __all__ = ["parse_graph"]
 
@@ -29,7 +29,7 @@ _NUMBERS: Final[dict[str, type[int] | type[float] | type[complex]]] = {
     "int": int, "float": float, "complex": complex,
 }  # fmt: skip
 #: our short names; NumPy would read "i8" as int64
-_DTYPES: Final[dict[str, DType]] = {d.short: d for d in (*DTYPES.values(), LIST)}
+_DTYPES: Final[dict[str, DType]] = {d.short: d for d in (*DTYPES.values(), LIST, BYTES)}
 _DEPTH_LIMIT: Final = 40
 
 
@@ -311,10 +311,11 @@ class _Parser:
             self.last = self.at.text[place : self.at.place]
             return found
         after = place + len(word)
-        if word in _CONSTANTS or word in _DTYPES:
+        form = _FORMS.get(word)
+        is_name = word in _CONSTANTS or word in _DTYPES
+        if is_name and (form is None or not self.at.text.startswith("(", after)):
             self.at.place = after
             return _CONSTANTS[word] if word in _CONSTANTS else _DTYPES[word]
-        form = _FORMS.get(word)
         if form is not None and self.at.text.startswith("(", after):
             self.at.place = after + 1
             found = form(self, graph)
@@ -355,6 +356,12 @@ class _Parser:
         self.at.expect(",")
         return complex(float(real), float(self.at.take(_NUMBER, "a number")))
 
+    def bytes_form(self, graph: Graph) -> bytes:
+        try:
+            return self.at.string().encode("latin-1")
+        except UnicodeEncodeError:
+            self.at.fail("a string with one character for each byte")
+
     def slice_form(self, graph: Graph) -> slice:
         start = self.literal(graph)
         self.at.expect(",")
@@ -377,12 +384,13 @@ class _Parser:
         values = self.at.separated(lambda: self.literal(graph), ")")
         if not _is_fixed(kind) or kind.size != len(values):
             self.at.fail(
-                f"a type with as many elements as there are numbers ({len(values)})", place
+                f"a type with as many elements as there are literals ({len(values)})", place
             )
         try:
             return from_numbers(kind.dtype, kind.shape, values)
         except (EagerflowError, TypeError, ValueError, OverflowError):
-            self.at.fail(f"numbers that {kind.dtype.name} holds", place)
+            what = "strings" if kind.dtype is BYTES else "numbers"
+            self.at.fail(f"{what} that {kind.dtype.name} holds", place)
 
     def array(self, name: str, kind: TensorType, place: int) -> Any:
         found = self.arrays.get(name)
@@ -390,12 +398,17 @@ class _Parser:
             return Reference("array", name, kind)
         if isinstance(found, Tensor):
             return found
-        if not _is_fixed(kind) or kind.nbytes != len(found):
-            self.at.fail(f"a type of {len(found)} bytes, which ${name} has", place)
-        return from_bytes(kind.dtype, kind.shape, found)
+        what = f"a type of {len(found)} bytes, which ${name} has"
+        if not _is_fixed(kind) or (kind.dtype is not BYTES and kind.nbytes != len(found)):
+            self.at.fail(what, place)
+        try:
+            return from_bytes(kind.dtype, kind.shape, found)
+        except ValueError:  # bytes that are packed in another way
+            self.at.fail(what, place)
 
 
 _FORMS: Final[dict[str, Callable[[_Parser, Graph], Any]]] = {
+    "bytes": _Parser.bytes_form,
     "complex": _Parser.complex_form,
     "device": _Parser.device_form,
     "slice": _Parser.slice_form,

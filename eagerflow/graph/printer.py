@@ -253,6 +253,7 @@ _PLAIN: Final[dict[type, Callable[[Any], str]]] = {
     int: int.__repr__,
     float: float.__repr__,
     complex: _complex,
+    bytes: lambda value: f"bytes({quote(value.decode('latin-1'))})",
     str: lambda value: quote(str.__str__(value)),
     type(...): lambda value: "...",
     DType: lambda value: value.short,

@@ -10,7 +10,8 @@ The file is a safetensors file, so that other tools can read the constants (and 
     data      the elements of the arrays in row-major order, little-endian, one after the other
 
 Names of arrays are those that ``$name`` in the text refers to; the true type of an array stands
-in the text, dtypes that safetensors lacks are stored as bytes along one more axis. The checksum
+in the text, dtypes that safetensors lacks are stored as bytes along one more axis, byte strings
+as `eagerflow.core.byte_arrays` packs them. The checksum
 is the SHA-256 of the whole file with 64 zeros in its place. The state of resources is not stored.
 """
 
@@ -30,6 +31,7 @@ from eagerflow.graph import constants
 from eagerflow.graph.ir import Graph, methods
 from eagerflow.graph.parser import parse_graph
 from eagerflow.graph.printer import Printer
+from eagerflow.types import BYTES
 
 __all__ = ["VERSION", "load_graph", "save_graph"]
 
@@ -97,7 +99,7 @@ def to_bytes(graph: Graph) -> bytes:
     end = 0
     for name, tensor in arrays:
         entries[name] = _entry(tensor, end)
-        end += tensor.nbytes
+        end += constants.size_in_bytes(tensor)
     metadata = {"format": _FORMAT, "version": str(VERSION), "checksum": _UNSUMMED, "graph": text}
     header = json.dumps({"__metadata__": metadata, **entries}).encode("ascii")
     header += b" " * (-(8 + len(header)) % _ALIGNMENT)
@@ -110,7 +112,9 @@ def to_bytes(graph: Graph) -> bytes:
 def _entry(tensor: Tensor, start: int) -> dict[str, Any]:
     name = _NAMES.get(tensor.dtype.name)
     shape = [*tensor.shape] if name else [*tensor.shape, tensor.dtype.itemsize]
-    offsets = [start, start + tensor.nbytes]
+    if tensor.dtype is BYTES:
+        shape = [constants.size_in_bytes(tensor)]
+    offsets = [start, start + constants.size_in_bytes(tensor)]
     return {"dtype": name or "U8", "shape": shape, "data_offsets": offsets}
 
 

@@ -57,11 +57,13 @@ class AbstractBackend(ABC):
         kind: the kind's name, as in ``kind:0``.
         xp: the array namespace that portable kernels get; None if there is none.
         array_type: the class of its arrays.
+        holds_bytes: whether its arrays can be of dtype bytes, which are objects of Python.
     """
 
     kind: str
     xp: Any
     array_type: type[Any]
+    holds_bytes: bool = False
 
     @abstractmethod
     def count(self) -> int:
@@ -91,6 +93,7 @@ class CpuBackend(AbstractBackend):
     kind = "cpu"
     xp = np
     array_type = np.ndarray
+    holds_bytes = True
 
     def count(self) -> int:
         return settings.current().cpu_devices
@@ -123,6 +126,7 @@ class NullBackend(AbstractBackend):
     kind = "null"
     xp = None
     array_type = NullArray
+    holds_bytes = True
 
     def count(self) -> int:
         return 1_000_000

@@ -16,7 +16,7 @@ from typing import Any, Final, final
 from eagerflow.errors import DeviceError
 from eagerflow.hardware.backends import AbstractBackend, CpuBackend, MemoryStats, NullBackend
 from eagerflow.hardware.lanes import Lane, known_operator
-from eagerflow.types import DTYPES, LIST
+from eagerflow.types import BYTES, DTYPES, LIST
 
 __all__ = [
     "Device",
@@ -53,7 +53,7 @@ class Device:
         self.task: str | None = None
         self.backend = backend
         self.lanes: dict[Any, Lane] = {}
-        for dtype in (*DTYPES.values(), LIST):
+        for dtype in (*DTYPES.values(), LIST, BYTES):
             self.lanes[dtype.dtype] = self.lanes[dtype] = Lane(dtype, self)
         for lane in self.lanes.values():
             lane.truth = self.lanes[DTYPES["bool"]]

@@ -17,7 +17,7 @@ from eagerflow.ops.queues import checked_count
 from eagerflow.resources.accumulator import AccumulatorState
 from eagerflow.resources.attempts import check_seconds
 from eagerflow.resources.barrier import BarrierState
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import BYTES, DTYPES, TensorType, as_dtype
 
 __all__ = ["Accumulator", "Barrier"]
 
@@ -255,8 +255,8 @@ class Accumulator:
 def _insert_type(
     keys: TensorType, values: TensorType, *, resource: BarrierState, component: int
 ) -> tuple[TensorType, ...]:
-    if keys.dtype is not _INT64 or len(keys.shape) != 1:
-        raise DTypeError("keys are integers on one axis", expected="i64[n]")
+    if keys.dtype is not resource.key_dtype or len(keys.shape) != 1:
+        raise DTypeError("keys lie on one axis", expected=f"{resource.key_dtype.short}[n]")
     check_part(values, resource.types[component], 1)
     if not may_equal(keys.shape[0], values.shape[0]):
         raise ShapeError("there are as many keys as values")
@@ -268,7 +268,7 @@ def _take_many_type(
     device: Device | None = None,
 ) -> tuple[TensorType, ...]:  # fmt: skip
     size = unknown("k", "how many elements are left depends on the barrier") if small else count
-    keys = TensorType(_INT64, (size,), resource.types[0].device)
+    keys = TensorType(resource.key_dtype, (size,), resource.types[0].device)
     return (keys, *[kind.like(shape=(size, *kind.shape)) for kind in resource.types])
 
 
@@ -284,6 +284,7 @@ _insert_many = define(
     nondifferentiable=True,
     effect="fence",
     precision="exact",
+    takes_bytes=True,
 )
 _take_many = define(
     "barrier_take_many",
@@ -320,6 +321,7 @@ class Barrier:
 
     Args:
         like: a tuple of components: tensors, or texts such as ``"f32[3]"``.
+        key_dtype: of the keys: int64, or bytes.
         device: where the elements are; by default where ``like`` is.
         name: for people.
 
@@ -341,8 +343,9 @@ class Barrier:
     __slots__ = ("__weakref__", "resource")
 
     def __init__(
-        self, like: Any, *, device: Device | str | None = None, name: str | None = None
-    ) -> None:
+        self, like: Any, *, key_dtype: Any = "int64", device: Device | str | None = None,
+        name: str | None = None,
+    ) -> None:  # fmt: skip
         if not isinstance(like, (tuple, list)):
             raise DTypeError(
                 "Barrier: like is a tuple of components", given=f"a {type(like).__name__}"
@@ -352,7 +355,10 @@ class Barrier:
             raise DTypeError("Barrier: each component is a tensor or a type", given=repr(like))
         if any(type(size) is not int for kind in elements.types for size in kind.shape):
             raise ShapeError("Barrier: all sizes must be known", given=repr(like))
-        self.resource = BarrierState(elements.types, elements.device, name)
+        keys = as_dtype(key_dtype)
+        if keys not in (_INT64, BYTES):
+            raise DTypeError(f"Barrier: key_dtype={keys.name}", expected="int64 or bytes")
+        self.resource = BarrierState(elements.types, elements.device, name, keys)
 
     def __repr__(self) -> str:
         state = self.resource
@@ -367,7 +373,7 @@ class Barrier:
 
         Args:
             i: which component.
-            keys: integers ``[n]``, the keys of the elements.
+            keys: ``[n]``, the keys of the elements: integers, or bytes.
             values: ``[n, ...]``, the components.
 
         Raises:
@@ -391,7 +397,7 @@ class Barrier:
             )
         kind = state.types[component]
         inputs = [
-            part_of("insert_many: keys", keys, TensorType(_INT64, (), state.device)),
+            part_of("insert_many: keys", keys, TensorType(state.key_dtype, (), state.device)),
             part_of("insert_many: values", values, kind),
         ]
         checked(_insert_many, "insert_many", inputs, state, component=component)

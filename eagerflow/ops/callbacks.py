@@ -122,9 +122,21 @@ def _types(
 
 
 _py_call = define(
-    "py_call", infer=_types, nondifferentiable=True, effect="fence", precision="exact"
+    "py_call",
+    infer=_types,
+    nondifferentiable=True,
+    effect="fence",
+    precision="exact",
+    takes_bytes=True,
 )
-_print = define("print", infer=_types, nondifferentiable=True, effect="fence", precision="exact")
+_print = define(
+    "print",
+    infer=_types,
+    nondifferentiable=True,
+    effect="fence",
+    precision="exact",
+    takes_bytes=True,
+)
 
 
 def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:

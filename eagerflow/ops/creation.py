@@ -18,7 +18,16 @@ from eagerflow.ops.arguments import as_index, as_shape
 from eagerflow.ops.extents import check_not_negative
 from eagerflow.ops.promotion import cast
 from eagerflow.ops.rules import public
-from eagerflow.types import DTYPES, DType, Shape, TensorType, as_dtype, default_dtype
+from eagerflow.types import (
+    BYTES,
+    DTYPES,
+    DType,
+    Shape,
+    TensorType,
+    as_dtype,
+    default_dtype,
+    number_dtype,
+)
 
 __all__ = [
     "asarray",
@@ -52,11 +61,21 @@ def _same_type(x: TensorType) -> TensorType:
 
 
 _identity = define(
-    "identity", infer=_same_type, vjp=(lambda g, out, x: g,), saved="none", precision="exact"
+    "identity",
+    infer=_same_type,
+    vjp=(lambda g, out, x: g,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
 )
 
 _copy = define(
-    "copy", infer=_same_type, vjp=(lambda g, out, x: g,), saved="none", precision="exact"
+    "copy",
+    infer=_same_type,
+    vjp=(lambda g, out, x: g,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -79,13 +98,14 @@ def tensor(data: TensorLike, dtype: Any = None, device: Device | str | None = No
     """A new tensor of ``data``, always copied.
 
     Args:
-        data: a number, nested sequences of numbers or tensors, a tensor, or an array of any
-            library. Sequences that hold tensors are stacked, and gradients flow into these.
+        data: a number, ``bytes``, nested sequences of these or of tensors, a tensor, or an array of
+            any library. Sequences that hold tensors are stacked, and gradients flow into these.
         dtype: of the result. By default that of an array; float32 for Python floats, int64 for
             ints, complex64 for complex numbers.
         device: of the result; by default that of a tensor, else the current one.
 
     Raises:
+        DTypeError: texts, of which only the bytes are elements of tensors.
         TensorValueError: ragged sequences, or a number that does not fit the dtype.
 
     >>> ef.tensor([[1, 2], [3, 4]])
@@ -93,6 +113,8 @@ def tensor(data: TensorLike, dtype: Any = None, device: Device | str | None = No
             [3, 4]], i64[2,2]@cpu:0)
     >>> ef.tensor([0.5, 1], dtype=ef.float64)
     Tensor([0.5, 1. ], f64[2]@cpu:0)
+    >>> ef.tensor([b"cat", b"horse"])
+    Tensor([b'cat', b'horse'], bytes[2]@cpu:0)
     """
     if not stack.installed:
         return _convert(data, dtype, device, True)
@@ -137,7 +159,7 @@ def _copied(data: TensorLike, dtype: Any, device: Device | str | None) -> Tensor
     target, host = as_device(device), as_device("cpu:0")
     where = target if target.backend.array_type is type(data) else host
     lane = where.lanes.get(data.dtype) if type(data) is where.backend.array_type else None
-    if lane is None or not data.dtype.isnative:
+    if lane is None or lane.dtype is BYTES or not data.dtype.isnative:
         return _convert(data, dtype, device, True)
     shared = make_tensor(data, lane)
     wanted = lane.dtype if dtype is None else as_dtype(dtype)
@@ -174,7 +196,7 @@ _full = define("full", infer=_described, nondifferentiable=True, precision="exac
 
 @public
 def zeros(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
-    """A tensor of zeros.
+    """A tensor of zeros; of dtype bytes, of empty bytes.
 
     Args:
         shape: an int or a tuple of ints.
@@ -185,12 +207,14 @@ def zeros(shape: int | Shape, *, dtype: Any = None, device: Device | str | None 
     Tensor([[0., 0., 0.],
             [0., 0., 0.]], f32[2,3]@cpu:0)
     """
-    result: Tensor = bind(
-        _zeros,
-        shape=as_shape("zeros", shape),
-        dtype=_FLOAT if dtype is None else as_dtype(dtype),
-        device=as_device(device),
-    )
+    found = _FLOAT if dtype is None else as_dtype(dtype)
+    return _zeros_of(as_shape("zeros", shape), found, as_device(device))
+
+
+def _zeros_of(shape: Shape, dtype: DType, device: Device) -> Tensor:
+    if dtype is BYTES:
+        return copy(functions["broadcast_to"](as_tensor(b"", None, device), shape))
+    result: Tensor = bind(_zeros, shape=shape, dtype=dtype, device=device)
     return result
 
 
@@ -210,7 +234,7 @@ def ones(shape: int | Shape, *, dtype: Any = None, device: Device | str | None =
         _full,
         shape=as_shape("ones", shape),
         fill_value=1,
-        dtype=_FLOAT if dtype is None else as_dtype(dtype),
+        dtype=_FLOAT if dtype is None else number_dtype(dtype),
         device=as_device(device),
     )
     return result
@@ -262,7 +286,7 @@ def full(
         spread: Tensor = functions["broadcast_to"](_convert(fill_value, dtype, device, None), sizes)
         # a number of a trace gives memory as a number does
         return copy(spread) if isinstance(fill_value, (int, float, complex, Dim)) else spread
-    found = weak if dtype is None else as_dtype(dtype)
+    found = weak if dtype is None else number_dtype(dtype)
     if weak is _WEAK[int]:
         _convert(fill_value, found, "cpu:0", None)  # raises for one that does not fit
     if weak.is_complex and not (found.is_complex or found.kind == "bool"):
@@ -292,13 +316,8 @@ def zeros_like(
     Tensor([0, 0], i64[2]@cpu:0)
     """
     like = tensor_of(x)
-    result: Tensor = bind(
-        _zeros,
-        shape=like.shape,
-        dtype=like.dtype if dtype is None else as_dtype(dtype),
-        device=like.device if device is None else as_device(device),
-    )
-    return result
+    found = like.dtype if dtype is None else as_dtype(dtype)
+    return _zeros_of(like.shape, found, like.device if device is None else as_device(device))
 
 
 @public

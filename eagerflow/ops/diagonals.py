@@ -36,7 +36,12 @@ def _diagonal_vjp(g: Tensor, out: Tensor, x: Tensor, *, offset: int) -> Tensor:
 
 
 _diagonal = define(
-    "diagonal", infer=_diagonal_type, vjp=(_diagonal_vjp,), saved="none", precision="exact"
+    "diagonal",
+    infer=_diagonal_type,
+    vjp=(_diagonal_vjp,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 import ml_dtypes
 
-from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.convert import TensorLike, check_holds, tensor_of
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.symbols import AbstractNumber
@@ -62,6 +62,7 @@ def astype(
 
 
 def _transfer_type(x: TensorType, *, device: Device, source: Device) -> TensorType:
+    check_holds(device, x.dtype)
     return TensorType(x.dtype, x.shape, device)
 
 
@@ -71,6 +72,7 @@ _transfer = define(
     vjp=(lambda g, out, x, *, device, source: to_device(g, source),),
     saved="none",
     precision="exact",
+    takes_bytes=True,
     moves=True,
 )
 
@@ -93,6 +95,7 @@ def to_device(x: TensorLike, device: Device | str, /) -> Tensor:
     target = as_device(device)
     if before.device is target:
         return before
+    check_holds(target, before.dtype)
     result: Tensor = bind(_transfer, before, device=target, source=before.device)
     return result
 

@@ -9,6 +9,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
 from eagerflow.ops.promotion import cast, known_number, pair, promote
 from eagerflow.ops.rules import (
+    ALL,
     ANY,
     BOOL,
     FLOATING,
@@ -73,7 +74,9 @@ def _told(x: TensorLike, other: TensorLike) -> TensorLike:
     return known_number(x) if narrow else x
 
 
-_equal = define("equal", infer=elementwise(ANY, _BOOL), vjp=(None, None), saved="none")
+_equal = define(
+    "equal", infer=elementwise(ALL, _BOOL), vjp=(None, None), saved="none", takes_bytes=True
+)
 
 
 @public
@@ -81,7 +84,7 @@ def equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether elements are equal; NaN is equal to nothing.
 
     Args:
-        x1: any dtype; broadcasts against ``x2``.
+        x1: any dtype, also bytes; broadcasts against ``x2``.
         x2: likewise; both promote to one dtype.
 
     >>> ef.equal(ef.tensor([1, 2, 3]), 2)
@@ -91,7 +94,9 @@ def equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return result
 
 
-_not_equal = define("not_equal", infer=elementwise(ANY, _BOOL), vjp=(None, None), saved="none")
+_not_equal = define(
+    "not_equal", infer=elementwise(ALL, _BOOL), vjp=(None, None), saved="none", takes_bytes=True
+)
 
 
 @public
@@ -99,7 +104,7 @@ def not_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether elements differ; NaN differs from everything.
 
     Args:
-        x1: any dtype; broadcasts against ``x2``.
+        x1: any dtype, also bytes; broadcasts against ``x2``.
         x2: likewise; both promote to one dtype.
 
     >>> ef.not_equal(ef.tensor([1, 2, 3]), 2)

@@ -14,7 +14,7 @@ from eagerflow.ops.arguments import as_index, axes_of
 from eagerflow.ops.elementwise import divide
 from eagerflow.ops.movement import roll
 from eagerflow.ops.rules import public
-from eagerflow.types import DType, TensorType, as_dtype, default_dtype
+from eagerflow.types import DType, TensorType, default_dtype, number_dtype
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
@@ -34,7 +34,7 @@ def _frequencies(name: str, n: Any, half: bool, d: float, dtype: Any, device: An
     count = as_index(name, "n", n)
     if type(count) is int and count < 1:
         raise ShapeError(f"{name}: there are no {count} points", expected="at least one")
-    chosen = default_dtype("real floating") if dtype is None else as_dtype(dtype)
+    chosen = default_dtype("real floating") if dtype is None else number_dtype(dtype)
     if not chosen.is_floating:
         raise DTypeError(f"{name}: {chosen.name} is not a real floating dtype")
     numbers = bind(_numbers, n=count, half=half, dtype=chosen, device=as_device(device))

@@ -54,6 +54,7 @@ _getitem = define(
     jvp=lambda t, out, x, *indices, key: pick(t[0], indices, key),
     saved="indices",
     precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -135,7 +136,12 @@ def _winners(picked: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
 
 
 _update = define(
-    "index_update", infer=_update_type, vjp=_update_vjp, saved="indices", precision="exact"
+    "index_update",
+    infer=_update_type,
+    vjp=_update_vjp,
+    saved="indices",
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -183,7 +189,7 @@ def getitem(x: TensorLike, key: Any, /) -> Tensor:
         if data is not _OTHER:
             lane = x._lane
             if type(data) is not lane.array_type:  # a NumPy scalar
-                data = lane.device.backend.xp.asarray(data)
+                data = lane.device.backend.xp.asarray(data, lane.dtype.dtype)
             return make_tensor(data, lane)
     return _general(tensor_of(x), key)
 

@@ -59,6 +59,7 @@ _where = define(
     ),
     saved="indices",
     precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -323,6 +324,7 @@ _take = define(
     jvp=lambda t, out, x, indices, *, axis: take(t[0], indices, axis=axis),
     saved="indices",
     precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -377,6 +379,7 @@ _take_along = define(
     jvp=lambda t, out, x, indices, *, axis: take_along_axis(t[0], indices, axis=axis),
     saved="indices",
     precision="exact",
+    takes_bytes=True,
 )
 
 

@@ -13,7 +13,7 @@ from eagerflow.errors import DeviceError, InterchangeError, TensorValueError, Un
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.ops.dtypes import to_device
 from eagerflow.ops.rules import public
-from eagerflow.types import DType
+from eagerflow.types import BYTES, DType
 
 __all__ = ["from_dlpack"]
 
@@ -37,6 +37,11 @@ def _export(
     """
     value = _reachable(tensor_of(x), dl_device, copy)
     array, dtype = _array(value, "__dlpack__()"), value.dtype
+    if dtype is BYTES:
+        raise InterchangeError(
+            "__dlpack__: DLPack has no bytes", given=str(value.type),
+            hint="x.numpy() is an array of Python's bytes",
+        )  # fmt: skip
     if stream is not None and value.device.kind == "cpu":
         raise InterchangeError("__dlpack__: a CPU has no streams", given=f"stream={stream!r}")
     if not dtype.is_native:

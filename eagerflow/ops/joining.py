@@ -80,7 +80,12 @@ def _concat_vjp(g: Tensor, out: Tensor, *inputs: Tensor, axis: int) -> tuple[Ten
 
 
 _concat = define(
-    "concat", infer=_concat_type, vjp=joint(_concat_vjp), saved="none", precision="exact"
+    "concat",
+    infer=_concat_type,
+    vjp=joint(_concat_vjp),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -163,6 +168,7 @@ _split = define(
     vjp=(lambda gs, outs, x, *, sizes, axis: concat(_given(gs, outs), axis=axis),),
     saved="none",
     precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -223,6 +229,7 @@ _stack = define(
     vjp=joint(lambda g, out, *inputs, axis: unstack(g, axis=axis)),
     saved="none",
     precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -257,6 +264,7 @@ _unstack = define(
     vjp=(lambda gs, outs, x, *, axis: stack(_given(gs, outs), axis=axis),),
     saved="none",
     precision="exact",
+    takes_bytes=True,
 )
 
 

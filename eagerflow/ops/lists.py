@@ -74,7 +74,12 @@ def _push_vjp(g: Tensor, out: Tensor, values: Tensor, *xs: Tensor) -> list[Tenso
 
 
 _push = define(
-    "list_push", infer=_push_type, vjp=joint(_push_vjp), saved="inputs", precision="exact"
+    "list_push",
+    infer=_push_type,
+    vjp=joint(_push_vjp),
+    saved="inputs",
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -165,6 +170,7 @@ _write = define(
     ),
     saved="indices",
     precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -285,7 +291,12 @@ def _unstack_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 
 
 _unstack = define(
-    "list_unstack", infer=_unstack_type, vjp=(_unstack_vjp,), saved="none", precision="exact"
+    "list_unstack",
+    infer=_unstack_type,
+    vjp=(_unstack_vjp,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -333,7 +344,12 @@ def _split_vjp(g: Tensor, out: Tensor, x: Tensor, like: Tensor) -> Tensor:
 
 
 _split = define(
-    "list_split", infer=_split_type, vjp=(_split_vjp, None), saved="inputs", precision="exact"
+    "list_split",
+    infer=_split_type,
+    vjp=(_split_vjp, None),
+    saved="inputs",
+    precision="exact",
+    takes_bytes=True,
 )
 
 

@@ -34,6 +34,7 @@ _flip = define(
     vjp=(lambda g, out, x, *, axis: flip(g, axis=axis),),
     saved="none",
     precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -62,7 +63,9 @@ def _roll_vjp(
     return roll(g, tuple(-s for s in shift), axis=axis)
 
 
-_roll = define("roll", infer=_same_type, vjp=(_roll_vjp,), saved="none", precision="exact")
+_roll = define(
+    "roll", infer=_same_type, vjp=(_roll_vjp,), saved="none", precision="exact", takes_bytes=True
+)
 
 
 @public
@@ -148,7 +151,14 @@ def _repeat_vjp(g: Tensor, out: Tensor, x: Tensor, *, repeats: int, axis: int) -
     return result
 
 
-_repeat = define("repeat", infer=_repeat_type, vjp=(_repeat_vjp,), saved="none", precision="exact")
+_repeat = define(
+    "repeat",
+    infer=_repeat_type,
+    vjp=(_repeat_vjp,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+)
 
 
 def _repeat_each_type(x: TensorType, repeats: TensorType, *, axis: int) -> TensorType:
@@ -179,6 +189,7 @@ _repeat_each: Final[Op] = define(
     jvp=lambda t, out, x, repeats, *, axis: bind(_repeat_each, t[0], repeats, axis=axis),
     saved="inputs",
     precision="exact",
+    takes_bytes=True,
 )
 
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import OPS_OF_BYTES, bind, define
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim
-from eagerflow.errors import TensorValueError
+from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.types import DTYPES, DType, TensorType, default_dtype, promote_dtypes
+from eagerflow.types import BYTES, DTYPES, DType, TensorType, default_dtype, promote_dtypes
 
 __all__ = [
     "cast",
@@ -36,10 +36,13 @@ __all__ = [
 _KINDS = ("bool", "signed integer", "unsigned integer", "real floating", "complex floating")
 _RANK = dict(zip(_KINDS, (0, 1, 1, 2, 3), strict=True))
 _KIND_ORDER = dict(zip(_KINDS, (0, 2, 1, 3, 4), strict=True))
+_WEAK_DTYPES = (DTYPES["bool"], *(default_dtype(k) for k in _KINDS[1:] if k != _KINDS[2]))
 _WEAK_RANK: dict[type, int] = {bool: 0, int: 1, Dim: 1, float: 2, complex: 3}
 
 
 def _cast_type(x: TensorType, *, dtype: DType) -> TensorType:
+    if dtype is BYTES:
+        raise DTypeError("numbers do not turn into bytes", hint=OPS_OF_BYTES)
     return x.like(dtype=dtype)
 
 
@@ -61,6 +64,12 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
     """``x`` with another dtype; ``x`` itself if it has that one."""
     if x.dtype is dtype:
         return x
+    if dtype is BYTES or x.dtype is BYTES:
+        raise DTypeError(
+            "bytes and numbers do not turn into each other",
+            given=f"{x.type} to {dtype.short}",
+            hint=OPS_OF_BYTES,
+        )
     result: Tensor = bind(_cast, x, dtype=dtype)
     return result
 
@@ -80,13 +89,18 @@ def fits_kind(dtype: DType, into: DType) -> bool:
     Kinds ascend from bool over unsigned and signed integers and floats to complex numbers; within
     one, integers wrap and floats are rounded.
     """
+    if dtype is BYTES or into is BYTES:
+        return dtype is into
     return _KIND_ORDER[dtype.kind] <= _KIND_ORDER[into.kind]
 
 
 def weak_fits(value: TensorLike, into: DType) -> bool:
     """`fits_kind` for numbers and sequences, whose integers are of both kinds of integers."""
     try:
-        rank = _RANK[promoted_dtype((value,)).kind]
+        dtype = promoted_dtype((value,))
+        if dtype is BYTES or into is BYTES:
+            return dtype is into
+        rank = _RANK[dtype.kind]
     except TensorValueError:  # a sequence with an integer that only uint64 holds, or none does
         rank = 1
     return rank <= _RANK[into.kind]
@@ -138,7 +152,7 @@ def operands(*args: TensorLike) -> tuple[Tensor, ...]:
 
 def promoted_dtype(args: Iterable[TensorLike]) -> DType:
     """The dtype that the operands promote to together."""
-    weak, strong = 0, None
+    weak, strong = -1, None
     for x in args:
         rank = _weak_rank(x)
         if rank is not None:
@@ -147,7 +161,9 @@ def promoted_dtype(args: Iterable[TensorLike]) -> DType:
             dtype = tensor_of(x).dtype
             strong = dtype if strong is None else promote_dtypes(strong, dtype)
     if strong is None:
-        return (DTYPES["bool"], *(default_dtype(k) for k in _KINDS[1:] if k != _KINDS[2]))[weak]
+        return _WEAK_DTYPES[max(weak, 0)]
+    if strong is BYTES:
+        return strong if weak < 0 else promote_dtypes(strong, _WEAK_DTYPES[weak])
     if weak <= _RANK[strong.kind]:
         return strong
     if weak == 3:

@@ -94,6 +94,7 @@ _enqueue = define(
     nondifferentiable=True,
     effect="blocks",
     precision="exact",
+    takes_bytes=True,
 )
 _enqueue_many = define(
     "queue_enqueue_many",
@@ -101,6 +102,7 @@ _enqueue_many = define(
     nondifferentiable=True,
     effect="blocks",
     precision="exact",
+    takes_bytes=True,
 )
 _dequeue = define(
     "queue_dequeue",

@@ -21,9 +21,9 @@ from eagerflow.types import (
     DTYPES,
     DType,
     TensorType,
-    as_dtype,
     broadcast_shapes,
     default_dtype,
+    number_dtype,
 )
 
 __all__ = ["arange", "eye", "linspace", "logspace", "meshgrid"]
@@ -91,7 +91,7 @@ def arange(
             step = index(step)
         if not integral:
             start, stop = _known(start), _known(stop)
-    found = (_INT if integral else _FLOAT) if dtype is None else as_dtype(dtype)
+    found = (_INT if integral else _FLOAT) if dtype is None else number_dtype(dtype)
     if found.kind not in REAL:
         raise DTypeError(f"arange: no rule for {found.short}", expected="a real dtype")
     result: Tensor = bind(
@@ -170,7 +170,7 @@ def linspace(
     first, last = _number("linspace", "start", start), _number("linspace", "stop", stop)
     is_complex = isinstance(first, complex) or isinstance(last, complex)
     default = _COMPLEX if is_complex else _FLOAT
-    found = default if dtype is None else as_dtype(dtype)
+    found = default if dtype is None else number_dtype(dtype)
     if is_complex and not found.is_complex:
         raise DTypeError(f"linspace: complex bounds do not give {found.name}")
     result: Tensor = bind(
@@ -198,7 +198,7 @@ def _between(start: TensorLike, stop: TensorLike, num: int, dtype: Any, endpoint
     )
     if dtype is None:
         return result
-    found = as_dtype(dtype)
+    found = number_dtype(dtype)
     return cast(functions["floor"](result) if found.is_integer else result, found)
 
 
@@ -234,7 +234,7 @@ def logspace(
     exponents = linspace(start, stop, num, device=device, endpoint=endpoint, dtype=wide)
     powers: Tensor = functions["pow"](base, exponents)
     if dtype is not None:
-        return cast(powers, as_dtype(dtype))
+        return cast(powers, number_dtype(dtype))
     return cast(powers, _COMPLEX if is_complex else _FLOAT) if numbers else powers
 
 
@@ -317,7 +317,7 @@ def eye(
         rows=rows,
         columns=columns,
         k=as_index("eye", "k", k),
-        dtype=_FLOAT if dtype is None else as_dtype(dtype),
+        dtype=_FLOAT if dtype is None else number_dtype(dtype),
         device=as_device(device),
     )
     return result

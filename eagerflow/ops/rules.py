@@ -14,6 +14,7 @@ from eagerflow.errors import AxisError, DTypeError
 from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 
 __all__ = [
+    "ALL",
     "ANY",
     "BOOL",
     "COMPLEX",
@@ -41,6 +42,7 @@ INEXACT: Final = FLOATING | COMPLEX
 REAL: Final = INTEGER | FLOATING
 NUMERIC: Final = REAL | COMPLEX
 ANY: Final = NUMERIC | BOOL
+ALL: Final = ANY | {"bytes"}
 
 _F = TypeVar("_F", bound=Callable[..., Any])  # public functions keep their own signature
 

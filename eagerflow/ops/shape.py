@@ -84,6 +84,7 @@ _reshape = define(
     vjp=(lambda g, out, x, **attrs: reshape(g, x.shape),),
     saved="none",
     precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -151,6 +152,7 @@ _broadcast_to = define(
     vjp=(lambda g, out, x, *, shape: sum_to_like(g, x),),
     saved="none",
     precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -235,7 +237,12 @@ def _permute_vjp(g: Tensor, out: Tensor, x: Tensor, *, axes: tuple[int, ...]) ->
 
 
 _permute_dims = define(
-    "permute_dims", infer=_permute_type, vjp=(_permute_vjp,), saved="none", precision="exact"
+    "permute_dims",
+    infer=_permute_type,
+    vjp=(_permute_vjp,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -350,6 +357,7 @@ _squeeze = define(
     vjp=(lambda g, out, x, *, axis: expand_dims(g, axis),),
     saved="none",
     precision="exact",
+    takes_bytes=True,
 )
 
 
@@ -387,6 +395,7 @@ _expand_dims = define(
     vjp=(lambda g, out, x, *, axis: squeeze(g, axis),),
     saved="none",
     precision="exact",
+    takes_bytes=True,
 )
 
 

@@ -52,6 +52,7 @@ _check_sizes = define(
     vjp=(lambda g, out, x, **attrs: g,),
     saved="none",
     precision="exact",
+    takes_bytes=True,
 )
 
 

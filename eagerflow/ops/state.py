@@ -85,7 +85,9 @@ def _scatter_type(
 
 
 _read = define("read", infer=_read_type, vjp=(), effect="reads", precision="exact")
-_assign = define("assign", infer=_assign_type, vjp=(None,), effect="writes", precision="exact")
+_assign = define(
+    "assign", infer=_assign_type, vjp=(None,), effect="writes", precision="exact", takes_bytes=True
+)
 _assign_add = define(
     "assign_add", infer=_combine_type, vjp=(None,), effect="writes", precision="exact"
 )
@@ -98,6 +100,7 @@ _scatter_update = define(
     vjp=(None, None),
     effect="writes",
     precision="exact",
+    takes_bytes=True,
 )
 _scatter_add = define(
     "variable_scatter_add",

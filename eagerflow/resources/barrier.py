@@ -10,11 +10,12 @@ from eagerflow.hardware import Device
 from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.stores import PriorityStore
-from eagerflow.types import TensorType
+from eagerflow.types import DTYPES, DType, TensorType
 
 __all__ = ["BarrierState"]
 
 _MISSING: Final = object()
+Key = int | bytes
 
 
 @final
@@ -25,6 +26,7 @@ class BarrierState:
         types: of the parts of an element.
         device: where they are.
         name: for people.
+        key_dtype: of the keys, int64 or bytes.
 
     Attributes:
         ready: the elements that are ready, ``(key, parts)``: those first whose key came first.
@@ -32,20 +34,22 @@ class BarrierState:
         cancelled: whether nothing comes in any more.
     """
 
-    __slots__ = ("__weakref__", "_calls", "_incomplete", "cancelled", "closed", "device", "lock",
-                 "name", "ready", "types")  # fmt: skip
+    __slots__ = ("__weakref__", "_calls", "_incomplete", "cancelled", "closed", "device",
+                 "key_dtype", "lock", "name", "ready", "types")  # fmt: skip
 
     def __init__(
-        self, types: Sequence[TensorType], device: Device | None = None, name: str | None = None
-    ) -> None:
+        self, types: Sequence[TensorType], device: Device | None = None, name: str | None = None,
+        key_dtype: DType = DTYPES["int64"],
+    ) -> None:  # fmt: skip
         self.types = tuple(types)
         self.device = device
         self.name = name
+        self.key_dtype = key_dtype
         self.ready = QueueState(None, PriorityStore(), "priority")
         self.lock = self.ready.lock
         self.closed = False
         self.cancelled = False
-        self._incomplete: dict[int, tuple[int, list[Any]]] = {}
+        self._incomplete: dict[Key, tuple[int, list[Any]]] = {}
         self._calls = 0
 
     def __repr__(self) -> str:
@@ -59,7 +63,7 @@ class BarrierState:
             ready, incomplete = self.ready.size(), len(self._incomplete)
         return f"{self!r} with {ready} ready and {incomplete} incomplete{closed}"
 
-    def insert_many(self, part: int, keys: Sequence[int], value: Callable[[int], Any]) -> None:
+    def insert_many(self, part: int, keys: Sequence[Key], value: Callable[[int], Any]) -> None:
         """Put in one part of several elements, all or none.
 
         Args:
@@ -88,20 +92,20 @@ class BarrierState:
                 self._finish()
         self.ready.settle()
 
-    def _check(self, part: int, keys: Sequence[int]) -> None:
+    def _check(self, part: int, keys: Sequence[Key]) -> None:
         if self.cancelled or (self.closed and keys and not self._incomplete):
             raise QueueClosedError("insert_many: the barrier is closed", given=self.state())
-        seen = set[int]()
+        seen = set[Key]()
         for key in keys:
             found = self._incomplete.get(key)
             if key in seen or (found is not None and found[1][part] is not _MISSING):
                 raise TensorValueError(
-                    f"insert_many: key {key} already has a value for component {part}",
+                    f"insert_many: key {key!r} already has a value for component {part}",
                     given=self.state(),
                 )
             if found is None and self.closed:
                 raise QueueClosedError(
-                    f"insert_many: the barrier is closed, and key {key} is new",
+                    f"insert_many: the barrier is closed, and key {key!r} is new",
                     given=self.state(),
                     expected="a key of an element that is incomplete",
                 )

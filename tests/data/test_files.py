@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.data import Dataset, decode_image, write_records
-from eagerflow.data.checksums import crc32c, masked
 from eagerflow.data.processes import stop_server
 from eagerflow.errors import DTypeError, RecordError, SettingError, TensorValueError
+from eagerflow_kernels.checksums import crc32c, masked
 
 
 @pytest.fixture(scope="module", autouse=True)

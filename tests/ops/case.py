@@ -25,6 +25,7 @@ REAL = INTEGER + FLOATING
 INEXACT = FLOATING + COMPLEX
 NUMERIC = REAL + COMPLEX
 ALL = BOOL + NUMERIC
+BYTES = ("bytes",)
 
 #: the layouts in which every array argument is made: shape, and whether it is strided
 LAYOUTS: dict[str, tuple[tuple[int, ...], bool]] = {
@@ -51,7 +52,9 @@ TOLERANCE = {
 
 
 def np_dtype(name: str) -> np.dtype[Any]:
-    """NumPy's dtype of a name, ml_dtypes included."""
+    """NumPy's dtype of a name, ml_dtypes included; bytes are objects of Python."""
+    if name == "bytes":
+        return np.dtype(object)
     return np.dtype(getattr(ml_dtypes, name) if hasattr(ml_dtypes, name) else name)
 
 
@@ -80,7 +83,10 @@ class Sample:
         shape: tuple[int, ...] | None = None,
         dtype: str | None = None,
     ) -> Any:
-        """Values in [low, high) (rounded for integers, clipped at 0 for unsigned ones)."""
+        """Values in [low, high) (rounded for integers, clipped at 0 for unsigned ones).
+
+        Of bytes: what numbers are written as, empty bytes, and some that end in zeros.
+        """
         shape = self.shape if shape is None else shape
         name = self.dtype if dtype is None else dtype
         made = tuple(2 * n for n in shape) if self.strided else shape
@@ -88,7 +94,12 @@ class Sample:
         kind = np_dtype(name)
         if self.special and kind.kind not in "biu":
             values = self.rng.choice(SPECIALS, made)
-        if name == "bool":
+        if name == "bytes":
+            texts = [b"%.2f" % x if x > 0 else bytes(int(-x)) for x in values.ravel().tolist()]
+            made_of = np.empty(made, object)
+            made_of.ravel()[:] = texts
+            values = made_of
+        elif name == "bool":
             values = values > (low + high) / 2
         elif kind.kind in "iu":
             values = np.floor(values)

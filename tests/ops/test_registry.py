@@ -20,9 +20,8 @@ OPS = sorted(all_ops())
 
 def _of_queues() -> list[str]:
     """Ops of queues and their kin, which wait for each other."""
-    return [
-        name for name in OPS if name.startswith(("accumulator_", "barrier_", "mutex_", "queue_"))
-    ]
+    kin = ("accumulator_", "barrier_", "mutex_", "queue_")
+    return [name for name in OPS if name.startswith(kin)]
 
 
 #: ops that no case can run, as eager mode never binds them, or gradients alone, or that give
@@ -35,6 +34,8 @@ ELSEWHERE = {
     "check_sizes": "tests/ops/test_sizes.py",
     "set_key": "tests/function/test_random_state.py",
     **dict.fromkeys(_of_queues(), "tests/queues"),
+    "write_file": "tests/io/test_files.py",
+    **dict.fromkeys(["reader_read", "reader_read_up_to", "reader_reset"], "tests/io"),
     "snapshot": "tests/queues/test_variables.py",
     **{
         f"list_{name}": "tests/ops/test_lists.py"

@@ -28,6 +28,7 @@ from eagerflow.runtime.instructions import named_axes
 from eagerflow.runtime.program import Program
 from eagerflow.runtime.replay import replay
 from eagerflow.runtime.run import extract
+from eagerflow.types import BYTES
 
 Function = Callable[..., Any]
 _count = itertools.count()
@@ -58,13 +59,15 @@ class Outcome(NamedTuple):
 def bits(x: Any) -> tuple[Any, ...]:
     """One leaf of a result: its type, and every bit of its value."""
     if isinstance(x, ef.Variable):
-        return ("variable", str(x.type), x.numpy().tobytes())
+        return ("variable", *bits(x.value))
     if isinstance(x, ef.random.Generator):
         return ("generator", *x.state.values())
     if isinstance(x, IndexedSlices):
         return ("slices", x.shape, *bits(x.values), *bits(x.indices))
     if isinstance(x, Tensor):
         array = x.numpy()
+        if x.dtype is BYTES:
+            return (str(x.type), array, array.tolist())
         return (str(x.type), array, array.tobytes())
     return (type(x).__name__, repr(x))
 

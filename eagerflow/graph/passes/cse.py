@@ -84,7 +84,9 @@ class _Keys:
 
     def of(self, value: Any) -> Any:
         kind = type(value)
-        if kind is int or kind is str:  # equal to no other kind: bools and floats come tagged
+        if (
+            kind is int or kind is str or kind is bytes
+        ):  # equal to no other kind: bools and floats come tagged
             return value
         if kind is tuple:
             return tuple([self.of(item) for item in value])

@@ -16,7 +16,7 @@ from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes.memory import Memory, MemoryLayout, is_flat, same_shape
 from eagerflow.graph.passes.report import Report
 from eagerflow.graph.passes.rewrite import Form, Rewriter, shown
-from eagerflow.types import DType, TensorType
+from eagerflow.types import BYTES, DType, TensorType
 
 __all__ = ["RuleSite", "rule", "simplify"]
 
@@ -134,7 +134,7 @@ class RuleSite:
 
 def _uniform(tensor: Tensor) -> Any:
     """The number that all elements are, of small tensors; None if they differ."""
-    if not has_values(tensor) or not 0 < tensor.size <= _SMALL:
+    if not has_values(tensor) or not 0 < tensor.size <= _SMALL or tensor.dtype is BYTES:
         return None
     array = tensor.numpy()
     first = array[(0,) * array.ndim]

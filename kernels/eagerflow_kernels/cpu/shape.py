@@ -19,7 +19,7 @@ _SMALL = 4096  # elements of a matrix up to which its mask is kept
 def broadcast_to(x: Array, *, shape: tuple[int, ...]) -> Array:
     """A view that repeats elements by strides of zero."""
     lead = len(shape) - x.ndim
-    if lead < 0 or not x.size or not x.flags.c_contiguous or x.dtype.kind == "V":
+    if lead < 0 or not x.size or not x.flags.c_contiguous or x.dtype.kind in "VO":
         return np.broadcast_to(x, shape)
     strides = [0] * lead
     for size, wanted, stride in zip(x.shape, shape[lead:], x.strides, strict=True):

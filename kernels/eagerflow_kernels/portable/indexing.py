@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from eagerflow_kernels.blanks import blank
 from eagerflow_kernels.table import portable
 
 __all__: list[str] = []
@@ -50,7 +51,7 @@ def signed_indices(xp: Any, indices: Array) -> Array:
 def zeros_for(xp: Any, indices: Array, *, shape: tuple[int, ...], dtype: Any) -> Array:
     """Zeros with a row of ``shape`` for each index up to the largest."""
     count = max(int(indices.max()) + 1, 0) if indices.size else 0
-    return xp.zeros((count, *shape), dtype.dtype)
+    return blank(xp, (count, *shape), dtype.dtype)
 
 
 @portable("take")
@@ -74,8 +75,16 @@ def index_update(
         value = _in_order(xp, value)
         indices = tuple(_in_order(xp, array) for array in indices)
     out = x.copy()
-    out[expression(key, indices)] = value
+    out[expression(key, indices)] = element_of(value)
     return out
+
+
+def element_of(value: Array) -> Any:
+    """What is written for an array; bytes without axes are their one element.
+
+    NumPy would put the array itself into the place of one element.
+    """
+    return value[()] if value.dtype.kind == "O" and not value.ndim else value
 
 
 def _in_order(xp: Any, array: Array) -> Array:

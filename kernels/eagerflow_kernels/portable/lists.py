@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from eagerflow_kernels.blanks import blank
 from eagerflow_kernels.lists import LIST_DTYPE, ListData
 from eagerflow_kernels.table import portable
 
@@ -44,7 +45,7 @@ def _element(xp: Any, values: ListData, index: int, shape: tuple[int, ...], dtyp
 
 
 def _absent(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
-    return ListData() if dtype.dtype is LIST_DTYPE else xp.zeros(shape, dtype=dtype.dtype)
+    return ListData() if dtype.dtype is LIST_DTYPE else blank(xp, shape, dtype.dtype)
 
 
 def _checked(values: ListData, index: Array) -> int:
@@ -117,9 +118,9 @@ def list_stack(
     items = dict(values.items())
     found = [items.get(i) for i in range(count)]
     if not found:
-        return xp.zeros((0, *shape), dtype=dtype.dtype)
+        return blank(xp, (0, *shape), dtype.dtype)
     if any(x is None for x in found):
-        zeros = xp.zeros(shape, dtype=dtype.dtype)
+        zeros = blank(xp, shape, dtype.dtype)
         found = [zeros if x is None else x for x in found]
     return xp.stack(found)
 
@@ -136,12 +137,12 @@ def list_concat(
 ) -> Array:
     """All elements along their first axis; absent ones are zeros, as many as ``like`` has."""
     items, sizes = dict(values.items()), dict(like.items())
-    parts = [xp.zeros((0, *shape), dtype=dtype.dtype)]
+    parts = [blank(xp, (0, *shape), dtype.dtype)]
     for i in range(max(values.size, like.size)):
         if i in items:
             parts.append(items[i])
         elif i in sizes:
-            parts.append(xp.zeros((sizes[i].shape[0], *shape), dtype=dtype.dtype))
+            parts.append(blank(xp, (sizes[i].shape[0], *shape), dtype.dtype))
     return xp.concat(parts)
 
 

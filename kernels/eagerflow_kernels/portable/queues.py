@@ -1,4 +1,4 @@
-"""Kernels of queues, accumulators, barriers and mutexes.
+"""Kernels of queues, accumulators, barriers, mutexes and readers.
 
 An op that may have to wait is written as a function that gives an *attempt* (with
 ``wait(seconds, finish)`` and, for who holds no thread while it waits, ``begin(callback)`` and
@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any, Final, TypeVar
 
+from eagerflow_kernels.blanks import blank
 from eagerflow_kernels.table import portable
 
 __all__ = ["waiting"]
@@ -136,15 +137,15 @@ def _stacked(xp: Any, types: Sequence[Any], elements: Sequence[Any]) -> tuple[Ar
 
 
 def _batch(xp: Any, kind: Any, parts: Sequence[Array]) -> Array:
-    """Arrays stacked; smaller ones are filled up with zeros at the end of each axis."""
+    """Arrays stacked; smaller ones are filled up at the end of each axis: zeros, empty bytes."""
     if not parts:
         sizes = [size if type(size) is int else 0 for size in kind.shape]
-        return xp.zeros((0, *sizes), dtype=kind.dtype.dtype)
+        return blank(xp, (0, *sizes), kind.dtype.dtype)
     shapes = {x.shape for x in parts}
     if len(shapes) == 1:
         return xp.stack(parts)
     largest = tuple([max(sizes) for sizes in zip(*shapes, strict=True)])
-    out = xp.zeros((len(parts), *largest), dtype=kind.dtype.dtype)
+    out = blank(xp, (len(parts), *largest), kind.dtype.dtype)
     for i, x in enumerate(parts):
         out[(i, *[slice(size) for size in x.shape])] = x
     return out
@@ -192,7 +193,8 @@ def barrier_take_many(
     types = resource.types
 
     def finish(elements: Any) -> tuple[Array, ...]:
-        keys = _scalar(xp, [key for key, _ in elements])
+        found = [key for key, _ in elements]
+        keys = xp.asarray(found, dtype=resource.key_dtype.dtype)
         return (keys, *_stacked(xp, types, [parts for _, parts in elements]))
 
     return resource.take_many(count, small), finish
@@ -331,4 +333,37 @@ def mutex_acquire(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
 def mutex_release(xp: Any, hold: Array, *, resource: Any) -> tuple[Array, ...]:
     """Let the next one have it."""
     resource.release(int(hold))
+    return ()
+
+
+# --- readers ----------------------------------------------------------------------------------
+
+
+@_waits("reader_read")
+def reader_read(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
+    """The next record, and its key."""
+
+    def finish(records: Any) -> tuple[Array, ...]:
+        return tuple([xp.array(part, object) for part in records[0]])
+
+    return resource.read(), finish
+
+
+@_waits("reader_read_up_to")
+def reader_read_up_to(xp: Any, *, resource: Any, count: int) -> tuple[Any, Finish]:
+    """The next records, and their keys; what is left after the last file will do."""
+
+    def finish(records: Any) -> tuple[Array, ...]:
+        found = blank(xp, (2, len(records)), xp.dtype(object))
+        for i, record in enumerate(records):
+            found[0, i], found[1, i] = record
+        return found[0], found[1]
+
+    return resource.read(count, True), finish
+
+
+@portable("reader_reset")
+def reader_reset(xp: Any, *, resource: Any) -> tuple[Array, ...]:
+    """Forget the file that is being read."""
+    resource.reset()
     return ()

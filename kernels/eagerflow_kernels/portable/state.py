@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from eagerflow_kernels.portable.indexing import element_of
 from eagerflow_kernels.table import portable
 
 __all__: list[str] = []
@@ -87,7 +88,7 @@ def variable_scatter_update(xp: Any, indices: Array, values: Array, *, resource:
     """Replace rows; of values for the same row the last wins."""
     with resource.lock:
         out, rows = _rows(xp, indices, resource)
-        out[rows] = values
+        out[rows] = element_of(values)
         return resource.store(out)
 
 

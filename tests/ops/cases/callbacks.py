@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.ops.case import ALL, OpCase, Sample
+from tests.ops.case import ALL, BYTES, OpCase, Sample
 
 _NO_GRADIENT = "what a Python function does has no derivative"
 
@@ -26,7 +26,7 @@ def _two(s: Sample):
 
 
 CASES = [
-    OpCase("py_call", _one, lambda f, kind, x: x[::-1], dtypes=ALL, exact=True,
+    OpCase("py_call", _one, lambda f, kind, x: x[::-1], dtypes=ALL + BYTES, exact=True,
            no_grad=_NO_GRADIENT, layouts=("empty", "vector", "matrix", "strided")),
     OpCase("py_call", _two, lambda f, kinds, x, y: [y, x], exact=True, no_grad=_NO_GRADIENT,
            label="tree"),

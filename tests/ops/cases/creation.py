@@ -8,9 +8,21 @@ from fractions import Fraction
 import numpy as np
 
 import eagerflow as ef
-from tests.ops.case import ALL, COMPLEX, FLOAT8, FLOATING, INTEGER, REAL, OpCase, Sample, np_dtype
+from tests.ops.case import (
+    ALL,
+    BYTES,
+    COMPLEX,
+    FLOAT8,
+    FLOATING,
+    INTEGER,
+    REAL,
+    OpCase,
+    Sample,
+    np_dtype,
+)
 
 DTYPES = ALL + FLOAT8
+MOVED = DTYPES + BYTES
 MATRICES = ("matrix", "strided")
 _NONE = "takes no array"
 
@@ -61,8 +73,8 @@ _FILLED = [
                 exact=True),
     *_described("full", lambda s: (s.shape, 1 - 2j), lambda shape, v: _filled(shape, v), COMPLEX,
                 exact=True, label="complex_"),
-    OpCase("full", lambda s: ((2, *s.shape), s.array()), lambda shape, v: np.array([v, v]),
-           dtypes=DTYPES, grad=(1,), exact=True, ops=("broadcast_to",), label="array"),
+    OpCase("full", lambda s: ((2, *s.shape), s.array()), lambda shape, v: np.stack([v, v]),
+           dtypes=MOVED, grad=(1,), exact=True, ops=("broadcast_to",), label="array"),
     OpCase("zeros_like", _one, lambda x: _filled(x.shape, 0), dtypes=DTYPES, exact=True,
            no_grad="constant", ops=("zeros",)),
     OpCase("empty_like", _one, lambda x: _filled(x.shape, 0), dtypes=("float32",), exact=True,
@@ -172,7 +184,7 @@ _RANGES = [
 
 
 def _same(x, *rest):
-    return np.array(x.tolist()).reshape(x.shape)
+    return np.array(x.tolist(), x.dtype if x.dtype == object else None).reshape(x.shape)
 
 
 def _cast(x, dtype):
@@ -191,17 +203,17 @@ _REAL_TARGETS = ("bool", "int8", "int64", "uint8", "float16", "float32", "bfloat
                  "float8_e4m3fn", "float8_e5m2", "complex64")  # fmt: skip
 
 _COPIES = [
-    OpCase("copy", _one, _same, dtypes=DTYPES, grad=(0,), exact=True, specials=True),
-    OpCase("tensor", _one, _same, dtypes=DTYPES, grad=(0,), exact=True, ops=("copy",)),
+    OpCase("copy", _one, _same, dtypes=MOVED, grad=(0,), exact=True, specials=True),
+    OpCase("tensor", _one, _same, dtypes=MOVED, grad=(0,), exact=True, ops=("copy",)),
     OpCase("tensor", lambda s: ([[s.array(shape=()), 1.0], [2, s.array(shape=())]],),
            lambda rows: np.array([[v.item() if hasattr(v, "item") else v for v in row]
                                   for row in rows]),
            dtypes=("float64", "complex128"), grad=(0,), exact=True, layouts=("0d",),
            ops=("stack",), label="of_tensors", fixed="tensors without axes"),
-    OpCase("asarray", _one, _same, kwargs={"copy": True}, plain=True, dtypes=DTYPES, grad=(0,),
+    OpCase("asarray", _one, _same, kwargs={"copy": True}, plain=True, dtypes=MOVED, grad=(0,),
            exact=True, ops=("copy",)),
     OpCase("from_dlpack", _one, _same, dtypes=DTYPES, grad=(0,), exact=True, ops=("identity",)),
-    OpCase("to_device", lambda s: (s.array(), OTHER), _same, dtypes=DTYPES, grad=(0,), exact=True,
+    OpCase("to_device", lambda s: (s.array(), OTHER), _same, dtypes=MOVED, grad=(0,), exact=True,
            ops=("transfer",)),
     *(OpCase("astype", lambda s, t=target: (_positive(s), t), _cast,
              dtypes=tuple(d for d in DTYPES if d not in COMPLEX), exact=True,

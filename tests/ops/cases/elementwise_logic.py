@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from tests.ops.case import ALL, BOOL, COMPLEX, FLOAT8, FLOATING, INTEGER, REAL, OpCase, Sample
+from tests.ops.case import (
+    ALL,
+    BOOL,
+    BYTES,
+    COMPLEX,
+    FLOAT8,
+    FLOATING,
+    INTEGER,
+    REAL,
+    OpCase,
+    Sample,
+)
 from tests.ops.cases.elementwise import REALS, binary, one, two
 from tests.ops.loops import loop
 
@@ -59,8 +70,8 @@ def _nearly(s: Sample) -> tuple[Any, ...]:
 
 
 CASES = [
-    *compared("equal", lambda a, b: a == b, ALL + FLOAT8),
-    *compared("not_equal", lambda a, b: a != b, ALL + FLOAT8),
+    *compared("equal", lambda a, b: a == b, ALL + FLOAT8 + BYTES),
+    *compared("not_equal", lambda a, b: a != b, ALL + FLOAT8 + BYTES),
     *compared("less", lambda a, b: a < b, BOOL + REAL),
     *compared("less_equal", lambda a, b: a <= b, BOOL + REAL),
     *compared("greater", lambda a, b: a > b, BOOL + REAL),

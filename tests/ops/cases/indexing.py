@@ -10,9 +10,10 @@ import itertools
 
 import numpy as np
 
-from tests.ops.case import ALL, FLOAT8, NUMERIC, OpCase, Sample
+from tests.ops.case import ALL, BYTES, FLOAT8, NUMERIC, OpCase, Sample
 
 DTYPES = ALL + FLOAT8
+MOVED = DTYPES + BYTES
 MATRICES = ("matrix", "strided")
 AXED = ("empty", "vector", "matrix", "strided")
 SUMMED = NUMERIC  # of float8, sums are too coarse to compare
@@ -290,18 +291,18 @@ CASES = [
            lambda x, key: x[:, :0].reshape(2, 0, 3), grad=(0,), exact=True, ops=("getitem",),
            layouts=MATRICES, label="false"),
     OpCase("index_update", lambda s: (s.array(), True, s.array()), lambda x, key, value: value,
-           dtypes=DTYPES, grad=(0, 2), exact=True, label="true"),
+           dtypes=MOVED, grad=(0, 2), exact=True, label="true"),
     OpCase("index_scatter", lambda s: (s.array(), True, s.shape), lambda value, key, shape: value,
            dtypes=SUMMED, grad=(0,), label="true"),
     OpCase("index_update", lambda s: (s.array(shape=(3,)), _rows, s.array(shape=(1, 1, 3))),
-           lambda x, key, value: _update(x, key, value.ravel()), dtypes=DTYPES, grad=(0, 2),
+           lambda x, key, value: _update(x, key, value.ravel()), dtypes=MOVED, grad=(0, 2),
            exact=True, layouts=MATRICES, label="leading"),
 
     OpCase("take", lambda s: (s.array(), s.ints(-s.shape[0], s.shape[0], (4,))), _take,
-           kwargs={"axis": 0}, dtypes=DTYPES, grad=(0,), exact=True,
+           kwargs={"axis": 0}, dtypes=MOVED, grad=(0,), exact=True,
            layouts=("vector", *MATRICES), label="rows"),
     OpCase("take", lambda s: (s.array(), s.ints(0, 3, (2, 3), "uint8")), _take, kwargs={"axis": 1},
-           dtypes=DTYPES, grad=(0,), exact=True, layouts=MATRICES, label="columns"),
+           dtypes=MOVED, grad=(0,), exact=True, layouts=MATRICES, label="columns"),
     OpCase("take", lambda s: (s.array(), np.array(1, "uint64")), _take, kwargs={"axis": 1},
            grad=(0,), exact=True, layouts=MATRICES, label="one"),
     OpCase("take", lambda s: (s.array(), np.array(2)), _take, kwargs={"axis": 0}, grad=(0,),
@@ -309,23 +310,23 @@ CASES = [
     OpCase("take", lambda s: (s.array(), np.zeros(0, int)), _take, kwargs={"axis": 0}, grad=(0,),
            exact=True, layouts=AXED, label="none"),
     OpCase("take_along_axis", lambda s: (s.array(), s.ints(-3, 3, (*s.shape[:-1], 2))),
-           _take_along, dtypes=DTYPES, grad=(0,), exact=True, layouts=("vector", *MATRICES)),
+           _take_along, dtypes=MOVED, grad=(0,), exact=True, layouts=("vector", *MATRICES)),
     OpCase("take_along_axis", lambda s: (s.array(shape=(3, 1, 2)), s.ints(0, 3, (2, 4, 1))),
-           _take_along, kwargs={"axis": 0}, dtypes=DTYPES, grad=(0,), exact=True,
+           _take_along, kwargs={"axis": 0}, dtypes=MOVED, grad=(0,), exact=True,
            layouts=MATRICES, label="broadcast"),
     OpCase("put_along_axis", lambda s: (s.array(), s.ints(-3, 3, (*s.shape[:-1], 2)),
-           s.array(shape=(*s.shape[:-1], 2))), _put_along, dtypes=DTYPES, grad=(0, 2), exact=True,
+           s.array(shape=(*s.shape[:-1], 2))), _put_along, dtypes=MOVED, grad=(0, 2), exact=True,
            ops=("index_update",), layouts=("vector", *MATRICES)),
     OpCase("scatter_update", lambda s: (s.array(shape=(3, 2)), _rows, s.array(shape=(3, 2))),
-           _update_rows, dtypes=DTYPES, grad=(0, 2), exact=True, ops=("index_update",),
+           _update_rows, dtypes=MOVED, grad=(0, 2), exact=True, ops=("index_update",),
            layouts=MATRICES),
     OpCase("scatter_add", lambda s: (s.array(shape=(3, 2)), _pairs, s.array(shape=(2, 2, 1))),
            _add_rows, dtypes=SUMMED, grad=(0, 2), ops=("index_add",), layouts=MATRICES),
 
-    OpCase("where", lambda s: (_bools(s), s.array(), s.array()), _where, dtypes=DTYPES,
+    OpCase("where", lambda s: (_bools(s), s.array(), s.array()), _where, dtypes=MOVED,
            grad=(1, 2), exact=True, specials=True),
     OpCase("where", lambda s: (_bools(s, (3, 1)), s.array(shape=(2,)), s.array(shape=(1, 1, 1))),
-           _where, dtypes=DTYPES, grad=(1, 2), exact=True, layouts=MATRICES, label="broadcast"),
+           _where, dtypes=MOVED, grad=(1, 2), exact=True, layouts=MATRICES, label="broadcast"),
     OpCase("where", lambda s: (s.ints(0, 2, s.shape), s.array(), 2), _where, grad=(1,),
            exact=True, label="integers"),
     OpCase("select", lambda s: ([_bools(s), _bools(s)], [s.array(), s.array()], 1), _select,
@@ -336,12 +337,12 @@ CASES = [
            no_grad=_no_values, ops=("nonzero",)),
     OpCase("flatnonzero", lambda s: (s.array(-1.5, 1.5),), _flatnonzero, dtypes=DTYPES,
            no_grad=_no_values, ops=("nonzero",)),
-    OpCase("compress", lambda s: (_bools(s), s.array()), _compress, dtypes=DTYPES, grad=(1,),
+    OpCase("compress", lambda s: (_bools(s), s.array()), _compress, dtypes=MOVED, grad=(1,),
            exact=True, ops=("nonzero", "take"), layouts=AXED),
     OpCase("compress", lambda s: (np.array([True, False, True]), s.array()), _compress,
-           kwargs={"axis": 1}, dtypes=DTYPES, grad=(1,), exact=True, ops=("nonzero", "take"),
+           kwargs={"axis": 1}, dtypes=MOVED, grad=(1,), exact=True, ops=("nonzero", "take"),
            layouts=MATRICES, label="axis"),
-    OpCase("extract", lambda s: (_bools(s), s.array()), _compress, dtypes=DTYPES, grad=(1,),
+    OpCase("extract", lambda s: (_bools(s), s.array()), _compress, dtypes=MOVED, grad=(1,),
            exact=True, ops=("nonzero", "take"), layouts=AXED),
     OpCase("one_hot", lambda s: (s.array(-1, 5), 4), _one_hot, dtypes=("int8", "int64", "uint64"),
            no_grad=_no_values, ops=("equal",)),

@@ -8,9 +8,10 @@ import itertools
 
 import numpy as np
 
-from tests.ops.case import ALL, FLOAT8, OpCase, Sample
+from tests.ops.case import ALL, BYTES, FLOAT8, OpCase, Sample
 
 DTYPES = ALL + FLOAT8
+MOVED = DTYPES + BYTES
 MATRICES = ("matrix", "strided")
 AXED = ("empty", "vector", "matrix", "strided")
 
@@ -39,7 +40,7 @@ _COUNT = "how many results there are is the size"
 
 def _case(name, make, reference, **options):
     """A row: elements are moved, so every dtype is taken and results are equal bit for bit."""
-    usual = {"dtypes": DTYPES, "exact": True, "grad": (0,)}
+    usual = {"dtypes": MOVED, "exact": True, "grad": (0,)}
     return OpCase(name, make, reference, **usual | options)
 
 
@@ -189,7 +190,7 @@ _JOINS = [
            kwargs={"axis": None}, label="flat"),
     _case("concat", lambda s: ([s.array(), s.array(dtype="bool")],),
            lambda xs: _concat([xs[0], xs[1].astype(xs[0].dtype)]), layouts=AXED,
-           ops=("concat", "cast"), label="promotes"),
+           ops=("concat", "cast"), dtypes=DTYPES, label="promotes"),
     _case("stack", lambda s: ([s.array(), s.array(), s.array()],), _stack),
     _case("stack", lambda s: ([s.array(), s.array()],), _stack, kwargs={"axis": -1},
            label="last"),
@@ -304,6 +305,11 @@ def _pad_map(size, mode):
     return source
 
 
+def _padded(*row, **options):
+    """A row of numbers: bytes have no zero."""
+    return _case(*row, dtypes=DTYPES, **options)
+
+
 def _pad(x, widths, mode="constant", constant_values=0):
     if isinstance(widths, int):
         widths = (widths, widths)
@@ -323,16 +329,16 @@ def _pad(x, widths, mode="constant", constant_values=0):
 
 
 _PADS = [
-    _case("pad", _with((1, 2)), _pad, layouts=AXED, specials=True),
-    _case("pad", _shaped((2, 3), rest=(((1, 0), (0, 2)),)), _pad, kwargs={"constant_values": 1},
+    _padded("pad", _with((1, 2)), _pad, layouts=AXED, specials=True),
+    _padded("pad", _shaped((2, 3), rest=(((1, 0), (0, 2)),)), _pad, kwargs={"constant_values": 1},
            layouts=MATRICES, label="value"),
-    *(_case("pad", _shaped((3, 4), rest=(((1, 2), (2, 0)), mode)), _pad, layouts=MATRICES,
+    *(_padded("pad", _shaped((3, 4), rest=(((1, 2), (2, 0)), mode)), _pad, layouts=MATRICES,
              ops=("pad_with_own",), label=mode)
       for mode in ("edge", "reflect", "symmetric", "wrap")),
-    *(_case("pad", _shaped((2, 3), rest=(((5, 7), (8, 4)), mode)), _pad, layouts=("matrix",),
+    *(_padded("pad", _shaped((2, 3), rest=(((5, 7), (8, 4)), mode)), _pad, layouts=("matrix",),
              ops=("pad_with_own",), label=f"{mode}_far")
       for mode in ("edge", "reflect", "symmetric", "wrap")),
-    _case("pad", _shaped((1,), rest=(2, "reflect")), _pad, layouts=("vector",),
+    _padded("pad", _shaped((1,), rest=(2, "reflect")), _pad, layouts=("vector",),
            ops=("pad_with_own",), label="reflect_one"),
 ]  # fmt: skip
 

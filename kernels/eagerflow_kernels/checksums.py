@@ -41,7 +41,7 @@ def _tables() -> tuple[np.ndarray[Any, Any], list[list[int]]]:
 def crc32c(data: bytes | bytearray | memoryview) -> int:
     """The CRC-32C of ``data``.
 
-    >>> from eagerflow.data.checksums import crc32c
+    >>> from eagerflow_kernels.checksums import crc32c
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'
     """

@@ -1,0 +1,106 @@
+"""Arrays of dtype bytes: NumPy arrays of Python's ``bytes``, which are immutable and of any length.
+
+The packed form, for files: the length of each element (8 bytes, little-endian), in row-major order,
+and behind these the elements without gaps.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from eagerflow.errors import DTypeError, TensorValueError
+
+__all__ = ["byte_array", "byte_count", "pack", "packed_size", "unpack"]
+
+_LENGTH: Final = np.dtype("<i8")
+
+Array = np.ndarray[Any, Any]
+
+
+def byte_array(value: Any) -> Array:
+    """A new array of bytes, nested sequences of them, or an array of them.
+
+    Raises:
+        DTypeError: something in it is not bytes.
+        TensorValueError: ragged sequences.
+    """
+    if isinstance(value, bytes):
+        return np.array(bytes(value), object)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "S":
+        return value.astype(object)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "U" and not value.size:
+        _as_bytes("")
+    try:
+        found = np.array(value, object)
+    except ValueError as error:
+        raise TensorValueError(
+            f"these sequences do not make an array: {error}",
+            expected="bytes, nested to equal lengths",
+        ) from None
+    flat = found.reshape(-1)
+    for place, x in enumerate(flat):
+        if type(x) is not bytes:
+            flat[place] = _as_bytes(x)
+    return found
+
+
+def _as_bytes(x: Any) -> bytes:
+    if isinstance(x, bytes):  # NumPy's
+        return bytes(x)
+    if isinstance(x, str):
+        shown = x if len(x) < 20 else f"{x[:20]}…"
+        raise DTypeError(
+            "texts are no tensors, their bytes are",
+            given=repr(shown),
+            hint="text.encode() gives its bytes; numpy.char.encode(array) those of an array",
+        )
+    if isinstance(x, (list, tuple)):
+        raise TensorValueError(
+            "these sequences do not make an array", expected="bytes, nested to equal lengths"
+        )
+    raise DTypeError(
+        "this is no array of bytes",
+        given=f"a {type(x).__name__} among the elements",
+        expected="a tensor, a number, bytes, an array, or nested sequences of one kind",
+    )
+
+
+def byte_count(array: Array) -> int:
+    """The lengths of all elements together."""
+    return sum(map(len, array.reshape(-1).tolist()))
+
+
+def packed_size(array: Array) -> int:
+    """The length of the packed form."""
+    return array.size * _LENGTH.itemsize + byte_count(array)
+
+
+def pack(array: Array) -> bytes:
+    """The packed form of an array."""
+    found = array.reshape(-1).tolist()
+    lengths = np.fromiter(map(len, found), _LENGTH, len(found))
+    return b"".join([lengths.tobytes(), *found])
+
+
+def unpack(data: memoryview | bytes | bytearray, shape: tuple[int, ...]) -> Array:
+    """The array of that shape whose packed form is ``data``.
+
+    Raises:
+        ValueError: it is the packed form of none.
+    """
+    view = memoryview(data).cast("B")
+    out = np.empty(shape, object)
+    head = out.size * _LENGTH.itemsize
+    if len(view) < head:
+        raise ValueError("packed bytes are too short")
+    lengths = np.frombuffer(view[:head], _LENGTH).tolist()
+    if min(lengths, default=0) < 0 or head + sum(lengths) != len(view):
+        raise ValueError("the lengths of packed bytes do not add up")
+    flat = out.reshape(-1)
+    start = head
+    for place, length in enumerate(lengths):
+        flat[place] = bytes(view[start : start + length])
+        start += length
+    return out
