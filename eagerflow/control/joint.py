@@ -6,8 +6,8 @@ the results need is forward, the rest is backward, and what crosses is a residua
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Collection, Sequence
+from typing import Any, Final, NamedTuple, final
 
 from eagerflow.autodiff.backward import search
 from eagerflow.autodiff.cotangents import Cotangent, add
@@ -26,6 +26,13 @@ from eagerflow.runtime.replay import replay
 from eagerflow.types import TensorType
 
 __all__ = ["Gradient", "Joint", "close_constants", "part_of"]
+
+#: pure ops of one array that never fail
+_SAFE: Final = frozenset({
+    "abs", "broadcast_to", "cast", "cos", "exp", "expand_dims", "expm1", "identity", "log", "log1p",
+    "negative", "permute_dims", "reciprocal", "relu", "reshape", "rsqrt", "sigmoid", "sin", "sqrt",
+    "square", "squeeze", "stop_gradient", "tanh",
+})  # fmt: skip
 
 
 class Gradient(NamedTuple):
@@ -88,8 +95,8 @@ class Joint:
         self._sparse = sparse
         self._symbolic = symbolic
         self._cotangents: list[Value] = []
-        joint = self._trace(known)
-        self._split(joint, recompute, known)
+        self._whole = self._trace(known)
+        self._split(self._whole, recompute, known)
 
     def _trace(self, known: frozenset[str]) -> Graph:
         """One graph from inputs and cotangents to outputs and gradients."""
@@ -166,6 +173,32 @@ class Joint:
             [*outputs, *self.residuals],
         )  # fmt: skip
         self.backward = part_of(joint, [*self.residuals, *self._cotangents], rest, ends)
+
+    def lifted(self, places: Collection[int]) -> tuple[list[int], list[Value], Graph]:
+        """The residuals that follow from some inputs alone, by ops that cannot fail.
+
+        Args:
+            places: of these inputs.
+
+        Returns:
+            The places of the inputs that they follow from, the residuals, and the graph from the
+            ones to the others.
+        """
+        known = {self.inputs[i] for i in places}
+        made = set[Value]()
+        for node in self._whole.nodes:
+            given = {v for v in node.inputs if v.node is None or v.node.op != "constant"}
+            safe = node.op in _SAFE and not any(named_sizes(tuple(node.attrs.values())))
+            if safe and given and given <= known:
+                made.update(node.outputs)
+                known.update(node.outputs)
+        residuals = [v for v in self.residuals if v in made]
+        nodes = needed(self._whole, residuals)
+        read = {v for node in nodes for v in node.inputs}
+        bases = [i for i in places if self.inputs[i] in read]
+        return bases, residuals, part_of(
+            self._whole, [self.inputs[i] for i in bases], nodes, residuals
+        )  # fmt: skip
 
 
 def _input(tracer: Tracer, value: Value) -> Any:

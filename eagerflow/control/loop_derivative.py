@@ -72,9 +72,11 @@ class LoopDerivative:
             for v in self.joint.residuals
             if v in place and place[v] < self.total and place[v] not in self.moving
         ]
-        self.pushed = [
-            v for v in self.joint.residuals if v not in place or place[v] not in self.fixed
-        ]
+        still = [i for i in range(self.total) if i not in self.moving]
+        #: what is computed from fixed inputs alone is computed again, once, before going back
+        self.bases, self.shared, self.lifted = self.joint.lifted(still)
+        once = {*self.shared, *[self.joint.inputs[i] for i in self.fixed]}
+        self.pushed = [v for v in self.joint.residuals if v not in once]
         self.pushed += self._sized_zeros()
         self.place = place
         found = (k.device for k in self.kinds if isinstance(k, TensorType))
@@ -200,7 +202,7 @@ class LoopDerivative:
         whole, more = self.whole, self._more()
         cotangents = [_own_sizes(self.kinds[i], self.loose, i) for i in self.active_moving]
         sinks = [kind for sink in self.sinks for kind in sink.kinds]
-        fixed = [*sinks, *[whole.inputs[i] for i in self.fixed]]
+        fixed = [*sinks, *[whole.inputs[i] for i in self.fixed], *[v.type for v in self.shared]]
         carried = [*more, *cotangents, *fixed]
         rows = [i for i in self.seeded if i >= self.total]
         parts = [self.body.outputs[i].type for i in rows]
@@ -228,11 +230,13 @@ class LoopDerivative:
         first = len(self.active_moving)
         last = first + sum(len(sink.kinds) for sink in self.sinks)
         cotangents, sums = xs[:first], iter(xs[first:last])
-        fixed, rows = xs[last : last + len(self.fixed)], xs[last + len(self.fixed) :]
+        end = last + len(self.fixed) + len(self.shared)
+        fixed, rows = xs[last:end], xs[end:]
         if not self.is_scan:
             extra[0] = extra[0] - 1
         inputs = joint.inputs
-        values: dict[Value, Any] = {inputs[i]: x for i, x in zip(self.fixed, fixed, strict=True)}
+        once = [*[inputs[i] for i in self.fixed], *self.shared]
+        values: dict[Value, Any] = dict(zip(once, fixed, strict=True))
         if self.pushed:
             types = residual_types(self.pushed, names_in(self.whole.inputs))
             extra[-1], *items = list_pop(extra[-1], *types)
@@ -275,7 +279,7 @@ class LoopDerivative:
         extra = results[self.total : ends]
         if not self.is_scan:
             extra[0] = as_residual(extra[0])
-        fixed = [operands[i] for i in self.fixed]
+        fixed = [operands[i] for i in (*self.fixed, *self.bases)]
 
         def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
             return self._pull(apply, given, gs, sizes)
@@ -298,7 +302,9 @@ class LoopDerivative:
         seeds = [cotangents[i] for i in self.active_moving]
         sums = [x for sink in self.sinks for x in sink.start(sizes)]
         rows = [cotangents[i] for i in self.seeded if i >= self.total]
-        results = apply(self.backward, [*more, *seeds, *sums, *given[len(more) :], *rows], sizes)
+        fixed = given[len(more) : len(more) + len(self.fixed)]
+        shared = replay(self.lifted, given[len(more) + len(self.fixed) :])
+        results = apply(self.backward, [*more, *seeds, *sums, *fixed, *shared, *rows], sizes)
         rest = iter(results[len(more) :])
         for i in self.active_moving:
             found[i] = next(rest)
