@@ -19,6 +19,7 @@ from eagerflow.control.building import (
 )
 from eagerflow.control.joint import Joint
 from eagerflow.control.sinks import Sink
+from eagerflow.control.sizes import sizes_in
 from eagerflow.control.structured import Structured, reads_any
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size
@@ -125,11 +126,12 @@ class LoopDerivative:
         ]
         #: the names of sizes that change from turn to turn
         self.loose = names_in(self.kinds) - names_in(self.whole.inputs)
-        outside = names_in(self.whole.inputs)
-        recompute = bool(self.whole.attrs.get("recompute"))
+        self.outside = sizes_in(self.whole.inputs)
+        recompute, first = bool(self.whole.attrs.get("recompute")), len(self.kinds)
         return Joint(
             graph, self.active, seeded, sparse=True, symbolic=True, recompute=recompute,
-            known=outside, reads=[n.attrs["resource"] for n in self.reads],
+            known=self.outside, reads=[n.attrs["resource"] for n in self.reads],
+            apart={*range(self.total), *range(first, first + len(self.reads))} - {*self.moving},
         )  # fmt: skip
 
     def _sinks(self, wanted: Sequence[bool]) -> list[Sink]:
@@ -170,7 +172,7 @@ class LoopDerivative:
         def turn(xs: list[Any]) -> Sequence[Any]:
             state, extra = xs[: self.total], xs[self.total : self.total + count]
             rows = xs[self.total + count :]
-            results = replay(self.joint.forward, [*state, *rows])
+            results = replay(self.joint.forward, [*state, *rows], self.outside)
             stacked = len(self.body.outputs) - self.total
             ends = len(self.moving) + stacked
             kept = dict(zip(self.joint.residuals, results[ends:], strict=True))
@@ -189,7 +191,10 @@ class LoopDerivative:
         else:
             test: Graph = self.whole.attrs["cond"]
             attrs["cond"] = build(
-                test.name, kinds, lambda xs: replay(test, xs[: self.total]), self.names
+                test.name,
+                kinds,
+                lambda xs: replay(test, xs[: self.total], self.outside),
+                self.names,
             )
         whole = self.whole
         inputs = [*whole.inputs[: self.total], *more, *whole.inputs[self.total :]]
@@ -244,7 +249,8 @@ class LoopDerivative:
                 values[v] = from_residual(v.type, x)
         by_place = dict(zip(self.active_moving, cotangents, strict=True))
         seeds = [by_place[i] for i in self.seeded if i < self.total]
-        found = replay(joint.backward, [*[values[v] for v in joint.residuals], *seeds, *rows])
+        items = [*[values[v] for v in joint.residuals], *seeds, *rows]
+        found = replay(joint.backward, items, self.outside)
         gradients = flowing_gradients(joint.gradients, found)
         new = [
             self._zeros(i, values) if gradients[i] is None else dense(gradients[i])
@@ -309,7 +315,7 @@ class LoopDerivative:
         for i in self.active_moving:
             found[i] = next(rest)
         for sink in self.sinks:
-            found[sink.place] = sink.end(rest)
+            found[sink.place] = sink.end(rest, sizes)
         for i, g in zip(self.sliced, results[len(results) - len(self.sliced) :], strict=True):
             found[i] = g
         return found
