@@ -18,6 +18,7 @@ from eagerflow.control.building import (
 )
 from eagerflow.control.joint import Joint
 from eagerflow.control.sinks import Branched, rows_of
+from eagerflow.control.sizes import sizes_in
 from eagerflow.control.structured import Structured
 from eagerflow.dims import Size
 from eagerflow.graph.ir import Graph, Node, Value
@@ -43,12 +44,16 @@ class BranchDerivative:
         self.whole = whole
         self.names = whole.names()
         self.branches: Sequence[Graph] = whole.attrs["branches"]
-        outside = names_in(whole.inputs)
+        self.outside = sizes_in(whole.inputs)
         resources = [node.attrs["resource"] for node in reads]
-        self.joints = [
-            Joint(g, wanted[1:], sparse=True, symbolic=True, known=outside, reads=resources)
-            for g in self.branches
-        ]
+        every = range(len(wanted) - 1 + len(reads))
+        settings: Any = {
+            "sparse": True,
+            "symbolic": True,
+            "known": self.outside,
+            "reads": resources,
+        }
+        self.joints = [Joint(g, wanted[1:], apart=every, **settings) for g in self.branches]
         places = [{v: i for i, v in enumerate(j.inputs)} for j in self.joints]
         #: of the operands those that some branch reads again
         self.direct = sorted(
@@ -71,7 +76,7 @@ class BranchDerivative:
         for i, joint in enumerate(self.joints):
 
             def branch(xs: list[Any], i: int = i, joint: Joint = joint) -> Sequence[Any]:
-                results = replay(joint.forward, xs)
+                results = replay(joint.forward, xs, self.outside)
                 count = len(self.whole.outputs)
                 kept = dict(zip(joint.residuals, results[count:], strict=True))
                 outputs = results[:count]
@@ -91,7 +96,8 @@ class BranchDerivative:
         for i, kind in enumerate(kinds):
             gradients = [j.gradients[i] for j in self.joints]
             if any(g.values for g in gradients):
-                found.append(Branched(i, kind, rows_of(gradients, known)))
+                is_dense = any(g.dense for g in gradients)
+                found.append(Branched(i, kind, rows_of(gradients, known), is_dense))
         return found
 
     def _backward(self) -> Structured | None:
@@ -121,7 +127,8 @@ class BranchDerivative:
             _, *items = list_pop(rest.pop(0), shapes, dtypes)
             values = {v: from_residual(v.type, x) for v, x in zip(made, items, strict=True)}
         values.update({v: known[p] for v, p in self.places[i].items() if p in known})
-        found = replay(joint.backward, [*[values[v] for v in joint.residuals], *rest])
+        items = [*[values[v] for v in joint.residuals], *rest]
+        found = replay(joint.backward, items, self.outside)
         gradients = flowing_gradients(joint.gradients, found)
         return [x for flow in self.flowing for x in flow.give(gradients[flow.place])]
 
@@ -141,7 +148,7 @@ class BranchDerivative:
                 cotangents = [g for g in gs if g is not None]
                 rest = iter(apply(self.backward, [*given, *cotangents], sizes))
                 for flow in self.flowing:
-                    found[flow.place + 1] = flow.take(rest)
+                    found[flow.place + 1] = flow.take(rest, sizes)
             return found
 
         return results[:count], residuals, pull

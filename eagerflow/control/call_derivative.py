@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
-from eagerflow.control.building import Apply, is_smooth, names_in
+from eagerflow.control.building import Apply, is_smooth
 from eagerflow.control.joint import Gradient, Joint
+from eagerflow.control.sizes import sizes_in
 from eagerflow.control.structured import Structured
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.dims import Size
@@ -28,7 +29,7 @@ class CallDerivative:
     def __init__(self, whole: Structured, wanted: Sequence[bool], reads: Sequence[Node]) -> None:
         body: Graph = whole.attrs["body"]
         joint = self._joint = Joint(
-            body, wanted, sparse=True, symbolic=True, known=names_in(whole.inputs),
+            body, wanted, sparse=True, symbolic=True, known=sizes_in(whole.inputs),
             reads=[node.attrs["resource"] for node in reads],
         )  # fmt: skip
         places = {v: i for i, v in enumerate(joint.inputs)}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, final
 
 from eagerflow.control.merging import same_number
+from eagerflow.control.retracing import LeafOutcome, Outcome, outcome_of
 from eagerflow.control.subgraphs import ResultLeaf, Subgraph, is_number, kind_of, line_of
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
@@ -138,6 +139,23 @@ def _still(slot: _Slot) -> _Slot:
     return _Slot(None, slot.start, stays=True) if number else slot
 
 
+def _is_needed(slot: _Slot, before: _Slot, leaf: ResultLeaf) -> bool:
+    """Whether what a turn gives asks for ``slot`` in the place of what the loop began with."""
+    if not isinstance(slot.kind, TensorType):
+        return True
+    if leaf.value is None:
+        return False
+    grown = zip(slot.kind.shape, leaf.value.type.shape, strict=True)
+    others = [axis for axis, (a, b) in enumerate(grown) if not same(a, b)]
+    return slot.loose - before.loose <= set(others)
+
+
+def _outcome(before: _Slot, after: _Slot) -> LeafOutcome:
+    number = before.kind if isinstance(before.kind, NumberType) else None
+    became = after.kind if isinstance(after.kind, TensorType) and number is not None else None
+    return LeafOutcome(number, after.kind is None, became, after.loose)
+
+
 @final
 class Carry:
     """What goes round in a loop that is traced.
@@ -148,6 +166,7 @@ class Carry:
         leaves: what the loop starts with.
         treedef: their structure.
         names: what to call them.
+        body: the function of the user.
 
     Attributes:
         count: how many of the leaves are values of the graph.
@@ -155,7 +174,7 @@ class Carry:
 
     def __init__(
         self, op: str, tracer: Tracer, leaves: Sequence[Any], treedef: tree.TreeDef,
-        names: Sequence[str],
+        names: Sequence[str], body: Callable[..., Any],
     ) -> None:  # fmt: skip
         self.op = op
         self.tracer = tracer
@@ -164,6 +183,42 @@ class Carry:
         self.slots = [self._slot(x) for x in leaves]
         self._params: list[Value | None] = []  # of the part that was entered last
         self._first: Exception | None = None  # why numbers are held
+        self._begun = self.slots
+        self._loop = outcome_of(tracer).part(body)
+        self._guessed = False  # whether it is tried if it turns out as the last time
+        self._guess()
+
+    def begin(self) -> Outcome:
+        """Note that its parts are traced now, perhaps once more."""
+        self._loop.again()
+        return self._loop
+
+    def _guess(self) -> None:
+        """Begin as it turned out when what is around it was traced before."""
+        known = self._loop.guess
+        if known is None or len(known.leaves) != len(self.slots):
+            return
+        found = [self._as_before(*each) for each in zip(self.slots, known.leaves, strict=True)]
+        self._guessed = any(a is not b for a, b in zip(self.slots, found, strict=True))
+        self.slots = found
+
+    def _as_before(self, slot: _Slot, known: LeafOutcome) -> _Slot:
+        kind, became = slot.kind, known.became
+        if isinstance(kind, NumberType) and kind == known.number:
+            if known.still:
+                return _Slot(None, slot.start, stays=True)
+            if became is not None and weak_fits(slot.start, became.dtype):
+                return _Slot(became, as_tensor(slot.start, became.dtype, became.device))
+        if isinstance(kind, TensorType) and len(kind.shape) > max(known.loose, default=-1):
+            return self._loosened(slot, kind, known.loose)
+        return slot
+
+    def _guessed_wrong(self) -> bool:
+        """Begin as if nothing was known, if something was guessed."""
+        if not self._guessed:
+            return False
+        self.slots, self._guessed = self._begun, False
+        return True
 
     def _slot(self, x: Any) -> _Slot:
         if isinstance(x, bool):
@@ -220,6 +275,8 @@ class Carry:
         Raises:
             Exception: ``error``, or that of the first trace, if this cannot help.
         """
+        if self._guessed_wrong():
+            return
         held = [_still(slot) for slot in self.slots]
         if not getattr(error, "wrong", "").endswith(VARIES) or held == self.slots:
             raise self._first or error
@@ -239,15 +296,31 @@ class Carry:
         if body.treedef != self.treedef:
             raise other_structure(self.op, self.treedef, body.treedef, body.where)
         before = self.slots
+        if self._guessed and not self._is_right(body):
+            return not self._guessed_wrong()
         self.slots = [self._next(i, body) for i in range(len(before))]
         if any(a is not b for a, b in zip(before, self.slots, strict=True)):
             return False
+        self._loop.leaves = list(map(_outcome, self._begun, self.slots))
+        self._loop.done = True
         body.graph.outputs = [
             self._output(i, slot.kind, body)
             for i, slot in enumerate(self.slots)
             if slot.kind is not None
         ]
         return True
+
+    def _is_right(self, body: Subgraph) -> bool:
+        """Whether turns do with what was guessed what they would have done anyway."""
+        try:
+            after = [self._next(i, body) for i in range(len(self.slots))]
+        except TraceError:
+            return False
+        every = zip(self.slots, after, self._begun, body.leaves, strict=True)
+        return all(
+            slot is before or (now is slot and _is_needed(slot, before, leaf))
+            for slot, now, before, leaf in every
+        )
 
     def _next(self, i: int, body: Subgraph) -> _Slot:
         """The slot of leaf ``i`` after a turn gave what ``body`` gives."""
@@ -284,15 +357,19 @@ class Carry:
         same_kind = found.dtype is kind.dtype and found.device is kind.device
         if not same_kind or len(found.shape) != len(kind.shape):
             raise self._changed(i, body)
-        sizes: list[Any] = list(kind.shape)
-        loose = set(slot.loose)
-        for axis, (a, b) in enumerate(zip(kind.shape, found.shape, strict=True)):
-            if axis not in loose and not same(a, b):
-                loose.add(axis)
-                sizes[axis] = self._fresh()
+        sizes = enumerate(zip(kind.shape, found.shape, strict=True))
+        return self._loosened(slot, kind, {axis for axis, (a, b) in sizes if not same(a, b)})
+
+    def _loosened(self, slot: _Slot, kind: TensorType, axes: Collection[int]) -> _Slot:
+        """With sizes that may change along ``axes``."""
+        loose = slot.loose.union(axes)
         if loose == slot.loose:
             return slot
-        return _Slot(kind.like(shape=tuple(sizes)), slot.start, frozenset(loose))
+        sizes: list[Any] = [
+            self._fresh() if i in loose and i not in slot.loose else d
+            for i, d in enumerate(kind.shape)
+        ]
+        return _Slot(kind.like(shape=tuple(sizes)), slot.start, loose)
 
     def _output(self, i: int, kind: Any, body: Subgraph) -> Value:
         value = body.leaves[i].value

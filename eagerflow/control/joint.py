@@ -6,16 +6,19 @@ the results need is forward, the rest is backward, and what crosses is a residua
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, final
 
 from eagerflow.autodiff.backward import search
 from eagerflow.autodiff.cotangents import Cotangent, add
 from eagerflow.autodiff.tape import Link, Tape
+from eagerflow.control.scattered import rows_in
 from eagerflow.control.sizes import names_of
 from eagerflow.core.interpreter import installed
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size, symbols
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.edit import copy_node, named_sizes, needed
 from eagerflow.graph.ir import Graph, Node, Value
@@ -27,6 +30,13 @@ from eagerflow.types import TensorType
 
 __all__ = ["Gradient", "Joint", "close_constants", "part_of"]
 
+#: pure ops of one array that never fail
+_SAFE: Final = frozenset({
+    "abs", "broadcast_to", "cast", "cos", "exp", "expand_dims", "expm1", "identity", "log", "log1p",
+    "negative", "permute_dims", "reciprocal", "relu", "reshape", "rsqrt", "sigmoid", "sin", "sqrt",
+    "square", "squeeze", "stop_gradient", "tanh",
+})  # fmt: skip
+
 
 class Gradient(NamedTuple):
     """Where the cotangent of an input comes from.
@@ -34,11 +44,13 @@ class Gradient(NamedTuple):
     Attributes:
         values: an output of the joint graph; two for rows of a sparse one; none for zero.
         shape: of the whole of a sparse one.
+        dense: whether what comes out in the end is to be dense all the same.
         link: what the derivative is lost at, if it is.
     """
 
     values: tuple[Value, ...]
     shape: Any = None
+    dense: bool = False
     link: Link | None = None
 
 
@@ -64,9 +76,11 @@ class Joint:
         symbolic: whether those of values with symbolic sizes are made dense; else they are errors.
         recompute: whether the backward graph computes again what it needs, from the inputs and
             the results of effects.
-        known: the names of sizes that the backward graph has from around it.
+        known: the sizes that the backward graph has from around it.
         reads: the resources of the variables that cotangents are wanted of. Those of reads inside
             are summed; they come after those of the inputs.
+        apart: the numbers of the gradients that may be rows to be made dense in the end (see
+            `eagerflow.control.scattered`); those of reads follow those of inputs.
 
     Attributes:
         inputs: those of the graph, as values of the joint graph.
@@ -79,7 +93,8 @@ class Joint:
     def __init__(
         self, graph: Graph, watched: Sequence[bool] | None = None,
         seeded: Sequence[bool] | None = None, *, sparse: bool = False, symbolic: bool = False,
-        recompute: bool = False, known: frozenset[str] = frozenset(), reads: Sequence[Any] = (),
+        recompute: bool = False, known: Mapping[str, Size] = MappingProxyType({}),
+        reads: Sequence[Any] = (), apart: Collection[int] = (),
     ) -> None:  # fmt: skip
         self._graph = graph
         self._reads = [_Watched(resource) for resource in reads]
@@ -87,14 +102,17 @@ class Joint:
         self._seeded = [True] * len(graph.outputs) if seeded is None else seeded
         self._sparse = sparse
         self._symbolic = symbolic
+        self._apart = apart
+        self._known = known
         self._cotangents: list[Value] = []
-        joint = self._trace(known)
-        self._split(joint, recompute, known)
+        self._whole = self._trace()
+        self._split(self._whole, recompute)
 
-    def _trace(self, known: frozenset[str]) -> Graph:
+    def _trace(self) -> Graph:
         """One graph from inputs and cotangents to outputs and gradients."""
         tracer = Tracer(self._graph.name)
-        tracer.reserve_names(known.union(name for _, name, _ in names_of(self._graph)))
+        own = (name for _, name, _ in names_of(self._graph))
+        tracer.reserve_names(frozenset(self._known).union(own))
         tape = Tape(self._reads)
         with tracer:
             inputs = [_input(tracer, v) for v in self._graph.inputs]
@@ -103,7 +121,7 @@ class Joint:
                 for x, watched in zip(inputs, self._watched, strict=True)
             ]
             with installed(tape):
-                outputs = replay(self._graph, inputs)
+                outputs = replay(self._graph, inputs, self._known)
             seeds: dict[int, Any] = {}
             for y, seeded in zip(outputs, self._seeded, strict=True):
                 if seeded and type(y) is Tensor and y.dtype.is_inexact:
@@ -117,7 +135,7 @@ class Joint:
                 tracer.value_of(y) if type(y) is Tensor else tracer.number_value(y, "a result")
                 for y in outputs
             ]
-            self.gradients = [self._gradient(tracer, g) for g in found]
+            self.gradients = [self._gradient(tracer, i, g) for i, g in enumerate(found)]
         joint = tracer.graph
         if any(r.why is not None for r in tracer.numbers) or tracer.static_sizes:
             raise EagerflowError("the derivative asks for a number")
@@ -126,11 +144,16 @@ class Joint:
         tracer.forget()
         return joint
 
-    def _gradient(self, tracer: Tracer, g: Cotangent | Link | None) -> Gradient:
+    def _gradient(self, tracer: Tracer, i: int, g: Cotangent | Link | None) -> Gradient:
         if g is None:
             return Gradient(())
         if isinstance(g, Link):
             return Gradient((), link=g)
+        if type(g) is Tensor and i in self._apart and symbols(g.shape) <= self._known.keys():
+            found = rows_in(tracer, tracer.value_of(g))
+            if found is not None:
+                both = (tracer.value_of(found.values), tracer.value_of(found.indices))
+                return Gradient(both, found.shape, dense=True)
         if isinstance(g, IndexedSlices):
             known = all(type(d) is int for d in g.shape)
             if not self._sparse or (self._symbolic and not known):
@@ -142,7 +165,7 @@ class Joint:
             return Gradient(both, g.shape)
         return Gradient((tracer.value_of(g),))
 
-    def _split(self, joint: Graph, recompute: bool, known: frozenset[str]) -> None:
+    def _split(self, joint: Graph, recompute: bool) -> None:
         """Cut the joint graph in two."""
         count = len(self._graph.outputs)
         ends = [v for g in self.gradients for v in g.values]
@@ -158,7 +181,7 @@ class Joint:
         crossing.update(dict.fromkeys(v for v in ends if v not in made))
         passed = [v for v in joint.values() if v.node is None or v.node in kept]
         given = [*crossing, *self._cotangents]
-        crossing.update(dict.fromkeys(_tell_sizes(passed, rest, given, known)))
+        crossing.update(dict.fromkeys(_tell_sizes(passed, rest, given, self._known)))
         self.residuals = list(crossing)
         self.inputs = [v for v in joint.inputs if v not in set(self._cotangents)]
         self.forward = part_of(
@@ -166,6 +189,32 @@ class Joint:
             [*outputs, *self.residuals],
         )  # fmt: skip
         self.backward = part_of(joint, [*self.residuals, *self._cotangents], rest, ends)
+
+    def lifted(self, places: Collection[int]) -> tuple[list[int], list[Value], Graph]:
+        """The residuals that follow from some inputs alone, by ops that cannot fail.
+
+        Args:
+            places: of these inputs.
+
+        Returns:
+            The places of the inputs that they follow from, the residuals, and the graph from the
+            ones to the others.
+        """
+        known = {self.inputs[i] for i in places}
+        made = set[Value]()
+        for node in self._whole.nodes:
+            given = {v for v in node.inputs if v.node is None or v.node.op != "constant"}
+            safe = node.op in _SAFE and not any(named_sizes(tuple(node.attrs.values())))
+            if safe and given and given <= known:
+                made.update(node.outputs)
+                known.update(node.outputs)
+        residuals = [v for v in self.residuals if v in made]
+        nodes = needed(self._whole, residuals)
+        read = {v for node in nodes for v in node.inputs}
+        bases = [i for i in places if self.inputs[i] in read]
+        return bases, residuals, part_of(
+            self._whole, [self.inputs[i] for i in bases], nodes, residuals
+        )  # fmt: skip
 
 
 def _input(tracer: Tracer, value: Value) -> Any:
@@ -188,7 +237,7 @@ def close_constants(tracer: Tracer) -> None:
 
 
 def _tell_sizes(
-    passed: Sequence[Value], nodes: Sequence[Node], given: Sequence[Value], known: frozenset[str]
+    passed: Sequence[Value], nodes: Sequence[Node], given: Sequence[Value], known: Collection[str]
 ) -> list[Value]:
     """Those of the values of the forward part whose shapes tell sizes that ``nodes`` need."""
     told = {*known, *(str(d) for v in given for d in v.type.shape)}

@@ -19,6 +19,7 @@ from eagerflow.control.building import (
 )
 from eagerflow.control.joint import Joint
 from eagerflow.control.sinks import Sink
+from eagerflow.control.sizes import sizes_in
 from eagerflow.control.structured import Structured, reads_any
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size
@@ -72,9 +73,11 @@ class LoopDerivative:
             for v in self.joint.residuals
             if v in place and place[v] < self.total and place[v] not in self.moving
         ]
-        self.pushed = [
-            v for v in self.joint.residuals if v not in place or place[v] not in self.fixed
-        ]
+        still = [i for i in range(self.total) if i not in self.moving]
+        #: what is computed from fixed inputs alone is computed again, once, before going back
+        self.bases, self.shared, self.lifted = self.joint.lifted(still)
+        once = {*self.shared, *[self.joint.inputs[i] for i in self.fixed]}
+        self.pushed = [v for v in self.joint.residuals if v not in once]
         self.pushed += self._sized_zeros()
         self.place = place
         found = (k.device for k in self.kinds if isinstance(k, TensorType))
@@ -123,11 +126,12 @@ class LoopDerivative:
         ]
         #: the names of sizes that change from turn to turn
         self.loose = names_in(self.kinds) - names_in(self.whole.inputs)
-        outside = names_in(self.whole.inputs)
-        recompute = bool(self.whole.attrs.get("recompute"))
+        self.outside = sizes_in(self.whole.inputs)
+        recompute, first = bool(self.whole.attrs.get("recompute")), len(self.kinds)
         return Joint(
             graph, self.active, seeded, sparse=True, symbolic=True, recompute=recompute,
-            known=outside, reads=[n.attrs["resource"] for n in self.reads],
+            known=self.outside, reads=[n.attrs["resource"] for n in self.reads],
+            apart={*range(self.total), *range(first, first + len(self.reads))} - {*self.moving},
         )  # fmt: skip
 
     def _sinks(self, wanted: Sequence[bool]) -> list[Sink]:
@@ -168,7 +172,7 @@ class LoopDerivative:
         def turn(xs: list[Any]) -> Sequence[Any]:
             state, extra = xs[: self.total], xs[self.total : self.total + count]
             rows = xs[self.total + count :]
-            results = replay(self.joint.forward, [*state, *rows])
+            results = replay(self.joint.forward, [*state, *rows], self.outside)
             stacked = len(self.body.outputs) - self.total
             ends = len(self.moving) + stacked
             kept = dict(zip(self.joint.residuals, results[ends:], strict=True))
@@ -187,7 +191,10 @@ class LoopDerivative:
         else:
             test: Graph = self.whole.attrs["cond"]
             attrs["cond"] = build(
-                test.name, kinds, lambda xs: replay(test, xs[: self.total]), self.names
+                test.name,
+                kinds,
+                lambda xs: replay(test, xs[: self.total], self.outside),
+                self.names,
             )
         whole = self.whole
         inputs = [*whole.inputs[: self.total], *more, *whole.inputs[self.total :]]
@@ -200,7 +207,7 @@ class LoopDerivative:
         whole, more = self.whole, self._more()
         cotangents = [_own_sizes(self.kinds[i], self.loose, i) for i in self.active_moving]
         sinks = [kind for sink in self.sinks for kind in sink.kinds]
-        fixed = [*sinks, *[whole.inputs[i] for i in self.fixed]]
+        fixed = [*sinks, *[whole.inputs[i] for i in self.fixed], *[v.type for v in self.shared]]
         carried = [*more, *cotangents, *fixed]
         rows = [i for i in self.seeded if i >= self.total]
         parts = [self.body.outputs[i].type for i in rows]
@@ -228,11 +235,13 @@ class LoopDerivative:
         first = len(self.active_moving)
         last = first + sum(len(sink.kinds) for sink in self.sinks)
         cotangents, sums = xs[:first], iter(xs[first:last])
-        fixed, rows = xs[last : last + len(self.fixed)], xs[last + len(self.fixed) :]
+        end = last + len(self.fixed) + len(self.shared)
+        fixed, rows = xs[last:end], xs[end:]
         if not self.is_scan:
             extra[0] = extra[0] - 1
         inputs = joint.inputs
-        values: dict[Value, Any] = {inputs[i]: x for i, x in zip(self.fixed, fixed, strict=True)}
+        once = [*[inputs[i] for i in self.fixed], *self.shared]
+        values: dict[Value, Any] = dict(zip(once, fixed, strict=True))
         if self.pushed:
             types = residual_types(self.pushed, names_in(self.whole.inputs))
             extra[-1], *items = list_pop(extra[-1], *types)
@@ -240,7 +249,8 @@ class LoopDerivative:
                 values[v] = from_residual(v.type, x)
         by_place = dict(zip(self.active_moving, cotangents, strict=True))
         seeds = [by_place[i] for i in self.seeded if i < self.total]
-        found = replay(joint.backward, [*[values[v] for v in joint.residuals], *seeds, *rows])
+        items = [*[values[v] for v in joint.residuals], *seeds, *rows]
+        found = replay(joint.backward, items, self.outside)
         gradients = flowing_gradients(joint.gradients, found)
         new = [
             self._zeros(i, values) if gradients[i] is None else dense(gradients[i])
@@ -275,7 +285,7 @@ class LoopDerivative:
         extra = results[self.total : ends]
         if not self.is_scan:
             extra[0] = as_residual(extra[0])
-        fixed = [operands[i] for i in self.fixed]
+        fixed = [operands[i] for i in (*self.fixed, *self.bases)]
 
         def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
             return self._pull(apply, given, gs, sizes)
@@ -298,12 +308,14 @@ class LoopDerivative:
         seeds = [cotangents[i] for i in self.active_moving]
         sums = [x for sink in self.sinks for x in sink.start(sizes)]
         rows = [cotangents[i] for i in self.seeded if i >= self.total]
-        results = apply(self.backward, [*more, *seeds, *sums, *given[len(more) :], *rows], sizes)
+        fixed = given[len(more) : len(more) + len(self.fixed)]
+        shared = replay(self.lifted, given[len(more) + len(self.fixed) :])
+        results = apply(self.backward, [*more, *seeds, *sums, *fixed, *shared, *rows], sizes)
         rest = iter(results[len(more) :])
         for i in self.active_moving:
             found[i] = next(rest)
         for sink in self.sinks:
-            found[sink.place] = sink.end(rest)
+            found[sink.place] = sink.end(rest, sizes)
         for i, g in zip(self.sliced, results[len(results) - len(self.sliced) :], strict=True):
             found[i] = g
         return found

@@ -129,15 +129,16 @@ class _Loop:
 
     def trace(self, tracer: Tracer, attrs: dict[str, Any]) -> Any:
         names = argument_names(self.body, self.treedef, spread=self.spread)
-        carry = Carry("while_loop", tracer, self.leaves, self.treedef, names)
+        carry = Carry("while_loop", tracer, self.leaves, self.treedef, names, self.body)
 
         def arguments(part: Tracer) -> Any:
             return self.arguments(carry.enter(part))
 
         while True:
             try:
-                test = trace_subgraph(self.test, "cond", tracer, arguments, self.cond)
-                body = trace_subgraph(self.turn, "body", tracer, arguments, self.body)
+                loop = carry.begin()
+                test = trace_subgraph(self.test, "cond", tracer, arguments, self.cond, loop)
+                body = trace_subgraph(self.turn, "body", tracer, arguments, self.body, loop)
             except (TraceError, ArithmeticError, LookupError) as error:
                 carry.hold(error)
                 continue

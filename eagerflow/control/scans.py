@@ -203,7 +203,7 @@ class _Scan:
     def body(self, tracer: Tracer) -> tuple[Carry, Subgraph, tree.TreeDef, list[Value]]:
         """What goes round, the traced function, the structure of y, the inputs that are parts."""
         names = argument_names(self.users, self.treedef, spread=False)
-        carry = Carry(self.op, tracer, self.leaves, self.treedef, names)
+        carry = Carry(self.op, tracer, self.leaves, self.treedef, names, self.users)
         parts: list[Value] = []
 
         def arguments(part: Tracer) -> Any:
@@ -219,7 +219,8 @@ class _Scan:
 
         while True:
             try:
-                body = trace_subgraph(turn, self.op, tracer, arguments, self.users)
+                loop = carry.begin()
+                body = trace_subgraph(turn, self.op, tracer, arguments, self.users, loop)
             except (TraceError, ArithmeticError, LookupError) as error:
                 carry.hold(error)
                 continue

@@ -52,11 +52,13 @@ class Sink(NamedTuple):
         rows: if each turn gives rows of it, the types of these and of their indices. Then both
             are pushed on lists, so that a turn costs as much as its rows, however large the whole
             is. Else there is one sum.
+        dense: whether these become one sum in the end.
     """
 
     place: int
     kind: TensorType
     rows: tuple[TensorType, TensorType] | None
+    dense: bool
 
     @classmethod
     def of(cls, place: int, kind: ValueType, gradient: Gradient, known: frozenset[str]) -> Sink:
@@ -69,7 +71,7 @@ class Sink(NamedTuple):
             known: the names of sizes that are the same in all turns.
         """
         assert isinstance(kind, TensorType)
-        return cls(place, kind, rows_of([gradient], known))
+        return cls(place, kind, rows_of([gradient], known), gradient.dense)
 
     @property
     def kinds(self) -> list[TensorType]:
@@ -91,22 +93,30 @@ class Sink(NamedTuple):
         assert isinstance(g, IndexedSlices)
         return [list_push(next(state), g.values), list_push(next(state), g.indices)]
 
-    def end(self, state: Iterator[Any]) -> Cotangent:
+    def end(self, state: Iterator[Any], sizes: Mapping[str, Size]) -> Cotangent:
         """The cotangent after the last turn."""
         if self.rows is None:
             found: Tensor = next(state)
             return found
         values, indices = [list_concat(next(state), kind) for kind in self.rows]
-        return IndexedSlices(values, indices, self.kind.shape)
+        return _out(IndexedSlices(values, indices, _shape(self.kind, sizes)), self.dense)
 
 
 def _no_sum(kind: TensorType, sizes: Mapping[str, Size]) -> Tensor:
     """Zeros to add to, without a layout: the sum gets that of what is added, as without a loop."""
     if kind.dtype is LIST:
         return zeros_of(kind)
-    shape = tuple([substitute(d, sizes) for d in kind.shape])
+    shape = _shape(kind, sizes)
     zeros: Tensor = functions["broadcast_to"](zeros_of(kind.like(shape=())), shape)
     return zeros
+
+
+def _shape(kind: TensorType, sizes: Mapping[str, Size]) -> Any:
+    return tuple([substitute(d, sizes) for d in kind.shape])
+
+
+def _out(slices: IndexedSlices, is_dense: bool) -> Cotangent:
+    return slices.to_dense() if is_dense else slices
 
 
 class Branched(NamedTuple):
@@ -116,11 +126,13 @@ class Branched(NamedTuple):
         place: the number of the operand; those of variables follow.
         kind: its type.
         rows: if all branches give rows of it, or none, the types of rows and indices.
+        dense: whether these become one sum.
     """
 
     place: int
     kind: TensorType
     rows: tuple[TensorType, TensorType] | None
+    dense: bool
 
     @property
     def kinds(self) -> list[TensorType]:
@@ -139,9 +151,10 @@ class Branched(NamedTuple):
         assert isinstance(g, IndexedSlices)
         return [g.values, g.indices]
 
-    def take(self, outputs: Iterator[Any]) -> Cotangent:
+    def take(self, outputs: Iterator[Any], sizes: Mapping[str, Size]) -> Cotangent:
         """The cotangent, from the outputs."""
         if self.rows is None:
             found: Tensor = next(outputs)
             return found
-        return IndexedSlices(next(outputs), next(outputs), self.kind.shape)
+        slices = IndexedSlices(next(outputs), next(outputs), _shape(self.kind, sizes))
+        return _out(slices, self.dense)

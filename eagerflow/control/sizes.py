@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from eagerflow.core.tensor import Tensor
@@ -14,7 +14,7 @@ from eagerflow.graph.kinds import ValueType
 from eagerflow.graph.trace import Tracer
 from eagerflow.runtime.instructions import named_axes, parts
 
-__all__ = ["Renamed", "names_of", "rename"]
+__all__ = ["Renamed", "names_of", "rename", "sizes_in"]
 
 
 class Renamed(NamedTuple):
@@ -48,9 +48,11 @@ def rename(
         if type(x) is Tensor:
             known.update((name, x.shape[axis]) for axis, name in named_axes(kind))
     moved: dict[str, Size] = {}
+    told = _told(attrs.values(), (*inputs, *outputs))
     for _, name, owner in sorted(names_of(tuple(attrs.values()), (*inputs, *outputs))):
         if name not in known:
-            if owner != tracer.owner:  # of data inside: the name may mean another size here
+            # of data inside: the name may mean another size here; else of what is further out
+            if owner != tracer.owner and name in told:
                 moved[name] = tracer.fresh_size(name)
         elif not same(known[name], Dim(name, owner)):
             moved[name] = known[name]
@@ -71,6 +73,22 @@ def names_of(item: Any, types: Sequence[ValueType] = ()) -> set[Atom]:
         found |= names_of((), [v.type for v in graph.values()])
         for node in graph.nodes:
             found |= names_of(tuple(node.attrs.values()))
+    return found
+
+
+def sizes_in(types: Sequence[ValueType]) -> dict[str, Size]:
+    """The sizes that types name, each as the name itself."""
+    return {name: Dim(name, owner) for _, name, owner in names_of((), types)}
+
+
+def _told(items: Iterable[Any], types: Iterable[ValueType]) -> set[str]:
+    """The names of sizes that a type says, of those given or of a value in a subgraph."""
+    found = {name for kind in types for _, name in named_axes(kind)}
+    for item in items:
+        for graph in _graphs(item):
+            found |= _told((), [v.type for v in graph.values()])
+            for node in graph.nodes:
+                found |= _told(node.attrs.values(), ())
     return found
 
 

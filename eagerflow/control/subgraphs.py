@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 from eagerflow.control.outside import OutsideState
+from eagerflow.control.retracing import Outcome, note, outcome_of
 from eagerflow.control.structured import effects_of
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
@@ -128,6 +129,7 @@ def kind_of(x: Any) -> NumberType:
 def trace_subgraph(
     function: Callable[..., Any], name: str, parent: Tracer,
     arguments: Callable[[Tracer], Sequence[Any]], users: Callable[..., Any] | None = None,
+    loop: Outcome | None = None,
 ) -> Subgraph:  # fmt: skip
     """Trace a function as a part of the trace ``parent``.
 
@@ -137,10 +139,13 @@ def trace_subgraph(
         parent: the trace around it.
         arguments: gives those of the function, in the trace that it is given.
         users: the function of the user, if that is another.
+        loop: the loop that it is a part of, which may be traced again.
     """
     users = users or function
+    outcome = (loop or outcome_of(parent)).part(users)
     own = getattr(users, "__name__", name)
     tracer = Tracer(name if own == "<lambda>" else own, parent)
+    note(tracer, outcome)
     outside = OutsideState(users)
     with tracer:
         try:
@@ -155,7 +160,9 @@ def trace_subgraph(
                 "all branches are: write it as a loop, or let Python values decide where it ends",
             ) from None
         outside.check(line_of(users))
-        return Subgraph(tracer, result, line_of(users))
+        found = Subgraph(tracer, result, line_of(users))
+    outcome.done = True
+    return found
 
 
 def check_callable(what: str, *functions: Any) -> None:

@@ -291,7 +291,8 @@ class Trace:
             return None
         if found.node is None or found in self.optimised.inputs:
             return next((v for v in self.optimised.inputs if v.label == found.label), None)
-        return next((v for v in self.optimised.values() if v.name == found.name), None)
+        made = (v for n in self.optimised.nodes for v in n.outputs)
+        return next((v for v in made if (v.label or v.name) == found.name), None)
 
     def read(self) -> Sequence[Any] | None:
         """The captured inputs as they are now; None if a guard or a type does not hold."""

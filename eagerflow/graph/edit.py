@@ -23,6 +23,7 @@ __all__ = [
     "named_sizes",
     "needed",
     "size_makers",
+    "sizes_named_by",
     "sort_nodes",
     "structural_hash",
     "substitute_sizes",
@@ -69,8 +70,7 @@ def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] =
         if node in want:
             found.append(node)
             if makers:
-                sizes = named_sizes(tuple(node.attrs.values()))
-                want.update(makers[name] for name in sizes if name in makers)
+                want.update(makers[name] for name in sizes_named_by(node) if name in makers)
             want.update(v.node for v in node.inputs if v.node is not None and v not in given)
             want.update(node.control_inputs)
     return found[::-1]
@@ -100,7 +100,15 @@ def named_sizes(item: Any) -> Iterator[str]:
         yield from named_sizes((item.start, item.stop, item.step))
     elif kind is Graph:
         for node in item.nodes:
-            yield from named_sizes(tuple(node.attrs.values()))
+            yield from sizes_named_by(node)
+
+
+def sizes_named_by(node: Node) -> Iterator[str]:
+    """The names of sizes that must be known to run ``node``, and what is inside it."""
+    yield from named_sizes(tuple(node.attrs.values()))
+    if node.op == "scan":  # its results are made before the first turn
+        for value in node.outputs[node.attrs["carry"] :]:
+            yield from named_sizes(value.type.shape)
 
 
 def find_early_use(graph: Graph) -> tuple[Node, Node] | None:

@@ -64,7 +64,8 @@ class Value:
         type: its type.
         node: the node that makes it; None for an input.
         index: its place among the node's outputs, or among the inputs.
-        label: the name of an input.
+        label: the name of an input; of an output whose number has changed since other outputs of
+            its node were dropped, its name before.
     """
 
     type: ValueType

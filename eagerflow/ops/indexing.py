@@ -305,10 +305,10 @@ def _take_vjp(
 ) -> Tensor | IndexedSlices:
     if axis:
         return scatter(g, (indices,), (FULL,) * axis + (ARRAY,), x.shape)
-    return _rows(g, indices, x.shape)
+    return rows(g, indices, x.shape)
 
 
-def _rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
+def rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
     """The cotangent of an array of ``shape`` from that of its rows, kept sparse."""
     flat = cast(_flat(indices), _INT64)  # a narrow dtype may not hold the number of rows
     if indices.dtype.kind == "signed integer":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import count
+from types import MappingProxyType
 from typing import Any, Final, final
 
 from eagerflow.core import interpreter
@@ -39,12 +40,15 @@ REPLAYS: Final = "at"
 symbolic: Final[dict[str, Callable[..., Sequence[Any]]]] = {}
 
 
-def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+def replay(
+    graph: Graph, inputs: Sequence[Any], sizes: Mapping[str, Size] = MappingProxyType({})
+) -> list[Any]:
     """Run ``graph`` through the interpreters of this thread.
 
     Args:
         graph: the graph.
         inputs: a tensor or a number for each of its inputs; they may belong to a trace.
+        sizes: what names of sizes are around it, where no input tells.
 
     Returns:
         A tensor or a number for each output.
@@ -59,7 +63,7 @@ def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
     """
     token = error_state.set(QUIET)
     try:
-        return _Replay(graph, inputs, {}).run()
+        return _Replay(graph, inputs, sizes).run()
     finally:
         error_state.reset(token)
 

@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import eagerflow as ef
@@ -95,6 +96,38 @@ def test_without_a_gradient_nothing_is_kept() -> None:
         peak(ef.trace(while_loop(n, ef.ones(512), False)), ef.tensor([0.3])) for n in (10, 4000)
     ]
     assert found[1] < found[0] + 10_000
+
+
+def kept(function: Callable[..., Any], *args: Any) -> int:
+    """How many values a turn keeps for the gradient."""
+    graph = ef.trace(ef.grad(function, tuple(range(len(args))))).graph(*args)
+    bodies = [n.attrs["body"] for n in graph.nodes if n.op in ("scan", "while_loop")]
+    pushes = [n for body in bodies for n in body.nodes if n.op == "list_push"]
+    return sum(len(n.inputs) - 1 for n in pushes)
+
+
+def test_what_is_the_same_in_all_turns_is_kept_once() -> None:
+    """Also what a turn makes of it alone."""
+
+    def f(x: ef.Tensor, w: ef.Tensor) -> ef.Tensor:
+        def body(x: ef.Tensor, i: int) -> Any:
+            return ef.tanh(x @ ef.sigmoid(w).T), i + 1
+
+        return ef.while_loop(lambda x, i: i < 3, body, (x, 0))[0].sum()
+
+    x, w = ef.ones(4), ef.eye(4) / 2
+    assert kept(f, x, w) == 2  # x and tanh; neither the transpose of w nor its sigmoid
+    eager, traced = (ef.grad(g, (0, 1))(x, w) for g in (f, ef.trace(f)))
+    for a, b in zip(eager, traced, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
+
+    def nested(x: ef.Tensor, w: ef.Tensor) -> ef.Tensor:
+        return ef.while_loop(lambda x, i: i < 2, lambda x, i: (x * f(x, w), i + 1), (x, 0))[0].sum()
+
+    second = [
+        ef.grad(lambda w, g=g: (ef.grad(g, 1)(x, w) ** 2).sum()) for g in (nested, ef.trace(nested))
+    ]
+    np.testing.assert_allclose(second[0](w).numpy(), second[1](w).numpy(), rtol=1e-5)
 
 
 @pytest.mark.parametrize("transposed", [False, True])

@@ -73,6 +73,10 @@ class Rewriter:
         self.dropped: set[Node] = set()
         self.order = graph.nodes
         self._joined: dict[Node, Node] = {}
+        #: for nodes that lose some of their outputs the places of the others
+        self.kept: dict[Node, Sequence[int]] = {}
+        #: the inputs and the outputs of the new graph
+        self.ends: tuple[Sequence[Value], Sequence[Value]] = graph.inputs, graph.outputs
         self._bodies: dict[int, Graph] = {}
 
     def inputs(self, node: Node) -> tuple[Value, ...]:
@@ -143,7 +147,9 @@ class Rewriter:
         """The new graph, or the old one if nothing has changed."""
         before = len(self.graph.nodes)
         graph = self.graph
-        if self.dropped or self.forms:
+        inputs, outputs = self.ends
+        shorter = len(inputs) < len(graph.inputs) or len(outputs) < len(graph.outputs)
+        if self.dropped or self.forms or shorter:
             graph = self.build()
         return graph, Report(self.name, self.changes, before, len(graph.nodes))
 
@@ -152,8 +158,9 @@ class Rewriter:
         result.resources = dict(old.resources)
         result._names = dict(old._names)
         values: dict[Value, Value] = {}
-        for value in old.inputs:
-            values[value] = Value(value.type, None, value.index, value.label)
+        inputs, outputs = self.ends
+        for i, value in enumerate(inputs):
+            values[value] = Value(value.type, None, i, value.label)
         result.inputs = list(values.values())
         nodes: dict[Node, tuple[Node, ...]] = {}  # what a control edge from a node has become
         for node in self.order:
@@ -168,26 +175,29 @@ class Rewriter:
                         values[value] = values[instead]
                 continue
             forms = self.forms.get(node) or (Form(node.op, node.inputs, node.attrs),)
-            second = self._joined.get(node)
-            outputs = node.outputs if second is None else (*node.outputs, *second.outputs)
-            nodes[node] = made = _make(result, node, outputs, forms, values, before)
+            own = node.outputs
+            if node in self._joined:
+                own = (*own, *self._joined[node].outputs)
+            elif node in self.kept:
+                own = tuple([own[i] for i in self.kept[node]])
+            nodes[node] = made = _make(result, node, forms, values, before, own)
             if len(made) == 1:
-                for value, new in zip(outputs, made[0].outputs, strict=True):
+                for value, new in zip(own, made[0].outputs, strict=True):
                     values[value] = new
             else:
                 for value, part in zip(node.outputs, made, strict=True):
                     values[value] = part.outputs[0]
-        result.outputs = [values[v] for v in old.outputs]
+        result.outputs = [values[v] for v in outputs]
         return result
 
 
 def _make(
     graph: Graph,
     node: Node,
-    outputs: Sequence[Value],
     forms: tuple[Form, ...],
     values: dict[Value, Value],
     before: tuple[Node, ...],
+    own: tuple[Value, ...],
 ) -> tuple[Node, ...]:
     made = []
     several = len(forms) > 1
@@ -198,8 +208,14 @@ def _make(
             op, name, tuple([values[v] for v in inputs]), dict(attrs), (), before,
             node.device, node.reason, node.scope, node.source,
         )  # fmt: skip
-        own = (outputs[i],) if several else outputs
-        new.outputs = tuple([Value(v.type, new, j) for j, v in enumerate(own)])
+        outputs = (own[i],) if several else own
+        # an output that gets another number keeps the name that it had
+        moved = len(outputs) < len(node.outputs) and not several
+        labels = [v.label or v.name if moved else v.label for v in outputs]
+        new.outputs = tuple([
+            Value(v.type, new, j, label)
+            for j, (v, label) in enumerate(zip(outputs, labels, strict=True))
+        ])  # fmt: skip
         graph.nodes.append(new)
         made.append(new)
     return tuple(made)

@@ -1,0 +1,166 @@
+"""Which values of a graph and of its subgraphs somebody reads, through the turns of loops.
+
+What goes round in a loop is read if its last value is, or if a turn reads it for something else
+that is; a result that is stacked, or a branch gives, if somebody takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, final
+
+from eagerflow.dims import Dim
+from eagerflow.graph.edit import sizes_named_by
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.passes.rewrite import effect_of
+
+__all__ = ["Inside", "Live", "LiveSearch", "Places"]
+
+#: numbers of inputs or outputs, in order
+Places = tuple[int, ...]
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Live:
+    """What is read in one graph.
+
+    Attributes:
+        graph: the graph.
+        outputs: the places of its outputs that are.
+        nodes: those that have to run.
+        values: those that these, or the outputs, take.
+        inside: for each of ``nodes`` that has subgraphs what is read of and in it.
+    """
+
+    graph: Graph
+    outputs: Places
+    nodes: set[Node] = field(default_factory=set)
+    values: set[Value] = field(default_factory=set)
+    inside: dict[Node, Inside] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> set[int]:
+        """The places of the inputs that are read."""
+        return {v.index for v in self.values if v.node is None}
+
+
+class Inside(NamedTuple):
+    """What is read of a node with subgraphs.
+
+    Attributes:
+        inputs: the places of the inputs that it still needs.
+        outputs: the places of the outputs that it still gives.
+        given: the places of the inputs that its subgraphs still need; None for all.
+        parts: the subgraphs, in order.
+    """
+
+    inputs: Places
+    outputs: Places
+    given: Places | None
+    parts: Sequence[Live]
+
+
+@final
+class LiveSearch:
+    """Finds what is read; what is known of a subgraph is not found twice."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, Places, frozenset[str]], Live] = {}
+
+    def of(self, graph: Graph) -> Live:
+        """What is read in ``graph``, all of whose inputs and outputs stay."""
+        told = frozenset(str(d) for v in graph.inputs for d in v.type.shape)
+        return self._find(graph, _all(graph.outputs), told)
+
+    def _find(self, graph: Graph, outputs: Places, outside: frozenset[str]) -> Live:
+        """What is read if these outputs are; ``outside`` are the sizes that are known around it."""
+        key = id(graph), outputs, outside
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._search(Live(graph, outputs), outside)
+        return found
+
+    def _search(self, live: Live, outside: frozenset[str]) -> Live:
+        graph, nodes, values = live.graph, live.nodes, live.values
+        tellers = _tellers(graph, outside)
+        inner: frozenset[str] | None = None
+        values.update(graph.outputs[i] for i in live.outputs)
+        nodes.update(v.node for v in values if v.node is not None)
+        for node in reversed(graph.nodes):
+            if node not in nodes:
+                if effect_of(node) in ("pure", "reads"):
+                    continue
+                nodes.add(node)
+            taken: Sequence[Value] = node.inputs
+            if node.attrs and any(node.subgraphs()):
+                inner = outside.union(tellers) if inner is None else inner
+                inside = live.inside[node] = self._inside(node, values, inner)
+                taken = [node.inputs[i] for i in inside.inputs]
+            if tellers:
+                names = sizes_named_by(node)
+                taken = [*taken, *[tellers[name] for name in names if name in tellers]]
+            for value in taken:
+                values.add(value)
+                if value.node is not None:
+                    nodes.add(value.node)
+        return live
+
+    # --- subgraphs ---
+
+    def _inside(self, node: Node, read: set[Value], outside: frozenset[str]) -> Inside:
+        outputs = {i for i, v in enumerate(node.outputs) if v in read}
+        if node.op in ("cond", "switch"):
+            return self._branches(node, _sorted(outputs), outside)
+        if node.op == "while_loop":
+            return self._loop(node, outputs, outside)
+        if node.op == "scan":
+            return self._scan(node, outputs, outside)
+        parts = [self._find(g, _all(g.outputs), outside) for _, g in node.subgraphs()]
+        return Inside(_all(node.inputs), _all(node.outputs), None, parts)
+
+    def _branches(self, node: Node, outputs: Places, outside: frozenset[str]) -> Inside:
+        parts = [self._find(graph, outputs, outside) for graph in node.attrs["branches"]]
+        given = _sorted(set[int]().union(*(part.inputs for part in parts)))
+        return Inside((0, *[i + 1 for i in given]), outputs, given, parts)
+
+    def _loop(self, node: Node, round_: set[int], outside: frozenset[str]) -> Inside:
+        test = self._find(node.attrs["cond"], (0,), outside)
+        round_ |= test.inputs
+        while True:
+            places = _sorted(round_)
+            body = self._find(node.attrs["body"], places, outside)
+            if body.inputs <= round_:
+                parts = {"cond": test, "body": body}
+                return Inside(places, places, places, [parts[name] for name, _ in node.subgraphs()])
+            round_ |= body.inputs
+
+    def _scan(self, node: Node, outputs: set[int], outside: frozenset[str]) -> Inside:
+        count: int = node.attrs["carry"]
+        while True:
+            places = _sorted(outputs)
+            body = self._find(node.attrs["body"], places, outside)
+            round_ = {i for i in body.inputs if i < count}
+            if round_ <= outputs:
+                inputs = {i for i in outputs if i < count} | body.inputs
+                return Inside(_sorted(inputs), places, _sorted(inputs), [body])
+            outputs |= round_
+
+
+def _all(values: Sequence[Value]) -> Places:
+    return tuple(range(len(values)))
+
+
+def _sorted(places: set[int]) -> Places:
+    return tuple(sorted(places))
+
+
+def _tellers(graph: Graph, outside: frozenset[str]) -> dict[str, Value]:
+    """For each name of a size that is not known around the graph the first value that has it."""
+    found: dict[str, Value] = {}
+    for value in graph.values():
+        for size in value.type.shape:
+            if isinstance(size, Dim) and size.is_name and str(size) not in outside:
+                found.setdefault(str(size), value)
+    return found

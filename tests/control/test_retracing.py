@@ -1,0 +1,195 @@
+"""How often bodies of loops in loops are traced; what was known before changes no result."""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.control.retracing import Outcome, outcome_of
+from eagerflow.errors import TraceError
+from eagerflow.graph.trace import Tracer
+
+# mypy: disable-error-code="no-untyped-def"
+
+DEPTH = 6
+
+
+def numbers(depth, x):
+    """Sums that begin with a Python number, and with a number that no turn changes beside it."""
+    if depth == 0:
+        next(builtins.seen)
+        return x
+
+    def body(s, i, fixed):
+        return s + fixed * numbers(depth - 1, x), i + 1, fixed
+
+    return ef.while_loop(lambda s, i, fixed: i < 2, body, (0.0, 0, 2))[0]
+
+
+def scanned(depth, x):
+    if depth == 0:
+        next(builtins.seen)
+        return x
+
+    def turn(s, part):
+        return s + scanned(depth - 1, x * part), None
+
+    return ef.scan(turn, 0, ef.tensor([1.0, 2.0]))[0]
+
+
+def branched(depth, x):
+    """With branches between the loops."""
+    if depth == 0:
+        next(builtins.seen)
+        return x
+
+    def body(s, i):
+        more = ef.cond(x > 0, lambda: branched(depth - 1, x), lambda: x * 2)
+        return s + more, i + 1
+
+    return ef.while_loop(lambda s, i: i < 2, body, (0.0, 0))[0]
+
+
+def grown(depth, x):
+    """Sizes that turns change."""
+    if depth == 0:
+        next(builtins.seen)
+        return ef.stack([x, x])
+
+    def body(s, i):
+        return ef.concat([s, grown(depth - 1, x)]), i + 1
+
+    return ef.while_loop(lambda s, i: i < 2, body, (ef.ones(1), 0))[0]
+
+
+def indexed(depth, x):
+    """A number that Python asks for, since it makes a shape of it, and that no turn changes."""
+    if depth == 0:
+        next(builtins.seen)
+        return x
+
+    def body(s, i, n):
+        return s + indexed(depth - 1, x) * ef.ones((n,)).sum(), i + 1, n
+
+    return ef.while_loop(lambda s, i, n: i < 2, body, (x, 0, 3))[0]
+
+
+@pytest.mark.parametrize("f", [numbers, scanned, branched, grown, indexed])
+def test_the_number_of_traces_grows_with_the_depth_alone(
+    f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = ef.tensor(0.5)
+    counts = []
+    for depth in (1, 2, 3, DEPTH):
+        # there, a trace does not mind that it counts
+        monkeypatch.setattr(builtins, "seen", itertools.count(), raising=False)
+        found = ef.trace(lambda x, depth=depth: f(depth, x))(x)
+        counts.append(next(builtins.seen))  # type: ignore[attr-defined]  # set above
+        assert found.numpy().tobytes() == f(depth, x).numpy().tobytes()
+    per_level = counts[1] - counts[0]
+    assert counts[3] - counts[2] <= (DEPTH - 3) * max(per_level, 1)
+
+
+def test_pythons_own_loops() -> None:
+    def f(n, x):
+        a = 0.0
+        for _ in range(n):
+            b = 0.0
+            for _ in range(n):
+                c = 0.0
+                for _ in range(n):
+                    d = 0.0
+                    while d < 3:
+                        d = d + x
+                    c = c + d
+                b = b + c
+            a = a + b
+        return a
+
+    for n in (0, 1, 3):
+        x = ef.tensor(0.75)
+        assert float(ef.trace(f)(ef.tensor(n), x)) == float(f(n, x))
+
+
+def test_what_was_known_may_be_wrong() -> None:
+    """An inner loop that does something else when it is traced again: as if nothing was known."""
+
+    def f(x):
+        def outer(s, i):
+            is_number = not isinstance(s, ef.Tensor)  # only in the first trace of this body
+
+            def inner(t, j):
+                return (t + x if is_number else t + 1.0), j + 1
+
+            return s + ef.while_loop(lambda t, j: j < 2, inner, (0.0, 0))[0] * x, i + 1
+
+        return ef.while_loop(lambda s, i: i < 3, outer, (0.0, 0))[0]
+
+    assert float(ef.trace(f)(ef.tensor(2.0))) == 3 * 2.0 * 2.0
+
+    def g(x):
+        def outer(s, i):
+            is_number = not isinstance(s, ef.Tensor)
+
+            def inner(t, j):
+                return (t + x if is_number else t + x.astype(ef.float64)), j + 1
+
+            (t, _) = ef.while_loop(lambda t, j: j < 2, inner, (0.0, 0))
+            return s + t.astype(ef.float32), i + 1
+
+        return ef.while_loop(lambda s, i: i < 3, outer, (0.0, 0))[0]
+
+    assert float(ef.trace(g)(ef.tensor(2.0))) == 12.0
+
+
+def test_another_way_forgets_what_was_known() -> None:
+    def one() -> None: ...
+    def two() -> None: ...
+
+    whole = Outcome()
+    for f in (one, two):
+        whole.part(f).done = True
+    whole.again()
+    first = whole.part(one)
+    assert first.guess is not None
+    first.done = True
+    assert whole.part(one).guess is None  # that was `two` before
+    assert whole.part(two).guess is None
+
+
+def test_a_part_that_failed_is_no_part() -> None:
+    def f() -> None: ...
+
+    whole = Outcome()
+    whole.part(f).part(f).done = True
+    again = whole.part(f)
+    assert again.guess is None
+    assert again.part(f).guess is not None  # it is known what was inside of the attempt
+
+
+def test_errors_are_those_of_a_trace_that_knows_nothing() -> None:
+    def f(x):
+        def outer(s, i):
+            t, _ = ef.while_loop(lambda t, j: j < 2, lambda t, j: (t + x, j + 1), (0.0, 0))
+            return s + t, ef.stack([t, t])
+
+        return ef.while_loop(lambda s, i: s < 3, outer, (0.0, 0))[0]
+
+    with pytest.raises(TraceError, match="changes the type of what goes round at"):
+        ef.trace(f)(ef.tensor(2.0))
+
+
+def test_traces_are_freed() -> None:
+    tracer = Tracer("f")
+    outcome_of(tracer)
+    gone = weakref.ref(tracer)
+    del tracer
+    gc.collect()
+    assert gone() is None
