@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +50,8 @@ def numbers(tensor: Tensor) -> list[str] | None:
     if tensor.dtype is BYTES:
         if tensor.nbytes > _LITERAL_LENGTH:
             return None
+        import json  # noqa: PLC0415 - 2 ms of a script's first trace, and few have bytes
+
         return [json.dumps(x.decode(_ENCODING)) for x in array.tolist()]
     show = _show_complex if tensor.dtype.is_complex else _show_real
     found = [str(v) for v in array.tolist()]

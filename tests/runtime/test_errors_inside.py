@@ -181,7 +181,7 @@ def test_what_was_written_in_branches_and_loops() -> None:
 
     @ef.trace
     def f(x: Any) -> Any:
-        v["first"].assign_add(1.0)
+        first = v["first"].assign_add(1.0)  # before the loop, which needs it
 
         def body(y: Any, i: Any) -> Any:
             v["inner"].assign_add(1.0)
@@ -190,7 +190,7 @@ def test_what_was_written_in_branches_and_loops() -> None:
             v["later"].assign_add(1.0)
             return z, i + 1
 
-        return ef.while_loop(lambda y, i: i < 50, body, (x, 0))[0]
+        return ef.while_loop(lambda y, i: i < 50, body, (x + first, 0))[0]
 
     graph = f.graph(ef.tensor(X))
     given = [ef.tensor(X).numpy()]
