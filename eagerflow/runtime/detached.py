@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, Final, final
 
-from eagerflow.graph.ir import Graph
 from eagerflow.runtime.costs import worker_count
 from eagerflow.runtime.executor import Executor
 from eagerflow.runtime.step import FlowStep
@@ -40,7 +39,7 @@ class DetachedStep:
         pool: Workers | None = None,
     ) -> None:  # fmt: skip
         self._done = done
-        self._pool = pool or (shared if _calls_python(executor.flow.graph) else serving)
+        self._pool = pool or (shared if _calls_python(executor) else serving)
         self._step = FlowStep(executor.flow, wake=self._wake, checked=True)
         self._lock = Lock()
         self._over = False
@@ -68,8 +67,10 @@ class DetachedStep:
                 self._done(self._step.take_result)
 
 
-def _calls_python(graph: Graph) -> bool:
-    return any(
-        node.op == _CALLS or any(_calls_python(inner) for _, inner in node.subgraphs())
-        for node in graph.nodes
-    )
+def _calls_python(executor: Executor) -> bool:
+    graphs = [executor.flow.graph]
+    for graph in graphs:  # it grows
+        if any(node.op == _CALLS for node in graph.nodes):
+            return True
+        graphs += [inner for node in graph.nodes for _, inner in node.subgraphs()]
+    return False
