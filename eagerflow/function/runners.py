@@ -211,17 +211,17 @@ class _Steps:
             runner.end()
 
 
+def _is_whole(node: Node) -> bool:
+    """A branch or a loop in which nothing waits needs no entries of its own."""
+    return is_on_one_device(node) and effect_of(node) != "blocks"
+
+
 def _executor_of(entry: Trace) -> Executor:
     with _lock:
         found = _executors.get(entry)
         if found is None:
             found = _executors[entry] = Executor(entry.optimised, _is_whole)
         return found
-
-
-def _is_whole(node: Node) -> bool:
-    """A branch or a loop in which nothing waits needs no entries of its own."""
-    return is_on_one_device(node) and effect_of(node) != "blocks"
 
 
 def _call_in_thread(runner: Runner, call: Callable[[], object], where: Any) -> None:
