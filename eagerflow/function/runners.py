@@ -19,6 +19,9 @@ from eagerflow.core import interpreter
 from eagerflow.errors import CancelledError, QueueClosedError, TraceError, hide_frames
 from eagerflow.function.entry import Trace, leaf_values
 from eagerflow.function.traced import BoundFunction, TracedFunction
+from eagerflow.graph.ir import Node
+from eagerflow.graph.lowering import is_on_one_device
+from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.trace import tracer_of
 from eagerflow.hardware import current_device, device
 from eagerflow.resources.attempts import Interruptible, interruptible
@@ -232,11 +235,16 @@ class _Steps:
             runner.end()
 
 
+def _is_whole(node: Node) -> bool:
+    """A branch or a loop in which nothing waits needs no entries of its own."""
+    return is_on_one_device(node) and effect_of(node) != "blocks"
+
+
 def _executor_of(entry: Trace) -> Executor:
     with _lock:
         found = _executors.get(entry)
         if found is None:
-            found = _executors[entry] = Executor(entry.optimised)
+            found = _executors[entry] = Executor(entry.optimised, _is_whole)
         return found
 
 

@@ -68,4 +68,9 @@ class DetachedStep:
 
 
 def _calls_python(executor: Executor) -> bool:
-    return any(node.op == _CALLS for node in executor.flow.graph.nodes)
+    graphs = [executor.flow.graph]
+    for graph in graphs:  # it grows
+        if any(node.op == _CALLS for node in graph.nodes):
+            return True
+        graphs += [inner for node in graph.nodes for _, inner in node.subgraphs()]
+    return False
