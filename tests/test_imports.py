@@ -19,7 +19,7 @@ LATER = ("eagerflow.autodiff", "eagerflow.autograph", "eagerflow.checkpoint", "e
 
 #: parts of Python that take a millisecond or more, and that nothing but pictures, files and errors
 #: needs
-SLOW = ("argparse", "asyncio", "concurrent.futures", "difflib", "fractions", "html", "json",
+SLOW = ("argparse", "asyncio", "concurrent.futures", "difflib", "fractions", "html",
         "logging", "multiprocessing", "statistics", "unittest")  # fmt: skip
 
 PATHS = [p for p in sys.path if p]

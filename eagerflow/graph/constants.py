@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from hashlib import blake2b
+from typing import Any, Final
 
 from eagerflow.core.convert import array_tensor, as_tensor
 from eagerflow.core.tensor import Tensor
 from eagerflow.hardware import as_device
 from eagerflow.types import DType, Shape
 
-if TYPE_CHECKING:
-    from hashlib import blake2b
-
-__all__ = [
-    "content_name",
-    "digest",
-    "from_bytes",
-    "from_numbers",
-    "has_values",
-    "numbers",
-    "to_bytes",
-]
+__all__ = ["content_name", "from_bytes", "from_numbers", "has_values", "numbers", "to_bytes"]
 
 #: arrays of more elements are kept beside the text
 _LITERAL_SIZE: Final = 16
@@ -95,16 +85,8 @@ def to_bytes(tensor: Tensor) -> memoryview:
     return found
 
 
-def digest(size: int) -> blake2b:
-    """A hash of ``size`` bytes, to be updated."""
-    from hashlib import blake2b  # noqa: PLC0415 - 3 ms of a script's first trace: it loads OpenSSL
-
-    return blake2b(digest_size=size)
-
-
 def content_name(tensor: Tensor) -> str:
     """A name that follows from dtype, shape and elements: equal arrays have equal names."""
-    found = digest(8)
-    found.update(f"{tensor.dtype.short}{tensor.shape}:".encode())
+    found = blake2b(f"{tensor.dtype.short}{tensor.shape}:".encode(), digest_size=8)
     found.update(to_bytes(tensor))
     return f"a{found.hexdigest()}"

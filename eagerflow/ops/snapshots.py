@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from eagerflow.core import tree
-from eagerflow.core.op import bind
+from eagerflow.core.op import bind, define
 from eagerflow.errors import DeviceError, VariableError
 from eagerflow.hardware import Device
-from eagerflow.ops.rules import effect_op
 from eagerflow.ops.state import Variable
 from eagerflow.resources.variable import VariableGroup
 from eagerflow.types import TensorType
@@ -20,7 +19,9 @@ def _types(*, resource: VariableGroup, device: Device | None = None) -> tuple[Te
     return tuple([TensorType(s.dtype, s.shape, s.device) for s in resource.states])
 
 
-_snapshot: Final = effect_op("snapshot", _types, "fence")
+_snapshot: Final = define(
+    "snapshot", infer=_types, nondifferentiable=True, effect="fence", precision="exact"
+)
 
 
 def snapshot(variables: Any) -> Any:
