@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from hashlib import blake2b
+from typing import Any, Final
 
 from eagerflow.core.byte_arrays import byte_array, pack, packed_size, unpack
 from eagerflow.core.convert import array_tensor, as_tensor, bytes_tensor
@@ -11,12 +12,8 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.hardware import as_device
 from eagerflow.types import BYTES, DType, Shape
 
-if TYPE_CHECKING:
-    from hashlib import blake2b
-
 __all__ = [
     "content_name",
-    "digest",
     "from_bytes",
     "from_numbers",
     "has_values",
@@ -122,13 +119,6 @@ def to_bytes(tensor: Tensor) -> memoryview:
     return found
 
 
-def digest(size: int) -> blake2b:
-    """A hash of ``size`` bytes, to be updated."""
-    from hashlib import blake2b  # noqa: PLC0415 - 3 ms of a script's first trace: it loads OpenSSL
-
-    return blake2b(digest_size=size)
-
-
 def size_in_bytes(tensor: Tensor) -> int:
     """The length of what `to_bytes` gives."""
     return packed_size(tensor.numpy()) if tensor.dtype is BYTES else tensor.nbytes
@@ -136,7 +126,6 @@ def size_in_bytes(tensor: Tensor) -> int:
 
 def content_name(tensor: Tensor) -> str:
     """A name that follows from dtype, shape and elements: equal arrays have equal names."""
-    found = digest(8)
-    found.update(f"{tensor.dtype.short}{tensor.shape}:".encode())
+    found = blake2b(f"{tensor.dtype.short}{tensor.shape}:".encode(), digest_size=8)
     found.update(to_bytes(tensor))
     return f"a{found.hexdigest()}"

@@ -7,12 +7,13 @@ from typing import Any, Final, Literal, final
 
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import stack
-from eagerflow.core.op import Op, bind, define
+from eagerflow.core.op import Op, bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.elements import Elements, check_part, checked, fresh_type, part_of
+from eagerflow.ops.rules import count_type, effect_op
 from eagerflow.resources.attempts import check_seconds
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
@@ -78,66 +79,20 @@ def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
     return tuple([kind.like(shape=(count, *kind.shape)) for kind in found])
 
 
-def _size_type(*, resource: Any, device: Device | None = None) -> TensorType:
-    return TensorType(_INT64, (), device or resource.device)
-
-
 def _close_type(
     *, resource: QueueState, timeout: float | None = None, device: Device | None = None
 ) -> tuple[TensorType, ...]:
     return ()
 
 
-_enqueue = define(
-    "queue_enqueue",
-    infer=_enqueue_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-    takes_bytes=True,
-)
-_enqueue_many = define(
-    "queue_enqueue_many",
-    infer=_enqueue_many_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-    takes_bytes=True,
-)
-_dequeue = define(
-    "queue_dequeue",
-    infer=_dequeue_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-)
-_dequeue_many = define(
-    "queue_dequeue_many",
-    infer=_dequeue_many_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-)
-_dequeue_up_to = define(
-    "queue_dequeue_up_to",
-    infer=_dequeue_up_to_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-)
-_size = define(
-    "queue_size", infer=_size_type, nondifferentiable=True, effect="fence", precision="exact"
-)
-_close = define(
-    "queue_close", infer=_close_type, nondifferentiable=True, effect="blocks", precision="exact"
-)
-_cancel_and_close = define(
-    "queue_cancel_and_close",
-    infer=_close_type,
-    nondifferentiable=True,
-    effect="fence",
-    precision="exact",
-)
+_enqueue = effect_op("queue_enqueue", _enqueue_type, "blocks", takes_bytes=True)
+_enqueue_many = effect_op("queue_enqueue_many", _enqueue_many_type, "blocks", takes_bytes=True)
+_dequeue = effect_op("queue_dequeue", _dequeue_type, "blocks")
+_dequeue_many = effect_op("queue_dequeue_many", _dequeue_many_type, "blocks")
+_dequeue_up_to = effect_op("queue_dequeue_up_to", _dequeue_up_to_type, "blocks")
+_size = effect_op("queue_size", count_type, "fence")
+_close = effect_op("queue_close", _close_type, "blocks")
+_cancel_and_close = effect_op("queue_cancel_and_close", _close_type, "fence")
 
 
 # --- Queue ------------------------------------------------------------------------------------
