@@ -395,7 +395,7 @@ class LengthError(EagerflowError, TypeError):
 
 
 class RecordError(EagerflowError, ValueError):
-    """A record of a file that is damaged, or a line that is no text."""
+    """A record or group of rows of a file that is damaged, or a line that is no text."""
 
 
 class WorkerError(EagerflowError, RuntimeError):
