@@ -15,7 +15,8 @@ from typing import Final, final
 
 __all__ = ["Source", "capture", "cell_name", "is_framework_frame", "position", "turn_note"]
 
-_FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
+#: no user's; threads of ours begin in the last one
+_FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
 _EXAMPLES: Final = "eagerflow.demo"  # written as users write
 _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of its own
 

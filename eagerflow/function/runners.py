@@ -16,7 +16,13 @@ from typing import Any, Final, final
 
 from eagerflow import events
 from eagerflow.core import interpreter
-from eagerflow.errors import CancelledError, QueueClosedError, TraceError, hide_frames
+from eagerflow.errors import (
+    CancelledError,
+    QueueClosedError,
+    TraceError,
+    WaitTimeoutError,
+    hide_frames,
+)
 from eagerflow.function.entry import Trace, leaf_values
 from eagerflow.function.traced import BoundFunction, TracedFunction
 from eagerflow.graph.ir import Node
@@ -24,7 +30,13 @@ from eagerflow.graph.lowering import is_on_one_device
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.trace import tracer_of
 from eagerflow.hardware import current_device, device
-from eagerflow.resources.attempts import Interruptible, interruptible
+from eagerflow.resources.attempts import (
+    AbstractAttempt,
+    AbstractMeeting,
+    Interruptible,
+    check_seconds,
+    interruptible,
+)
 from eagerflow.runtime import deadline
 from eagerflow.runtime.detached import DetachedStep
 from eagerflow.runtime.executor import Executor
@@ -36,6 +48,35 @@ _serial: Final = itertools.count(1)
 _executors: Final[weakref.WeakKeyDictionary[Trace, Executor]] = weakref.WeakKeyDictionary()
 _lock: Final = threading.Lock()
 _STOPPED: Final = "its runner was stopped"
+
+
+@final
+class _End(AbstractMeeting):
+    """Where those meet who wait for the end of a runner, which is `over` then."""
+
+    __slots__ = ("_name", "over")
+
+    def __init__(self, name: str) -> None:
+        super().__init__(1)
+        self._name = name
+        self.over = False
+
+    def state(self) -> str:
+        return f"the runner {self._name}, which {'has ended' if self.over else 'goes on'}"
+
+
+@final
+class _Join(AbstractAttempt):
+    """Wait until a runner has ended."""
+
+    __slots__ = ()
+
+    def step(self) -> bool:
+        self.done = self.owner.over
+        return self.done
+
+    def retract(self) -> None:
+        """It holds nothing."""
 
 
 @final
@@ -59,6 +100,7 @@ class Runner:
         self._steps = 0
         self._stopped = False
         self._ended = threading.Event()
+        self._end = _End(self.name)
         self._error: BaseException | None = None
         self._cancel: Callable[[str], object] = _nothing
         self._late = False
@@ -86,7 +128,8 @@ class Runner:
             BaseException: the error that it had ended with before.
         """
         self.cancel()
-        self.join()
+        self._ended.wait()
+        self._raise()
 
     def cancel(self) -> None:
         """As `stop`, but it does not wait for the end."""
@@ -106,12 +149,18 @@ class Runner:
 
         Raises:
             BaseException: the error that it ended with.
+            DeadlineError: it goes on, and the deadline of this block has passed.
         """
-        if not self._ended.wait(timeout):
+        try:
+            _Join(self._end, 0, "join").wait(check_seconds("join", timeout))
+        except WaitTimeoutError:
             return False
+        self._raise()
+        return True
+
+    def _raise(self) -> None:
         if self._error is not None:
             raise self._error
-        return True
 
     def __repr__(self) -> str:
         state = "running" if self.running else "ended"
@@ -128,10 +177,9 @@ class Runner:
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self.cancel()
-        if kind is None:
-            self.join()
-        else:  # that error counts for more
-            self._ended.wait()
+        self._ended.wait()
+        if kind is None:  # else that error counts for more
+            self._raise()
 
     # --- for those that run it ---
 
@@ -187,6 +235,8 @@ class Runner:
             text = f"The runner {self.name} has ended with an error:\n{''.join(lines)}"
             sys.stderr.write(text)  # in one piece, as other threads may write
         self._ended.set()
+        self._end.over = True
+        self._end.settle()
 
 
 def _nothing(reason: str = "") -> None:

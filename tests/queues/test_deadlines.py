@@ -174,6 +174,31 @@ def test_runners_that_end_before(make: Any) -> None:
     assert not [t for t in threading.enumerate() if t.name == "eagerflow-timers"]
 
 
+def test_waiting_for_a_runner_ends(make: Any, ended: Any) -> None:
+    queue = ef.Queue(5, ef.tensor(0))
+    with ef.spawn(make(queue.dequeue), name="taker") as runner:
+        assert "the runner taker, which goes on" in ended(soon(runner.join))
+        with ef.deadline(60):
+            assert not runner.join(timeout=0.01)
+        queue.close()
+        assert runner.join(timeout=60)
+    with ef.deadline(1e-9):
+        assert runner.join()  # it need not wait
+
+
+def test_stopping_one_that_waits_for_another() -> None:
+    queue = ef.Queue(5, ef.tensor(0))
+
+    def outer() -> None:
+        with ef.spawn(ef.trace(queue.dequeue)) as inner:
+            inner.join()
+
+    with ef.spawn(outer) as runner:
+        until(lambda: queue.resource.waiting(1) == 1)
+    assert runner.error is None
+    assert queue.resource.waiting(1) == 0
+
+
 def test_a_runner_is_not_begun_too_late(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
     count = ef.Variable(0)
     work = make(lambda: count.assign_add(1))
