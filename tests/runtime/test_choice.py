@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ def test_it_is_decided_for_each_size_anew(always: None) -> None:
     for first, second in ((short, long), (long, short)):
         program = Program(Graph.parse(TWO))
         for data in (first, second, first, second):
-            settle(lambda data=data: program(data))  # type: ignore[misc]
+            settle(partial(program, data))
             found = program._choice
             assert found is not None
             assert (found.executor is not None) is (data is long)
