@@ -75,7 +75,11 @@ class Sequential(Module):
     """Calls one after the other with the output of the one before.
 
     Args:
-        layers: modules, or any functions of one argument.
+        layers: modules, or any functions of one argument. What recurrent layers give is a pair;
+            a function picks what the next layer takes: ``lambda pair: pair[0]``.
+
+    Raises:
+        TensorValueError: something cannot be called, or a layer gets a tuple that takes a tensor.
 
     >>> from eagerflow.nn import functional as F
     >>> model = ef.nn.Sequential(ef.nn.Linear(3, 8), F.relu, ef.nn.Linear(8, 2))
@@ -99,9 +103,27 @@ class Sequential(Module):
         self.layers = list(layers)
 
     def forward(self, x: Any) -> Any:
-        for layer in self.layers:
+        for i, layer in enumerate(self.layers):
+            if type(x) is tuple:
+                self._check_pair(i, layer, x)
             x = layer(x)
         return x
+
+    def _check_pair(self, i: int, layer: Any, x: tuple[Any, ...]) -> None:
+        """Refuse a tuple where a tensor is meant: it would be stacked, if its shapes permit."""
+        own = isinstance(layer, Module) and type(layer).__module__.startswith(__package__)
+        if not own or isinstance(layer, (Identity, Sequential)):
+            return
+        name = type(layer).__name__
+        before = type(self.layers[i - 1]).__name__ if i else "what comes before"
+        kinds = ", ".join(str(part.type) if isinstance(part, ef.Tensor) else "(...)" for part in x)
+        raise TensorValueError(
+            f"Sequential: {name} takes a tensor, and {before} gives a tuple",
+            given=f"({kinds}) for layer {i}",
+            hint="recurrent layers give (output, state): put a function between, "
+            f"Sequential(..., lambda pair: pair[0], {name}(...)); "
+            "the output of the last step is pair[0][-1], or pair[0][:, -1] with batch_first",
+        )
 
     def __len__(self) -> int:
         return len(self.layers)
