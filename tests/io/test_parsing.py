@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow_kernels import pictures
 from tests.ops.cases.files import png
 from tests.queues.modes import Call
 
@@ -37,7 +36,10 @@ from tests.queues.modes import Call
         (lambda: ef.io.decode_csv([b"1,"], ["i64", "f32"]), "field 1 of element 0 is empty"),
         (lambda: ef.io.decode_csv([b"1,q"], ["i64", "f32"]), "field 1 of element 0 is no number"),
         (lambda: ef.io.decode_image([b"", b"x"]), "element 0: this is no picture of a known"),
-        (lambda: ef.io.decode_image(png(np.arange(243, dtype="u1").reshape(9, 9, 3))[:100]), "cannot be read"),
+        (
+            lambda: ef.io.decode_image(png(np.arange(243, dtype="u1").reshape(9, 9, 3))[:100]),
+            "cannot be read",
+        ),
         (
             lambda: ef.io.decode_image([png(np.zeros((n, 2, 3), "u1")) for n in (3, 4)]),
             r"element 1 is \(4, 2, 3\), element 0 is \(3, 2, 3\); size=",
@@ -83,12 +85,8 @@ def test_arguments_that_make_no_sense(
 
 def test_pictures_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    pictures._pillow.cache_clear()
-    try:
-        with pytest.raises(errors.SettingError, match=r"pip install eagerflow\[data\]"):
-            ef.io.decode_image(b"x")
-    finally:
-        pictures._pillow.cache_clear()
+    with pytest.raises(errors.SettingError, match=r"pip install eagerflow\[data\]"):
+        ef.io.decode_image(b"x")
 
 
 def test_a_palette_is_looked_up() -> None:
