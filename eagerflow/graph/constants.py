@@ -88,7 +88,7 @@ def from_numbers(dtype: DType, shape: Shape, values: Sequence[Any]) -> Tensor:
     Bytes come as texts with a character for each.
     """
     if dtype is BYTES:
-        flat = byte_array([text.encode(_ENCODING) for text in values])
+        flat = byte_array([str.encode(text, _ENCODING) for text in values])
         return bytes_tensor(flat.reshape(shape), as_device("cpu:0"))
     flat = as_tensor(list(values), dtype, as_device("cpu:0")).numpy()
     return array_tensor(flat.reshape(shape), dtype, as_device("cpu:0"), copy=None)

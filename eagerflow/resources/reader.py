@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from contextlib import suppress
 from functools import partial
 from threading import get_ident
 from typing import IO, final
+from weakref import finalize
 
 from eagerflow.errors import CancelledError, FileError, QueueClosedError, RecordError
 from eagerflow.hardware import Device
@@ -147,11 +147,12 @@ class _Open:
         ended: whether there is no more.
     """
 
-    __slots__ = ("ended", "file", "number", "offset", "path")
+    __slots__ = ("__weakref__", "close", "ended", "file", "number", "offset", "path")
 
     def __init__(self, path: str, first: int) -> None:
         self.path = path
-        self.file = open(path, "rb")  # noqa: SIM115 - closed at its end, or with the reader
+        self.file = open(path, "rb")  # noqa: SIM115 - closed at its end, or when forgotten
+        self.close = finalize(self, self.file.close)
         self.offset = 0
         self.number = first
         self.ended = False
@@ -344,7 +345,7 @@ class ReaderState(AbstractMeeting):
     def _close(self) -> None:
         now, self._now = self._now, None
         if now is not None:
-            now.file.close()
+            now.close()
 
     # --- the next file ---
 
@@ -401,9 +402,3 @@ class ReaderState(AbstractMeeting):
             del self._back[:]
             self.ended = False
         self.settle()
-
-    def __del__(self) -> None:
-        now = getattr(self, "_now", None)
-        if now is not None:
-            with suppress(OSError):
-                now.file.close()
