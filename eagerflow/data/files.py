@@ -17,7 +17,7 @@ from typing import IO, Any, Final, TypeAlias, final
 
 from eagerflow.data.calls import OnError, skips
 from eagerflow.data.checksums import masked
-from eagerflow.data.stage import AbstractCursor, AbstractStage, stack_next
+from eagerflow.data.stage import AbstractCursor, AbstractStage
 from eagerflow.errors import RecordError, TensorValueError
 
 __all__ = ["LineStage", "Paths", "RecordStage", "files", "write_records"]
@@ -183,9 +183,6 @@ class _FilesCursor(AbstractCursor):
         file = self._open = open(path, "rb")  # noqa: SIM115 - closed at its end, or when forgotten
         file.seek(self._offset)
         return file
-
-    def chunk(self, count: int) -> tuple[Any, int]:
-        return stack_next(self, count)
 
     @property
     def state(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from eagerflow.hardware import current_device, device
 from eagerflow.resources.attempts import Interruptible, interruptible
 from eagerflow.runtime.detached import DetachedStep
 from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.on_behalf import step_of
 
 __all__ = ["Runner", "spawn"]
 
@@ -202,7 +203,7 @@ class _Steps:
                 hide_frames(error)
                 runner.end(error)
 
-        step = DetachedStep(_executor_of(entry), done)
+        step = DetachedStep(_executor_of(entry), done, runner=runner.name)
         inputs = entry.raw_inputs(leaves, captured)
         if not runner.begin(lambda: step.begin(inputs), lambda: step.cancel(_STOPPED)):
             runner.end()
@@ -219,6 +220,7 @@ def _executor_of(entry: Trace) -> Executor:
 def _call_in_thread(runner: Runner, call: Callable[[], object], where: Any) -> None:
     """Call a plain function for a runner, again and again, in this thread."""
     interruptible.holder = holder = Interruptible()
+    step_of.runner = runner.name
     try:
         with device(where):
             while runner.begin(_nothing, holder.stop):

@@ -41,7 +41,7 @@ class BarrierState:
         self.types = tuple(types)
         self.device = device
         self.name = name
-        self.ready = QueueState(None, PriorityStore(), "priority")
+        self.ready = QueueState(None, PriorityStore(), "barrier", name=name)
         self.lock = self.ready.lock
         self.closed = False
         self.cancelled = False

@@ -410,7 +410,7 @@ class FlowStep:
         with self._lock:
             self._waits[key] = None
         assert action.begin is not None
-        completion = Completion(self, tag, entry)
+        completion = Completion(self, tag, entry, self._flow)
         try:
             stop = action.begin(action.node, given[::-1], completion)
         except BaseException as error:
