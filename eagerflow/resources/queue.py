@@ -56,7 +56,8 @@ class _Enqueue(AbstractAttempt):
         if self.sent >= self._count:
             self.done = True
         elif closed:
-            self.fail(lambda: _closed(f"{self.what}: the queue is closed", queue))
+            what = self.what  # not itself: it would hold itself, and what it brings
+            self.fail(lambda: _closed(f"{what}: the queue is closed", queue))
         return self.done or self.sent > before
 
     def retract(self) -> None:
@@ -88,10 +89,10 @@ class _Dequeue(AbstractAttempt):
         if queue.closed and store.available(True) + len(self.taken) < count:
             self.retract()
             if not self._partial or not store.items:
-                found = len(store.items)
+                found, what = len(store.items), self.what
                 self.fail(
                     lambda: _closed(
-                        f"{self.what}: the queue is closed and has too few elements", queue,
+                        f"{what}: the queue is closed and has too few elements", queue,
                         f"{count} element{'s' * (count != 1)}, of which there are {found}",
                     )
                 )  # fmt: skip
@@ -271,12 +272,12 @@ class QueueState(AbstractMeeting):
                 if type(attempt) is _Close:
                     attempt.done = True
                 else:
-                    attempt.fail(_cancelled_enqueue(attempt, self))
+                    attempt.fail(_cancelled_enqueue(attempt.what, self))
                 self.remove(attempt)
         self.settle()
 
 
-def _cancelled_enqueue(attempt: AbstractAttempt, queue: QueueState) -> Callable[[], Exception]:
+def _cancelled_enqueue(what: str, queue: QueueState) -> Callable[[], Exception]:
     return lambda: EnqueueCancelledError(
-        f"{attempt.what}: the queue was closed while it waited", given=queue.state()
+        f"{what}: the queue was closed while it waited", given=queue.state()
     )

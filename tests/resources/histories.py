@@ -37,8 +37,8 @@ def make_queue(kind: str, seed: int = 0) -> QueueState:
 class QueueModel:
     """The queue one move after the other: the state is the elements in order, and closed or not.
 
-    Elements of priority queues are ``(priority, element)``, those of padding queues tuples of one to
-    three equal numbers.
+    Elements of priority queues are ``(priority, element)``, those of padding queues one to three
+    equal numbers.
     """
 
     def __init__(self, kind: str, bounded: bool) -> None:
