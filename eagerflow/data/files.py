@@ -12,7 +12,7 @@ from typing import IO, Any, TypeAlias, final
 
 import eagerflow as ef
 from eagerflow.data.calls import OnError, skips
-from eagerflow.data.stage import AbstractCursor, AbstractStage, stack_next
+from eagerflow.data.stage import AbstractCursor, AbstractStage
 from eagerflow.errors import RecordError, TensorValueError, relocate
 from eagerflow.source import capture
 from eagerflow_kernels.records import framed, read_record
@@ -173,9 +173,6 @@ class _FilesCursor(AbstractCursor):
         file = self._open = open(path, "rb")  # noqa: SIM115 - closed at its end, or when forgotten
         file.seek(self._offset)
         return file
-
-    def chunk(self, count: int) -> tuple[Any, int]:
-        return stack_next(self, count)
 
     @property
     def state(self) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from eagerflow.resources.attempts import (
 from eagerflow.runtime import deadline
 from eagerflow.runtime.detached import DetachedStep
 from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.timers import Timer, timers
 
 __all__ = ["Runner", "spawn"]
@@ -54,15 +55,18 @@ _STOPPED: Final = "its runner was stopped"
 class _End(AbstractMeeting):
     """Where those meet who wait for the end of a runner, which is `over` then."""
 
-    __slots__ = ("_name", "over")
+    __slots__ = ("over",)
 
     def __init__(self, name: str) -> None:
-        super().__init__(1)
-        self._name = name
+        super().__init__(1, "runner", name)
         self.over = False
 
     def state(self) -> str:
-        return f"the runner {self._name}, which {'has ended' if self.over else 'goes on'}"
+        return f"the runner {self.name}, which {'has ended' if self.over else 'goes on'}"
+
+    def size(self) -> int:
+        """It holds nothing."""
+        return 0
 
 
 @final
@@ -279,7 +283,7 @@ class _Steps:
                 hide_frames(error)
                 runner.end(error)
 
-        step = DetachedStep(_executor_of(entry), done)
+        step = DetachedStep(_executor_of(entry), done, runner=runner.name)
         inputs = entry.raw_inputs(leaves, captured)
         if not runner.begin(lambda: step.begin(inputs), step.cancel):
             runner.end()
@@ -303,6 +307,7 @@ def _call_in_thread(
 ) -> None:
     """Call a plain function for a runner, again and again, in this thread, until a time."""
     interruptible.holder = holder = Interruptible()
+    step_of.runner = runner.name
     try:
         with device(where), nullcontext() if end is None else deadline.ends_at(end):
             while runner.begin(_nothing, lambda _: holder.stop()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from operator import index
 from typing import Any, Final, Literal, final
 
@@ -15,6 +16,7 @@ from eagerflow.hardware import Device
 from eagerflow.ops.elements import Elements, check_part, checked, fresh_type, part_of
 from eagerflow.ops.rules import count_type, effect_op
 from eagerflow.resources.attempts import check_seconds
+from eagerflow.resources.levels import to_html
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
 from eagerflow.types import DTYPES, TensorType
@@ -173,7 +175,7 @@ class Queue:
         self._shapes: list[Any] | None = None if named else shapes
         store: AbstractStore = FifoStore()
         if kind == "shuffle":
-            store = ShuffleStore(min_after_dequeue, seed)
+            store = ShuffleStore(min_after_dequeue, random.Random(seed).randrange)
         elif kind == "priority":
             store = PriorityStore()
         self.resource = QueueState(room, store, kind, elements.types, elements.device, name)
@@ -200,12 +202,15 @@ class Queue:
         return bool(self.resource.closed)
 
     def __repr__(self) -> str:
+        return f"Queue({self._heading()}, {self.resource.level()})"
+
+    def _repr_html_(self) -> str:
+        return to_html(f"Queue({self._heading()})", [self.resource.level()])
+
+    def _heading(self) -> str:
         state = self.resource
         name = "" if state.name is None else f" {state.name!r}"
-        types = ", ".join(map(str, state.types))
-        room = "" if self.capacity is None else f" of {self.capacity}"
-        closed = ", closed" if state.closed else ""
-        return f"Queue({state.kind}{name}, {types}, {state.size()}{room}{closed})"
+        return f"{state.kind}{name}, {', '.join(map(str, state.types))}"
 
     # --- putting in ---
 

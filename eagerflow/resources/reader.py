@@ -236,17 +236,16 @@ class ReaderState(AbstractMeeting):
     """
 
     __slots__ = ("_asked", "_asker", "_back", "_names", "_now", "count", "device", "ended", "files",
-                 "form", "name", "skip_damaged", "skipped", "wants")  # fmt: skip
+                 "form", "skip_damaged", "skipped", "wants")  # fmt: skip
 
     def __init__(
         self, files: QueueState, form: AbstractFormat, skip_damaged: bool = False,
         name: str | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(1)
+        super().__init__(1, "reader", name)
         self.files = files
         self.form = form
         self.skip_damaged = skip_damaged
-        self.name = name
         self.device: Device | None = files.device
         self.count = self.skipped = 0
         self.wants = self.ended = False
@@ -259,6 +258,10 @@ class ReaderState(AbstractMeeting):
     def __repr__(self) -> str:
         name = "" if self.name is None else f" {self.name!r}"
         return f"reader{name} of {self.form.what}s"
+
+    def size(self) -> int:
+        """How many records are to be read again, as they were given back."""
+        return len(self._back)
 
     def state(self) -> str:
         with self.lock:

@@ -55,11 +55,6 @@ class Decision:
         straight, cut = seconds
         return executor if len(cut) <= len(straight) else None
 
-    @property
-    def straight(self) -> bool:
-        """Whether it is decided that one function does it, as long as the settings stay."""
-        return self.executor is None and self.seconds is None
-
     def took(self, executor: Executor | None, seconds: float) -> None:
         """Note how long a run took."""
         timed = self.seconds
@@ -103,6 +98,12 @@ class Choice:
     def executor(self) -> Executor | None:
         """What the last run could have been done by, or was; None for the function alone."""
         return self.decision.executor
+
+    @property
+    def straight(self) -> bool:
+        """Whether it is decided that the function runs whatever comes, with these settings."""
+        last = self.decision
+        return not self._axes and last.executor is None and last.seconds is None
 
     @staticmethod
     def needed(graph: Graph, inputs: Sequence[Any]) -> bool:

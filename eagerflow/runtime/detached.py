@@ -9,6 +9,7 @@ from typing import Any, Final, final
 
 from eagerflow.runtime.costs import worker_count
 from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.step import FlowStep
 from eagerflow.runtime.workers import Workers, shared
 
@@ -30,15 +31,17 @@ class DetachedStep:
         done: called once, in a thread of the pool, with a function that gives the outputs or raises
             the error of the step.
         pool: the threads.
+        runner: the name of the runner that it is for, in events.
     """
 
-    __slots__ = ("_done", "_lock", "_over", "_pool", "_step")
+    __slots__ = ("_done", "_lock", "_over", "_pool", "_runner", "_step")
 
     def __init__(
         self, executor: Executor, done: Callable[[Callable[[], tuple[Any, ...]]], object],
-        pool: Workers | None = None,
+        pool: Workers | None = None, runner: str = "",
     ) -> None:  # fmt: skip
         self._done = done
+        self._runner = runner
         self._pool = pool or (shared if _calls_python(executor) else serving)
         self._step = FlowStep(executor.flow, wake=self._wake, checked=True)
         self._lock = Lock()
@@ -60,7 +63,12 @@ class DetachedStep:
         self._pool.submit(self._serve)
 
     def _serve(self) -> None:
-        if self._step.serve():
+        step_of.runner = self._runner
+        try:
+            over = self._step.serve()
+        finally:
+            step_of.runner = ""
+        if over:
             with self._lock:
                 over, self._over = self._over, True
             if not over:

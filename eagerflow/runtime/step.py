@@ -400,24 +400,24 @@ class FlowStep:
     def _begin(self, tag: int, entry: int, action: EntryAction, given: list[Any]) -> None:
         key = (tag, entry)
         with self._lock:
+            if self._scheduler.reason:  # it was stopped on its way here, where nobody finds it
+                self._tell(failed(tag, entry))
+                return
             self._waits[key] = None
         assert action.begin is not None
-        completion = Completion(self, tag, entry)
+        completion = Completion(self, tag, entry, self._flow)
         try:
             stop = action.begin(action.node, given[::-1], completion)
         except BaseException as error:
             with self._lock:
-                waited = key in self._waits
-                self._waits.pop(key, None)
+                waited = self._waits.pop(key, key) is not key
             if waited:
                 self._failed(tag, entry, error)
-            return
-        if stop is None:
             return
         with self._lock:
             if key in self._waits:
                 self._waits[key] = stop
-            elif not completion.answered:  # it was stopped before we had this
+            elif stop is not None and not completion.answered:  # it was stopped before we had this
                 self._stops.append(stop)
 
     def complete(
