@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Final, final
 
 __all__ = ["Level", "to_html"]
@@ -55,6 +54,8 @@ def to_html(caption: str, levels: Sequence[Level]) -> str:
         caption: above it.
         levels: one for each row.
     """
+    from html import escape  # noqa: PLC0415 - 2 ms of `import eagerflow`
+
     head = "".join(f"<th>{name}</th>" for name in _HEADINGS)
     body = "".join(
         f"<tr><td>{escape(level.name)}</td><td>{_bar(level)}</td><td>{level.elements}"
