@@ -309,7 +309,7 @@ class AbstractMeeting(ABC):
     Args:
         lines: how many lines there are. The first attempt of each is tried, in this order. Those
             of the last one take something out, the others put something in.
-        kind: what it is.
+        kind: what it is, for events; if it is nothing that has elements, there are none.
         name: for people.
 
     Attributes:
@@ -328,10 +328,10 @@ class AbstractMeeting(ABC):
     closed: bool = False
     device: Device | None = None
 
-    def __init__(self, lines: int, kind: str, name: str | None) -> None:
+    def __init__(self, lines: int, kind: str = "", name: str | None = None) -> None:
         self.kind = kind
         self.name = name
-        self.label = name or f"{kind}-{next(_serial)}"
+        self.label = name or (kind and f"{kind}-{next(_serial)}")
         # a finaliser that the collector runs in the middle may ask for the size: no deadlock
         self.lock: Final = threading.RLock()
         self._lines: tuple[OrderedDict[AbstractAttempt, None], ...] = tuple(
@@ -345,9 +345,9 @@ class AbstractMeeting(ABC):
     def state(self) -> str:
         """How it stands, in words, for messages."""
 
-    @abstractmethod
     def size(self) -> int:
         """How many elements there are."""
+        return 0
 
     def level(self) -> Level:
         """How it stands."""
@@ -415,7 +415,7 @@ class AbstractMeeting(ABC):
                 late = error
         if late is not None:
             raise late
-        if tell and listening():
+        if tell and self.kind and listening():
             self.tell()
 
     def _add(self, attempt: AbstractAttempt) -> bool:
