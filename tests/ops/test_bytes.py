@@ -37,6 +37,7 @@ def test_what_they_look_like() -> None:
     assert str(ef.tensor(b"x")) == "b'x'"
     assert f"{ef.tensor(b'x')}" == "b'x'"
     assert repr(ef.zeros((0,), dtype="bytes")) == "Tensor([], bytes[0]@cpu:0)"
+    assert repr(ef.tensor(b"x" * 99)) == f"Tensor({b'x' * 64!r}… (99 bytes), bytes[]@cpu:0)"
     assert repr(ef.bytes) == "bytes"
     assert ef.bytes == "bytes" == ef.bytes
     assert ef.types.as_dtype(bytes) is ef.bytes is WORDS.dtype
