@@ -265,13 +265,14 @@ def infer(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> Any:
         A `TensorType`, or a tuple of them.
     """
     assert op.infer is not None
-    if not op.takes_bytes and any(t.dtype is BYTES for t in types):
-        raise DTypeError(
-            f"{op.name}: it does not take bytes",
-            given=describe(op, types, attrs),
-            expected="numbers or bool",
-            hint=OPS_OF_BYTES,
-        )
+    for kind in types:
+        if kind.dtype is BYTES and not op.takes_bytes:
+            raise DTypeError(
+                f"{op.name}: it does not take bytes",
+                given=describe(op, types, attrs),
+                expected="numbers or bool",
+                hint=OPS_OF_BYTES,
+            )
     try:
         return op.infer(*types, **attrs)
     except EagerflowError as error:

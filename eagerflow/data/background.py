@@ -12,7 +12,7 @@ import eagerflow as ef
 from eagerflow.core import tree
 from eagerflow.data.jobs import Handover, observed
 from eagerflow.data.opening import open_stage
-from eagerflow.data.stage import AbstractCursor, AbstractReader, AbstractStage, Length
+from eagerflow.data.stage import AbstractCursor, AbstractFollower, AbstractStage, Length
 from eagerflow.errors import QueueClosedError
 from eagerflow.resources.queue import QueueState
 
@@ -66,7 +66,7 @@ class _Made:
 
 
 @final
-class _PrefetchCursor(AbstractReader):
+class _PrefetchCursor(AbstractFollower):
     """Its position is that of the source behind the element that was taken last."""
 
     __slots__ = ("__weakref__", "_ahead", "_device", "_ended", "_started", "_state")

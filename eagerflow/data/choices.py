@@ -14,7 +14,7 @@ from eagerflow.data.stage import (
     AbstractCounter,
     AbstractCursor,
     AbstractDerived,
-    AbstractReader,
+    AbstractFollower,
     AbstractStage,
     AbstractView,
     Length,
@@ -78,7 +78,7 @@ class _OrderView(AbstractDerived):
 
 
 @final
-class _BufferCursor(AbstractReader):
+class _BufferCursor(AbstractFollower):
     """What is held is found again by reading the epoch from its start."""
 
     __slots__ = ("_buffer", "_index")

@@ -10,7 +10,7 @@ from eagerflow.data.elements import join
 from eagerflow.data.opening import open_stage
 from eagerflow.data.stage import (
     AbstractCursor,
-    AbstractReader,
+    AbstractFollower,
     AbstractStage,
     AbstractView,
     Length,
@@ -55,7 +55,7 @@ class BatchStage(AbstractStage):
 
 
 @final
-class _BatchCursor(AbstractReader):
+class _BatchCursor(AbstractFollower):
     __slots__ = ("_count", "_drop_last")
 
     def __init__(self, source: AbstractCursor, count: int, drop_last: bool) -> None:
@@ -99,7 +99,7 @@ class RepeatStage(AbstractStage):
 
 
 @final
-class _RepeatCursor(AbstractReader):
+class _RepeatCursor(AbstractFollower):
     """A pass that gives nothing is the last one: else an empty source would keep us for ever."""
 
     __slots__ = ("_count", "_first", "_pass", "_stage")

@@ -11,7 +11,7 @@ from typing import Any, final
 from eagerflow.data.calls import UserCall
 from eagerflow.data.elements import pad
 from eagerflow.data.opening import open_stage
-from eagerflow.data.stage import AbstractCursor, AbstractReader, AbstractStage, Length
+from eagerflow.data.stage import AbstractCursor, AbstractFollower, AbstractStage, Length
 
 __all__ = ["BucketStage", "PaddedBatchStage"]
 
@@ -49,7 +49,7 @@ class PaddedBatchStage(AbstractStage):
 
 
 @final
-class _PaddedCursor(AbstractReader):
+class _PaddedCursor(AbstractFollower):
     __slots__ = ("_stage",)
 
     def __init__(self, source: AbstractCursor, stage: PaddedBatchStage) -> None:
@@ -106,7 +106,7 @@ class BucketStage(AbstractStage):
 
 
 @final
-class _BucketCursor(AbstractReader):
+class _BucketCursor(AbstractFollower):
     """What is held is found again by reading the epoch from its start."""
 
     __slots__ = ("_full", "_held", "_index", "_read", "_stage")

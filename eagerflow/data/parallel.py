@@ -15,7 +15,7 @@ from eagerflow.data.calls import OnError, skips
 from eagerflow.data.jobs import Crew, Handover, Job
 from eagerflow.data.stage import (
     AbstractCursor,
-    AbstractReader,
+    AbstractFollower,
     AbstractView,
     Threads,
     check_position,
@@ -135,7 +135,7 @@ class _Begun:
 
 
 @final
-class ParallelMapCursor(AbstractReader):
+class ParallelMapCursor(AbstractFollower):
     """What a source gives one after the other is mapped by several threads.
 
     Without an order, a position is that of the first element that was not handed out yet, and a

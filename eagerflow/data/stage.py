@@ -23,7 +23,7 @@ __all__ = [
     "AbstractCounter",
     "AbstractCursor",
     "AbstractDerived",
-    "AbstractReader",
+    "AbstractFollower",
     "AbstractStage",
     "AbstractView",
     "Length",
@@ -153,7 +153,7 @@ class AbstractCursor(ABC):
         return []
 
 
-class AbstractReader(AbstractCursor):
+class AbstractFollower(AbstractCursor):
     """A cursor that reads another one, whose position is its own.
 
     Args:
@@ -180,7 +180,7 @@ class AbstractReader(AbstractCursor):
         return self._source.queues
 
 
-class AbstractCounter(AbstractReader):
+class AbstractCounter(AbstractFollower):
     """A cursor that reads another one, and must know how many elements it has read."""
 
     __slots__ = ("_index",)

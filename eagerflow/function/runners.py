@@ -68,6 +68,9 @@ class _End(AbstractMeeting):
         """It holds nothing."""
         return 0
 
+    def tell(self) -> None:
+        """Its runs tell more."""
+
 
 @final
 class _Join(AbstractAttempt):

@@ -235,8 +235,8 @@ class ReaderState(AbstractMeeting):
         ended: whether no more files come.
     """
 
-    __slots__ = ("_asked", "_asker", "_back", "_names", "_now", "count", "device", "ended", "files",
-                 "form", "skip_damaged", "skipped", "wants")  # fmt: skip
+    __slots__ = ("_asked", "_asker", "_back", "_begun", "_names", "_now", "count", "device",
+                 "ended", "files", "form", "skip_damaged", "skipped", "wants")  # fmt: skip
 
     def __init__(
         self, files: QueueState, form: AbstractFormat, skip_damaged: bool = False,
@@ -253,6 +253,7 @@ class ReaderState(AbstractMeeting):
         self._now: _Open | None = None
         self._back: list[Record] = []  # records that were given back, the next one last
         self._asked: AbstractAttempt | None = None  # for the next name
+        self._begun: AbstractAttempt | None = None  # the one that was begun last
         self._asker = 0  # the thread that is asking right now
 
     def __repr__(self) -> str:
@@ -358,25 +359,39 @@ class ReaderState(AbstractMeeting):
             super().settle(None, tell)
 
     def _ask(self) -> bool:
-        """Ask for the next name if it is wanted; whether there is something new at once."""
+        """Ask for the next name if it is wanted; whether there is something new at once.
+
+        Ctrl-C may leave an attempt that was not begun, or not wholly: it is begun again.
+        """
+        thread = get_ident()
         with self.lock:
-            asked, idle = self._asked, not self.waiting(0)
-            starts = asked is None and self.wants and not idle
-            if starts:
+            idle = not self.waiting(0)
+            asked = self._asked
+            if asked is None and self.wants and not idle:
+                asked = self.files.dequeue()
+                self._asked = asked
                 self.wants = False
-                asked = self._asked = self.files.dequeue()
-                self._asker = get_ident()
+            begun = self._begun is asked
         if asked is None:
             return False
-        if not starts:
-            if idle:  # others may have the name
-                asked.cancel(lambda: CancelledError("the reader does not wait any more"))
+        if idle:
+            self._withdraw(asked)
+        if idle or begun:
             return False
         try:
+            self._asker = thread
             asked.begin(partial(self._answered, asked))
+            self._begun = asked
         finally:
             self._asker = 0
         return asked.done
+
+    def _withdraw(self, asked: AbstractAttempt) -> None:
+        """Nobody wants the name any more: others may have it."""
+        asked.cancel(lambda: CancelledError("the reader does not wait any more"))
+        with self.lock:
+            if self._asked is asked:  # it had not been begun, or was just answered
+                self._take_name(asked)
 
     def _answered(self, asked: AbstractAttempt) -> None:
         """The queue has given a name, or an error. Called without a lock, perhaps twice."""

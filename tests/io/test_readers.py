@@ -20,6 +20,7 @@ from eagerflow.resources.reader import LineFormat, ReaderState, RecordFormat
 from eagerflow.resources.stores import FifoStore
 from tests.io.conftest import MakeFile
 from tests.queues.modes import Call, Waiting, until
+from tests.queues.test_interrupts import _ctrl_c, interrupted  # noqa: F401 - a fixture
 
 
 def names(*paths: str, close: bool = True) -> ef.Queue:
@@ -338,3 +339,54 @@ def test_ctrl_c_between_reading_and_noting(make_file: MakeFile) -> None:
     with pytest.raises(KeyboardInterrupt):
         reader.read().wait()
     assert [reader.read().wait()[0][1] for _ in range(2)] == [b"1", b"2"]
+
+
+# between opening a file and noting it: the file is closed by being forgotten
+_FORGOTTEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@_FORGOTTEN
+@pytest.mark.usefixtures("_ctrl_c")
+def test_ctrl_c_anywhere_loses_nothing(make_file: MakeFile) -> None:
+    """Lines, and names of files, are in their places or with who took them."""
+    paths = [make_file("a", b"1\n2\n"), make_file("none", b""), make_file("b", b"3\n4\n5\n")]
+    ended = 0
+    for after in range(1, 1000):
+        files = names(*paths, close=False)
+        reader = ef.io.TextLineReader(files)
+        attempt = reader.resource.read(3)
+        taken: list[bytes] = []
+        try:
+            taken += [line for _, line in interrupted(attempt.wait, after)]
+            ended += 1
+        except KeyboardInterrupt:
+            pass
+        files.close()
+        while len(taken) < 5:
+            taken.append(reader.read(timeout=10)[1].item())
+        assert sorted(taken) == [b"1", b"2", b"3", b"4", b"5"], after
+        if ended > 3:
+            return
+    pytest.fail("it never came to the end")
+
+
+@_FORGOTTEN
+@pytest.mark.usefixtures("_ctrl_c")
+def test_ctrl_c_anywhere_of_a_producer_of_names(make_file: MakeFile) -> None:
+    """Who puts a name in reads on behalf of who waits."""
+    path = make_file("a", b"1\n2\n").encode()
+    ended = 0
+    for after in range(1, 1000):
+        files = ef.Queue(4, "bytes[]")
+        reader = ef.io.TextLineReader(files)
+        waiting = Waiting(lambda r=reader: r.read_up_to(2), reader, 0)
+        until(lambda f=files: f.resource.waiting(1) == 1)
+        try:
+            interrupted(lambda f=files: f.enqueue(path), after)
+            ended += 1
+        except KeyboardInterrupt:
+            files.enqueue(path)
+        assert waiting.result()[1].tolist() == [b"1", b"2"], after
+        if ended > 3:
+            return
+    pytest.fail("it never came to the end")
