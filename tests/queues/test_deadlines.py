@@ -171,7 +171,7 @@ def test_runners_that_end_before(make: Any) -> None:
         assert ef.spawn(make(queue.dequeue)).join()
         with ef.spawn(make(ef.Queue(5, ef.tensor(0)).dequeue)):
             pass
-    assert not [t for t in threading.enumerate() if t.name == "eagerflow-timers"]
+    until(lambda: not [t for t in threading.enumerate() if t.name == "eagerflow-timers"])
 
 
 def test_waiting_for_a_runner_ends(make: Any, ended: Any) -> None:
