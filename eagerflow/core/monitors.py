@@ -122,7 +122,7 @@ class Timing(AbstractInterpreter):
                 events.Event(
                     kind="op",
                     name=op.name,
-                    device=outputs[0].device.name,
+                    device=next((x.device.name for x in (*outputs, *inputs)), ""),
                     start=start,
                     stop=stop,
                     thread=threading.get_ident(),
