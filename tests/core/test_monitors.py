@@ -257,4 +257,5 @@ def test_the_time_of_an_op_without_results() -> None:
     with ef.profile() as p:
         queue.enqueue(1)
         queue.close()
-    assert [(e.name, e.device) for e in p.events] == [("queue_enqueue", "cpu:0"), ("queue_close", "")]
+    found = [(e.name, e.device) for e in p.events]
+    assert found == [("queue_enqueue", "cpu:0"), ("queue_close", "")]
