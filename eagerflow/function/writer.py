@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import is_
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -33,7 +34,7 @@ _TESTS: Final = {
     "value": "{x} is not {e} and not holds({g}, {x})",
     "alias": "{x} is not {e}",
     "identity": "{x} is not {e}",
-    "keys": "not holds({g}, {x})",
+    "keys": "{x}.__class__ is not {e}[0] or not same({x}, {e}[1]) and not holds({g}, {x})",
     "items": "not holds({g}, {x})",
     "content": "not holds({g}, {x})",
     "function": "({x}.__code__ is not {e} or {x}.__globals__ is not {n}) and not holds({g}, {x})",
@@ -45,7 +46,7 @@ def write(
 ) -> Callable[[], tuple[Any, ...] | None]:
     """The function that checks all guards and gives what the captured places hold.
 
-    That eagerflow's own modules keep their functions, classes and modules is not looked at.
+    That the code of eagerflow itself stays what it is, is not looked at.
     """
     checked = [guard for guard in guards if not _is_settled(guard)]
     run: Callable[[], tuple[Any, ...] | None] = _Writer().write(checked, captured)
@@ -53,16 +54,40 @@ def write(
 
 
 def _is_settled(guard: Guard) -> bool:
-    """Whether it is about a global name of eagerflow that stands for code."""
-    place = guard.place
-    if not isinstance(place, Place) or place.how != "global":
-        return False
-    name = getattr(place.parent.get(), "__globals__", {}).get("__name__")
-    if not isinstance(name, str) or not name.startswith("eagerflow."):
-        return False
-    if guard.kind in ("absent", "function"):
+    """Whether it is about a part of eagerflow's own code."""
+    place: Place | Root = guard.place
+    if isinstance(place, Place) and _is_own_name(place, guard.kind):
         return True
-    return guard.kind == "identity" and isinstance(place.get(), type | ModuleType)
+    while isinstance(place, Place):
+        if _is_own_member(place):
+            return True
+        place = place.parent
+    return False
+
+
+def _is_own_name(place: Place, kind: str) -> bool:
+    """Whether it is a global name in eagerflow that stands for code."""
+    if place.how != "global" or not _is_own(place.parent.get()):
+        return False
+    return kind in ("absent", "function") or isinstance(place.get(), type | ModuleType)
+
+
+def _is_own_member(place: Place) -> bool:
+    """Whether it is a member of a class of eagerflow, a default or a constant there."""
+    owner = place.parent.get()
+    if place.how == "global":
+        return _is_own(owner) and place.key.isupper()
+    if place.how == "base":
+        owner = owner.__mro__[place.key[0]]
+    elif place.how not in ("attribute", "dict"):
+        return False
+    return isinstance(owner, type | FunctionType) and _is_own(owner)
+
+
+def _is_own(code: Any) -> bool:
+    """Whether a function or class is one of eagerflow."""
+    name = getattr(code, "__module__", None)
+    return isinstance(name, str) and name.startswith("eagerflow.")
 
 
 @final
@@ -73,7 +98,7 @@ class _Writer:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
             "Tensor": Tensor, "own": _own, "item": _item, "holds": _holds, "bound": _bound,
-            "tuple_item": tuple.__getitem__,
+            "same": _same, "tuple_item": tuple.__getitem__,
         }  # fmt: skip
         self.variables: dict[Place | Root, str] = {}
 
@@ -172,6 +197,11 @@ def _item(owner: Any, key: Any) -> Any:
         if isinstance(owner, kind):
             return kind.__getitem__(owner, key)  # type: ignore[index]  # the kind of the owner
     return owner[key]
+
+
+def _same(keys: Any, expected: list[Any]) -> bool:
+    """Whether they are the very same objects, in the same order."""
+    return len(keys) == len(expected) and all(map(is_, keys, expected))
 
 
 def _holds(guard: Guard, value: Any) -> bool:

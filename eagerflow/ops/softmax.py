@@ -217,6 +217,35 @@ _loss = define(
     precision="accumulate",
 )
 
+
+def _both_types(
+    x: TensorType, labels: TensorType, g: TensorType, **attrs: Any
+) -> tuple[TensorType, TensorType]:
+    return _loss_type(x, labels, **attrs), _loss_type(x, labels, g, **attrs)
+
+
+def _both_vjp(
+    i: int, g: tuple[Tensor, Tensor], out: Any, x: Tensor, labels: Tensor, above: Tensor,
+    **attrs: Any,
+) -> Tensor | None:  # fmt: skip
+    found = _loss_vjp(i, g[1], out[1], x, labels, above, **attrs)
+    if i:
+        return found
+    assert found is not None
+    first = _loss_vjp(0, g[0], out[0], x, labels, **attrs)
+    assert first is not None
+    return add(first, found)
+
+
+# What the pass `share` makes of a loss and its gradient, which need the same softmax.
+define(
+    "softmax_cross_entropy_with_gradient",
+    infer=_both_types,
+    vjp=_both_vjp,
+    saved="inputs",
+    precision="accumulate",
+)
+
 _REDUCTIONS = ("mean", "sum", "none")
 
 

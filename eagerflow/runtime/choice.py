@@ -72,6 +72,11 @@ class Choice:
         straight, cut = seconds
         return executor if len(cut) <= len(straight) else None
 
+    @property
+    def straight(self) -> bool:
+        """Whether it is decided that one function does it, as long as the settings stay."""
+        return self.executor is None and self.seconds is None
+
     def took(self, executor: Executor | None, seconds: float) -> None:
         """Note how long a run took."""
         timed = self.seconds

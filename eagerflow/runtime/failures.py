@@ -22,7 +22,11 @@ __all__ = ["failure"]
 
 _SHOWN: Final = 200  # characters of a node in a note
 #: how errors of ops begin that are parts of functions; the second is one of several
-_CALLED: Final = {"softmax_cross_entropy": "cross_entropy: ", "check_labels": ""}
+_CALLED: Final = {
+    "softmax_cross_entropy": "cross_entropy: ",
+    "softmax_cross_entropy_with_gradient": "cross_entropy: ",
+    "check_labels": "",
+}
 
 Frames = Sequence[FrameType]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from threading import get_ident
+from threading import Lock, get_ident
 from time import monotonic, perf_counter
 from typing import Any, Final, final
+from weakref import WeakSet
 
-from eagerflow import events
+from eagerflow import events, settings
 from eagerflow.errors import CancelledError, DeadlineError
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Lane
@@ -23,6 +24,8 @@ from eagerflow.runtime.waiting import mutexes_of
 __all__ = ["Program"]
 
 _serial: Final = count(1)
+_lock: Final = Lock()
+_programs: Final[WeakSet[Program]] = WeakSet()
 
 
 @final
@@ -70,6 +73,8 @@ class Program:
         self._choice: Choice | None = None
         self._code: Code | None = None  # where nothing else is to be looked at
         follow_kernels(self)
+        with _lock:
+            _programs.add(self)
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         """Run it.
@@ -110,10 +115,10 @@ class Program:
                 self._choice = Choice(self.graph, self.number)
             self._undecided = False
         choice = self._choice
-        if choice is None:
+        executor = None if choice is None else choice.pick(inputs)
+        if choice is None or choice.straight:
             self._code = None if self._mutexes else self._region.plain()
             return self._straight(inputs)
-        executor = choice.pick(inputs)
         start = perf_counter()
         found = self._straight(inputs) if executor is None else executor.run(inputs)
         if not events.listening():
@@ -172,3 +177,14 @@ class Program:
 
     def __repr__(self) -> str:
         return f"<program of {self.graph!r}>"
+
+
+def _threads_may_change(old: settings.Settings, new: settings.Settings) -> None:
+    """Which way to run is the faster one depends on the number of threads."""
+    if old.threads != new.threads:
+        with _lock:
+            for program in _programs:
+                program._code = None
+
+
+settings.on_change(_threads_may_change)

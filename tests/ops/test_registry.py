@@ -31,6 +31,7 @@ ELSEWHERE = {
     "print": "tests/ops/test_callbacks.py",
     "check_parameters": "tests/ops/test_symbolic_draws.py",
     "matmul_like": "tests/ops/test_matmul_like.py",
+    "softmax_cross_entropy_with_gradient": "tests/graph/passes/test_share.py",
     "check_sizes": "tests/ops/test_sizes.py",
     "set_key": "tests/function/test_random_state.py",
     **dict.fromkeys(_of_queues(), "tests/queues"),

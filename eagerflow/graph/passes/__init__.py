@@ -17,6 +17,7 @@ from eagerflow.graph.passes.donate import donate
 from eagerflow.graph.passes.fold import fold
 from eagerflow.graph.passes.prune import prune
 from eagerflow.graph.passes.report import Change, Origin, Report
+from eagerflow.graph.passes.share import share
 from eagerflow.graph.passes.simplify import simplify
 from eagerflow.graph.verify import verify
 
@@ -32,13 +33,14 @@ __all__ = [
     "optimise",
     "prune",
     "run_passes",
+    "share",
     "simplify",
 ]
 
 Pass = Callable[[Graph], tuple[Graph, Report]]
 
 #: the passes in their order: the fewer nodes the better for all that follow, `donate` at the end
-DEFAULT: Final[tuple[Pass, ...]] = (prune, fold, simplify, cse, donate)
+DEFAULT: Final[tuple[Pass, ...]] = (prune, fold, simplify, cse, share, donate)
 #: how often each pass runs at most
 _ROUNDS: Final = 10
 

@@ -71,6 +71,8 @@ class Rewriter:
         self.replaced: dict[Value, Value] = {}
         self.forms: dict[Node, tuple[Form, ...]] = {}
         self.dropped: set[Node] = set()
+        self.order = graph.nodes
+        self._joined: dict[Node, Node] = {}
         self._bodies: dict[int, Graph] = {}
 
     def inputs(self, node: Node) -> tuple[Value, ...]:
@@ -95,6 +97,16 @@ class Rewriter:
         """Let ``node`` compute something else: one form for all outputs, or one for each."""
         self.forms[node] = tuple(forms)
         self.note(text, node)
+
+    def join(self, first: Node, second: Node, op: str, text: str) -> None:
+        """Let ``op`` of the inputs of ``second`` give the outputs of both, in place of ``first``.
+
+        To be called when the inputs of ``second`` are final and come before ``first`` in `order`.
+        """
+        self._joined[first] = second
+        self.forms[first] = (self.form(second)._replace(op=op),)
+        self.dropped.add(second)
+        self.note(text, first)
 
     def note(self, text: str, node: Node) -> None:
         """Add a line to the report."""
@@ -144,7 +156,7 @@ class Rewriter:
             values[value] = Value(value.type, None, value.index, value.label)
         result.inputs = list(values.values())
         nodes: dict[Node, tuple[Node, ...]] = {}  # what a control edge from a node has become
-        for node in old.nodes:
+        for node in self.order:
             before = node.control_inputs
             if before:
                 before = tuple(dict.fromkeys([n for c in before for n in nodes[c]]))
@@ -156,9 +168,11 @@ class Rewriter:
                         values[value] = values[instead]
                 continue
             forms = self.forms.get(node) or (Form(node.op, node.inputs, node.attrs),)
-            nodes[node] = made = _make(result, node, forms, values, before)
+            second = self._joined.get(node)
+            outputs = node.outputs if second is None else (*node.outputs, *second.outputs)
+            nodes[node] = made = _make(result, node, outputs, forms, values, before)
             if len(made) == 1:
-                for value, new in zip(node.outputs, made[0].outputs, strict=True):
+                for value, new in zip(outputs, made[0].outputs, strict=True):
                     values[value] = new
             else:
                 for value, part in zip(node.outputs, made, strict=True):
@@ -170,6 +184,7 @@ class Rewriter:
 def _make(
     graph: Graph,
     node: Node,
+    outputs: Sequence[Value],
     forms: tuple[Form, ...],
     values: dict[Value, Value],
     before: tuple[Node, ...],
@@ -183,8 +198,8 @@ def _make(
             op, name, tuple([values[v] for v in inputs]), dict(attrs), (), before,
             node.device, node.reason, node.scope, node.source,
         )  # fmt: skip
-        outputs = (node.outputs[i],) if several else node.outputs
-        new.outputs = tuple([Value(v.type, new, j) for j, v in enumerate(outputs)])
+        own = (outputs[i],) if several else outputs
+        new.outputs = tuple([Value(v.type, new, j) for j, v in enumerate(own)])
         graph.nodes.append(new)
         made.append(new)
     return tuple(made)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from eagerflow_kernels.cpu.reduction import total
-from eagerflow_kernels.portable.softmax import by_class, loss_gradient, reduced, standardized
+from eagerflow_kernels.portable.softmax import by_class, gradient_of, loss_gradient, standardized
 from eagerflow_kernels.table import special
 
 __all__: list[str] = []
@@ -79,20 +80,59 @@ def softmax_cross_entropy(
     counted = _check(labels, x.shape[axis], ignore_index)
     safe = labels if counted is None else np.where(counted, labels, 0)
     if not g:
-        losses = _losses(by_class(np, x, axis), safe.reshape(-1))
-        if counted is not None:
-            losses[~counted.reshape(-1)] = 0
-        losses = losses.reshape(labels.shape)
-        if reduction == "mean" and counted is None and labels.size:
-            return _add(losses, None) / labels.size
-        counted = np.ones(labels.shape, bool) if counted is None else counted
-        return reduced(np, losses, counted, reduction)
-    scale: Any = g[0]
-    if reduction == "mean":
-        scale = scale / x.dtype.type(labels.size if counted is None else counted.sum())
+        return _reduced(
+            _losses(by_class(np, x, axis), safe.reshape(-1)), labels, counted, reduction
+        )
+    return loss_gradient(np, softmax, x, safe, axis, _scale(g[0], x, labels, counted, reduction))
+
+
+@special("softmax_cross_entropy_with_gradient", "cpu")
+def softmax_cross_entropy_with_gradient(
+    x: Array, labels: Array, g: Array, *, axis: int, ignore_index: int, reduction: str
+) -> tuple[Any, Any]:
+    """Both, by one softmax."""
+    counted = _check(labels, x.shape[axis], ignore_index)
+    safe = labels if counted is None else np.where(counted, labels, 0)
+    rows = by_class(np, x, axis)
+    if rows.size == 0:
+        losses, shares = np.zeros(rows.shape[:1], rows.dtype), rows.copy()
+    else:
+        shares = np.subtract(rows, _max(rows, 1, None, None, True))
+        picked = shares[np.arange(len(rows)), safe.reshape(-1)]
+        sums = _add(np.exp(shares, out=shares), 1, None, None, True)
+        losses = np.subtract(np.log(sums[:, 0]), picked)
+        shares /= sums
+    scale = _scale(g, x, labels, counted, reduction)
+    return (
+        _reduced(losses, labels, counted, reduction),
+        gradient_of(np, shares, x, safe, axis, scale),
+    )
+
+
+def _reduced(losses: Array, labels: Array, counted: Array | None, reduction: str) -> Any:
+    """The losses of samples, their sum, or their mean."""
     if counted is not None:
-        scale = np.where(counted, scale, 0)
-    return loss_gradient(np, softmax, x, safe, axis, scale.astype(x.dtype, copy=False))
+        losses[~counted.reshape(-1)] = 0
+    losses = losses.reshape(labels.shape)
+    if reduction == "none":
+        return losses
+    total = _add(losses, None)
+    return total if reduction == "sum" else total / total.dtype.type(_count(labels, counted))
+
+
+def _count(labels: Array, counted: Array | None) -> float:
+    """How many labels count; NaN if none does, as dividing by 0 warns."""
+    found = labels.size if counted is None else np.count_nonzero(counted)
+    return float(found) or math.nan
+
+
+def _scale(g: Any, x: Array, labels: Array, counted: Array | None, reduction: str) -> Any:
+    """How much the loss of each sample, or of all, counts."""
+    if reduction == "mean":
+        g = g / x.dtype.type(_count(labels, counted))
+    if counted is not None:
+        g = np.where(counted, g, 0)
+    return g.astype(x.dtype, copy=False)
 
 
 def _losses(rows: Array, labels: Array) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from eagerflow_kernels.table import portable
 
-__all__ = ["by_class", "loss", "loss_gradient", "reduced", "standardized"]
+__all__ = ["by_class", "gradient_of", "loss", "loss_gradient", "reduced", "standardized"]
 
 Array = Any  # of whatever namespace xp is
 
@@ -84,6 +84,11 @@ def loss_gradient(
     ``softmax`` is the kernel.
     """
     rows = softmax(by_class(xp, x, axis), axis=-1)
+    return gradient_of(xp, rows, x, safe, axis, scale)
+
+
+def gradient_of(xp: Any, rows: Array, x: Array, safe: Array, axis: int, scale: Array) -> Array:
+    """The same from the softmax of each row, whose memory it takes."""
     if rows.size:
         rows[xp.arange(rows.shape[0]), safe.reshape(-1)] -= 1
         rows *= scale.reshape(-1, 1) if scale.ndim else scale
@@ -109,6 +114,15 @@ def softmax_cross_entropy(
     scale = g[0] / xp.sum(counted, dtype=x.dtype) if reduction == "mean" else g[0]
     scale = xp.where(counted, xp.where(wrong, math.nan, scale), 0).astype(x.dtype)
     return loss_gradient(xp, partial(softmax, xp), x, safe, axis, scale)
+
+
+@portable("softmax_cross_entropy_with_gradient")
+def softmax_cross_entropy_with_gradient(
+    xp: Any, x: Array, labels: Array, g: Array, **attrs: Any
+) -> tuple[Array, Array]:
+    """The loss and its gradient."""
+    loss: Array = softmax_cross_entropy(xp, x, labels, **attrs)
+    return loss, softmax_cross_entropy(xp, x, labels, g, **attrs)
 
 
 # --- mean 0 and variance 1 --------------------------------------------------------------------

@@ -1,0 +1,61 @@
+"""An op and its gradient that repeats the work of it are computed together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.passes.report import Report
+from eagerflow.graph.passes.rewrite import Form, Rewriter, shown
+
+__all__ = ["share"]
+
+#: of ops whose gradient is the same op with one more input: the op that gives both
+_TOGETHER: Final[Mapping[str, str]] = {
+    "softmax_cross_entropy": "softmax_cross_entropy_with_gradient"
+}
+
+
+def share(graph: Graph) -> tuple[Graph, Report]:
+    """Compute losses together with their gradients, where what comes from above is known before.
+
+    That is so unless the loss is multiplied by something which is computed later.
+    """
+    rewriter = Rewriter("share", graph)
+    losses: dict[Any, Node] = {}
+    joined: set[Node] = set()
+    for node in graph.nodes:
+        if node.attrs:
+            rewriter.inside(node, share)
+        if node.op not in _TOGETHER or node.control_inputs:
+            continue
+        form = rewriter.form(node)
+        first = losses.setdefault(_key(node, form), node)
+        is_gradient = len(form.inputs) > len(rewriter.form(first).inputs)
+        if is_gradient and first not in joined and _is_known_before(rewriter, form, first):
+            joined.add(first)
+            text = f"{shown(first)} and its gradient {shown(node)} are computed together"
+            rewriter.join(first, node, _TOGETHER[node.op], text)
+    return rewriter.finish()
+
+
+def _key(node: Node, form: Form) -> Any:
+    """What a loss and its gradient have in common."""
+    return (form.op, form.inputs[:2], tuple(sorted(form.attrs.items())), node.device)
+
+
+def _is_known_before(rewriter: Rewriter, form: Form, first: Node) -> bool:
+    """Whether the last input is known before ``first``; a constant is put there."""
+    maker = form.inputs[-1].node
+    if maker is None:
+        return True
+    order = rewriter.order
+    place = order.index(first)
+    if maker in order[:place]:
+        return True
+    if maker.op != "constant" or maker.control_inputs:
+        return False
+    rest = [node for node in order if node is not maker]
+    rewriter.order = [*rest[:place], maker, *rest[place:]]
+    return True
