@@ -291,7 +291,13 @@ class Trace:
             return None
         if found.node is None or found in self.optimised.inputs:
             return next((v for v in self.optimised.inputs if v.label == found.label), None)
-        return next((v for v in self.optimised.values() if v.name == found.name), None)
+        # its node may give more than it did (see the pass `share`), and has its name then
+        place = found.node.name, found.index
+        for value in self.optimised.values():
+            node = value.node
+            if value.name == found.name or (node and (node.name, value.index) == place):
+                return value
+        return None
 
     def read(self) -> Sequence[Any] | None:
         """The captured inputs as they are now; None if a guard or a type does not hold."""
