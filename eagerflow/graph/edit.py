@@ -52,19 +52,22 @@ def users(graph: Graph) -> dict[Value, list[Node]]:
 def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] = ()) -> list[Node]:
     """The nodes that must run for ``fetches``, in order, by data and control edges.
 
+    A node all of whose results are fed is not needed, whatever waits for it.
+
     Args:
         graph: the graph.
         fetches: the values that are wanted, and nodes that are to run.
         fed: values that are there already.
     """
     given = set(fed)
+    replaced = {v.node for v in given if v.node is not None and given.issuperset(v.node.outputs)}
     want: set[Node] = set()
     for one in fetches:
         if isinstance(one, Node):
             want.add(one)
         elif one.node is not None and one not in given:
             want.add(one.node)
-    makers = size_makers(graph)
+    makers = size_makers(graph, given)
     found = []
     for node in reversed(graph.nodes):
         if node in want:
@@ -72,14 +75,20 @@ def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] =
             if makers:
                 want.update(makers[name] for name in sizes_named_by(node) if name in makers)
             want.update(v.node for v in node.inputs if v.node is not None and v not in given)
-            want.update(node.control_inputs)
+            want.update(n for n in node.control_inputs if n not in replaced)
     return found[::-1]
 
 
-def size_makers(graph: Graph) -> dict[str, Node]:
-    """For each name of a size that depends on data the node whose result says what it is."""
+def size_makers(graph: Graph, fed: Iterable[Value] = ()) -> dict[str, Node]:
+    """For each name of a size that depends on data the node whose result says what it is.
+
+    Args:
+        graph: the graph.
+        fed: values that are there already, as its inputs are: their sizes are known.
+    """
     found: dict[str, Node] = {}
-    given = {str(d) for v in graph.inputs for d in v.type.shape if isinstance(d, Dim) and d.is_name}
+    known = (v.type.shape for v in (*graph.inputs, *fed))
+    given = {str(d) for shape in known for d in shape if isinstance(d, Dim) and d.is_name}
     for node in graph.nodes:
         for value in node.outputs:
             for size in value.type.shape:

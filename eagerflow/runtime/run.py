@@ -138,7 +138,7 @@ def extract(graph: Graph, fetches: Sequence[Value | Node], fed: Sequence[Value])
     nodes: dict[Node, Node] = {}
     for node in needed(graph, fetches, fed):
         inputs = [_resolve(v, values) for v in node.inputs]
-        before = tuple([nodes[n] for n in node.control_inputs])
+        before = tuple([nodes[n] for n in node.control_inputs if n in nodes])
         made = nodes[node] = copy_node(result, node, inputs, control_inputs=before)
         for value, copied in zip(node.outputs, made.outputs, strict=True):
             values.setdefault(value, copied)
