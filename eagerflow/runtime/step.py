@@ -275,12 +275,13 @@ class FlowStep:
         """Let go of all that the step held; stop what still waits. It can be done again."""
         with self._lock:
             self._ended = True
-            if not self._scheduler.outcome:  # an interrupt between two entries
-                self._stops += [stop for stop in self._waits.values() if stop is not None]
-                self._waits.clear()
             for queue in self._queues:
                 queue.clear()
         self._wait_for_helpers()
+        if not self._scheduler.outcome:  # an interrupt between two entries
+            with self._lock:
+                self._stops += [stop for stop in self._waits.values() if stop is not None]
+                self._waits.clear()
         self._held.clear()
         while self._stops:
             with suppress(Exception):
@@ -397,6 +398,9 @@ class FlowStep:
     def _begin(self, tag: int, entry: int, action: EntryAction, given: list[Any]) -> None:
         key = (tag, entry)
         with self._lock:
+            if self._scheduler.reason:  # it was stopped on its way here, where nobody finds it
+                self._tell(failed(tag, entry))
+                return
             self._waits[key] = None
         assert action.begin is not None
         completion = Completion(self, tag, entry)
@@ -404,17 +408,14 @@ class FlowStep:
             stop = action.begin(action.node, given[::-1], completion)
         except BaseException as error:
             with self._lock:
-                waited = key in self._waits
-                self._waits.pop(key, None)
+                waited = self._waits.pop(key, key) is not key
             if waited:
                 self._failed(tag, entry, error)
-            return
-        if stop is None:
             return
         with self._lock:
             if key in self._waits:
                 self._waits[key] = stop
-            elif not completion.answered:  # it was stopped before we had this
+            elif stop is not None and not completion.answered:  # it was stopped before we had this
                 self._stops.append(stop)
 
     def complete(
@@ -438,19 +439,21 @@ class FlowStep:
 
     def _tell(self, event: SchedulerEvent) -> None:
         """Tell the scheduler, and do what it says. The lock is held."""
-        values, queues = self._values, self._queues
-        for instruction in self._handle(event):
-            if instruction[0] == "run":
-                tag, entry = instruction[1], instruction[2]
-                place = values[tag]
-                action = place.actions[entry]
-                queues[action.queue].append((tag, entry, place.take(action.takes)))
-            elif instruction[0] == "stop":
-                self._stop(instruction)
-            else:
-                self._held.follow(instruction)
-        while self._answers:
-            self._tell(self._answers.pop())
+        values, queues, answers = self._values, self._queues, self._answers
+        while True:
+            for instruction in self._handle(event):
+                if instruction[0] == "run":
+                    tag, entry = instruction[1], instruction[2]
+                    place = values[tag]
+                    action = place.actions[entry]
+                    queues[action.queue].append((tag, entry, place.take(action.takes)))
+                elif instruction[0] == "stop":
+                    self._stop(instruction)
+                else:
+                    self._held.follow(instruction)
+            if not answers:
+                break
+            event = answers.pop()
         if self._heavy:
             self._call_help()
         if self._sleeping:
