@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any, Final, final
 
 from eagerflow.runtime.costs import worker_count
@@ -30,9 +30,12 @@ class DetachedStep:
         done: called once, in a thread of the pool, with a function that gives the outputs or raises
             the error of the step.
         pool: the threads.
+
+    Attributes:
+        thread: the one that works for it now, 0 for none.
     """
 
-    __slots__ = ("_done", "_lock", "_over", "_pool", "_step")
+    __slots__ = ("_done", "_lock", "_over", "_pool", "_step", "thread")
 
     def __init__(
         self, executor: Executor, done: Callable[[Callable[[], tuple[Any, ...]]], object],
@@ -43,6 +46,7 @@ class DetachedStep:
         self._step = FlowStep(executor.flow, wake=self._wake, checked=True)
         self._lock = Lock()
         self._over = False
+        self.thread = 0
 
     def begin(self, inputs: Sequence[Any]) -> None:
         """Begin it.
@@ -60,7 +64,11 @@ class DetachedStep:
         self._pool.submit(self._serve)
 
     def _serve(self) -> None:
-        if self._step.serve():
+        self.thread = thread = get_ident()
+        over = self._step.serve()
+        if self.thread == thread:  # else another one goes on already
+            self.thread = 0
+        if over:
             with self._lock:
                 over, self._over = self._over, True
             if not over:
