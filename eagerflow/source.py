@@ -8,16 +8,20 @@ and a line only when somebody reads it.
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Final, final
 
-__all__ = ["Source", "capture", "cell_name", "is_framework_frame", "position", "turn_note"]
+__all__ = ["Source", "capture", "cell_name", "is_framework_frame", "place_of_thread", "position",
+           "turn_note"]  # fmt: skip
 
 #: no user's; threads of ours begin in the last one
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
 _EXAMPLES: Final = "eagerflow.demo"  # written as users write
+_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep  # that of Python
+_INSTALLED: Final = os.path.join(_LIBRARY, "site-packages")
 _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of its own
 
 #: file name of a code object -> whether it belongs to eagerflow; for a module that runs nodes of
@@ -98,6 +102,18 @@ def position(depth: int = 1) -> tuple[CodeType | None, int]:
                     return source  # a code object and an offset
         frame = frame.f_back
     return None, 0
+
+
+def place_of_thread(ident: int) -> Source | None:
+    """The user's instruction that a thread is at, neither in eagerflow nor in Python's library."""
+    frame = sys._current_frames().get(ident)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        library = file.startswith(_LIBRARY) and not file.startswith(_INSTALLED)
+        if not library and not is_framework_frame(frame):
+            return Source(frame.f_code, frame.f_lasti)
+        frame = frame.f_back
+    return None
 
 
 def is_framework_frame(frame: FrameType) -> bool:

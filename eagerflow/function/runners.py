@@ -7,6 +7,7 @@ import itertools
 import sys
 import threading
 import traceback
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -23,6 +24,7 @@ from eagerflow.errors import (
     WaitTimeoutError,
     hide_frames,
 )
+from eagerflow.function.closing import Closing
 from eagerflow.function.entry import Trace, leaf_values
 from eagerflow.function.traced import BoundFunction, TracedFunction
 from eagerflow.graph.ir import Node
@@ -42,6 +44,7 @@ from eagerflow.runtime.detached import DetachedStep
 from eagerflow.runtime.executor import Executor
 from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.timers import Timer, timers
+from eagerflow.source import place_of_thread
 
 __all__ = ["Runner", "spawn"]
 
@@ -49,6 +52,8 @@ _serial: Final = itertools.count(1)
 _executors: Final[weakref.WeakKeyDictionary[Trace, Executor]] = weakref.WeakKeyDictionary()
 _lock: Final = threading.Lock()
 _STOPPED: Final = "its runner was stopped"
+#: seconds after which it is told that a runner that was stopped goes on
+_PATIENCE: Final = 5.0
 
 
 @final
@@ -98,7 +103,7 @@ class Runner:
         name: of the runner, for people.
     """
 
-    def __init__(self, fn: Any, name: str | None) -> None:
+    def __init__(self, fn: Any, name: str | None, closing: Closing) -> None:
         base = str(getattr(fn, "name", None) or getattr(fn, "__name__", type(fn).__name__))
         self._number = next(_serial)
         self.name = name or f"{base}-{self._number}"
@@ -110,6 +115,8 @@ class Runner:
         self._end = _End(self.name)
         self._error: BaseException | None = None
         self._cancel: Callable[[str], object] = _nothing
+        self._closing = closing
+        self._thread: Callable[[], int] = int
         self._late = False
         self._timer: Timer | None = None
 
@@ -128,15 +135,27 @@ class Runner:
         """The error that it ended with; None if it ended well, or goes on."""
         return self._error
 
-    def stop(self) -> None:
+    def stop(self, timeout: float | None = None) -> bool:
         """End it: what its run waits for is cancelled, and there is no other one.
+
+        Nobody can break off Python code that waits for something else, such as a socket: the runner
+        ends when that is over. A warning tells the line if it takes long.
+
+        Args:
+            timeout: how many seconds to wait for the end at most.
+
+        Returns:
+            Whether it has ended.
 
         Raises:
             BaseException: the error that it had ended with before.
         """
         self.cancel()
-        self._ended.wait()
+        if timeout is not None:
+            return self.join(timeout)
+        self._await_end()
         self._raise()
+        return True
 
     def cancel(self) -> None:
         """As `stop`, but it does not wait for the end."""
@@ -184,9 +203,23 @@ class Runner:
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self.cancel()
-        self._ended.wait()
+        self._await_end()
         if kind is None:  # else that error counts for more
             self._raise()
+
+    def _await_end(self) -> None:
+        """Wait for the end of a runner that was stopped."""
+        if self._ended.wait(_PATIENCE):
+            return
+        place = place_of_thread(self._thread())
+        warnings.warn(
+            f"the runner {self.name} was stopped and goes on, "
+            f"{'in its graph' if place is None else f'at {place}'}; this waits for its end "
+            "(stop(timeout=...) does not wait for ever)",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        self._ended.wait()
 
     # --- for those that run it ---
 
@@ -200,8 +233,16 @@ class Runner:
             cancel = self._cancel
         cancel(deadline.LATE)
 
-    def begin(self, start: Callable[[], object], cancel: Callable[[str], object]) -> bool:
-        """Begin another run, unless it was stopped; ``cancel`` ends that early, for a reason.
+    def begin(
+        self, start: Callable[[], object], cancel: Callable[[str], object],
+        thread: Callable[[], int],
+    ) -> bool:  # fmt: skip
+        """Begin another run, unless it was stopped.
+
+        Args:
+            start: begins it.
+            cancel: ends it early, for a reason.
+            thread: tells which thread is at work for it, 0 for none.
 
         Raises:
             DeadlineError: its time is over.
@@ -211,7 +252,7 @@ class Runner:
                 return False
             if self._late:
                 raise deadline.too_late()
-            self._cancel = cancel
+            self._cancel, self._thread = cancel, thread
             self._started = perf_counter()
             start()
             return True
@@ -228,22 +269,35 @@ class Runner:
 
     def end(self, error: BaseException | None = None) -> None:
         """It has ended."""
-        fine = isinstance(error, QueueClosedError) or (
+        if isinstance(error, QueueClosedError) or (
             self._stopped and isinstance(error, CancelledError)
-        )
+        ):
+            error = None
         with self._lock:
-            self._cancel = _nothing
+            self._cancel, self._thread = _nothing, int
         if self._timer is not None:
             self._timer.cancel()
-        if error is not None and not fine:
-            error.add_note(f"  in the runner {self.name}, after {self._steps} runs")
-            self._error = error
-            lines = traceback.format_exception(error)
-            text = f"The runner {self.name} has ended with an error:\n{''.join(lines)}"
-            sys.stderr.write(text)  # in one piece, as other threads may write
+        try:
+            self._closing.close(error is not None)
+        except Exception as late:
+            error = error or late
+        if error is not None:
+            self._tell(error)
         self._ended.set()
         self._end.over = True
         self._end.settle()
+
+    def _tell(self, error: BaseException) -> None:
+        error.add_note(f"  in the runner {self.name}, after {self._steps} runs")
+        self._error = error
+        lines = traceback.format_exception(error)
+        text = f"The runner {self.name} has ended with an error:\n{''.join(lines)}"
+        sys.stderr.write(text)  # in one piece, as other threads may write
+
+    def abandon(self) -> None:
+        """It has never begun."""
+        self._closing.leave()
+        self.end()
 
 
 def _nothing(reason: str = "") -> None:
@@ -288,7 +342,7 @@ class _Steps:
 
         step = DetachedStep(_executor_of(entry), done, runner=runner.name)
         inputs = entry.raw_inputs(leaves, captured)
-        if not runner.begin(lambda: step.begin(inputs), step.cancel):
+        if not runner.begin(lambda: step.begin(inputs), step.cancel, lambda: step.thread):
             runner.end()
 
 
@@ -311,13 +365,16 @@ def _call_in_thread(
     """Call a plain function for a runner, again and again, in this thread, until a time."""
     interruptible.holder = holder = Interruptible()
     step_of.runner = runner.name
+    ident = threading.get_ident()
     try:
         with device(where), nullcontext() if end is None else deadline.ends_at(end):
-            while runner.begin(_nothing, lambda _: holder.stop()):
+            while runner.begin(_nothing, lambda _: holder.stop(), lambda: ident):
                 call()
                 runner.count()
                 if end is not None and monotonic() >= end:
                     raise deadline.too_late()
+    except StopIteration:  # of an iterator that it reads
+        runner.end()
     except BaseException as error:
         hide_frames(error)
         runner.end(error)
@@ -325,26 +382,32 @@ def _call_in_thread(
         runner.end()
 
 
-def spawn(fn: Callable[..., Any], /, *args: Any, name: str | None = None, **kwargs: Any) -> Runner:
+def spawn(
+    fn: Callable[..., Any], /, *args: Any, name: str | None = None, closes: Any = (), **kwargs: Any
+) -> Runner:
     """Run a function again and again in the background: what TensorFlow calls a queue runner.
 
     A traced function holds no thread while it waits for queues; the threads that there are are
     shared by all runners. Any other function gets a thread of its own. What a run returns is
     dropped: the results are in queues and variables.
 
-    The runner ends when a queue that it needs is closed, when it is stopped (what it waits for is
-    cancelled then), or with an error, which is printed, and raised by `Runner.join` and
-    `Runner.stop`. As a context manager it is stopped at the end of the block.
+    The runner ends when a queue that it needs is closed, when a function that is not traced raises
+    ``StopIteration`` (as ``next`` does), when it is stopped (what it waits for is cancelled then),
+    or with an error, which is printed, and raised by `Runner.join` and `Runner.stop`. As a context
+    manager it is stopped at the end of the block.
 
     Args:
         fn: the function.
         args: its arguments.
         name: of the runner, in messages and lists of threads; by default that of the function,
             with a number.
+        closes: what it closes when it ends, so that nobody waits for more: queues, barriers, or
+            anything that has ``close``. What several runners name is closed by the last of them. If
+            one ends with an error, it closes a queue at once, and cancels what waits to get in.
         kwargs: keyword arguments of the function.
 
     Raises:
-        TraceError: in a traced function, or what tracing ``fn`` raises.
+        TraceError: in a traced function, ``fn`` is no function, or what tracing ``fn`` raises.
 
     >>> numbers, squares = ef.Queue(2, ef.tensor(0)), ef.Queue(2, ef.tensor(0))
     >>> @ef.trace
@@ -355,12 +418,19 @@ def spawn(fn: Callable[..., Any], /, *args: Any, name: str | None = None, **kwar
     ...     numbers.enqueue_many([1, 2, 3])
     ...     squares.dequeue_many(3)
     Tensor([1, 4, 9], i64[3]@cpu:0)
+
+    >>> lines = iter([1.0, 2.0, 3.0])
+    >>> with ef.spawn(lambda: numbers.enqueue(int(next(lines))), closes=numbers):
+    ...     numbers.dequeue_up_to(10)
+    Tensor([1, 2, 3], i64[3]@cpu:0)
     """
     if tracer_of(interpreter.current()) is not None:
         raise TraceError(
             "spawn: within a traced function", hint="spawn runners outside, where they are started"
         )
-    runner = Runner(fn, name)
+    if not callable(fn):
+        raise TraceError("spawn: this is no function", given=repr(fn))
+    runner = Runner(fn, name, Closing(closes))
     end = deadline.moment() if deadline.active() else None
     function: Any = fn
     if isinstance(fn, BoundFunction):
@@ -372,7 +442,7 @@ def spawn(fn: Callable[..., Any], /, *args: Any, name: str | None = None, **kwar
             with interpreter.use(interpreter.BASE):
                 _Steps(runner, function, args, kwargs).next()
         except BaseException:
-            runner.end()
+            runner.abandon()
             raise
         return runner
     thread = threading.Thread(

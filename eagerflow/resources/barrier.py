@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, final
 
 from eagerflow.errors import QueueClosedError, TensorValueError
@@ -156,6 +157,15 @@ class BarrierState:
                 self._incomplete.clear()
             self._finish()
         self.ready.settle()
+
+    def end(self, cancel: bool) -> None:
+        """Close it; it may be closed already.
+
+        Args:
+            cancel: let nothing in any more; what is incomplete is dropped.
+        """
+        with suppress(QueueClosedError):
+            self.close(cancel)
 
     def _finish(self) -> None:
         """No more elements come once nothing is incomplete. The lock is held."""

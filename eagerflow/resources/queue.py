@@ -258,6 +258,17 @@ class QueueState(AbstractMeeting):
         """Let nothing in any more, after what already waits."""
         return _Close(self, _PUT, "close")
 
+    def end(self, cancel: bool) -> None:
+        """Close it, without waiting for that; it may be closed already.
+
+        Args:
+            cancel: whether what waits to get in is cancelled. Else it gets in first.
+        """
+        if cancel:
+            self.cancel_and_close()
+        else:
+            self.close().begin()
+
     def cancel_and_close(self, drop: bool = False) -> None:
         """Let nothing in any more from now on; what waits to get in is cancelled.
 

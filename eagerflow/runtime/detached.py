@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any, Final, final
 
 from eagerflow.runtime.costs import worker_count
@@ -32,9 +32,12 @@ class DetachedStep:
             the error of the step.
         pool: the threads.
         runner: the name of the runner that it is for, in events.
+
+    Attributes:
+        thread: the one that works for it now, 0 for none.
     """
 
-    __slots__ = ("_done", "_lock", "_over", "_pool", "_runner", "_step")
+    __slots__ = ("_done", "_lock", "_over", "_pool", "_runner", "_step", "thread")
 
     def __init__(
         self, executor: Executor, done: Callable[[Callable[[], tuple[Any, ...]]], object],
@@ -46,6 +49,7 @@ class DetachedStep:
         self._step = FlowStep(executor.flow, wake=self._wake, checked=True)
         self._lock = Lock()
         self._over = False
+        self.thread = 0
 
     def begin(self, inputs: Sequence[Any]) -> None:
         """Begin it.
@@ -63,11 +67,14 @@ class DetachedStep:
         self._pool.submit(self._serve)
 
     def _serve(self) -> None:
+        self.thread = thread = get_ident()
         step_of.runner = self._runner
         try:
             over = self._step.serve()
         finally:
             step_of.runner = ""
+        if self.thread == thread:  # else another one goes on already
+            self.thread = 0
         if over:
             with self._lock:
                 over, self._over = self._over, True

@@ -277,12 +277,13 @@ class FlowStep:
         """Let go of all that the step held; stop what still waits. It can be done again."""
         with self._lock:
             self._ended = True
-            if not self._scheduler.outcome:  # an interrupt between two entries
-                self._stops += [stop for stop in self._waits.values() if stop is not None]
-                self._waits.clear()
             for queue in self._queues:
                 queue.clear()
         self._wait_for_helpers()
+        if not self._scheduler.outcome:  # an interrupt between two entries
+            with self._lock:
+                self._stops += [stop for stop in self._waits.values() if stop is not None]
+                self._waits.clear()
         self._held.clear()
         while self._stops:
             with suppress(Exception):
@@ -441,19 +442,21 @@ class FlowStep:
 
     def _tell(self, event: SchedulerEvent) -> None:
         """Tell the scheduler, and do what it says. The lock is held."""
-        values, queues = self._values, self._queues
-        for instruction in self._handle(event):
-            if instruction[0] == "run":
-                tag, entry = instruction[1], instruction[2]
-                place = values[tag]
-                action = place.actions[entry]
-                queues[action.queue].append((tag, entry, place.take(action.takes)))
-            elif instruction[0] == "stop":
-                self._stop(instruction)
-            else:
-                self._held.follow(instruction)
-        while self._answers:
-            self._tell(self._answers.pop())
+        values, queues, answers = self._values, self._queues, self._answers
+        while True:
+            for instruction in self._handle(event):
+                if instruction[0] == "run":
+                    tag, entry = instruction[1], instruction[2]
+                    place = values[tag]
+                    action = place.actions[entry]
+                    queues[action.queue].append((tag, entry, place.take(action.takes)))
+                elif instruction[0] == "stop":
+                    self._stop(instruction)
+                else:
+                    self._held.follow(instruction)
+            if not answers:
+                break
+            event = answers.pop()
         if self._heavy:
             self._call_help()
         if self._sleeping:

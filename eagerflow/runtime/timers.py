@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, Final, final
 
 from eagerflow.runtime.clock import AbstractClock, SystemClock
+from eagerflow.runtime.jobs import perform
 
 __all__ = ["Timer", "Timers", "timers"]
 
@@ -95,7 +96,7 @@ class Timers:
         while True:
             action, seconds = self._next()
             if action is not None:
-                action()
+                perform(action)
                 del action  # it holds what it is for
             elif seconds is None:
                 return

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, final
 
+from eagerflow.runtime.jobs import perform
+
 __all__ = ["Workers", "shared"]
 
 #: seconds after which a thread that has nothing to do ends
@@ -39,7 +41,7 @@ class Workers:
         self._started = 0
 
     def submit(self, job: Callable[[], object], most: int | None = None) -> bool:
-        """Run ``job`` in a thread of the pool; it must not raise.
+        """Run ``job`` in a thread of the pool; an error of it goes to ``threading.excepthook``.
 
         Args:
             job: what to run.
@@ -70,7 +72,7 @@ class Workers:
             job = self._next()
             if job is None:
                 return
-            job()
+            perform(job)
             del job  # it holds the values of its step
 
     def _next(self) -> Callable[[], object] | None:

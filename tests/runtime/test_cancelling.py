@@ -153,6 +153,43 @@ def test_a_deadline_of_what_waits(ops: Ops) -> None:
     assert step.log[-1][1][-1] == ("finish", "cancelled")
 
 
+@pytest.mark.parametrize("end", ["cancel", "fail", "leave"])
+def test_it_ends_while_an_entry_is_about_to_wait(
+    ops: Ops, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """A thread has taken the entry out of its queue, and has not told that it waits."""
+    begun: list[str] = []
+    stopped: list[str] = []
+
+    def begin(node: Any, inputs: list[Any], completion: Completion) -> Any:
+        begun.append(node.name)
+        return lambda: stopped.append(node.name)
+
+    def late(step: FlowStep, *entry: Any) -> None:
+        if end == "cancel":
+            step.cancel("the cell was closed")
+        elif end == "fail":
+            step._failed(*other[:2], errors.TensorValueError("as planned"))
+        else:  # the thread that runs the step got Ctrl-C, and waits for this one
+            step._ended = True
+        usual(step, *entry)
+
+    ops.wait("test_wait", begin)
+    usual = FlowStep._begin
+    monkeypatch.setattr(FlowStep, "_begin", late)
+    step = FlowStep(Executor(fan("test_wait", "test_wait")).flow, wake=lambda: None)
+    step.begin([X])
+    other = step._light.pop() if end == "fail" else ()
+    assert step.serve() == (end != "leave")
+    if end == "leave":
+        step._end()
+    else:
+        with pytest.raises(errors.EagerflowError, match=r"the cell was closed|as planned"):
+            step.take_result()
+    assert sorted(stopped) == sorted(begun)
+    assert not step._waits
+
+
 def test_a_deadline_that_is_kept() -> None:
     runner = Executor(chain("exp", "sin"), open_up)
     found = runner.step(seconds=10.0, clock=Now()).run([X])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,3 +83,23 @@ def test_a_pool_with_few_threads() -> None:
     assert len(inside) == 10
     assert set(inside) <= {"eagerflow-few-1", "eagerflow-few-2"}
     assert not len(pool)
+
+
+def test_a_call_that_raises_is_told_and_the_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_value))
+    clock, called = Now(), list[int]()
+
+    def fail() -> None:
+        raise RecursionError("as planned")
+
+    timers = Timers(clock)
+    timers.call(1, fail)
+    timers.call(2, lambda: called.append(2))
+    clock.go.set()
+    timers.join()
+    assert called == [2]
+    assert [str(e) for e in told] == ["as planned"]
+    timers.call(1, lambda: called.append(3))
+    timers.join()
+    assert called == [2, 3]

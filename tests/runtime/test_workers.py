@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
+
+import pytest
 
 from eagerflow.runtime.workers import Workers
 
@@ -60,3 +63,20 @@ def test_so_many_threads_at_most() -> None:
     assert pool.submit(go.set, 2)
     pool.close()
     assert go.is_set()
+
+
+def test_an_error_is_told_and_the_thread_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_value))
+    pool, done, ident = Workers(most=lambda: 1), threading.Event(), list[int]()
+
+    def fail() -> None:
+        ident.append(threading.get_ident())
+        raise RuntimeError("as planned")
+
+    pool.submit(fail)
+    pool.submit(lambda: (ident.append(threading.get_ident()), done.set()))
+    assert done.wait(30)
+    pool.close()
+    assert ident[0] == ident[1]
+    assert [str(e) for e in told] == ["as planned"]

@@ -1,0 +1,77 @@
+"""What is closed when runners end, so that who reads it does not wait for ever."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any, Final, final
+
+from eagerflow.errors import TraceError
+from eagerflow.resources.barrier import BarrierState
+from eagerflow.resources.queue import QueueState
+
+__all__ = ["Closing"]
+
+_lock: Final = threading.Lock()
+_users: Final[dict[int, int]] = {}  # of how many runners, by the identity of what is closed
+
+
+@final
+class Closing:
+    """What a runner closes at its end: with the last of those that share it, or if one fails.
+
+    Args:
+        closes: queues, barriers, or anything that has ``close``; or one of them.
+
+    Raises:
+        TraceError: something cannot be closed.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self, closes: Any) -> None:
+        several = isinstance(closes, Iterable) and not hasattr(closes, "close")
+        held = tuple(closes) if several else (closes,)
+        for one in held:
+            if not callable(getattr(one, "close", None)):
+                raise TraceError(
+                    "spawn: closes has something that cannot be closed",
+                    given=repr(one),
+                    expected="queues, barriers, or anything that has a method close",
+                )
+        self._held = held
+        with _lock:
+            for one in held:
+                _users[id(one)] = _users.get(id(one), 0) + 1
+
+    def leave(self) -> None:
+        """The runner has never begun: nothing is closed."""
+        self._count()
+
+    def close(self, failed: bool) -> None:
+        """The runner has ended.
+
+        Args:
+            failed: whether with an error. What others wait to put in is cancelled then.
+        """
+        for one in self._count(failed):
+            state = getattr(one, "resource", None)
+            if isinstance(state, (QueueState, BarrierState)):
+                state.end(failed)  # it does not wait until others have put in what they have
+            else:
+                one.close()
+
+    def _count(self, failed: bool = False) -> list[Any]:
+        """The runner counts no more; what is to be closed."""
+        held, self._held = self._held, ()
+        found = []
+        with _lock:
+            for one in held:
+                left = _users[id(one)] - 1
+                if left:
+                    _users[id(one)] = left
+                else:
+                    del _users[id(one)]
+                if failed or not left:
+                    found.append(one)
+        return found

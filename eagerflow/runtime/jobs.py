@@ -1,0 +1,17 @@
+"""What threads that serve many do for each of them: an error of one is none of the others'."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+__all__ = ["perform"]
+
+
+def perform(job: Callable[[], object]) -> None:
+    """Call ``job``; what it raises goes to ``threading.excepthook``, and the thread goes on."""
+    try:
+        job()
+    except BaseException as error:
+        found = (type(error), error, error.__traceback__, threading.current_thread())
+        threading.excepthook(threading.ExceptHookArgs(found))
