@@ -120,8 +120,8 @@ class Choice:
     def pick(self, inputs: Sequence[Any]) -> Executor | None:
         """What the next run is to be done by; None for the function."""
         threads = settings.current().threads
-        axes = [(i, axis) for i, axis in self._axes if i < len(inputs)]  # or it fails later
-        bits = sum([inputs[i].shape[axis].bit_length() for i, axis in axes])
+        given = len(inputs)  # as many as there should be, or the run tells
+        bits = sum([inputs[i].shape[axis].bit_length() for i, axis in self._axes if i < given])
         found = self._decisions.get((threads, bits // 2))
         if found is None:
             found = self._decisions[threads, bits // 2] = Decision(self._make(inputs))
@@ -190,6 +190,5 @@ def _named(graph: Graph) -> Iterator[tuple[int, int, str]]:
 
 def _sizes(graph: Graph, inputs: Sequence[Any]) -> dict[str, int]:
     """What the names of sizes stand for in one run, as far as the inputs tell."""
-    return {
-        name: inputs[i].shape[axis] for i, axis, name in _named(graph) if i < len(inputs)
-    }  # fmt: skip
+    given = len(inputs)
+    return {name: inputs[i].shape[axis] for i, axis, name in _named(graph) if i < given}

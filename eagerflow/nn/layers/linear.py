@@ -10,7 +10,7 @@ import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.nn import functional as F  # noqa: N812 - its usual name
 from eagerflow.nn import init
-from eagerflow.nn.checks import check_sizes, linear_error
+from eagerflow.nn.checks import check_one, check_sizes, linear_error
 from eagerflow.nn.module import Module
 
 __all__ = ["Flatten", "Identity", "Linear", "Sequential"]
@@ -103,27 +103,11 @@ class Sequential(Module):
         self.layers = list(layers)
 
     def forward(self, x: Any) -> Any:
-        for i, layer in enumerate(self.layers):
-            if type(x) is tuple:
-                self._check_pair(i, layer, x)
-            x = layer(x)
+        before = None
+        for layer in self.layers:
+            check_one(layer, x, before)
+            x, before = layer(x), layer
         return x
-
-    def _check_pair(self, i: int, layer: Any, x: tuple[Any, ...]) -> None:
-        """Refuse a tuple where a tensor is meant: it would be stacked, if its shapes permit."""
-        own = isinstance(layer, Module) and type(layer).__module__.startswith(__package__)
-        if not own or isinstance(layer, (Identity, Sequential)):
-            return
-        name = type(layer).__name__
-        before = type(self.layers[i - 1]).__name__ if i else "what comes before"
-        kinds = ", ".join(str(part.type) if isinstance(part, ef.Tensor) else "(...)" for part in x)
-        raise TensorValueError(
-            f"Sequential: {name} takes a tensor, and {before} gives a tuple",
-            given=f"({kinds}) for layer {i}",
-            hint="recurrent layers give (output, state): put a function between, "
-            f"Sequential(..., lambda pair: pair[0], {name}(...)); "
-            "the output of the last step is pair[0][-1], or pair[0][:, -1] with batch_first",
-        )
 
     def __len__(self) -> int:
         return len(self.layers)
