@@ -376,4 +376,4 @@ def _resource_type(resource: Any) -> str:
     if isinstance(resource, Reference):
         return resource.kind
     words = [getattr(resource, "kind", ""), type(resource).__name__.removesuffix("State").lower()]
-    return " ".join(filter(None, words))  # such as "fifo queue"
+    return " ".join(dict.fromkeys(filter(None, words)))  # such as "fifo queue"
