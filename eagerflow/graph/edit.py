@@ -52,19 +52,24 @@ def users(graph: Graph) -> dict[Value, list[Node]]:
 def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] = ()) -> list[Node]:
     """The nodes that must run for ``fetches``, in order, by data and control edges.
 
+    A node all of whose results are fed is not among them, unless it is fetched itself: it does not
+    run, nor what only it needs, even if what is needed has a control edge to it.
+
     Args:
         graph: the graph.
         fetches: the values that are wanted, and nodes that are to run.
         fed: values that are there already.
     """
     given = set(fed)
+    replaced = {v.node for v in given if v.node is not None and given.issuperset(v.node.outputs)}
     want: set[Node] = set()
     for one in fetches:
         if isinstance(one, Node):
             want.add(one)
         elif one.node is not None and one not in given:
             want.add(one.node)
-    makers = size_makers(graph)
+    there = {str(d) for v in given for d in v.type.shape if isinstance(d, Dim) and d.is_name}
+    makers = {name: node for name, node in size_makers(graph).items() if name not in there}
     found = []
     for node in reversed(graph.nodes):
         if node in want:
@@ -72,7 +77,7 @@ def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] =
             if makers:
                 want.update(makers[name] for name in sizes_named_by(node) if name in makers)
             want.update(v.node for v in node.inputs if v.node is not None and v not in given)
-            want.update(node.control_inputs)
+            want.update(n for n in node.control_inputs if n not in replaced)
     return found[::-1]
 
 

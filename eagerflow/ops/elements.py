@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
+from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind, infer
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
@@ -18,9 +19,10 @@ from eagerflow.ops.extents import may_be
 from eagerflow.ops.promotion import promoted_dtype, weak_fits
 from eagerflow.types import TensorType, as_dtype
 
-__all__ = ["Elements", "as_type", "check_part", "checked", "fresh_type", "part_of"]
+__all__ = ["Elements", "as_type", "check_part", "checked", "fresh_type", "part_of", "told"]
 
 _TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
+_T = TypeVar("_T")
 _WEAK: Final = (bool, int, float, complex, list, tuple, Dim)  # what has no dtype of its own
 
 
@@ -241,3 +243,17 @@ def checked(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs:
             hint=error.hint,
         ) from None
     return bind(op, *inputs, **attrs)
+
+
+def told(op: Op, resource: Any, value: _T) -> _T:
+    """What a resource says of itself: ``value`` now, or in a traced function when the run asks.
+
+    Args:
+        op: gives it in a graph, as a tensor.
+        resource: that is asked.
+        value: what it says now.
+    """
+    if is_traced():
+        found: _T = bind(op, resource=resource, device=resource.device)  # a tensor stands for it
+        return found
+    return value

@@ -12,7 +12,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.ops.elements import Elements, check_part, checked, fresh_type, part_of
+from eagerflow.ops.elements import Elements, check_part, checked, fresh_type, part_of, told
 from eagerflow.resources.attempts import check_seconds
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
@@ -22,6 +22,7 @@ __all__ = ["Queue"]
 
 _KINDS: Final = ("fifo", "shuffle", "padding", "priority")
 _INT64: Final = DTYPES["int64"]
+_BOOL: Final = DTYPES["bool"]
 
 # --- ops --------------------------------------------------------------------------------------
 
@@ -82,6 +83,10 @@ def _size_type(*, resource: Any, device: Device | None = None) -> TensorType:
     return TensorType(_INT64, (), device or resource.device)
 
 
+def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
+    return TensorType(_BOOL, (), device or resource.device)
+
+
 def _close_type(
     *, resource: QueueState, timeout: float | None = None, device: Device | None = None
 ) -> tuple[TensorType, ...]:
@@ -127,6 +132,9 @@ _dequeue_up_to = define(
 )
 _size = define(
     "queue_size", infer=_size_type, nondifferentiable=True, effect="fence", precision="exact"
+)
+_closed = define(
+    "queue_closed", infer=_closed_type, nondifferentiable=True, effect="fence", precision="exact"
 )
 _close = define(
     "queue_close", infer=_close_type, nondifferentiable=True, effect="blocks", precision="exact"
@@ -241,8 +249,18 @@ class Queue:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be put in any more."""
-        return bool(self.resource.closed)
+        """Whether nothing can be put in any more. In a traced function the run looks: a tensor.
+
+        >>> queue = ef.Queue(10, ef.tensor(0))
+        >>> left = ef.trace(lambda: ef.where(queue.closed, queue.size(), -1))
+        >>> left()
+        Tensor(-1, i64[]@cpu:0)
+        >>> queue.close()
+        >>> queue.closed, left()
+        (True, Tensor(0, i64[]@cpu:0))
+        """
+        state = self.resource
+        return told(_closed, state, bool(state.closed))
 
     def __repr__(self) -> str:
         state = self.resource
