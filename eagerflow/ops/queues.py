@@ -180,7 +180,7 @@ class Queue:
 
     Raises:
         TensorValueError: a capacity, a kind or an option that makes no sense.
-        DTypeError: ``like`` is no tensor and no type.
+        DTypeError: ``like`` is no tensor and no type, or a number is no integer.
 
     Source: Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §3.1.
 
@@ -213,7 +213,7 @@ class Queue:
             raise TensorValueError(
                 "Queue: min_after_dequeue and seed are of shuffle queues", given=f"kind={kind!r}"
             )
-        if not 0 <= min_after_dequeue < (float("inf") if room is None else room):
+        if not 0 <= integer("Queue: min_after_dequeue", min_after_dequeue) < (float("inf") if room is None else room):
             raise TensorValueError(
                 f"Queue: min_after_dequeue={min_after_dequeue}",
                 given=f"capacity={capacity}",
@@ -326,7 +326,7 @@ class Queue:
         self, op: Op, what: str, element: Any, priority: TensorLike, timeout: float | None
     ) -> None:
         state, seconds = self.resource, check_seconds(what, timeout)
-        inputs = self._elements.split(what, element)
+        inputs = self._elements.split(what, element, many=op is _enqueue_many)
         if (state.kind == "priority") != (priority is not None):
             raise TensorValueError(
                 f"{what}: a priority is for priority queues, and they need one",
@@ -453,7 +453,7 @@ class Queue:
 def _checked_capacity(capacity: int | None) -> int | None:
     if capacity is None:
         return None
-    found = index(capacity)
+    found = integer("Queue: capacity", capacity)
     if found < 1:
         raise TensorValueError(
             f"Queue: capacity={capacity}", expected="1 or more, or None for any number"
@@ -461,13 +461,26 @@ def _checked_capacity(capacity: int | None) -> int | None:
     return found
 
 
+def integer(what: str, value: Any) -> int:
+    """An option that is an integer.
+
+    Raises:
+        DTypeError: it is none.
+    """
+    try:
+        return index(value)
+    except TypeError:
+        raise DTypeError(f"{what}: this is no integer", given=repr(value)) from None
+
+
 def checked_count(what: str, n: int) -> int:
     """A number of elements.
 
     Raises:
         TensorValueError: it is negative.
+        DTypeError: it is no integer.
     """
-    count = index(n)
+    count = integer(what, n)
     if count < 0:
         raise TensorValueError(f"{what}: {n} elements", expected="0 or more")
     return count
