@@ -52,7 +52,8 @@ def users(graph: Graph) -> dict[Value, list[Node]]:
 def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] = ()) -> list[Node]:
     """The nodes that must run for ``fetches``, in order, by data and control edges.
 
-    A node all of whose results are fed is not needed, whatever waits for it.
+    A node all of whose results are fed is not among them, unless it is fetched itself: it does not
+    run, nor what only it needs, even if what is needed has a control edge to it.
 
     Args:
         graph: the graph.

@@ -278,13 +278,15 @@ class Graph:
             fetches: values of the graph or their names, inner ones too; of nodes that have only an
                 effect the nodes, or their names as in the text: ``"&queue_enqueue"``.
             feeds: a tensor, variable, array or number for each input that is needed, by value or
-                name. An inner value can be fed as well; what only it needed does not run then.
+                name. An inner value can be fed as well; its node, and what only that needed, does
+                not run then, even if an effect that is fetched comes after it.
 
         Returns:
             A tensor or a number for each of ``fetches``, None for a node.
 
         Raises:
-            GraphError: an input is needed and not fed, or there is no such value.
+            GraphError: an input is needed and not fed, or one is fed twice, or there is no such
+                value.
             ShapeError: something fed has another shape than its value.
             DTypeError: … another dtype.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any, final
 
+from eagerflow.core import tree
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind
 from eagerflow.core.slices import IndexedSlices
@@ -13,7 +13,7 @@ from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.elements import Elements, check_part, checked, part_of
-from eagerflow.ops.queues import checked_count
+from eagerflow.ops.queues import checked_count, integer
 from eagerflow.ops.rules import count_type, effect_op
 from eagerflow.resources.accumulator import AccumulatorState
 from eagerflow.resources.attempts import check_seconds
@@ -297,7 +297,8 @@ class Barrier:
                 "Barrier: like is a tuple of components", given=f"a {type(like).__name__}"
             )
         elements = Elements("Barrier", tuple(like), device)
-        if len(elements.types) != len(like):
+        leaves = tree.flatten(tuple(like))[0]
+        if len(leaves) != len(like) or any(a is not b for a, b in zip(leaves, like, strict=True)):
             raise DTypeError("Barrier: each component is a tensor or a type", given=repr(like))
         if any(type(size) is not int for kind in elements.types for size in kind.shape):
             raise ShapeError("Barrier: all sizes must be known", given=repr(like))
@@ -334,7 +335,7 @@ class Barrier:
         eagerflow.errors.TensorValueError: insert_many: key 1 already has a value for component 0
         ...
         """
-        state, component = self.resource, index(i)
+        state, component = self.resource, integer("insert_many", i)
         if not 0 <= component < len(state.types):
             raise TensorIndexError(
                 f"insert_many: there is no component {component}",
@@ -344,7 +345,7 @@ class Barrier:
         kind = state.types[component]
         inputs = [
             part_of("insert_many: keys", keys, TensorType(state.key_dtype, (), state.device)),
-            part_of("insert_many: values", values, kind),
+            part_of("insert_many: values", values, kind, many=True),
         ]
         checked(_insert_many, "insert_many", inputs, state, component=component)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
+from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind, infer
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
@@ -16,11 +17,13 @@ from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.extents import may_be
 from eagerflow.ops.promotion import promoted_dtype, weak_fits
-from eagerflow.types import BYTES, TensorType, as_dtype
+from eagerflow.types import BYTES, DTYPES, TensorType, as_dtype
 
-__all__ = ["Elements", "as_type", "check_part", "checked", "fresh_type", "part_of"]
+__all__ = ["Elements", "as_type", "check_part", "checked", "fresh_type", "part_of", "told"]
 
 _TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
+_T = TypeVar("_T")
+_PRINTED: Final = {d.short: d for d in DTYPES.values()}  # here "u8" is no dtype of NumPy
 _WEAK: Final = (bool, int, float, complex, list, tuple, Dim)  # what has no dtype of its own
 
 
@@ -47,7 +50,8 @@ def as_type(what: str, kind: Any, device: Device) -> TensorType:
     dtype, sizes, where = match.groups()
     parts = [part.strip() for part in sizes.split(",") if part.strip()]
     shape: Any = tuple([int(part) if part.isdigit() else Dim(part) for part in parts])
-    return TensorType(as_dtype(dtype), shape, device if where is None else as_device(where))
+    kind = _PRINTED.get(dtype) or as_dtype(dtype)
+    return TensorType(kind, shape, device if where is None else as_device(where))
 
 
 def fresh_type(kind: TensorType, why: str) -> TensorType:
@@ -111,8 +115,13 @@ class Elements:
         self.types = tuple(types)
         self._paths = tree.paths(self.treedef)
 
-    def split(self, what: str, value: Any) -> list[Tensor]:
+    def split(self, what: str, value: Any, *, many: bool = False) -> list[Tensor]:
         """The parts of an element, or of several in one tree, as tensors of the right dtypes.
+
+        Args:
+            what: who asks, for messages.
+            value: the tree.
+            many: whether it is of several elements.
 
         Raises:
             ShapeError: another structure.
@@ -121,7 +130,7 @@ class Elements:
         """
         leaves = self.leaves(what, value)
         return [
-            part_of(f"{what}{path and ': part '}{path}", leaf, kind)
+            part_of(f"{what}{path and ': part '}{path}", leaf, kind, many=many)
             for leaf, kind, path in zip(leaves, self.types, self._paths, strict=True)
         ]
 
@@ -159,8 +168,14 @@ def _varied(kind: TensorType, leaf: Any) -> TensorType:
     return kind.like(shape=shape)
 
 
-def part_of(what: str, value: Any, kind: TensorType) -> Tensor:
-    """A tensor of the dtype and device of ``kind``.
+def part_of(what: str, value: Any, kind: TensorType, *, many: bool = False) -> Tensor:
+    """A tensor of the dtype and device of ``kind``, as which an empty list counts.
+
+    Args:
+        what: who asks, for messages.
+        value: the tensor, or what becomes one.
+        kind: the type of a part.
+        many: whether it is of several elements; an empty list is none, whatever their sizes.
 
     Raises:
         DTypeError: another dtype, or none that fits.
@@ -168,6 +183,10 @@ def part_of(what: str, value: Any, kind: TensorType) -> Tensor:
     """
     if isinstance(value, AbstractArray):
         x = tensor_of(value)
+    elif _is_empty(value):
+        sizes = [size if type(size) is int else 0 for size in kind.shape]
+        x = as_tensor(value, kind.dtype, kind.device)
+        x = x.reshape((0, *sizes)) if many and not value else x
     elif type(value) in _WEAK or isinstance(value, AbstractNumber):
         if not weak_fits(value, kind.dtype):
             raise DTypeError(
@@ -193,6 +212,11 @@ def part_of(what: str, value: Any, kind: TensorType) -> Tensor:
             hint=f"move it with .to('{kind.device}')",
         )
     return x
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether it is a list without numbers in it."""
+    return type(value) in (list, tuple) and all(map(_is_empty, value))
 
 
 def check_part(value: TensorType, kind: TensorType, axes: int = 0) -> None:
@@ -241,3 +265,17 @@ def checked(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs:
             hint=error.hint,
         ) from None
     return bind(op, *inputs, **attrs)
+
+
+def told(op: Op, resource: Any, value: _T) -> _T:
+    """What a resource says of itself: ``value`` now, or in a traced function when the run asks.
+
+    Args:
+        op: gives it in a graph, as a tensor.
+        resource: that is asked.
+        value: what it says now.
+    """
+    if is_traced():
+        found: _T = bind(op, resource=resource, device=resource.device)  # a tensor stands for it
+        return found
+    return value

@@ -13,7 +13,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.ops.elements import Elements, check_part, checked, fresh_type, part_of
+from eagerflow.ops.elements import Elements, check_part, checked, fresh_type, part_of, told
 from eagerflow.ops.rules import count_type, effect_op
 from eagerflow.resources.attempts import check_seconds
 from eagerflow.resources.levels import to_html
@@ -25,6 +25,7 @@ __all__ = ["Queue"]
 
 _KINDS: Final = ("fifo", "shuffle", "padding", "priority")
 _INT64: Final = DTYPES["int64"]
+_BOOL: Final = DTYPES["bool"]
 
 # --- ops --------------------------------------------------------------------------------------
 
@@ -81,6 +82,10 @@ def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
     return tuple([kind.like(shape=(count, *kind.shape)) for kind in found])
 
 
+def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
+    return TensorType(_BOOL, (), device or resource.device)
+
+
 def _close_type(
     *, resource: QueueState, timeout: float | None = None, device: Device | None = None
 ) -> tuple[TensorType, ...]:
@@ -95,6 +100,7 @@ _dequeue_up_to = effect_op("queue_dequeue_up_to", _dequeue_up_to_type, "blocks")
 _size = effect_op("queue_size", count_type, "fence")
 _close = effect_op("queue_close", _close_type, "blocks")
 _cancel_and_close = effect_op("queue_cancel_and_close", _close_type, "fence")
+_closed = effect_op("queue_closed", _closed_type, "fence")
 
 
 # --- Queue ------------------------------------------------------------------------------------
@@ -129,7 +135,7 @@ class Queue:
 
     Raises:
         TensorValueError: a capacity, a kind or an option that makes no sense.
-        DTypeError: ``like`` is no tensor and no type.
+        DTypeError: ``like`` is no tensor and no type, or a number is no integer.
 
     Source: Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §3.1.
 
@@ -162,7 +168,8 @@ class Queue:
             raise TensorValueError(
                 "Queue: min_after_dequeue and seed are of shuffle queues", given=f"kind={kind!r}"
             )
-        if not 0 <= min_after_dequeue < (float("inf") if room is None else room):
+        least = integer("Queue: min_after_dequeue", min_after_dequeue)
+        if not 0 <= least < (float("inf") if room is None else room):
             raise TensorValueError(
                 f"Queue: min_after_dequeue={min_after_dequeue}",
                 given=f"capacity={capacity}",
@@ -198,8 +205,18 @@ class Queue:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be put in any more."""
-        return bool(self.resource.closed)
+        """Whether nothing can be put in any more. In a traced function the run looks: a tensor.
+
+        >>> queue = ef.Queue(10, ef.tensor(0))
+        >>> left = ef.trace(lambda: ef.where(queue.closed, queue.size(), -1))
+        >>> left()
+        Tensor(-1, i64[]@cpu:0)
+        >>> queue.close()
+        >>> queue.closed, left()
+        (True, Tensor(0, i64[]@cpu:0))
+        """
+        state = self.resource
+        return told(_closed, state, bool(state.closed))
 
     def __repr__(self) -> str:
         return f"Queue({self._heading()}, {self.resource.level()})"
@@ -268,7 +285,7 @@ class Queue:
         self, op: Op, what: str, element: Any, priority: TensorLike, timeout: float | None
     ) -> None:
         state, seconds = self.resource, check_seconds(what, timeout)
-        inputs = self._elements.split(what, element)
+        inputs = self._elements.split(what, element, many=op is _enqueue_many)
         if (state.kind == "priority") != (priority is not None):
             raise TensorValueError(
                 f"{what}: a priority is for priority queues, and they need one",
@@ -395,7 +412,7 @@ class Queue:
 def _checked_capacity(capacity: int | None) -> int | None:
     if capacity is None:
         return None
-    found = index(capacity)
+    found = integer("Queue: capacity", capacity)
     if found < 1:
         raise TensorValueError(
             f"Queue: capacity={capacity}", expected="1 or more, or None for any number"
@@ -403,13 +420,26 @@ def _checked_capacity(capacity: int | None) -> int | None:
     return found
 
 
+def integer(what: str, value: Any) -> int:
+    """An option that is an integer.
+
+    Raises:
+        DTypeError: it is none.
+    """
+    try:
+        return index(value)
+    except TypeError:
+        raise DTypeError(f"{what}: this is no integer", given=repr(value)) from None
+
+
 def checked_count(what: str, n: int) -> int:
     """A number of elements.
 
     Raises:
         TensorValueError: it is negative.
+        DTypeError: it is no integer.
     """
-    count = index(n)
+    count = integer(what, n)
     if count < 0:
         raise TensorValueError(f"{what}: {n} elements", expected="0 or more")
     return count

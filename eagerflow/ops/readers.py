@@ -14,6 +14,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
+from eagerflow.ops.elements import told
 from eagerflow.ops.queues import Queue, checked_count
 from eagerflow.resources.attempts import check_seconds
 from eagerflow.resources.reader import (
@@ -24,7 +25,7 @@ from eagerflow.resources.reader import (
     RecordFormat,
     WholeFormat,
 )
-from eagerflow.types import BYTES, Shape, TensorType
+from eagerflow.types import BYTES, DTYPES, Shape, TensorType
 
 __all__ = [
     "AbstractReader",
@@ -58,6 +59,10 @@ def _reset_type(*, resource: ReaderState, device: Device | None = None) -> tuple
     return ()
 
 
+def _number_type(*, resource: ReaderState, device: Device | None = None) -> TensorType:
+    return TensorType(DTYPES["int64"], (), device or resource.device)
+
+
 _read: Final = define(
     "reader_read", infer=_read_type, nondifferentiable=True, effect="blocks", precision="exact"
 )
@@ -70,6 +75,12 @@ _read_up_to: Final = define(
 )
 _reset: Final = define(
     "reader_reset", infer=_reset_type, nondifferentiable=True, effect="fence", precision="exact"
+)
+_count: Final = define(
+    "reader_count", infer=_number_type, nondifferentiable=True, effect="fence", precision="exact"
+)
+_skipped: Final = define(
+    "reader_skipped", infer=_number_type, nondifferentiable=True, effect="fence", precision="exact"
 )
 
 
@@ -109,13 +120,13 @@ class AbstractReader:
 
     @property
     def count(self) -> int:
-        """How many records were read."""
-        return self.resource.count
+        """How many records were read. In a traced function the run looks: a tensor."""
+        return told(_count, self.resource, self.resource.count)
 
     @property
     def skipped(self) -> int:
-        """How many damaged records were left out."""
-        return self.resource.skipped
+        """How many damaged records were left out. In a traced function the run looks: a tensor."""
+        return told(_skipped, self.resource, self.resource.skipped)
 
     def read(self, *, timeout: float | None = None) -> tuple[Tensor, Tensor]:
         """The key and the bytes of the next record; waits while there is no file.

@@ -44,7 +44,7 @@ def run(
         raise GraphError("fetches is a list of values", given=repr(fetches))
     names = _Names(graph)
     wanted = [names.fetch(v) for v in fetches]
-    given = {names.find(v): x for v, x in (feeds or {}).items()}
+    given = names.feeds(feeds or {})
     inputs = _Feeds(given).inputs()
     program = _program(graph, tuple(wanted), tuple(given))
     if is_watched():
@@ -80,6 +80,19 @@ class _Names:
         if name not in self._values:
             return self.graph.value(name)  # raises
         return self._values[name]
+
+    def feeds(self, feeds: Mapping[Any, Any]) -> dict[Value, Any]:
+        """What is fed, by value."""
+        found: dict[Value, Any] = {}
+        for key, x in feeds.items():
+            value = self.find(key)
+            if value in found:
+                raise GraphError(
+                    f"%{value.name} is fed twice", given=", ".join(map(repr, feeds)),
+                    expected="each value once, by itself or by its name",
+                )  # fmt: skip
+            found[value] = x
+        return found
 
     def fetch(self, key: Any) -> Value | Node:
         """The value, or the node of which only the effect is wanted."""

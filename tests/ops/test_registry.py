@@ -36,6 +36,7 @@ ELSEWHERE = {
     **dict.fromkeys(_of_queues(), "tests/queues"),
     "write_file": "tests/io/test_files.py",
     **dict.fromkeys(["reader_read", "reader_read_up_to", "reader_reset"], "tests/io"),
+    **dict.fromkeys(["reader_count", "reader_skipped"], "tests/queues/test_graphs.py"),
     "snapshot": "tests/queues/test_variables.py",
     **{
         f"list_{name}": "tests/ops/test_lists.py"

@@ -105,6 +105,17 @@ def test_wrong_components(call: Call) -> None:
     assert sizes(barrier) == (0, 0)
 
 
+@row("barrier-wrong")
+def test_no_keys_and_components_that_are_trees(call: Call) -> None:
+    barrier = ef.Barrier(("i64[2]", "bool[]"))
+    for i in range(2):
+        call(lambda i=i: barrier.insert_many(i, [], []))
+    assert numbers(barrier.incomplete_size()) == 0
+    for wrong in (({"a": "f32[]"},), ([ef.zeros(2)],), ("f32[]", ("f32[]",))):
+        with pytest.raises(errors.DTypeError, match="each component is a tensor"):
+            ef.Barrier(wrong)
+
+
 @row("barrier-waits")
 def test_take_waits_until_enough_are_ready(call: Call) -> None:
     barrier = pairs()

@@ -78,6 +78,26 @@ def test_numbers_and_lists_take_the_dtype(call: Call) -> None:
     assert str(queue.dequeue().type) == "f64[2]@cpu:0"
 
 
+@row("dtype")
+@pytest.mark.parametrize("dtype", ["bool", "i64", "f64", "bytes"])
+def test_an_empty_list_takes_the_dtype(call: Call, dtype: str) -> None:
+    queue = ef.Queue(5, f"{dtype}[n,2]", kind="padding")
+    call(lambda: queue.enqueue_many([]))
+    assert numbers(queue.size()) == 0
+    lists = ef.Queue(5, f"{dtype}[n]", kind="padding")
+    call(lambda: lists.enqueue([]))
+    call(lambda: lists.enqueue_many([[], []]))
+    assert str(call(lambda: lists.dequeue_many(3)).type) == f"{dtype}[3,0]@cpu:0"
+    with pytest.raises(errors.ShapeError):
+        call(lambda: ef.Queue(5, f"{dtype}[3]").enqueue([]))
+
+
+@row("dtype")
+def test_types_as_they_print() -> None:
+    for short in ("u8", "i8", "bf16", "bool"):
+        assert ef.Queue(5, f"{short}[n]").resource.types[0].dtype.short == short
+
+
 @row("shape")
 def test_another_shape(call: Call) -> None:
     queue = ef.Queue(5, ef.zeros((2, 3)))
@@ -112,6 +132,19 @@ def test_a_size_that_is_known_when_it_runs(executor: bool) -> None:
         put(ef.zeros(4))
     assert "n" in str(found.inputs[0].type)
     assert numbers(queue.size()) == 1 + executor
+
+
+@row("options")
+def test_numbers_that_are_no_integers() -> None:
+    for wrong in ("3", 2.0, [1]):
+        for call in (
+            lambda x: ef.Queue(x, "f32[]"),
+            lambda x: ef.Queue(3, "f32[]", kind="shuffle", min_after_dequeue=x),
+            lambda x: ef.Queue(3, "f32[]").dequeue_many(x),
+            lambda x: ef.Barrier(("f32[]",)).insert_many(x, [1], [1.0]),
+        ):
+            with pytest.raises(errors.DTypeError, match="this is no integer"):
+                call(wrong)
 
 
 @row("parts-of-one-length")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,40 @@ def test_operations_are_fences() -> None:
     assert edges["assign_add_1"] == ["queue_enqueue"]
     assert edges["queue_enqueue_1"] == []
     assert edges["queue_size"] == ["assign_add_1"]
+
+
+def test_a_run_sees_whether_a_queue_is_closed() -> None:
+    """Not the trace; and a loop may ask."""
+    queue = queue_of(1, 2, 3)
+
+    @ef.trace(strict=True)
+    def f() -> Any:
+        return 1.0 if queue.closed else 0.0
+
+    @ef.trace
+    def rest() -> Any:
+        total = ef.tensor(0)
+        while not queue.closed:
+            total = total + queue.dequeue()
+            if queue.size() == 0:
+                queue.close()
+        return total
+
+    assert f() == 0.0
+    assert numbers(rest()) == 6
+    assert queue.closed is True
+    assert f() == 1.0
+    assert len(f.traces) == 1
+
+
+def test_a_run_sees_what_a_reader_has_read(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("a\nbc\n")
+    files = ef.Queue(2, "bytes[]")
+    files.enqueue(str(tmp_path / "lines").encode())
+    reader = ef.io.TextLineReader(files)
+    f = ef.trace(lambda: (reader.read()[1], reader.count, reader.skipped))
+    assert [[numbers(x) for x in f()] for _ in range(2)] == [[b"a", 1, 0], [b"bc", 2, 0]]
+    assert (reader.count, reader.skipped) == (2, 0)
 
 
 def test_the_text_of_a_graph_names_its_queues() -> None:

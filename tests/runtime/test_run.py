@@ -201,3 +201,63 @@ def test_nodes_that_are_not_there() -> None:
         graph.run([next(n for n in other.nodes if n.op == "queue_enqueue")], {"x": 1})
     with pytest.raises(GraphError, match="fetches is a list"):
         graph.run(graph.nodes[0], {"x": 1})
+
+
+# --- inner values that are fed ------------------------------------------------------------------
+
+
+def test_a_node_that_is_replaced_does_not_run() -> None:
+    """Not even before an effect that comes after it; what else comes before that does."""
+    source, out = ef.Queue(3, ef.tensor(0)), ef.Queue(9, ef.tensor(0))
+    v = ef.Variable(0)
+
+    @ef.trace
+    def f(x: ef.Tensor) -> ef.Tensor:
+        v.assign_add(x)
+        y = source.dequeue()
+        v.assign_add(x * 10)
+        out.enqueue(y + x)
+        return out.size()
+
+    graph = f.graph(ef.tensor(1))
+    feeds = {"x": 2, "queue_dequeue": 5}
+    assert int(graph.run([graph.outputs[0]], feeds)[0]) == 1
+    assert int(out.dequeue()) == 7
+    assert int(v.value) == 20
+    source.enqueue(8)
+    assert graph.run(["&queue_dequeue", "&queue_enqueue"], feeds) == [None, None]
+    assert [int(source.size()), int(out.dequeue())] == [0, 7]  # it is fetched: it runs
+
+
+def test_one_with_several_results_runs_if_one_is_not_fed() -> None:
+    source = ef.Queue(3, (ef.tensor(0), ef.tensor(0)))
+
+    @ef.trace
+    def f() -> ef.Tensor:
+        x, y = source.dequeue()
+        return x * 10 + y
+
+    graph = f.graph()
+    x, y = next(n for n in graph.nodes if n.op == "queue_dequeue").outputs
+    assert int(graph.run([graph.outputs[0]], {x: 1, y: 2})[0]) == 12
+    source.enqueue((3, 4))
+    assert int(graph.run([graph.outputs[0]], {x: 1})[0]) == 14
+
+
+def test_sizes_are_those_of_what_is_fed() -> None:
+    source = ef.Queue(3, "f32[n]")
+
+    @ef.trace
+    def f() -> ef.Tensor:
+        y = source.dequeue()
+        return ef.ones((y.shape[0], 2))
+
+    graph = f.graph()
+    (y,) = next(n for n in graph.nodes if n.op == "queue_dequeue").outputs
+    assert graph.run([graph.outputs[0]], {y: ef.zeros(5)})[0].shape == (5, 2)
+
+
+def test_what_is_fed_twice(graph: Any) -> None:
+    x = graph.inputs[0]
+    with pytest.raises(GraphError, match=f"%{x.name} is fed twice"):
+        graph.run(graph.outputs, {x: ef.zeros(2), x.name: ef.zeros(2)})

@@ -157,6 +157,12 @@ def queue_size(xp: Any, *, resource: Any) -> Array:
     return _scalar(xp, resource.size())
 
 
+@portable("queue_closed")
+def queue_closed(xp: Any, *, resource: Any) -> Array:
+    """Whether nothing can be put in any more."""
+    return _scalar(xp, resource.closed, "bool")
+
+
 @_waits("queue_close")
 def queue_close(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
     """Let nothing in any more, after what already waits."""
@@ -367,3 +373,15 @@ def reader_reset(xp: Any, *, resource: Any) -> tuple[Array, ...]:
     """Forget the file that is being read."""
     resource.reset()
     return ()
+
+
+@portable("reader_count")
+def reader_count(xp: Any, *, resource: Any) -> Array:
+    """How many records were read."""
+    return _scalar(xp, resource.count)
+
+
+@portable("reader_skipped")
+def reader_skipped(xp: Any, *, resource: Any) -> Array:
+    """How many damaged records were left out."""
+    return _scalar(xp, resource.skipped)
