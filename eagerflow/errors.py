@@ -398,7 +398,7 @@ class FileError(EagerflowError, OSError):
 
 
 class RecordError(EagerflowError, ValueError):
-    """A record of a file that is damaged, a line that is no text, bytes that are no picture."""
+    """A record, picture or group of rows of a file that is damaged, or a line that is no text."""
 
 
 class WorkerError(EagerflowError, RuntimeError):

@@ -22,15 +22,16 @@ class Event:
 
     Attributes:
         kind: what happened: ``"op"``, ``"node"`` for an op that a graph runs, ``"step"`` for a
-            run of a graph; of a pipeline ``"element"`` for one that a worker made, ``"take"`` for
-            one that was waited for, ``"skip"`` for one that was left out after an error; ``"run"``
-            for one of a runner (see `eagerflow.spawn`), its waits included.
+            run of a graph, ``"run"`` for one of a runner (see `eagerflow.spawn`), ``"queue"`` when
+            a queue or its like changes; of a pipeline ``"element"`` for one that was made ahead,
+            ``"take"`` for one that was handed over, ``"skip"`` for one that was left out after an
+            error. ``docs/queues.md`` has a table.
         name: of what, such as the op's name.
         device: where, such as ``"cpu:0"``.
         start: when it began, in seconds of ``time.perf_counter``.
         stop: when it ended, likewise.
         thread: the identifier of the thread; of a run, which has none of its own, a negative
-            number of the runner.
+            number of the runner; 0 of an op that held none while it waited.
         nbytes: bytes of the results.
         detail: types of the results, for a reader.
         source: the user's line.
@@ -39,7 +40,12 @@ class Event:
         graph: the name of the graph.
         program: the number of the program that ran it, 0 where there is none.
         caller: the identifier of the thread that asked for it, 0 where that is the same one.
-        depth: how many elements were ready in the buffer that was read.
+        waited: seconds of it that were spent waiting, for a queue or its like.
+        runner: the name of the runner that it happened for.
+        depth: how many elements there are in a queue; of ``"take"``, how many were ready before.
+        capacity: how many there is room for, 0 where there is no bound.
+        producers: how many wait to put something in.
+        consumers: how many wait to take something out.
     """
 
     kind: str
@@ -56,7 +62,12 @@ class Event:
     graph: str = ""
     program: int = 0
     caller: int = 0
+    waited: float = 0.0
+    runner: str = ""
     depth: int = 0
+    capacity: int = 0
+    producers: int = 0
+    consumers: int = 0
 
     @property
     def seconds(self) -> float:

@@ -17,7 +17,8 @@ from typing import Final, final
 __all__ = ["Source", "capture", "cell_name", "is_framework_frame", "place_of_thread", "position",
            "turn_note"]  # fmt: skip
 
-_FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
+#: no user's; threads of ours begin in the last one
+_FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
 _EXAMPLES: Final = "eagerflow.demo"  # written as users write
 _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep  # that of Python
 _INSTALLED: Final = os.path.join(_LIBRARY, "site-packages")

@@ -290,6 +290,15 @@ def test_an_error_of_the_users_own_shows_no_frame_of_eagerflow() -> None:
     assert "eagerflow/" not in shown
 
 
+def test_ctrl_c_in_an_op_that_waits_shows_no_frame_of_eagerflow() -> None:
+    setup = "import os, signal, threading\nqueue = ef.Queue(1, ef.tensor(0))"
+    wait = "threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()\nqueue.dequeue()"
+    shown = _ipython(setup, cell=wait)
+    assert "KeyboardInterrupt" in shown
+    assert "queue.dequeue()" in shown
+    assert "eagerflow/" not in shown
+
+
 def test_full_tracebacks_show_all_frames() -> None:
     shown = _ipython('ef.traceback("full")')
     assert "return x @ x  # the bad line" in shown

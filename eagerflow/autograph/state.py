@@ -10,7 +10,7 @@ from __future__ import annotations
 import dis
 import functools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple, final
@@ -329,10 +329,7 @@ class _Slots:
         """They are set again one by one."""
 
     def update(self, names: dict[str, Any]) -> None:
-        for name in self.copy().keys() - names.keys():
-            delattr(self._owner, name)
-        for name, value in names.items():
-            setattr(self._owner, name, value)
+        _set_names(self._owner, self.copy(), names)
 
 
 @final
@@ -349,11 +346,16 @@ class _Names:
         """Names of a class are set again one by one."""
 
     def update(self, names: dict[str, Any]) -> None:
-        for name in self.copy().keys() - names.keys():
-            delattr(self._owner, name)
-        for name, value in names.items():
-            if vars(self._owner).get(name) is not value:
-                setattr(self._owner, name, value)
+        _set_names(self._owner, self.copy(), names)
+
+
+def _set_names(owner: Any, now: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Let ``owner`` have the attributes ``wanted`` in the place of those of ``now``."""
+    for name in now.keys() - wanted.keys():
+        delattr(owner, name)
+    for name, value in wanted.items():
+        if name not in now or now[name] is not value:
+            setattr(owner, name, value)
 
 
 def _list_changes(text: str, now: list[Any], before: list[Any]) -> Iterator[tuple[Slot, Any, Any]]:

@@ -169,6 +169,8 @@ def array_tensor(
     """A tensor of a NumPy array, shared if ``copy`` is not True and the device allows."""
     own = _own_dtype(array)
     if dtype is not None and own is not dtype:
+        if dtype is BYTES:
+            raise DTypeError(f"{own.name} does not turn into bytes")
         if copy is False:
             raise TensorValueError(f"{own.name} to {dtype.name} needs a copy")
         with np.errstate(all="ignore"):

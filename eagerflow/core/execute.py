@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -34,6 +35,8 @@ __all__ = ["Entry", "execute", "explain", "find_entry", "lane_key", "resolve"]
 
 _LOW = frozenset(d for d in DTYPES.values() if not d.is_native)
 _FLOAT16 = DTYPES["float16"]
+#: shows an error in IPython, without frames of eagerflow
+_show: Callable[[Any], list[str]] = EagerflowError._render_traceback_
 #: how NumPy's ValueErrors begin about sizes that no memory could hold
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension", "Maximum allowed size")
 
@@ -97,6 +100,10 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
             raise explained from explained.__cause__
         finally:
             del explained  # an exception whose frame holds it would keep the inputs alive
+    except KeyboardInterrupt as error:  # most likely in an op that waits
+        # IPython asks an error how to show itself
+        error.__dict__["_render_traceback_"] = partial(_show, error)
+        raise
     if type(data) is not entry.array_type:
         if type(data) is tuple:
             return tuple([_wrap(entry, d) for d in data])

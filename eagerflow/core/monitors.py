@@ -19,6 +19,7 @@ from eagerflow.core.interpreter import AbstractInterpreter, monitored, set_proce
 from eagerflow.core.op import Op, describe, infer
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, KernelError, NonFiniteError
+from eagerflow.resources.attempts import slept
 from eagerflow.settings import Settings
 from eagerflow.source import capture
 from eagerflow.types import LIST, TensorType
@@ -113,7 +114,7 @@ class Timing(AbstractInterpreter):
     """Emits an event of kind ``"op"`` for each op."""
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-        start = perf_counter()
+        start, before = perf_counter(), slept.seconds
         result = self.below.bind(op, inputs, attrs)
         stop = perf_counter()
         if events.listening():
@@ -122,13 +123,14 @@ class Timing(AbstractInterpreter):
                 events.Event(
                     kind="op",
                     name=op.name,
-                    device=outputs[0].device.name,
+                    device=next((x.device.name for x in (*outputs, *inputs)), ""),
                     start=start,
                     stop=stop,
                     thread=threading.get_ident(),
                     nbytes=sum(x.nbytes for x in outputs),
                     detail=_show([type_of(x) for x in outputs]),
                     source=capture(2),
+                    waited=slept.seconds - before,
                 )
             )
         return result

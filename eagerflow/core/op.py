@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final, Literal, final
 
+from eagerflow import plugins
 from eagerflow.core import interpreter
 from eagerflow.errors import (
     DeviceError,
@@ -221,14 +222,11 @@ def load_plugins() -> None:
     """Import what installed packages name under ``eagerflow.ops`` and ``eagerflow.kernels``."""
     global _plugins_loaded
     if not _plugins_loaded:
-        from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms of `import eagerflow`
-
         _plugins_loaded = True
-        for group in ("eagerflow.ops", "eagerflow.kernels"):
-            for point in entry_points(group=group):
-                loaded = point.load()
-                if callable(loaded):
-                    loaded()
+        for point in plugins.entry_points("eagerflow.ops", "eagerflow.kernels"):
+            loaded = point.load()
+            if callable(loaded):
+                loaded()
 
 
 def _forget(name: str) -> None:
@@ -267,13 +265,14 @@ def infer(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> Any:
         A `TensorType`, or a tuple of them.
     """
     assert op.infer is not None
-    if not op.takes_bytes and any(t.dtype is BYTES for t in types):
-        raise DTypeError(
-            f"{op.name}: it does not take bytes",
-            given=describe(op, types, attrs),
-            expected="numbers or bool",
-            hint=OPS_OF_BYTES,
-        )
+    for kind in types:
+        if kind.dtype is BYTES and not op.takes_bytes:
+            raise DTypeError(
+                f"{op.name}: it does not take bytes",
+                given=describe(op, types, attrs),
+                expected="numbers or bool",
+                hint=OPS_OF_BYTES,
+            )
     try:
         return op.infer(*types, **attrs)
     except EagerflowError as error:

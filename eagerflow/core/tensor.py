@@ -36,6 +36,8 @@ _stack = interpreter.stack
 #: the types of the parts of plain index expressions, which arrays take as they are
 PLAIN = frozenset({int, slice, type(None), type(...)})
 _NO_ATTRS: dict[str, Any] = {}
+#: bytes of one element that are shown
+_LONGEST: Final = 64
 _check_sizes: Final = declare("check_sizes")
 
 #: the binary operators by name, as made last
@@ -446,4 +448,11 @@ def _format(x: Tensor, prefix: str) -> str:
         array = array.astype(np.float32)
     if array.size == 0:
         return "[]" if array.ndim == 1 else f"empty{array.shape}"
-    return np.array2string(array, separator=", " if prefix else " ", prefix=prefix)
+    shown: Any = {"object": _shown} if x.dtype is BYTES else None
+    separator = ", " if prefix else " "
+    return np.array2string(array, separator=separator, prefix=prefix, formatter=shown)
+
+
+def _shown(data: bytes) -> str:
+    """The bytes as Python writes them; of many the first, and how many there are."""
+    return repr(data) if len(data) <= _LONGEST else f"{data[:_LONGEST]!r}… ({len(data)} bytes)"

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 from dataclasses import dataclass
-from typing import Any, final
+from functools import partial
+from typing import Any, Final, final
 
 import eagerflow as ef
 from eagerflow.core import tree
-from eagerflow.data.jobs import Channel, tell_taken
+from eagerflow.data.jobs import Handover, observed
 from eagerflow.data.opening import open_stage
-from eagerflow.data.stage import AbstractCursor, AbstractStage, Length, stack_next
-from eagerflow.errors import CancelledError
-from eagerflow.events import listening
+from eagerflow.data.stage import AbstractCursor, AbstractFollower, AbstractStage, Length
+from eagerflow.errors import QueueClosedError
+from eagerflow.resources.queue import QueueState
 
 __all__ = ["PrefetchStage"]
+
+_NAME: Final = "prefetch"
 
 
 @final
@@ -64,15 +66,15 @@ class _Made:
 
 
 @final
-class _PrefetchCursor(AbstractCursor):
+class _PrefetchCursor(AbstractFollower):
     """Its position is that of the source behind the element that was taken last."""
 
-    __slots__ = ("__weakref__", "_channel", "_device", "_ended", "_source", "_started", "_state")
+    __slots__ = ("__weakref__", "_ahead", "_device", "_ended", "_started", "_state")
 
     def __init__(self, source: AbstractCursor, count: int, device: str | None) -> None:
-        self._source = source
+        super().__init__(source)
         self._device = device
-        self._channel: Channel[_Made] = Channel(count)
+        self._ahead = Handover(_NAME, count)
         self._state: dict[str, Any] | None = None  # before the start, that of the source
         self._started = False
         self._ended = False
@@ -82,10 +84,7 @@ class _PrefetchCursor(AbstractCursor):
             raise StopIteration
         if not self._started:
             self._start()
-        start, depth = time.perf_counter(), self._channel.depth
-        made = self._channel.get()
-        if listening():
-            tell_taken("prefetch", start, depth, made.value)
+        made = self._ahead.take()
         self._state = made.state
         self._ended = made.last
         error, value = made.error, made.value
@@ -100,41 +99,39 @@ class _PrefetchCursor(AbstractCursor):
     def _start(self) -> None:
         self._started = True
         self._state = self._source.state
-        weakref.finalize(self, _stop, self._source, self._channel)
+        weakref.finalize(self, _stop, self._source, self._ahead)
         threading.Thread(
-            target=_fill, args=(self._source, self._channel, self._device),
-            name="eagerflow-prefetch", daemon=True,
+            target=_fill, args=(self._source, self._ahead, self._device),
+            name=f"eagerflow-{_NAME}", daemon=True,
         ).start()  # fmt: skip
-
-    def chunk(self, count: int) -> tuple[Any, int]:
-        return stack_next(self, count)
 
     @property
     def state(self) -> dict[str, Any]:
         return self._source.state if self._state is None else self._state
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._source.restore(state)
-
     def close(self) -> None:
-        _stop(self._source, self._channel)
+        _stop(self._source, self._ahead)
+
+    @property
+    def queues(self) -> list[QueueState]:
+        return [*super().queues, self._ahead.queue]
 
 
-def _stop(source: AbstractCursor, channel: Channel[_Made]) -> None:
-    channel.cancel()
+def _stop(source: AbstractCursor, ahead: Handover) -> None:
+    ahead.close()
     source.close()
 
 
-def _fill(source: AbstractCursor, channel: Channel[_Made], device: str | None) -> None:
+def _fill(source: AbstractCursor, ahead: Handover, device: str | None) -> None:
     """What the thread does: it must not know the cursor, which would then never be forgotten."""
     try:
         while True:
-            made = _make(source, device)
-            channel.put(made)
+            made = observed(_NAME, partial(_make, source, device))
+            ahead.put(made)
             if made.last:
                 return
             del made
-    except CancelledError:
+    except QueueClosedError:
         return
     finally:
         source.close()

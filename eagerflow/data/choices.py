@@ -11,14 +11,16 @@ import eagerflow as ef
 from eagerflow.data.opening import open_stage
 from eagerflow.data.orders import Buffer, Seed, generator, permutation
 from eagerflow.data.stage import (
+    AbstractCounter,
     AbstractCursor,
+    AbstractDerived,
+    AbstractFollower,
     AbstractStage,
     AbstractView,
     Length,
     Rows,
-    Threads,
-    stack_next,
 )
+from eagerflow.resources.queue import QueueState
 
 __all__ = ["ShuffleStage", "SliceStage"]
 
@@ -60,16 +62,12 @@ class ShuffleStage(AbstractStage):
 
 
 @final
-class _OrderView(AbstractView):
-    __slots__ = ("_order", "_source")
+class _OrderView(AbstractDerived):
+    __slots__ = ("_order",)
 
     def __init__(self, source: AbstractView, order: np.ndarray[Any, Any]) -> None:
-        self._source = source
+        super().__init__(source)
         self._order = order
-
-    @property
-    def length(self) -> int:
-        return len(self._order)
 
     def element(self, index: int) -> Any:
         return self._source.element(int(self._order[index]))
@@ -78,22 +76,15 @@ class _OrderView(AbstractView):
         chosen = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
         return self._source.rows(self._order[chosen])
 
-    @property
-    def workers(self) -> Threads | None:
-        return self._source.workers
-
-    def close(self) -> None:
-        self._source.close()
-
 
 @final
-class _BufferCursor(AbstractCursor):
+class _BufferCursor(AbstractFollower):
     """What is held is found again by reading the epoch from its start."""
 
-    __slots__ = ("_buffer", "_index", "_source")
+    __slots__ = ("_buffer", "_index")
 
     def __init__(self, source: AbstractCursor, size: int, draws: ef.random.Generator) -> None:
-        self._source = source
+        super().__init__(source)
         self._buffer = Buffer(source.next, size, draws)
         self._index = 0
 
@@ -101,9 +92,6 @@ class _BufferCursor(AbstractCursor):
         element = self._buffer.next()
         self._index += 1
         return element
-
-    def chunk(self, count: int) -> tuple[Any, int]:
-        return stack_next(self, count)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -113,8 +101,9 @@ class _BufferCursor(AbstractCursor):
         while self._index < state["index"]:
             self.next()
 
-    def close(self) -> None:
-        self._source.close()
+    @property
+    def queues(self) -> list[QueueState]:
+        return [*super().queues, self._buffer.queue]
 
 
 @final
@@ -149,11 +138,11 @@ class SliceStage(AbstractStage):
 
 
 @final
-class _SliceView(AbstractView):
-    __slots__ = ("_length", "_source", "_start")
+class _SliceView(AbstractDerived):
+    __slots__ = ("_length", "_start")
 
     def __init__(self, source: AbstractView, start: int, stop: float) -> None:
-        self._source = source
+        super().__init__(source)
         self._start = start
         self._length = max(0, int(min(source.length, stop)) - start)
 
@@ -170,23 +159,15 @@ class _SliceView(AbstractView):
             return self._source.rows(range(rows.start + start, rows.stop + start))
         return self._source.rows(rows + start)
 
-    @property
-    def workers(self) -> Threads | None:
-        return self._source.workers
-
-    def close(self) -> None:
-        self._source.close()
-
 
 @final
-class _SliceCursor(AbstractCursor):
-    __slots__ = ("_index", "_source", "_start", "_stop")
+class _SliceCursor(AbstractCounter):
+    __slots__ = ("_start", "_stop")
 
     def __init__(self, source: AbstractCursor, start: int, stop: float) -> None:
-        self._source = source
+        super().__init__(source)
         self._start = start
         self._stop = stop
-        self._index = 0  # in the source
 
     def next(self) -> Any:
         while self._index < self._start:
@@ -199,21 +180,10 @@ class _SliceCursor(AbstractCursor):
 
     def chunk(self, count: int) -> tuple[Any, int]:
         if self._index < self._start:
-            return stack_next(self, count)
+            return super().chunk(count)
         count = int(min(count, self._stop - self._index))
         if count <= 0:
             raise StopIteration
         rows, found = self._source.chunk(count)
         self._index += found
         return rows, found
-
-    @property
-    def state(self) -> dict[str, Any]:
-        return {"index": self._index, "source": self._source.state}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._source.restore(state["source"])
-        self._index = state["index"]
-
-    def close(self) -> None:
-        self._source.close()

@@ -140,6 +140,9 @@ class Dataset:
             paths: a file, several, or a pattern such as ``"train-*.parquet"``.
             columns: which to read; all by default.
 
+        Raises:
+            RecordError: a file is damaged; iterating raises it for a group of rows that is.
+
         >>> import os, tempfile, pyarrow, pyarrow.parquet
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = os.path.join(folder, "x.parquet")

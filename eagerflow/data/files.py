@@ -12,8 +12,9 @@ from typing import IO, Any, TypeAlias, final
 
 import eagerflow as ef
 from eagerflow.data.calls import OnError, skips
-from eagerflow.data.stage import AbstractCursor, AbstractStage, stack_next
-from eagerflow.errors import RecordError, TensorValueError
+from eagerflow.data.stage import AbstractCursor, AbstractStage
+from eagerflow.errors import RecordError, TensorValueError, relocate
+from eagerflow.source import capture
 from eagerflow_kernels.records import framed, read_record
 
 __all__ = ["LineStage", "Paths", "RecordStage", "files", "write_records"]
@@ -43,11 +44,12 @@ def files(method: str, paths: Paths) -> list[str]:
 class _AbstractFiles(AbstractStage):
     """Files that are read from their first byte to their last, one after the other."""
 
-    __slots__ = ("_method", "paths")
+    __slots__ = ("_method", "paths", "source")
     sources = ()
     seed = None
 
     def __init__(self, method: str, paths: Paths) -> None:
+        self.source = capture()  # whoever reads may be a thread, with no line of the user
         self._method = method
         self.paths = files(method, paths)
 
@@ -114,7 +116,7 @@ class RecordStage(_AbstractFiles):
             if error is None:
                 return ef.tensor(data) if self._tensors else data, number
             try:
-                if not skips(self._on_error, error, str(self)):
+                if not skips(self._on_error, relocate(error, self.source), str(self)):
                     raise error
             finally:
                 del error  # its traceback leads here
@@ -155,6 +157,9 @@ class _FilesCursor(AbstractCursor):
             try:
                 element, self._element = self._stage.read(file, path, self._element)
                 return element
+            except RecordError as error:
+                relocate(error, self._stage.source)
+                raise
             except EOFError:
                 file.close()
                 self._open = None
@@ -168,9 +173,6 @@ class _FilesCursor(AbstractCursor):
         file = self._open = open(path, "rb")  # noqa: SIM115 - closed at its end, or when forgotten
         file.seek(self._offset)
         return file
-
-    def chunk(self, count: int) -> tuple[Any, int]:
-        return stack_next(self, count)
 
     @property
     def state(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, final
 
 from eagerflow.data.calls import UserCall
 from eagerflow.data.opening import open_stage
-from eagerflow.data.stage import AbstractCursor, AbstractStage, Length, stack_next
+from eagerflow.data.stage import AbstractCounter, AbstractCursor, AbstractStage, Length
 from eagerflow.source import Source
 
 __all__ = ["FilterStage"]
@@ -41,13 +41,12 @@ class FilterStage(AbstractStage):
 
 
 @final
-class _FilterCursor(AbstractCursor):
-    __slots__ = ("_call", "_index", "_source")
+class _FilterCursor(AbstractCounter):
+    __slots__ = ("_call",)
 
     def __init__(self, source: AbstractCursor, call: UserCall) -> None:
-        self._source = source
+        super().__init__(source)
         self._call = call
-        self._index = 0
 
     def next(self) -> Any:
         while True:
@@ -55,17 +54,3 @@ class _FilterCursor(AbstractCursor):
             self._index += 1
             if self._call(self._index - 1, element):
                 return element
-
-    def chunk(self, count: int) -> tuple[Any, int]:
-        return stack_next(self, count)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        return {"index": self._index, "source": self._source.state}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._source.restore(state["source"])
-        self._index = state["index"]
-
-    def close(self) -> None:
-        self._source.close()

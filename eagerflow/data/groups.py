@@ -10,13 +10,14 @@ from eagerflow.data.elements import join
 from eagerflow.data.opening import open_stage
 from eagerflow.data.stage import (
     AbstractCursor,
+    AbstractFollower,
     AbstractStage,
     AbstractView,
     Length,
     Rows,
     Threads,
-    stack_next,
 )
+from eagerflow.resources.queue import QueueState
 
 __all__ = ["BatchStage", "RepeatStage", "ZipStage"]
 
@@ -54,11 +55,11 @@ class BatchStage(AbstractStage):
 
 
 @final
-class _BatchCursor(AbstractCursor):
-    __slots__ = ("_count", "_drop_last", "_source")
+class _BatchCursor(AbstractFollower):
+    __slots__ = ("_count", "_drop_last")
 
     def __init__(self, source: AbstractCursor, count: int, drop_last: bool) -> None:
-        self._source = source
+        super().__init__(source)
         self._count = count
         self._drop_last = drop_last
 
@@ -67,19 +68,6 @@ class _BatchCursor(AbstractCursor):
         if found < self._count and self._drop_last:
             raise StopIteration
         return rows
-
-    def chunk(self, count: int) -> tuple[Any, int]:
-        return stack_next(self, count)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        return self._source.state
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._source.restore(state)
-
-    def close(self) -> None:
-        self._source.close()
 
 
 @final
@@ -111,17 +99,17 @@ class RepeatStage(AbstractStage):
 
 
 @final
-class _RepeatCursor(AbstractCursor):
+class _RepeatCursor(AbstractFollower):
     """A pass that gives nothing is the last one: else an empty source would keep us for ever."""
 
-    __slots__ = ("_count", "_first", "_pass", "_source", "_stage")
+    __slots__ = ("_count", "_first", "_pass", "_stage")
 
     def __init__(self, stage: AbstractStage, epoch: int, count: int | None) -> None:
         self._stage = stage
         self._count = count
         self._first = epoch * (_ENDLESS_EPOCH if count is None else count)
         self._pass = 0
-        self._source = open_stage(stage, self._first)
+        super().__init__(open_stage(stage, self._first))
 
     def next(self) -> Any:
         return self._read(lambda source: source.next())
@@ -169,9 +157,6 @@ class _RepeatCursor(AbstractCursor):
     def _open(self, number: int) -> None:
         self._source.close()
         self._source = open_stage(self._stage, self._first + number)
-
-    def close(self) -> None:
-        self._source.close()
 
 
 @final
@@ -248,9 +233,6 @@ class _ZipCursor(AbstractCursor):
             raise failed
         return tuple(found)
 
-    def chunk(self, count: int) -> tuple[Any, int]:
-        return stack_next(self, count)
-
     @property
     def state(self) -> dict[str, Any]:
         return {"sources": [source.state for source in self._sources]}
@@ -262,3 +244,7 @@ class _ZipCursor(AbstractCursor):
     def close(self) -> None:
         for source in self._sources:
             source.close()
+
+    @property
+    def queues(self) -> list[QueueState]:
+        return [queue for source in self._sources for queue in source.queues]

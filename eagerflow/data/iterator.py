@@ -10,6 +10,7 @@ from eagerflow.core.interpreter import is_traced
 from eagerflow.data.opening import open_stage
 from eagerflow.data.stage import AbstractCursor, seeds, threaded
 from eagerflow.errors import TensorValueError, TraceError, hide_frames
+from eagerflow.resources.levels import Level, to_html
 
 if TYPE_CHECKING:  # datasets make iterators
     from eagerflow.data.dataset import Dataset
@@ -139,7 +140,17 @@ class DatasetIterator:
             self._dataset._epoch = state["epoch"] + 1
 
     def __repr__(self) -> str:
-        return f"<iterator of {self._dataset}, epoch {self._epoch}>"
+        levels = [f"{level.name}: {level}" for level in self._levels()]
+        return f"<{'; '.join([self._heading(), *levels])}>"
+
+    def _repr_html_(self) -> str:
+        return to_html(self._heading(), self._levels())
+
+    def _heading(self) -> str:
+        return f"iterator of {self._dataset}, epoch {self._epoch}"
+
+    def _levels(self) -> list[Level]:
+        return [] if self._cursor is None else [queue.level() for queue in self._cursor.queues]
 
 
 def _checked(value: Any, own: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Threads that work for a pipeline, and the buffer between a thread and who reads from it.
+"""Threads that work for a pipeline, and the queue between those who make and who reads.
 
-Neither knows of elements: jobs are functions, and what a channel holds is anything. Whoever starts
-threads here must close what they work for; cursors do it when they are closed or forgotten.
+Neither knows of elements: jobs are functions, and what is handed over is whatever they gave.
+Whoever starts threads here must close what they work for; cursors do it when they are closed or
+forgotten.
 
 The garbage collector may find a forgotten cursor while a thread holds a lock, and close what this
 lock belongs to in the same thread: hence locks that a thread may take twice.
@@ -10,53 +11,142 @@ lock belongs to in the same thread: hence locks that a thread may take twice.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar, final
+from time import perf_counter
+from typing import Any, Final, Protocol, final
 
 from eagerflow.data.elements import nbytes
 from eagerflow.errors import CancelledError, QueueClosedError
 from eagerflow.events import Event, emit, listening
+from eagerflow.resources.attempts import slept
+from eagerflow.resources.queue import QueueState
+from eagerflow.resources.stores import FifoStore, SequenceStore
 
-__all__ = ["Channel", "Crew", "Job", "tell_taken"]
-
-_T = TypeVar("_T")
+__all__ = ["Crew", "Handover", "Job", "observed"]
 
 #: seconds after which a thread that has nothing to do ends: nobody may ever read on
 _IDLE: Final = 1.0
 
 
+class _Outcome(Protocol):
+    @property
+    def value(self) -> Any: ...
+    @property
+    def error(self) -> BaseException | None: ...
+
+
+@final
+class Handover:
+    """A queue of what was made ahead, in which the reader waits for the next one.
+
+    Args:
+        name: of who makes it, for events.
+        capacity: how much of it there may be.
+        numbered: whether it is handed over in the order of its numbers; else as it comes.
+
+    Attributes:
+        queue: the same, as a resource.
+    """
+
+    __slots__ = ("queue",)
+
+    def __init__(self, name: str, capacity: int, numbered: bool = False) -> None:
+        store = SequenceStore() if numbered else FifoStore()
+        self.queue = QueueState(capacity, store, "sequence" if numbered else "fifo", name=name)
+
+    def put(self, item: _Outcome, number: int = 0) -> None:
+        """Add ``item``, as soon as there is room.
+
+        Raises:
+            QueueClosedError: nobody will take it.
+        """
+        if not self.queue.put_at_once(item, number):
+            self.queue.enqueue(item, number).wait()
+
+    def take(self) -> Any:
+        """The next item, as soon as there is one.
+
+        Raises:
+            CancelledError: it was closed.
+        """
+        if not listening():
+            return self._take()
+        start, before, depth = perf_counter(), slept.seconds, self.queue.size()
+        item = self._take()
+        if item.error is None:
+            _tell("take", self.queue.label, start, before, item.value, depth)
+        return item
+
+    def _take(self) -> Any:
+        queue = self.queue
+        try:
+            return (queue.take_at_once() or queue.dequeue().wait())[0]
+        except QueueClosedError:
+            raise CancelledError(f"{queue.label}: the iterator was closed") from None
+
+    def close(self) -> None:
+        """Drop all items, and end whoever waits."""
+        self.queue.cancel_and_close(drop=True)
+
+
+def observed(name: str, make: Callable[[], _Outcome]) -> Any:
+    """What ``make`` gives, with an event if somebody listens."""
+    if not listening():
+        return make()
+    start, before = perf_counter(), slept.seconds
+    item = make()
+    if item.error is None:
+        _tell("element", name, start, before, item.value)
+    return item
+
+
+def _tell(kind: str, name: str, start: float, before: float, value: Any, depth: int = 0) -> None:
+    stop, thread, waited = perf_counter(), threading.get_ident(), slept.seconds - before
+    size = nbytes(value)
+    emit(Event(kind, name, "cpu:0", start, stop, thread, size, waited=waited, depth=depth))
+
+
 @final
 class Job:
-    """A function that some thread calls, and what became of it."""
+    """A function that some thread calls, and what became of it.
 
-    __slots__ = ("_error", "_value", "done", "work")
+    Args:
+        work: the function.
+        number: its place among others.
 
-    def __init__(self, work: Callable[[], Any]) -> None:
+    Attributes:
+        value: what it gave.
+        error: what it raised; None if it gave something.
+    """
+
+    __slots__ = ("error", "number", "value", "work")
+
+    def __init__(self, work: Callable[[], Any], number: int) -> None:
         self.work: Callable[[], Any] | None = work
-        self.done = False
-        self._value: Any = None
-        self._error: BaseException | None = None
+        self.number = number
+        self.value: Any = None
+        self.error: BaseException | None = None
 
-    def do(self) -> None:
-        """UserCall the function, here and now."""
+    def do(self) -> Job:
+        """Call the function, here and now."""
         work, self.work = self.work, None
         assert work is not None
         try:
-            self._value = work()
+            self.value = work()
         except BaseException as error:
-            self._error = error
+            self.error = error
+        return self
 
     def fail(self, error: BaseException) -> None:
         """Be a job that raised."""
-        self.work, self._error, self.done = None, error, True
+        self.work, self.error = None, error
 
     def result(self) -> Any:
         """What the function gave; asked once."""
-        error, self._error = self._error, None  # its traceback leads to this job
+        error, self.error = self.error, None  # its traceback leads to this job
         if error is None:
-            return self._value
+            return self.value
         try:
             raise error
         finally:
@@ -79,20 +169,20 @@ class Crew:
         self.name = name
         self._count = count
         self._idle = idle
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[tuple[Job, Handover]] = deque()
         self._lock = threading.RLock()
         self._wanted = threading.Condition(self._lock)  # by threads: a job
-        self._done = threading.Condition(self._lock)
         self._threads = 0
         self._started = 0
         self._waiting = 0
         self._closed = False
 
-    def submit(self, job: Job) -> None:
-        """Have a thread do ``job``."""
+    def submit(self, job: Job, done: Handover) -> None:
+        """Have a thread do ``job``, and put it into ``done``, which has room for it."""
         with self._lock:
-            self._check()
-            self._jobs.append(job)
+            if self._closed:
+                raise CancelledError(f"{self.name}: the iterator was closed")
+            self._jobs.append((job, done))
             if self._waiting >= len(self._jobs) or self._threads == self._count:
                 self._wanted.notify()
                 return
@@ -101,41 +191,19 @@ class Crew:
             name = f"eagerflow-{self.name}-{self._started}"
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
-    def forget(self, jobs: list[Job]) -> None:
-        """Do not begin these."""
+    def forget(self) -> None:
+        """Begin none of the jobs that were not begun."""
         with self._lock:
-            self._jobs = deque(job for job in self._jobs if job not in jobs)
-
-    def wait(self, jobs: list[Job]) -> int:
-        """Wait until one of ``jobs`` is done; which.
-
-        Raises:
-            CancelledError: the crew was closed meanwhile.
-        """
-        with self._lock:
-            while True:
-                self._check()
-                for i, job in enumerate(jobs):
-                    if job.done:
-                        return i
-                self._done.wait()
-
-    def _check(self) -> None:
-        if self._closed:
-            raise CancelledError(f"{self.name}: the iterator was closed")
+            self._jobs.clear()
 
     def _work(self) -> None:
-        while (job := self._next()) is not None:
-            start = time.perf_counter()
-            job.do()
-            if listening():
-                _tell_done(self.name, start, job._value)
-            with self._lock:
-                job.done = True
-                del job
-                self._done.notify_all()
+        while (found := self._next()) is not None:
+            job, done = found
+            observed(self.name, job.do)
+            done.queue.put_at_once(job, job.number)  # if it is closed, nobody wants it
+            del found, job, done
 
-    def _next(self) -> Job | None:
+    def _next(self) -> tuple[Job, Handover] | None:
         with self._lock:
             while not self._jobs:
                 self._waiting += 1
@@ -149,89 +217,8 @@ class Crew:
             return self._jobs.popleft()
 
     def close(self) -> None:
-        """Begin no job any more, and let the threads end; whoever waits gets CancelledError."""
+        """Begin no job any more, and let the threads end."""
         with self._lock:
             self._closed = True
             self._jobs.clear()
             self._wanted.notify_all()
-            self._done.notify_all()
-
-
-def tell_taken(name: str, start: float, depth: int, value: Any) -> None:
-    """Say that an element was waited for from ``start`` on, when ``depth`` of them were ready."""
-    stop, thread = time.perf_counter(), threading.get_ident()
-    emit(Event("take", name, "cpu:0", start, stop, thread, nbytes(value), depth=depth))
-
-
-def _tell_done(name: str, start: float, value: Any) -> None:
-    stop, thread = time.perf_counter(), threading.get_ident()
-    emit(Event("element", name, "cpu:0", start, stop, thread, nbytes(value)))
-
-
-@final
-class Channel(Generic[_T]):
-    """A bounded buffer between two threads.
-
-    Args:
-        capacity: how many items it holds; `put` waits for room.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._items: deque[_T] = deque()
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
-        self._closed = False
-        self._cancelled = False
-
-    @property
-    def depth(self) -> int:
-        """How many items it holds now."""
-        return len(self._items)
-
-    def put(self, item: _T) -> None:
-        """Add ``item``, as soon as there is room.
-
-        Raises:
-            CancelledError: nobody will take it.
-        """
-        with self._lock:
-            while len(self._items) >= self._capacity and not self._cancelled:
-                self._changed.wait()
-            self._check()
-            self._items.append(item)
-            self._changed.notify_all()
-
-    def get(self) -> _T:
-        """The next item, as soon as there is one.
-
-        Raises:
-            QueueClosedError: there will be none.
-            CancelledError: somebody cancelled.
-        """
-        with self._lock:
-            while not self._items and not self._closed and not self._cancelled:
-                self._changed.wait()
-            self._check()
-            if not self._items:
-                raise QueueClosedError("there are no more items")
-            item = self._items.popleft()
-            self._changed.notify_all()
-            return item
-
-    def _check(self) -> None:
-        if self._cancelled:
-            raise CancelledError("the iterator was closed")
-
-    def close(self) -> None:
-        """There are no more items than those that are in."""
-        with self._lock:
-            self._closed = True
-            self._changed.notify_all()
-
-    def cancel(self) -> None:
-        """Drop all items, and end whoever waits."""
-        with self._lock:
-            self._cancelled = True
-            self._items.clear()
-            self._changed.notify_all()

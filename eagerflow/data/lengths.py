@@ -11,7 +11,7 @@ from typing import Any, final
 from eagerflow.data.calls import UserCall
 from eagerflow.data.elements import pad
 from eagerflow.data.opening import open_stage
-from eagerflow.data.stage import AbstractCursor, AbstractStage, Length, stack_next
+from eagerflow.data.stage import AbstractCursor, AbstractFollower, AbstractStage, Length
 
 __all__ = ["BucketStage", "PaddedBatchStage"]
 
@@ -49,11 +49,11 @@ class PaddedBatchStage(AbstractStage):
 
 
 @final
-class _PaddedCursor(AbstractCursor):
-    __slots__ = ("_source", "_stage")
+class _PaddedCursor(AbstractFollower):
+    __slots__ = ("_stage",)
 
     def __init__(self, source: AbstractCursor, stage: PaddedBatchStage) -> None:
-        self._source = source
+        super().__init__(source)
         self._stage = stage
 
     def next(self) -> Any:
@@ -65,19 +65,6 @@ class _PaddedCursor(AbstractCursor):
             if not elements or self._stage.drop_last:
                 raise
         return pad(elements, self._stage.value)
-
-    def chunk(self, count: int) -> tuple[Any, int]:
-        return stack_next(self, count)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        return self._source.state
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._source.restore(state)
-
-    def close(self) -> None:
-        self._source.close()
 
 
 @final
@@ -119,13 +106,13 @@ class BucketStage(AbstractStage):
 
 
 @final
-class _BucketCursor(AbstractCursor):
+class _BucketCursor(AbstractFollower):
     """What is held is found again by reading the epoch from its start."""
 
-    __slots__ = ("_full", "_held", "_index", "_read", "_source", "_stage")
+    __slots__ = ("_full", "_held", "_index", "_read", "_stage")
 
     def __init__(self, source: AbstractCursor, stage: BucketStage) -> None:
-        self._source = source
+        super().__init__(source)
         self._stage = stage
         self._held: list[list[Any]] = [[] for _ in stage.counts]
         self._full: deque[list[Any]] = deque()  # at the end, what is left in the buckets
@@ -160,9 +147,6 @@ class _BucketCursor(AbstractCursor):
                 return held
         return self._full.popleft()
 
-    def chunk(self, count: int) -> tuple[Any, int]:
-        return stack_next(self, count)
-
     @property
     def state(self) -> dict[str, Any]:
         return {"index": self._index}
@@ -171,6 +155,3 @@ class _BucketCursor(AbstractCursor):
         while self._index < state["index"]:
             self._gather()
             self._index += 1
-
-    def close(self) -> None:
-        self._source.close()

@@ -13,13 +13,14 @@ from eagerflow.data.orders import Seed, generator
 from eagerflow.data.parallel import ParallelMapCursor
 from eagerflow.data.processes import Pool
 from eagerflow.data.stage import (
+    AbstractCounter,
     AbstractCursor,
+    AbstractDerived,
     AbstractStage,
     AbstractView,
     Length,
     Rows,
     Threads,
-    stack_next,
 )
 from eagerflow.source import Source
 
@@ -173,17 +174,13 @@ class _Elsewhere:
 
 
 @final
-class _MapView(AbstractView):
-    __slots__ = ("_mapped", "_source", "_workers")
+class _MapView(AbstractDerived):
+    __slots__ = ("_mapped", "_workers")
 
     def __init__(self, source: AbstractView, mapped: Mapped, workers: Threads | None) -> None:
-        self._source = source
+        super().__init__(source)
         self._mapped = mapped
         self._workers = workers
-
-    @property
-    def length(self) -> int:
-        return self._source.length
 
     @property
     def workers(self) -> Threads | None:
@@ -201,21 +198,20 @@ class _MapView(AbstractView):
 
     def close(self) -> None:
         self._mapped.close()
-        self._source.close()
+        super().close()
 
 
 @final
-class _MapCursor(AbstractCursor):
-    __slots__ = ("_index", "_mapped", "_name", "_on_error", "_source")
+class _MapCursor(AbstractCounter):
+    __slots__ = ("_mapped", "_name", "_on_error")
 
     def __init__(
         self, source: AbstractCursor, mapped: Mapped, on_error: OnError, name: str
     ) -> None:
-        self._source = source
+        super().__init__(source)
         self._mapped = mapped
         self._on_error = on_error
         self._name = name
-        self._index = 0
 
     def next(self) -> Any:
         while True:
@@ -227,17 +223,6 @@ class _MapCursor(AbstractCursor):
                 if not skips(self._on_error, error, self._name):
                     raise
 
-    def chunk(self, count: int) -> tuple[Any, int]:
-        return stack_next(self, count)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        return {"index": self._index, "source": self._source.state}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._source.restore(state["source"])
-        self._index = state["index"]
-
     def close(self) -> None:
         self._mapped.close()
-        self._source.close()
+        super().close()

@@ -10,6 +10,9 @@ import numpy as np
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
+from eagerflow.events import listening
+from eagerflow.resources.queue import QueueState
+from eagerflow.resources.stores import ShuffleStore
 
 __all__ = ["Buffer", "Seed", "generator", "permutation"]
 
@@ -70,34 +73,45 @@ class Seed:
 class Buffer(Generic[_T]):
     """Gives what a source gives, each time a random one of the next ``size``.
 
+    It is a shuffle queue that gives nothing unless it is full, or closed behind the last element.
+    One thread puts in and takes out, and so never waits: it goes to the store directly.
+
     Args:
         source: gives the next element, raises StopIteration after the last.
         size: how many elements are held.
         draws: the generator that decides; nobody else may use it.
+
+    Attributes:
+        queue: the same, as a resource.
+        sent: how many elements the source gave.
     """
 
-    __slots__ = ("_drained", "_held", "_size", "_source", "_words")
+    __slots__ = ("_source", "_store", "queue", "sent")
 
     def __init__(self, source: Callable[[], _T], size: int, draws: ef.random.Generator) -> None:
+        words = _words(draws)
         self._source = source
-        self._size = size
-        self._held: list[_T] = []
-        self._drained = False
-        self._words = _words(draws)
+        self._store = ShuffleStore(size - 1, lambda count: next(words) % count)
+        self.queue = QueueState(size, self._store, "shuffle", name="shuffle")
+        self.sent = 0
 
     def next(self) -> _T:
         """The next element."""
-        held = self._held
-        while len(held) < self._size and not self._drained:
+        queue, store = self.queue, self._store
+        while not queue.closed and len(store.items) < queue.room:
             try:
-                held.append(self._source())
+                store.put(self, self._source(), 0)
             except StopIteration:
-                self._drained = True
-        if not held:
+                queue.closed = True
+            if listening():
+                queue.tell()
+        if not store.items:
             raise StopIteration
-        chosen = next(self._words) % len(held)
-        held[chosen], held[-1] = held[-1], held[chosen]
-        return held.pop()
+        taken: list[_T] = []
+        store.move(taken)
+        if listening():
+            queue.tell()
+        return taken[0]
 
 
 def _words(draws: ef.random.Generator) -> Iterator[int]:

@@ -6,16 +6,21 @@ handed out, not what was begun; what was begun behind it is begun again by who r
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections import deque
 from functools import partial
 from typing import Any, Final, Protocol, final
 
 from eagerflow.data.calls import OnError, skips
-from eagerflow.data.jobs import Crew, Job, tell_taken
-from eagerflow.data.stage import AbstractCursor, AbstractView, Threads, check_position, stack_next
-from eagerflow.events import listening
+from eagerflow.data.jobs import Crew, Handover, Job
+from eagerflow.data.stage import (
+    AbstractCursor,
+    AbstractFollower,
+    AbstractView,
+    Threads,
+    check_position,
+)
+from eagerflow.resources.queue import QueueState
 
 __all__ = ["ParallelMapCursor", "ParallelViewCursor"]
 
@@ -40,14 +45,17 @@ class ParallelViewCursor(AbstractCursor):
     next jobs are for.
     """
 
-    __slots__ = ("__weakref__", "_ahead", "_crew", "_grain", "_index", "_jobs", "_view")
+    __slots__ = ("__weakref__", "_ahead", "_begun", "_crew", "_done", "_grain", "_index", "_jobs",
+                 "_view")  # fmt: skip
 
     def __init__(self, view: AbstractView, workers: Threads) -> None:
         self._view = view
         self._crew = Crew(workers.name, workers.count)
         self._ahead = _AHEAD * workers.count
+        self._done = Handover(workers.name, self._ahead, numbered=True)
         self._grain: int | None = None  # elements of a job; None for one that is not stacked
-        self._jobs: deque[tuple[Job, range]] = deque()
+        self._jobs: deque[range] = deque()  # the rows of each
+        self._begun = 0  # jobs for this handover
         self._index = 0
         weakref.finalize(self, _close, self._crew, view)
 
@@ -59,34 +67,31 @@ class ParallelViewCursor(AbstractCursor):
 
     def _take(self, grain: int | None) -> tuple[Any, int]:
         if grain != self._grain:
-            self._crew.forget([job for job, _ in self._jobs])
+            self._crew.forget()
             self._jobs.clear()
+            self._done, self._begun = Handover(self._crew.name, self._ahead, numbered=True), 0
             self._grain = grain
         self._fill()
         if not self._jobs:
             raise StopIteration
-        job, rows = self._jobs[0]
-        start, depth = time.perf_counter(), sum(job.done for job, _ in self._jobs)
-        self._crew.wait([job])
-        self._jobs.popleft()
+        job = self._done.take()
+        rows = self._jobs.popleft()
         self._index = rows.stop
-        value = job.result()
-        if listening():
-            tell_taken(self._crew.name, start, depth, value)
-        return value, len(rows)
+        return job.result(), len(rows)
 
     def _fill(self) -> None:
-        begun = self._jobs[-1][1].stop if self._jobs else self._index
-        while len(self._jobs) < self._ahead and begun < self._view.length:
+        start = self._jobs[-1].stop if self._jobs else self._index
+        while len(self._jobs) < self._ahead and start < self._view.length:
             if self._grain is None:
-                rows = range(begun, begun + 1)
-                job = Job(partial(self._view.element, begun))
+                rows = range(start, start + 1)
+                job = Job(partial(self._view.element, start), self._begun)
             else:
-                rows = range(begun, min(begun + self._grain, self._view.length))
-                job = Job(partial(self._view.rows, rows))
-            self._crew.submit(job)
-            self._jobs.append((job, rows))
-            begun = rows.stop
+                rows = range(start, min(start + self._grain, self._view.length))
+                job = Job(partial(self._view.rows, rows), self._begun)
+            self._crew.submit(job, self._done)
+            self._jobs.append(rows)
+            self._begun += 1
+            start = rows.stop
 
     @property
     def state(self) -> dict[str, Any]:
@@ -97,7 +102,11 @@ class ParallelViewCursor(AbstractCursor):
         self._index = state["index"]
 
     def close(self) -> None:
-        _close(self._crew, self._view)
+        _close(self._crew, self._done, self._view)
+
+    @property
+    def queues(self) -> list[QueueState]:
+        return [self._done.queue]
 
 
 class _Mapped(Protocol):
@@ -126,7 +135,7 @@ class _Begun:
 
 
 @final
-class ParallelMapCursor(AbstractCursor):
+class ParallelMapCursor(AbstractFollower):
     """What a source gives one after the other is mapped by several threads.
 
     Without an order, a position is that of the first element that was not handed out yet, and a
@@ -134,18 +143,20 @@ class ParallelMapCursor(AbstractCursor):
     """
 
     __slots__ = (
-        "__weakref__", "_ahead", "_begun", "_crew", "_ended", "_index", "_mapped", "_on_error",
-        "_ordered", "_overtaken", "_source", "_state",
+        "__weakref__", "_ahead", "_begun", "_crew", "_done", "_ended", "_index", "_mapped",
+        "_number", "_on_error", "_ordered", "_overtaken", "_state",
     )  # fmt: skip
 
     def __init__(
         self, source: AbstractCursor, mapped: _Mapped, workers: Threads, ordered: bool,
         on_error: OnError,
     ) -> None:  # fmt: skip
-        self._source = source
+        super().__init__(source)
         self._mapped = mapped
         self._crew = Crew(workers.name, workers.count)
         self._ahead = _AHEAD * workers.count
+        self._done = Handover(workers.name, self._ahead, numbered=ordered)
+        self._number = 0  # of the next job
         self._ordered = ordered
         self._on_error = on_error
         self._begun: deque[_Begun] = deque()
@@ -158,22 +169,16 @@ class ParallelMapCursor(AbstractCursor):
     def next(self) -> Any:
         while True:
             self._fill()
-            waiting = [begun for begun in self._begun if not begun.taken]
-            if not waiting:
+            if all(begun.taken for begun in self._begun):
                 raise StopIteration
-            start, depth = time.perf_counter(), sum(begun.job.done for begun in waiting)
-            jobs = [begun.job for begun in waiting[: 1 if self._ordered else None]]
-            chosen = waiting[self._crew.wait(jobs)]
+            job = self._done.take()
+            chosen = next(begun for begun in self._begun if begun.job is job)
             self._take(chosen)
             try:
-                value = chosen.job.result()
+                return job.result()
             except Exception as error:
-                if chosen.read and skips(self._on_error, error, self._crew.name):
-                    continue
-                raise
-            if listening():
-                tell_taken(self._crew.name, start, depth, value)
-            return value
+                if not (chosen.read and skips(self._on_error, error, self._crew.name)):
+                    raise
 
     def _take(self, chosen: _Begun) -> None:
         chosen.taken = True
@@ -195,23 +200,20 @@ class ParallelMapCursor(AbstractCursor):
         if isinstance(error, StopIteration):
             self._ended = True
             return False
+        index = self._index + sum(begun.read for begun in self._begun)
+        job = Job(partial(self._mapped, index, element), self._number)
+        taken = error is None and bool(self._overtaken & 1)
+        self._begun.append(_Begun(job, self._source.state, taken, error is None))
+        self._number += not taken
         if error is not None:
-            job = Job(_nothing)
             job.fail(error)
             del error  # its traceback leads here
-            self._begun.append(_Begun(job, self._source.state, False, False))
+            self._done.put(job, job.number)
             return True
-        index = self._index + sum(begun.read for begun in self._begun)
-        job = Job(partial(self._mapped, index, element))
-        taken = bool(self._overtaken & 1)
         self._overtaken >>= 1
-        self._begun.append(_Begun(job, self._source.state, taken, True))
         if not taken:
-            self._crew.submit(job)
+            self._crew.submit(job, self._done)
         return not taken
-
-    def chunk(self, count: int) -> tuple[Any, int]:
-        return stack_next(self, count)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -229,7 +231,11 @@ class ParallelMapCursor(AbstractCursor):
         self._overtaken = state.get("overtaken", 0)
 
     def close(self) -> None:
-        _close(self._crew, self._mapped, self._source)
+        _close(self._crew, self._done, self._mapped, self._source)
+
+    @property
+    def queues(self) -> list[QueueState]:
+        return [*super().queues, self._done.queue]
 
 
 def _read(source: AbstractCursor) -> tuple[Any, Exception | None]:
@@ -238,7 +244,3 @@ def _read(source: AbstractCursor) -> tuple[Any, Exception | None]:
         return source.next(), None
     except Exception as error:
         return None, error
-
-
-def _nothing() -> None:
-    """What a job does that failed before it began."""

@@ -18,7 +18,6 @@ from eagerflow.data.stage import (
     Length,
     Rows,
     Threads,
-    stack_next,
 )
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 
@@ -253,9 +252,6 @@ class _IterableCursor(AbstractCursor):
         except StopIteration:
             self._index = index
             raise
-
-    def chunk(self, count: int) -> tuple[Any, int]:
-        return stack_next(self, count)
 
     @property
     def state(self) -> dict[str, Any]:

@@ -17,9 +17,13 @@ import numpy as np
 from eagerflow.data.elements import stack
 from eagerflow.data.orders import Seed
 from eagerflow.errors import TensorValueError
+from eagerflow.resources.queue import QueueState
 
 __all__ = [
+    "AbstractCounter",
     "AbstractCursor",
+    "AbstractDerived",
+    "AbstractFollower",
     "AbstractStage",
     "AbstractView",
     "Length",
@@ -27,7 +31,6 @@ __all__ = [
     "Threads",
     "check_position",
     "seeds",
-    "stack_next",
     "threaded",
 ]
 
@@ -78,6 +81,30 @@ class AbstractView(ABC):
         """As that of a cursor."""
 
 
+class AbstractDerived(AbstractView):
+    """A view of as many elements as another one has, made of those.
+
+    Args:
+        source: the other one.
+    """
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: AbstractView) -> None:
+        self._source = source
+
+    @property
+    def length(self) -> int:
+        return self._source.length
+
+    @property
+    def workers(self) -> Threads | None:
+        return self._source.workers
+
+    def close(self) -> None:
+        self._source.close()
+
+
 class AbstractCursor(ABC):
     """A stage in one epoch, its elements one after the other.
 
@@ -90,12 +117,19 @@ class AbstractCursor(ABC):
     def next(self) -> Any:
         """The next element; raises StopIteration if there is none."""
 
-    @abstractmethod
     def chunk(self, count: int) -> tuple[Any, int]:
         """The next elements stacked, and their number.
 
         There are fewer than ``count`` only at the end; StopIteration if there is none.
         """
+        elements: list[Any] = []
+        try:
+            while len(elements) < count:
+                elements.append(self.next())
+        except StopIteration:
+            if not elements:
+                raise
+        return stack(elements), len(elements)
 
     @property
     @abstractmethod
@@ -112,6 +146,56 @@ class AbstractCursor(ABC):
         Any thread may ask, also while another one reads, which gets a CancelledError then. The
         position can still be read.
         """
+
+    @property
+    def queues(self) -> list[QueueState]:
+        """What elements wait in on their way to this cursor, in the order of the pipeline."""
+        return []
+
+
+class AbstractFollower(AbstractCursor):
+    """A cursor that reads another one, whose position is its own.
+
+    Args:
+        source: the other one.
+    """
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: AbstractCursor) -> None:
+        self._source = source
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return self._source.state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._source.restore(state)
+
+    def close(self) -> None:
+        self._source.close()
+
+    @property
+    def queues(self) -> list[QueueState]:
+        return self._source.queues
+
+
+class AbstractCounter(AbstractFollower):
+    """A cursor that reads another one, and must know how many elements it has read."""
+
+    __slots__ = ("_index",)
+
+    def __init__(self, source: AbstractCursor) -> None:
+        super().__init__(source)
+        self._index = 0
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"index": self._index, "source": self._source.state}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._source.restore(state["source"])
+        self._index = state["index"]
 
 
 class AbstractStage(ABC):
@@ -154,18 +238,6 @@ def check_position(index: int, length: int) -> None:
             given=f"element {index}",
             expected=f"at most {length}",
         )
-
-
-def stack_next(cursor: AbstractCursor, count: int) -> tuple[Any, int]:
-    """`AbstractCursor.chunk` where there is no quicker way than one element after the other."""
-    elements: list[Any] = []
-    try:
-        while len(elements) < count:
-            elements.append(cursor.next())
-    except StopIteration:
-        if not elements:
-            raise
-    return stack(elements), len(elements)
 
 
 def seeds(stage: AbstractStage) -> list[Seed]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final, final
 
@@ -14,7 +15,14 @@ import eagerflow as ef
 from eagerflow.data.elements import as_element, stack
 from eagerflow.data.files import Paths, files
 from eagerflow.data.stage import AbstractCursor, AbstractStage, AbstractView, Rows, Threads
-from eagerflow.errors import DTypeError, SettingError, TensorValueError
+from eagerflow.errors import (
+    DTypeError,
+    EagerflowError,
+    RecordError,
+    SettingError,
+    TensorValueError,
+)
+from eagerflow.source import capture
 
 __all__ = ["ParquetStage", "TableStage"]
 
@@ -176,18 +184,19 @@ class TableStage(AbstractStage, AbstractView):
 class ParquetStage(AbstractStage, AbstractView):
     """The rows of Parquet files, of which a few groups are in memory."""
 
-    __slots__ = ("_bounds", "_cache", "_columns", "_groups", "_held", "_lock", "_paths")
+    __slots__ = ("_bounds", "_cache", "_columns", "_groups", "_held", "_lock", "_paths", "_source")
     sources = ()
     seed = None
 
     def __init__(self, paths: Paths, columns: Sequence[str] | None) -> None:
         parquet = _arrow("pyarrow.parquet")
+        self._source = capture()
         self._paths = files("from_parquet", paths)
         self._columns = None if columns is None else list(columns)
         self._groups: list[tuple[str, int]] = []
         counts = [0]
         for path in self._paths:
-            with parquet.ParquetFile(path) as file:
+            with self._readable(path), parquet.ParquetFile(path) as file:
                 self._check(file, path)
                 for group in range(file.num_row_groups):
                     self._groups.append((path, group))
@@ -247,7 +256,9 @@ class ParquetStage(AbstractStage, AbstractView):
                 self._cache.move_to_end(group)
                 return found
         path, number = self._groups[group]
-        with _arrow("pyarrow.parquet").ParquetFile(path) as file:
+        first, stop = self._bounds[group : group + 2].tolist()
+        which = f"row group {number} of {path}, elements {first} to {stop - 1},"
+        with self._readable(which), _arrow("pyarrow.parquet").ParquetFile(path) as file:
             found = _Rows(file.read_row_group(number, columns=self._columns, use_threads=False))
         with self._lock:
             self._cache[group] = found
@@ -255,6 +266,19 @@ class ParquetStage(AbstractStage, AbstractView):
             while self._held > _HELD and len(self._cache) > 1:
                 self._held -= self._cache.popitem(last=False)[1].nbytes
         return found
+
+    @contextmanager
+    def _readable(self, which: str) -> Iterator[None]:
+        """Say what cannot be read; an error of the system, such as of a disk, stays what it is."""
+        try:
+            yield
+        except (ValueError, OSError) as error:
+            if isinstance(error, EagerflowError) or getattr(error, "errno", None) is not None:
+                raise
+            raise RecordError(
+                f"{which} is damaged, or no Parquet",
+                given=f"{type(error).__name__}: {error}", source=self._source,
+            ) from None  # fmt: skip
 
     def __str__(self) -> str:
         more = f", … {len(self._paths)} files" if len(self._paths) > 1 else ""

@@ -16,6 +16,7 @@ from eagerflow.function.derivative import Derivative
 from eagerflow.function.guards import Guards
 from eagerflow.function.places import Place
 from eagerflow.function.records import LeafRecord, Reason, TraceRecord
+from eagerflow.function.undoing import undoing
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.hardware import Lane
 from eagerflow.runtime.executor import Executor
@@ -149,10 +150,10 @@ class Trace:
     """
 
     __slots__ = (
-        "__weakref__", "_derivative", "_distinct", "_lanes", "_plain", "_program", "_runner",
-        "_single", "captured", "checks", "graph", "guards", "leaf_records", "leaves", "locals",
-        "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns", "record",
-        "shared", "stores", "treedef", "updates",
+        "__weakref__", "_derivative", "_distinct", "_lanes", "_plain", "_program", "_replay",
+        "_runner", "_single", "captured", "checks", "graph", "guards", "leaf_records", "leaves",
+        "locals", "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns",
+        "record", "shared", "stores", "treedef", "updates",
     )  # fmt: skip
 
     graph: Graph
@@ -183,7 +184,9 @@ class Trace:
         self._lanes = self._program.lanes
         #: the program, unless ops of it wait beside each other
         waits = has_free_waits(self.optimised)
-        self._runner = Executor(self.optimised) if waits else self._program
+        runner = Executor(self.optimised) if waits else self._program
+        self._runner = undoing(runner, self.graph.resources.values())
+        self._replay = undoing(replay, self.graph.resources.values())
         (first, *rest) = self.outputs or (None,)
         plain = not rest and not self.stores and first is not None and first.kind == "value"
         #: the lane of the result, if it is one tensor and nothing else is to be done
@@ -358,7 +361,8 @@ class Trace:
                 self._derivative = Derivative.of(self.graph)
             if self._derivative is not None:
                 return self._derivative.call(top, inputs)
-        return replay(self.graph, inputs)
+        found: Sequence[Any] = self._replay(self.graph, inputs)
+        return found
 
     def _finish(
         self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]

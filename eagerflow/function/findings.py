@@ -9,7 +9,7 @@ import sys
 import threading
 import warnings
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final
@@ -265,11 +265,7 @@ def is_handed_over(place: Place, found: Reads) -> bool:
     Then only eagerflow looks into it; else NumPy may compute with it while tracing, and the
     results would be frozen.
     """
-    loads = list(found.loads_of(place))
-    if not loads or place.fixed or place.how == "item":
-        return False
-    functions = {id(site.code): site for site in found.sites}
-    return all(_is_passed_on(functions[id(code)], load) for code, load in loads)
+    return _every_load(place, found, _is_passed_on)
 
 
 def is_operand(place: Place, found: Reads) -> bool:
@@ -277,14 +273,20 @@ def is_operand(place: Place, found: Reads) -> bool:
 
     Whether NumPy or eagerflow computes then is seen when that happens.
     """
+
+    def fits(site: Site, load: Load) -> bool:
+        return load.end in facts_of(site.code).operands or _is_passed_on(site, load)
+
+    return _every_load(place, found, fits)
+
+
+def _every_load(place: Place, found: Reads, fits: Callable[[Site, Load], bool]) -> bool:
+    """Whether an array is read by its name alone, and all that code does with it fits."""
     loads = list(found.loads_of(place))
     if not loads or place.fixed or place.how == "item":
         return False
-    functions = {id(site.code): site for site in found.sites}
-    return all(
-        load.end in facts_of(code).operands or _is_passed_on(functions[id(code)], load)
-        for code, load in loads
-    )
+    sites = {id(site.code): site for site in found.sites}
+    return all(fits(sites[id(code)], load) for code, load in loads)
 
 
 def _is_passed_on(site: Site, load: Load) -> bool:

@@ -17,16 +17,32 @@ from typing import Any, Final, final
 
 from eagerflow import events
 from eagerflow.core import interpreter
-from eagerflow.errors import CancelledError, QueueClosedError, TraceError, hide_frames
+from eagerflow.errors import (
+    CancelledError,
+    QueueClosedError,
+    TraceError,
+    WaitTimeoutError,
+    hide_frames,
+)
 from eagerflow.function.closing import Closing
 from eagerflow.function.entry import Trace, leaf_values
 from eagerflow.function.traced import BoundFunction, TracedFunction
+from eagerflow.graph.ir import Node
+from eagerflow.graph.lowering import is_on_one_device
+from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.trace import tracer_of
 from eagerflow.hardware import current_device, device
-from eagerflow.resources.attempts import Interruptible, interruptible
+from eagerflow.resources.attempts import (
+    AbstractAttempt,
+    AbstractMeeting,
+    Interruptible,
+    check_seconds,
+    interruptible,
+)
 from eagerflow.runtime import deadline
 from eagerflow.runtime.detached import DetachedStep
 from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.timers import Timer, timers
 from eagerflow.source import place_of_thread
 
@@ -38,6 +54,41 @@ _lock: Final = threading.Lock()
 _STOPPED: Final = "its runner was stopped"
 #: seconds after which it is told that a runner that was stopped goes on
 _PATIENCE: Final = 5.0
+
+
+@final
+class _End(AbstractMeeting):
+    """Where those meet who wait for the end of a runner, which is `over` then."""
+
+    __slots__ = ("over",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(1, "runner", name)
+        self.over = False
+
+    def state(self) -> str:
+        return f"the runner {self.name}, which {'has ended' if self.over else 'goes on'}"
+
+    def size(self) -> int:
+        """It holds nothing."""
+        return 0
+
+    def tell(self) -> None:
+        """Its runs tell more."""
+
+
+@final
+class _Join(AbstractAttempt):
+    """Wait until a runner has ended."""
+
+    __slots__ = ()
+
+    def step(self) -> bool:
+        self.done = self.owner.over
+        return self.done
+
+    def retract(self) -> None:
+        """It holds nothing."""
 
 
 @final
@@ -61,6 +112,7 @@ class Runner:
         self._steps = 0
         self._stopped = False
         self._ended = threading.Event()
+        self._end = _End(self.name)
         self._error: BaseException | None = None
         self._cancel: Callable[[str], object] = _nothing
         self._closing = closing
@@ -99,9 +151,11 @@ class Runner:
             BaseException: the error that it had ended with before.
         """
         self.cancel()
-        if timeout is None:
-            self._await_end()
-        return self.join(timeout)
+        if timeout is not None:
+            return self.join(timeout)
+        self._await_end()
+        self._raise()
+        return True
 
     def cancel(self) -> None:
         """As `stop`, but it does not wait for the end."""
@@ -121,12 +175,18 @@ class Runner:
 
         Raises:
             BaseException: the error that it ended with.
+            DeadlineError: it goes on, and the deadline of this block has passed.
         """
-        if not self._ended.wait(timeout):
+        try:
+            _Join(self._end, 0, "join").wait(check_seconds("join", timeout))
+        except WaitTimeoutError:
             return False
+        self._raise()
+        return True
+
+    def _raise(self) -> None:
         if self._error is not None:
             raise self._error
-        return True
 
     def __repr__(self) -> str:
         state = "running" if self.running else "ended"
@@ -145,7 +205,7 @@ class Runner:
         self.cancel()
         self._await_end()
         if kind is None:  # else that error counts for more
-            self.join()
+            self._raise()
 
     def _await_end(self) -> None:
         """Wait for the end of a runner that was stopped."""
@@ -224,6 +284,8 @@ class Runner:
         if error is not None:
             self._tell(error)
         self._ended.set()
+        self._end.over = True
+        self._end.settle()
 
     def _tell(self, error: BaseException) -> None:
         error.add_note(f"  in the runner {self.name}, after {self._steps} runs")
@@ -278,17 +340,22 @@ class _Steps:
                 hide_frames(error)
                 runner.end(error)
 
-        step = DetachedStep(_executor_of(entry), done)
+        step = DetachedStep(_executor_of(entry), done, runner=runner.name)
         inputs = entry.raw_inputs(leaves, captured)
         if not runner.begin(lambda: step.begin(inputs), step.cancel, lambda: step.thread):
             runner.end()
+
+
+def _is_whole(node: Node) -> bool:
+    """A branch or a loop in which nothing waits needs no entries of its own."""
+    return is_on_one_device(node) and effect_of(node) != "blocks"
 
 
 def _executor_of(entry: Trace) -> Executor:
     with _lock:
         found = _executors.get(entry)
         if found is None:
-            found = _executors[entry] = Executor(entry.optimised)
+            found = _executors[entry] = Executor(entry.optimised, _is_whole)
         return found
 
 
@@ -297,6 +364,7 @@ def _call_in_thread(
 ) -> None:
     """Call a plain function for a runner, again and again, in this thread, until a time."""
     interruptible.holder = holder = Interruptible()
+    step_of.runner = runner.name
     ident = threading.get_ident()
     try:
         with device(where), nullcontext() if end is None else deadline.ends_at(end):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from hashlib import blake2b
+from typing import Any, Final
 
 from eagerflow.core.byte_arrays import byte_array, pack, packed_size, unpack
 from eagerflow.core.convert import array_tensor, as_tensor, bytes_tensor
@@ -12,12 +12,8 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.hardware import as_device
 from eagerflow.types import BYTES, DType, Shape
 
-if TYPE_CHECKING:
-    from hashlib import blake2b
-
 __all__ = [
     "content_name",
-    "digest",
     "from_bytes",
     "from_numbers",
     "has_values",
@@ -51,6 +47,8 @@ def numbers(tensor: Tensor) -> list[str] | None:
     if tensor.dtype is BYTES:
         if tensor.nbytes > _LITERAL_LENGTH:
             return None
+        import json  # noqa: PLC0415 - 2 ms of a script's first trace, and few have bytes
+
         return [json.dumps(x.decode(_ENCODING)) for x in array.tolist()]
     show = _show_complex if tensor.dtype.is_complex else _show_real
     found = [str(v) for v in array.tolist()]
@@ -90,7 +88,7 @@ def from_numbers(dtype: DType, shape: Shape, values: Sequence[Any]) -> Tensor:
     Bytes come as texts with a character for each.
     """
     if dtype is BYTES:
-        flat = byte_array([text.encode(_ENCODING) for text in values])
+        flat = byte_array([str.encode(text, _ENCODING) for text in values])
         return bytes_tensor(flat.reshape(shape), as_device("cpu:0"))
     flat = as_tensor(list(values), dtype, as_device("cpu:0")).numpy()
     return array_tensor(flat.reshape(shape), dtype, as_device("cpu:0"), copy=None)
@@ -121,13 +119,6 @@ def to_bytes(tensor: Tensor) -> memoryview:
     return found
 
 
-def digest(size: int) -> blake2b:
-    """A hash of ``size`` bytes, to be updated."""
-    from hashlib import blake2b  # noqa: PLC0415 - 3 ms of a script's first trace: it loads OpenSSL
-
-    return blake2b(digest_size=size)
-
-
 def size_in_bytes(tensor: Tensor) -> int:
     """The length of what `to_bytes` gives."""
     return packed_size(tensor.numpy()) if tensor.dtype is BYTES else tensor.nbytes
@@ -135,7 +126,6 @@ def size_in_bytes(tensor: Tensor) -> int:
 
 def content_name(tensor: Tensor) -> str:
     """A name that follows from dtype, shape and elements: equal arrays have equal names."""
-    found = digest(8)
-    found.update(f"{tensor.dtype.short}{tensor.shape}:".encode())
+    found = blake2b(f"{tensor.dtype.short}{tensor.shape}:".encode(), digest_size=8)
     found.update(to_bytes(tensor))
     return f"a{found.hexdigest()}"

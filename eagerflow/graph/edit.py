@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import blake2b
 from heapq import heappop, heappush
 from typing import Any
 
 from eagerflow.dims import Dim, Size, substitute
 from eagerflow.errors import GraphError
-from eagerflow.graph.constants import digest
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueType
 from eagerflow.graph.printer import Printer, print_literal
@@ -68,8 +68,7 @@ def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] =
             want.add(one)
         elif one.node is not None and one not in given:
             want.add(one.node)
-    there = {str(d) for v in given for d in v.type.shape if isinstance(d, Dim) and d.is_name}
-    makers = {name: node for name, node in size_makers(graph).items() if name not in there}
+    makers = size_makers(graph, given)
     found = []
     for node in reversed(graph.nodes):
         if node in want:
@@ -81,10 +80,16 @@ def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] =
     return found[::-1]
 
 
-def size_makers(graph: Graph) -> dict[str, Node]:
-    """For each name of a size that depends on data the node whose result says what it is."""
+def size_makers(graph: Graph, fed: Iterable[Value] = ()) -> dict[str, Node]:
+    """For each name of a size that depends on data the node whose result says what it is.
+
+    Args:
+        graph: the graph.
+        fed: values that are there already, as its inputs are: their sizes are known.
+    """
     found: dict[str, Node] = {}
-    given = {str(d) for v in graph.inputs for d in v.type.shape if isinstance(d, Dim) and d.is_name}
+    known = (v.type.shape for v in (*graph.inputs, *fed))
+    given = {str(d) for shape in known for d in shape if isinstance(d, Dim) and d.is_name}
     for node in graph.nodes:
         for value in node.outputs:
             for size in value.type.shape:
@@ -332,7 +337,7 @@ def structural_hash(graph: Graph) -> str:
     compared bit by bit.
     """
     printer = Printer(strict=True, canonical=True)
-    found = digest(16)
+    found = blake2b(digest_size=16)
     for line in printer.graph(graph):
         found.update(line.encode())
         found.update(b"\n")

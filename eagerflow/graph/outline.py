@@ -373,4 +373,7 @@ def _end_lines(kind: BoxKind, value: Value, place: int) -> list[str]:
 def _resource_type(resource: Any) -> str:
     if hasattr(resource, "dtype") and hasattr(resource, "shape"):
         return f"{resource.dtype.short}[{','.join(map(str, resource.shape))}]"
-    return resource.kind if isinstance(resource, Reference) else type(resource).__name__
+    if isinstance(resource, Reference):
+        return resource.kind
+    words = [getattr(resource, "kind", ""), type(resource).__name__.removesuffix("State").lower()]
+    return " ".join(dict.fromkeys(filter(None, words)))  # such as "fifo queue"

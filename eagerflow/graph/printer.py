@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, final
@@ -53,12 +54,10 @@ methods["print"] = print_graph
 
 def quote(text: str) -> str:
     """``text`` as a string of JSON; what cannot be seen is escaped."""
-    from json import dumps  # noqa: PLC0415 - notebooks have it; 1 ms of a script's first trace
-
-    found = dumps(text, ensure_ascii=False)
+    found = json.dumps(text, ensure_ascii=False)
     if found.isprintable():
         return found
-    return "".join([c if c.isprintable() else dumps(c)[1:-1] for c in found])
+    return "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in found])
 
 
 def _name(text: str) -> str:

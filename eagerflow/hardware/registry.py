@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, final
 
+from eagerflow import plugins
 from eagerflow.errors import DeviceError
 from eagerflow.hardware.backends import AbstractBackend, CpuBackend, MemoryStats, NullBackend
 from eagerflow.hardware.lanes import Lane, known_operator
@@ -133,10 +134,8 @@ def _backend(kind: str) -> AbstractBackend | None:
     global _plugins_loaded
     found = _backends.get(kind)
     if found is None and not _plugins_loaded:
-        from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms of `import eagerflow`
-
         _plugins_loaded = True
-        for point in entry_points(group="eagerflow.devices"):
+        for point in plugins.entry_points("eagerflow.devices"):
             try:
                 register_backend(point.load()())
             except Exception as error:

@@ -13,10 +13,11 @@ from typing import Any
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
 
-__all__ = ["check_channels", "check_nonlinearity", "check_positions", "check_probability",
-           "check_sizes", "linear_error"]  # fmt: skip
+__all__ = ["check_channels", "check_nonlinearity", "check_one", "check_positions",
+           "check_probability", "check_sizes", "linear_error"]  # fmt: skip
 
 _PLACES = ("height", "width")
+_LAYERS = "eagerflow.nn.layers."
 
 
 def check_sizes(name: str, **sizes: int) -> None:
@@ -28,6 +29,30 @@ def check_sizes(name: str, **sizes: int) -> None:
                 given=f"{what}={size!r}",
                 expected="an integer from 1",
             )
+
+
+def check_one(layer: Any, x: Any, before: Any) -> None:
+    """Raise if a layer of a sequence gets a tuple: it would be stacked, if its shapes permit.
+
+    Args:
+        layer: what is called next; functions and users' modules may take what they like.
+        x: what it gets.
+        before: the layer that gave it; None at first.
+    """
+    if type(x) is not tuple or not type(layer).__module__.startswith(_LAYERS):
+        return
+    name = type(layer).__name__
+    if name in ("Identity", "Sequential"):
+        return
+    kinds = ", ".join(str(part.type) if isinstance(part, ef.Tensor) else "(...)" for part in x)
+    giver = "what comes before" if before is None else type(before).__name__
+    raise TensorValueError(
+        f"Sequential: {name} takes a tensor, and {giver} gives a tuple",
+        given=f"({kinds})",
+        hint="recurrent layers give (output, state): put a function between, "
+        f"Sequential(..., lambda pair: pair[0], {name}(...)); "
+        "the output of the last step is pair[0][-1], or pair[0][:, -1] with batch_first",
+    )
 
 
 def linear_error(layer: Any, x: Any, error: ShapeError) -> ShapeError:

@@ -6,7 +6,7 @@ from typing import Any, final
 
 from eagerflow.core import tree
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, unknown
@@ -14,6 +14,7 @@ from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorVal
 from eagerflow.hardware import Device
 from eagerflow.ops.elements import Elements, check_part, checked, part_of
 from eagerflow.ops.queues import checked_count, integer
+from eagerflow.ops.rules import count_type, effect_op
 from eagerflow.resources.accumulator import AccumulatorState
 from eagerflow.resources.attempts import check_seconds
 from eagerflow.resources.barrier import BarrierState
@@ -66,38 +67,10 @@ def _set_step_type(step: TensorType, *, resource: AccumulatorState) -> tuple[Ten
     return ()
 
 
-def _count_type(*, resource: Any, device: Device | None = None) -> TensorType:
-    return TensorType(_INT64, (), device or resource.device)
-
-
-_add = define(
-    "accumulator_add",
-    infer=_add_type,
-    nondifferentiable=True,
-    effect="fence",
-    precision="exact",
-)
-_take = define(
-    "accumulator_take",
-    infer=_take_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-)
-_set_step = define(
-    "accumulator_set_step",
-    infer=_set_step_type,
-    nondifferentiable=True,
-    effect="fence",
-    precision="exact",
-)
-_size = define(
-    "accumulator_size",
-    infer=_count_type,
-    nondifferentiable=True,
-    effect="fence",
-    precision="exact",
-)
+_add = effect_op("accumulator_add", _add_type, "fence")
+_take = effect_op("accumulator_take", _take_type, "blocks")
+_set_step = effect_op("accumulator_set_step", _set_step_type, "fence")
+_size = effect_op("accumulator_size", count_type, "fence")
 
 
 @final
@@ -278,38 +251,11 @@ def _close_type(
     return ()
 
 
-_insert_many = define(
-    "barrier_insert_many",
-    infer=_insert_type,
-    nondifferentiable=True,
-    effect="fence",
-    precision="exact",
-    takes_bytes=True,
-)
-_take_many = define(
-    "barrier_take_many",
-    infer=_take_many_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-)
-_close = define(
-    "barrier_close", infer=_close_type, nondifferentiable=True, effect="fence", precision="exact"
-)
-_ready_size = define(
-    "barrier_ready_size",
-    infer=_count_type,
-    nondifferentiable=True,
-    effect="fence",
-    precision="exact",
-)
-_incomplete_size = define(
-    "barrier_incomplete_size",
-    infer=_count_type,
-    nondifferentiable=True,
-    effect="fence",
-    precision="exact",
-)
+_insert_many = effect_op("barrier_insert_many", _insert_type, "fence", takes_bytes=True)
+_take_many = effect_op("barrier_take_many", _take_many_type, "blocks")
+_close = effect_op("barrier_close", _close_type, "fence")
+_ready_size = effect_op("barrier_ready_size", count_type, "fence")
+_incomplete_size = effect_op("barrier_incomplete_size", count_type, "fence")
 
 
 @final

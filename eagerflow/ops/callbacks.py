@@ -12,13 +12,14 @@ from typing import Any, Final, final
 from eagerflow.core import tree
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import BASE, use
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.dims import Dim, number_of
 from eagerflow.errors import DTypeError, ShapeError, hides_frames
 from eagerflow.hardware import Device, current_device
 from eagerflow.ops.elements import as_type, fresh_type
+from eagerflow.ops.rules import effect_op
 from eagerflow.types import DTYPES, TensorType
 
 __all__ = ["print", "py_call"]
@@ -121,22 +122,8 @@ def _types(
     return tuple([fresh_type(kind, "what the function gives") for kind in resource.types])
 
 
-_py_call = define(
-    "py_call",
-    infer=_types,
-    nondifferentiable=True,
-    effect="fence",
-    precision="exact",
-    takes_bytes=True,
-)
-_print = define(
-    "print",
-    infer=_types,
-    nondifferentiable=True,
-    effect="fence",
-    precision="exact",
-    takes_bytes=True,
-)
+_py_call = effect_op("py_call", _types, "fence", takes_bytes=True)
+_print = effect_op("print", _types, "fence", takes_bytes=True)
 
 
 def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:

@@ -17,7 +17,7 @@ from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.extents import may_be
 from eagerflow.ops.promotion import promoted_dtype, weak_fits
-from eagerflow.types import DTYPES, TensorType, as_dtype
+from eagerflow.types import BYTES, DTYPES, TensorType, as_dtype
 
 __all__ = ["Elements", "as_type", "check_part", "checked", "fresh_type", "part_of", "told"]
 
@@ -202,7 +202,7 @@ def part_of(what: str, value: Any, kind: TensorType, *, many: bool = False) -> T
             f"{what}: another dtype",
             given=str(type_of(x)),
             expected=kind.dtype.short,
-            hint="convert it with .astype(...)",
+            hint=None if BYTES in (x.dtype, kind.dtype) else "convert it with .astype(...)",
         )
     if x.device is not kind.device:
         raise DeviceError(

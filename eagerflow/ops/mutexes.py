@@ -8,10 +8,11 @@ from types import TracebackType
 from typing import final
 
 from eagerflow.core.interpreter import is_traced
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, MutexError
 from eagerflow.hardware import Device, current_device
+from eagerflow.ops.rules import effect_op
 from eagerflow.resources.attempts import check_seconds
 from eagerflow.resources.mutex import MutexState
 from eagerflow.types import DTYPES, TensorType
@@ -33,20 +34,8 @@ def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType
     return ()
 
 
-_acquire = define(
-    "mutex_acquire",
-    infer=_acquire_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-)
-_release = define(
-    "mutex_release",
-    infer=_release_type,
-    nondifferentiable=True,
-    effect="fence",
-    precision="exact",
-)
+_acquire = effect_op("mutex_acquire", _acquire_type, "blocks")
+_release = effect_op("mutex_release", _release_type, "fence")
 
 
 @final

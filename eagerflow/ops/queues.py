@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from operator import index
 from typing import Any, Final, Literal, final
 
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import stack
-from eagerflow.core.op import Op, bind, define
+from eagerflow.core.op import Op, bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.elements import Elements, check_part, checked, fresh_type, part_of, told
+from eagerflow.ops.rules import count_type, effect_op
 from eagerflow.resources.attempts import check_seconds
+from eagerflow.resources.levels import to_html
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
 from eagerflow.types import DTYPES, TensorType
@@ -79,10 +82,6 @@ def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
     return tuple([kind.like(shape=(count, *kind.shape)) for kind in found])
 
 
-def _size_type(*, resource: Any, device: Device | None = None) -> TensorType:
-    return TensorType(_INT64, (), device or resource.device)
-
-
 def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
     return TensorType(_BOOL, (), device or resource.device)
 
@@ -93,59 +92,15 @@ def _close_type(
     return ()
 
 
-_enqueue = define(
-    "queue_enqueue",
-    infer=_enqueue_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-    takes_bytes=True,
-)
-_enqueue_many = define(
-    "queue_enqueue_many",
-    infer=_enqueue_many_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-    takes_bytes=True,
-)
-_dequeue = define(
-    "queue_dequeue",
-    infer=_dequeue_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-)
-_dequeue_many = define(
-    "queue_dequeue_many",
-    infer=_dequeue_many_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-)
-_dequeue_up_to = define(
-    "queue_dequeue_up_to",
-    infer=_dequeue_up_to_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-)
-_size = define(
-    "queue_size", infer=_size_type, nondifferentiable=True, effect="fence", precision="exact"
-)
-_closed = define(
-    "queue_closed", infer=_closed_type, nondifferentiable=True, effect="fence", precision="exact"
-)
-_close = define(
-    "queue_close", infer=_close_type, nondifferentiable=True, effect="blocks", precision="exact"
-)
-_cancel_and_close = define(
-    "queue_cancel_and_close",
-    infer=_close_type,
-    nondifferentiable=True,
-    effect="fence",
-    precision="exact",
-)
+_enqueue = effect_op("queue_enqueue", _enqueue_type, "blocks", takes_bytes=True)
+_enqueue_many = effect_op("queue_enqueue_many", _enqueue_many_type, "blocks", takes_bytes=True)
+_dequeue = effect_op("queue_dequeue", _dequeue_type, "blocks")
+_dequeue_many = effect_op("queue_dequeue_many", _dequeue_many_type, "blocks")
+_dequeue_up_to = effect_op("queue_dequeue_up_to", _dequeue_up_to_type, "blocks")
+_size = effect_op("queue_size", count_type, "fence")
+_closed = effect_op("queue_closed", _closed_type, "fence")
+_close = effect_op("queue_close", _close_type, "blocks")
+_cancel_and_close = effect_op("queue_cancel_and_close", _close_type, "fence")
 
 
 # --- Queue ------------------------------------------------------------------------------------
@@ -213,7 +168,8 @@ class Queue:
             raise TensorValueError(
                 "Queue: min_after_dequeue and seed are of shuffle queues", given=f"kind={kind!r}"
             )
-        if not 0 <= integer("Queue: min_after_dequeue", min_after_dequeue) < (float("inf") if room is None else room):
+        least = integer("Queue: min_after_dequeue", min_after_dequeue)
+        if not 0 <= least < (float("inf") if room is None else room):
             raise TensorValueError(
                 f"Queue: min_after_dequeue={min_after_dequeue}",
                 given=f"capacity={capacity}",
@@ -226,7 +182,7 @@ class Queue:
         self._shapes: list[Any] | None = None if named else shapes
         store: AbstractStore = FifoStore()
         if kind == "shuffle":
-            store = ShuffleStore(min_after_dequeue, seed)
+            store = ShuffleStore(min_after_dequeue, random.Random(seed).randrange)
         elif kind == "priority":
             store = PriorityStore()
         self.resource = QueueState(room, store, kind, elements.types, elements.device, name)
@@ -263,12 +219,15 @@ class Queue:
         return told(_closed, state, bool(state.closed))
 
     def __repr__(self) -> str:
+        return f"Queue({self._heading()}, {self.resource.level()})"
+
+    def _repr_html_(self) -> str:
+        return to_html(f"Queue({self._heading()})", [self.resource.level()])
+
+    def _heading(self) -> str:
         state = self.resource
         name = "" if state.name is None else f" {state.name!r}"
-        types = ", ".join(map(str, state.types))
-        room = "" if self.capacity is None else f" of {self.capacity}"
-        closed = ", closed" if state.closed else ""
-        return f"Queue({state.kind}{name}, {types}, {state.size()}{room}{closed})"
+        return f"{state.kind}{name}, {', '.join(map(str, state.types))}"
 
     # --- putting in ---
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from eagerflow.core.op import functions
+from eagerflow.core.op import Effect, Op, define, functions
 from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DTypeError
+from eagerflow.hardware import Device
 from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 
 __all__ = [
@@ -25,6 +26,8 @@ __all__ = [
     "NUMERIC",
     "REAL",
     "check_kind",
+    "count_type",
+    "effect_op",
     "elementwise",
     "normalize_axes",
     "normalize_axis",
@@ -51,6 +54,25 @@ def public(function: _F) -> _F:
     """Make a public function known to Tensor's methods and operators, under its own name."""
     functions[function.__name__] = function
     return function
+
+
+def effect_op(
+    name: str, infer: Callable[..., Any], effect: Effect, *, takes_bytes: bool = False
+) -> Op:
+    """An op that hands values to a resource or takes them from it, as they are."""
+    return define(
+        name,
+        infer=infer,
+        nondifferentiable=True,
+        effect=effect,
+        precision="exact",
+        takes_bytes=takes_bytes,
+    )
+
+
+def count_type(*, resource: Any, device: Device | None = None) -> TensorType:
+    """The type of an op that counts what a resource holds."""
+    return TensorType(DTYPES["int64"], (), device or resource.device)
 
 
 def check_kind(type_: TensorType, kinds: frozenset[str]) -> None:

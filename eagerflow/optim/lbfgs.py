@@ -9,6 +9,7 @@ import eagerflow as ef
 from eagerflow.core.interpreter import is_traced
 from eagerflow.counterparts import OPTIMISERS, hint_at
 from eagerflow.errors import DeviceError, DTypeError, TensorValueError, hides_frames
+from eagerflow.function.undoing import undo_by
 from eagerflow.optim.line_search import Point, strong_wolfe
 from eagerflow.optim.optimiser import not_negative
 from eagerflow.optim.parameters import named_variables
@@ -134,6 +135,10 @@ class LBFGS:
         for name, (shape, kind) in shapes.items():
             start = ef.full(shape, 1 if name == "scale" else 0, dtype=kind, device=device)
             self.state[name] = ef.Variable(start, trainable=False, name=name)
+        # while a step tries values in the variables: what they were
+        self._before = ef.Variable(ef.zeros(size, dtype=dtype, device=device), trainable=False)
+        self._begun = ef.Variable(False, trainable=False, device=device)
+        undo_by(self._begun, self._undo)
 
     def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Take over the state of another optimiser of the same variables, all or none.
@@ -164,8 +169,9 @@ class LBFGS:
                 without axes. It is called several times, in a traced function as part of a loop.
 
         Raises:
-            GradientError: the loss is not one real number. After an error, eagerly, the variables
-                are what they were, and the next step is as the first.
+            GradientError: the loss is not one real number. After an error, or Ctrl-C, the
+                variables are what they were, in a traced function as well, and the next step is as
+                the first.
 
         >>> v = ef.Variable([3.0, -4.0])
         >>> optimiser = ef.optim.LBFGS([v])
@@ -174,22 +180,36 @@ class LBFGS:
         >>> ef.round(v, 3)
         Tensor([0., 0.], f32[2]@cpu:0)
         """
-        before = self._flat([v.value for v in self._variables])
+        x = self._flat([v.value for v in self._variables])
         try:
-            return self._run(closure, before)
+            begun = [self._before.assign(x), self._begun.assign(True)]
+            with ef.control_dependencies(begun):
+                loss, done = self._run(closure, x)
+            with ef.control_dependencies(done):
+                self._begun.assign(False)
         except BaseException:
             if not is_traced():
-                self._put(before)
-                for name in ("kept", "n_iter"):
-                    self.state[name].assign(0)
+                self._undo()
             raise
+        return loss
 
-    def _run(self, closure: Callable[[], ef.Tensor], x: ef.Tensor) -> ef.Tensor:
+    def _undo(self) -> None:
+        """After a step that failed, set the variables back."""
+        if bool(self._begun.value):
+            self._put(self._before.value)
+            for name in ("kept", "n_iter"):
+                self.state[name].assign(0)
+            self._begun.assign(False)
+
+    def _run(
+        self, closure: Callable[[], ef.Tensor], x: ef.Tensor
+    ) -> tuple[ef.Tensor, list[ef.Tensor]]:
+        """The loss before, and the last assignments."""
         evaluate = ef.value_and_grad(closure, wrt=list(self._variables))
         state = self.state
         loss: ef.Tensor
-        loss, found = evaluate()
-        g = self._flat(found)
+        loss, gradients = evaluate()
+        g = self._flat(gradients)
         start = _Place(
             x, loss.astype(ef.float64), g, state["direction"].value, state["t"].value,
             state["gradient"].value, ef.zeros_like(state["n_iter"]),
@@ -204,11 +224,10 @@ class LBFGS:
         end = ef.while_loop(
             lambda place: place.goes_on, lambda place: self._iteration(place, objective), start
         )
-        for name, value in (("direction", end.direction), ("t", end.t), ("gradient", end.g_before)):
-            state[name].assign(value)
-        state["func_evals"].assign_add(end.evaluations)
-        self._put(end.x)
-        return loss
+        found = {"direction": end.direction, "t": end.t, "gradient": end.g_before}
+        done = [state[name].assign(value) for name, value in found.items()]
+        done.append(state["func_evals"].assign_add(end.evaluations))
+        return loss, [*done, *self._put(end.x)]
 
     def _iteration(
         self, place: _Place, objective: Callable[[ef.Tensor], tuple[ef.Tensor, ef.Tensor]]
@@ -314,11 +333,12 @@ class LBFGS:
         found = [p.to_dense() if isinstance(p, ef.IndexedSlices) else p for p in parts]
         return ef.concat([p.reshape(-1).astype(dtype) for p in found])
 
-    def _put(self, x: ef.Tensor) -> None:
-        end = 0
+    def _put(self, x: ef.Tensor) -> list[ef.Tensor]:
+        end, done = 0, []
         for v in self._variables:
             start, end = end, end + v.size
-            v.assign(x[start:end].reshape(v.shape).astype(v.dtype))
+            done.append(v.assign(x[start:end].reshape(v.shape).astype(v.dtype)))
+        return done
 
     def __repr__(self) -> str:
         size = sum(v.size for v in self._variables)

@@ -1,7 +1,8 @@
 """Events as a trace that Perfetto and Chrome show: one row per thread, scopes around their nodes.
 
 The format is the "JSON object format" of Chrome's trace events: complete events (``"ph": "X"``)
-with times in microseconds. Slices of one thread nest by their times.
+with times in microseconds. Slices of one thread nest by their times. What waited without a thread
+is a pair of asynchronous events (``"b"``, ``"e"``), and how a queue stands is a counter (``"C"``).
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ def to_chrome(events: Sequence[Event]) -> dict[str, Any]:
         events: of any threads, those of one thread in the order of their ends.
     """
     begin = min((e.start for e in events), default=0.0)
+    levels = [e for e in events if e.kind == "queue"]
+    waits = [e for e in events if not e.thread]
+    events = [e for e in events if e.thread and e.kind != "queue"]
     threads = list(dict.fromkeys(e.thread for e in events))
     rows = {ident: row for row, ident in enumerate(threads, 1)}  # Perfetto's are 32 bits wide
     slices = [s for ident in threads for s in _slices([e for e in events if e.thread == ident])]
@@ -47,7 +51,23 @@ def to_chrome(events: Sequence[Event]) -> dict[str, Any]:
                 "args": s.args,
             }
         )
+    found += [_counter(e, begin, pid) for e in sorted(levels, key=lambda e: e.start)]
+    found += [row for i, e in enumerate(waits) for row in _pair(e, begin, pid, i)]
     return {"traceEvents": found, "displayTimeUnit": "ms"}
+
+
+def _counter(event: Event, begin: float, pid: int) -> dict[str, Any]:
+    args = {"depth": event.depth, "producers": event.producers, "consumers": event.consumers}
+    when = (event.start - begin) * _MICRO
+    return {"name": event.name, "cat": "queue", "ph": "C", "ts": when, "pid": pid, "args": args}
+
+
+def _pair(event: Event, begin: float, pid: int, number: int) -> Iterator[dict[str, Any]]:
+    for phase, when in (("b", event.start), ("e", event.stop)):
+        yield {
+            "name": event.name, "cat": event.kind, "ph": phase, "id": number,
+            "ts": (when - begin) * _MICRO, "pid": pid, "tid": 0, "args": _args(event),
+        }  # fmt: skip
 
 
 def _name(what: str, pid: int, row: int, name: str) -> dict[str, Any]:
@@ -107,5 +127,7 @@ def _args(event: Event) -> dict[str, Any]:
         "scope": event.scope,
         "graph": event.graph,
         "source": "" if event.source is None else str(event.source),
+        "waited": event.waited or "",
+        "runner": event.runner,
     }
     return {key: value for key, value in found.items() if value != ""}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
@@ -141,8 +142,6 @@ class Profile:
         ...     [e["name"] for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
         ['zeros', 'exp']
         """
-        import json  # noqa: PLC0415 - notebooks have it; 1 ms of a script's first trace
-
         with open(path, "w", encoding="utf-8") as file:
             json.dump(to_chrome(self.events), file)
 

@@ -65,7 +65,7 @@ class AccumulatorState(AbstractMeeting):
         step: of the next take.
     """
 
-    __slots__ = ("count", "device", "name", "sparse", "step", "total", "types")
+    __slots__ = ("count", "device", "sparse", "step", "total", "types")
 
     def __init__(
         self,
@@ -74,19 +74,17 @@ class AccumulatorState(AbstractMeeting):
         device: Device | None = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(1)
+        super().__init__(1, "sparse accumulator" if sparse else "accumulator", name)
         self.types = tuple(types)
         self.sparse = sparse
         self.device = device
-        self.name = name
         self.total: Any = None
         self.count = 0
         self.step = 0
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f" {self.name!r}"
-        kind = "sparse accumulator" if self.sparse else "accumulator"
-        return f"{kind}{name} of {', '.join(map(str, self.types)) or 'values'}"
+        return f"{self.kind}{name} of {', '.join(map(str, self.types)) or 'values'}"
 
     def state(self) -> str:
         with self.lock:

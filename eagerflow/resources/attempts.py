@@ -20,12 +20,17 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from itertools import count
+from time import perf_counter
 from typing import Any, Final, Protocol, final
 
 from eagerflow.errors import CancelledError, TensorValueError, WaitTimeoutError
+from eagerflow.events import Event, emit, listening
+from eagerflow.hardware import Device
+from eagerflow.resources.levels import Level
 
 __all__ = ["AbstractAttempt", "AbstractMeeting", "Interruptible", "check_seconds", "interruptible",
-           "limited"]  # fmt: skip
+           "limited", "slept"]  # fmt: skip
 
 #: makes the error where it is raised, so that it shows the line of who waits
 Failure = Callable[[], Exception]
@@ -68,9 +73,10 @@ class AbstractAttempt(ABC):
     Attributes:
         done: whether it has come to its end.
         failure: makes the error that it ended with; None if it ended well.
+        since: when it began to wait, in seconds of ``time.perf_counter``; None if it did not.
     """
 
-    __slots__ = ("_callback", "done", "failure", "line", "owner", "what")
+    __slots__ = ("_callback", "done", "failure", "line", "owner", "since", "what")
 
     def __init__(self, owner: AbstractMeeting, line: int, what: str) -> None:
         self.owner: Any = owner
@@ -78,6 +84,7 @@ class AbstractAttempt(ABC):
         self.line = line
         self.done = False
         self.failure: Failure | None = None
+        self.since: float | None = None
         self._callback: Callable[[], object] | None = None
 
     # --- what a kind of operation is; called with the lock of the resource held ---
@@ -175,22 +182,32 @@ class AbstractAttempt(ABC):
             EagerflowError: it ended with an error.
         """
         self.before_wait(sleeps=True)
-        bell = threading.Lock()
-        bell.acquire()
-        holder = interruptible.holder
         try:
-            self.begin(bell.release)
-            if holder is not None and not self.done:
-                holder.watch(self)
+            self.begin()
             if not self.done:
-                self._sleep(bell, seconds)
+                self._await(seconds)
             return finish(self.result())
         except BaseException:  # Ctrl-C: what it got would be lost
             self.abandon()
             raise
+
+    def _await(self, seconds: float | None) -> None:
+        """Let this thread sleep until it has ended, or another one cancels it."""
+        bell = threading.Lock()
+        bell.acquire()
+        with self.owner.lock:
+            if self.done:
+                return
+            self._callback = bell.release
+        start, holder = perf_counter(), interruptible.holder
+        try:
+            if holder is not None:
+                holder.watch(self)
+            self._sleep(bell, seconds)
         finally:
             if holder is not None:
                 holder.watch(None)
+            slept.seconds += perf_counter() - start
 
     def _sleep(self, bell: threading.Lock, seconds: float | None) -> None:
         """Let this thread sleep until ``bell`` is released, or the time is over."""
@@ -269,19 +286,52 @@ class _OfThread(threading.local):
 interruptible: Final = _OfThread()
 
 
+@final
+class _Slept(threading.local):
+    """How long this thread has slept for attempts.
+
+    Attributes:
+        seconds: so far.
+        told: how many of these were told of, for who tells of one thing after the other.
+    """
+
+    seconds: float = 0.0
+    told: float = 0.0
+
+
+slept: Final = _Slept()
+_serial: Final = count(1)
+
+
 class AbstractMeeting(ABC):
     """A resource with lines of attempts, which wait for each other.
 
     Args:
-        lines: how many lines there are. The first attempt of each is tried, in this order.
+        lines: how many lines there are. The first attempt of each is tried, in this order. Those
+            of the last one take something out, the others put something in.
+        kind: what it is, for events; if it is nothing that has elements, there are none.
+        name: for people.
 
     Attributes:
+        kind: the same.
+        name: the same.
+        label: the name, or one that tells it from others.
+        room: how many elements there is room for, infinity for any number.
+        closed: whether nothing comes in any more.
+        device: where the elements are.
         lock: held while something changes.
     """
 
-    __slots__ = ("__weakref__", "_again", "_ended", "_lines", "_trying", "lock")
+    __slots__ = ("__weakref__", "_again", "_ended", "_lines", "_trying", "kind", "label", "lock",
+                 "name")  # fmt: skip
+    room: float = float("inf")
+    closed: bool = False
+    device: Device | None = None
 
-    def __init__(self, lines: int) -> None:
+    def __init__(self, lines: int, kind: str = "", name: str | None = None) -> None:
+        self.kind = kind
+        self.name = name
+        self.label = name or (kind and f"{kind}-{next(_serial)}")
         # a finaliser that the collector runs in the middle may ask for the size: no deadlock
         self.lock: Final = threading.RLock()
         self._lines: tuple[OrderedDict[AbstractAttempt, None], ...] = tuple(
@@ -295,6 +345,29 @@ class AbstractMeeting(ABC):
     def state(self) -> str:
         """How it stands, in words, for messages."""
 
+    def size(self) -> int:
+        """How many elements there are."""
+        return 0
+
+    def level(self) -> Level:
+        """How it stands."""
+        with self.lock:
+            *puts, takes = map(len, self._lines)
+            room = 0 if self.room == float("inf") else int(self.room)
+            return Level(self.label, self.kind, self.size(), room, sum(puts), takes, self.closed)
+
+    def tell(self) -> None:
+        """Tell who listens how it stands."""
+        with self.lock:
+            now, found = perf_counter(), self.level()
+        event = Event(
+            kind="queue", name=found.name, device="" if self.device is None else str(self.device),
+            start=now, stop=now, thread=threading.get_ident(),
+            detail=f"{found.kind}{', closed' * found.closed}", depth=found.depth,
+            capacity=found.capacity, producers=found.producers, consumers=found.consumers,
+        )  # fmt: skip
+        emit(event)
+
     def waiting(self, line: int) -> int:
         """How many attempts wait in a line."""
         with self.lock:
@@ -304,7 +377,8 @@ class AbstractMeeting(ABC):
         """Take an attempt that has ended out of its line. The lock is held."""
         line = self._lines[attempt.line]
         if attempt in line:
-            self._ended += (attempt,)
+            if attempt._callback is not None:
+                self._ended += (attempt,)
             del line[attempt]
 
     def settle(self, attempt: AbstractAttempt | None = None, tell: bool = True) -> None:
@@ -323,9 +397,11 @@ class AbstractMeeting(ABC):
                         ended.call_back()
                     ended = None
                 with self.lock:
-                    if attempt is not None and not attempt.done:
-                        self._lines[attempt.line][attempt] = None
-                    self._try()
+                    changed = attempt is None or attempt.done or self._add(attempt)
+                    if (changed or self._again) and any(self._lines):
+                        self._try()
+                    if attempt is not None and not attempt.done and attempt.since is None:
+                        attempt.since = perf_counter()
                 while tell and self._ended:
                     with self.lock:
                         if self._ended:
@@ -339,6 +415,25 @@ class AbstractMeeting(ABC):
                 late = error
         if late is not None:
             raise late
+        if tell and self.kind and listening():
+            self.tell()
+
+    def _add(self, attempt: AbstractAttempt) -> bool:
+        """Put an attempt into its line; whether something may have changed for the others.
+
+        One that need not wait, and has nobody who is to be called, does not come into the line.
+        """
+        line, moved = self._lines[attempt.line], True
+        if not line and not self._trying and attempt._callback is None:
+            self._trying = True
+            try:
+                moved = self._step(attempt)
+            finally:
+                self._trying = False
+            if attempt.done:
+                return True
+        line[attempt] = None
+        return moved
 
     def _try(self) -> None:
         if self._trying:  # by a finaliser, within this very thread
@@ -355,7 +450,8 @@ class AbstractMeeting(ABC):
                             moved |= self._step(attempt)
                         if not attempt.done:
                             break
-                        self._ended += (attempt,)
+                        if attempt._callback is not None:  # else it is looked at when it is begun
+                            self._ended += (attempt,)
                         del line[attempt]
         finally:
             self._trying = False

@@ -46,7 +46,7 @@ class BarrierState:
         self.device = device
         self.name = name
         self.key_dtype = key_dtype
-        self.ready = QueueState(None, PriorityStore(), "priority")
+        self.ready = QueueState(None, PriorityStore(), "barrier", name=name)
         self.lock = self.ready.lock
         self.closed = False
         self.cancelled = False

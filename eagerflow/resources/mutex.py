@@ -64,11 +64,11 @@ class MutexState(AbstractMeeting):
         thread: the one that waited for that hold, 0 for none.
     """
 
-    __slots__ = ("holder", "holds", "name", "thread")
+    __slots__ = ("holder", "holds", "thread")
+    room = 1.0
 
     def __init__(self, name: str | None = None) -> None:
-        super().__init__(1)
-        self.name = name
+        super().__init__(1, "mutex", name)
         self.holds = 0
         self.holder = 0
         self.thread = 0
@@ -81,6 +81,10 @@ class MutexState(AbstractMeeting):
             waiting = self.waiting(0)
             held = "held" if self.holder else "free"
         return f"{self!r}, {held}" + (f", {waiting} waiting" if waiting else "")
+
+    def size(self) -> int:
+        """1 while it is held, else 0."""
+        return int(self.holder != 0)
 
     def acquire(self) -> AbstractAttempt:
         """Wait until it is free, and hold it; the value is the number of the hold."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 from eagerflow.errors import EnqueueCancelledError, QueueClosedError
+from eagerflow.events import listening
 from eagerflow.hardware import Device
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 from eagerflow.resources.stores import AbstractStore
@@ -55,7 +56,8 @@ class _Enqueue(AbstractAttempt):
         if self.sent >= self._count:
             self.done = True
         elif closed:
-            self.fail(lambda: _closed(f"{self.what}: the queue is closed", queue))
+            what = self.what  # not itself: it would hold itself, and what it brings
+            self.fail(lambda: _closed(f"{what}: the queue is closed", queue))
         return self.done or self.sent > before
 
     def retract(self) -> None:
@@ -82,13 +84,15 @@ class _Dequeue(AbstractAttempt):
     def step(self) -> bool:
         queue = self.owner
         store, count = queue.store, self._count
+        if not queue.closed and not store.items:
+            return False
         if queue.closed and store.available(True) + len(self.taken) < count:
             self.retract()
             if not self._partial or not store.items:
-                found = len(store.items)
+                found, what = len(store.items), self.what
                 self.fail(
                     lambda: _closed(
-                        f"{self.what}: the queue is closed and has too few elements", queue,
+                        f"{what}: the queue is closed and has too few elements", queue,
                         f"{count} element{'s' * (count != 1)}, of which there are {found}",
                     )
                 )  # fmt: skip
@@ -132,6 +136,16 @@ class _Close(AbstractAttempt):
         """It holds nothing."""
 
 
+@final
+class _Sent:
+    """In the place of an attempt, for an element that is put in without one."""
+
+    __slots__ = ("sent",)
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+
 def _closed(wrong: str, queue: QueueState, expected: str | None = None) -> QueueClosedError:
     return QueueClosedError(wrong, given=queue.state(), expected=expected)
 
@@ -151,11 +165,10 @@ class QueueState(AbstractMeeting):
         name: for people.
 
     Attributes:
-        closed: whether nothing comes in any more.
-        room: the capacity, infinity for any number.
+        store: the same.
     """
 
-    __slots__ = ("closed", "device", "kind", "name", "room", "store", "types")
+    __slots__ = ("closed", "device", "room", "store", "types")
 
     def __init__(
         self,
@@ -166,13 +179,11 @@ class QueueState(AbstractMeeting):
         device: Device | None = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(2)
-        self.room: float = float("inf") if capacity is None else capacity
+        super().__init__(2, kind, name)
+        self.room = float("inf") if capacity is None else capacity
         self.store = store
-        self.kind = kind
         self.types = tuple(types)
         self.device = device
-        self.name = name
         self.closed = False
 
     def __repr__(self) -> str:
@@ -180,14 +191,7 @@ class QueueState(AbstractMeeting):
         return f"{self.kind} queue{name} of {', '.join(map(str, self.types)) or 'elements'}"
 
     def state(self) -> str:
-        with self.lock:
-            size, puts, takes = len(self.store.items), self.waiting(_PUT), self.waiting(_TAKE)
-        room = "any number" if self.room == float("inf") else f"{self.room}"
-        parts = [f"{self!r} with {size} of {room}"]
-        parts += ["closed"] if self.closed else []
-        parts += [f"{puts} waiting to put"] if puts else []
-        parts += [f"{takes} waiting to take"] if takes else []
-        return ", ".join(parts)
+        return f"{self!r} with {self.level()}"
 
     def size(self) -> int:
         """How many elements there are, without those that a waiting dequeue already holds."""
@@ -222,6 +226,34 @@ class QueueState(AbstractMeeting):
         """
         return _Dequeue(self, count, partial, "dequeue_up_to" if partial else "dequeue_many")
 
+    def put_at_once(self, element: Any, priority: int = 0) -> bool:
+        """Put in one element if nothing is to be waited for; whether it was.
+
+        It makes no attempt. Ctrl-C may keep the answer back, so this is for who can do without it.
+        """
+        puts, takes = self._lines
+        with self.lock:
+            if self.closed or puts or self._trying or len(self.store.items) >= self.room:
+                return False
+            self.store.put(_Sent(), element, priority)
+        if takes or listening():
+            self.settle()
+        return True
+
+    def take_at_once(self) -> list[Any]:
+        """The next element if nothing is to be waited for, else nothing; see `put_at_once`."""
+        puts, takes = self._lines
+        store, taken = self.store, list[Any]()
+        if not store.items:
+            return taken
+        with self.lock:
+            if takes or self._trying or store.available(self.closed) < 1:
+                return taken
+            store.move(taken)
+        if puts or listening():
+            self.settle()
+        return [store.element(taken[0])]
+
     def close(self) -> AbstractAttempt:
         """Let nothing in any more, after what already waits."""
         return _Close(self, _PUT, "close")
@@ -237,20 +269,26 @@ class QueueState(AbstractMeeting):
         else:
             self.close().begin()
 
-    def cancel_and_close(self) -> None:
-        """Let nothing in any more from now on; what waits to get in is cancelled."""
+    def cancel_and_close(self, drop: bool = False) -> None:
+        """Let nothing in any more from now on; what waits to get in is cancelled.
+
+        Args:
+            drop: whether what is in is given up, too.
+        """
         with self.lock:
             self.closed = True
+            if drop:
+                self.store.items.clear()
             for attempt in list(self._lines[_PUT]):
                 if type(attempt) is _Close:
                     attempt.done = True
                 else:
-                    attempt.fail(_cancelled_enqueue(attempt, self))
+                    attempt.fail(_cancelled_enqueue(attempt.what, self))
                 self.remove(attempt)
         self.settle()
 
 
-def _cancelled_enqueue(attempt: AbstractAttempt, queue: QueueState) -> Callable[[], Exception]:
+def _cancelled_enqueue(what: str, queue: QueueState) -> Callable[[], Exception]:
     return lambda: EnqueueCancelledError(
-        f"{attempt.what}: the queue was closed while it waited", given=queue.state()
+        f"{what}: the queue was closed while it waited", given=queue.state()
     )

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from contextlib import suppress
 from functools import partial
 from threading import get_ident
 from typing import IO, final
+from weakref import finalize
 
 from eagerflow.errors import CancelledError, FileError, QueueClosedError, RecordError
 from eagerflow.hardware import Device
@@ -147,11 +147,12 @@ class _Open:
         ended: whether there is no more.
     """
 
-    __slots__ = ("ended", "file", "number", "offset", "path")
+    __slots__ = ("__weakref__", "close", "ended", "file", "number", "offset", "path")
 
     def __init__(self, path: str, first: int) -> None:
         self.path = path
-        self.file = open(path, "rb")  # noqa: SIM115 - closed at its end, or with the reader
+        self.file = open(path, "rb")  # noqa: SIM115 - closed at its end, or when forgotten
+        self.close = finalize(self, self.file.close)
         self.offset = 0
         self.number = first
         self.ended = False
@@ -234,18 +235,17 @@ class ReaderState(AbstractMeeting):
         ended: whether no more files come.
     """
 
-    __slots__ = ("_asked", "_asker", "_back", "_names", "_now", "count", "device", "ended", "files",
-                 "form", "name", "skip_damaged", "skipped", "wants")  # fmt: skip
+    __slots__ = ("_asked", "_asker", "_back", "_begun", "_names", "_now", "count", "device",
+                 "ended", "files", "form", "skip_damaged", "skipped", "wants")  # fmt: skip
 
     def __init__(
         self, files: QueueState, form: AbstractFormat, skip_damaged: bool = False,
         name: str | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(1)
+        super().__init__(1, "reader", name)
         self.files = files
         self.form = form
         self.skip_damaged = skip_damaged
-        self.name = name
         self.device: Device | None = files.device
         self.count = self.skipped = 0
         self.wants = self.ended = False
@@ -253,11 +253,16 @@ class ReaderState(AbstractMeeting):
         self._now: _Open | None = None
         self._back: list[Record] = []  # records that were given back, the next one last
         self._asked: AbstractAttempt | None = None  # for the next name
+        self._begun: AbstractAttempt | None = None  # the one that was begun last
         self._asker = 0  # the thread that is asking right now
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f" {self.name!r}"
         return f"reader{name} of {self.form.what}s"
+
+    def size(self) -> int:
+        """How many records are to be read again, as they were given back."""
+        return len(self._back)
 
     def state(self) -> str:
         with self.lock:
@@ -344,7 +349,7 @@ class ReaderState(AbstractMeeting):
     def _close(self) -> None:
         now, self._now = self._now, None
         if now is not None:
-            now.file.close()
+            now.close()
 
     # --- the next file ---
 
@@ -354,25 +359,39 @@ class ReaderState(AbstractMeeting):
             super().settle(None, tell)
 
     def _ask(self) -> bool:
-        """Ask for the next name if it is wanted; whether there is something new at once."""
+        """Ask for the next name if it is wanted; whether there is something new at once.
+
+        Ctrl-C may leave an attempt that was not begun, or not wholly: it is begun again.
+        """
+        thread = get_ident()
         with self.lock:
-            asked, idle = self._asked, not self.waiting(0)
-            starts = asked is None and self.wants and not idle
-            if starts:
+            idle = not self.waiting(0)
+            asked = self._asked
+            if asked is None and self.wants and not idle:
+                asked = self.files.dequeue()
+                self._asked = asked
                 self.wants = False
-                asked = self._asked = self.files.dequeue()
-                self._asker = get_ident()
+            begun = self._begun is asked
         if asked is None:
             return False
-        if not starts:
-            if idle:  # others may have the name
-                asked.cancel(lambda: CancelledError("the reader does not wait any more"))
+        if idle:
+            self._withdraw(asked)
+        if idle or begun:
             return False
         try:
+            self._asker = thread
             asked.begin(partial(self._answered, asked))
+            self._begun = asked
         finally:
             self._asker = 0
         return asked.done
+
+    def _withdraw(self, asked: AbstractAttempt) -> None:
+        """Nobody wants the name any more: others may have it."""
+        asked.cancel(lambda: CancelledError("the reader does not wait any more"))
+        with self.lock:
+            if self._asked is asked:  # it had not been begun, or was just answered
+                self._take_name(asked)
 
     def _answered(self, asked: AbstractAttempt) -> None:
         """The queue has given a name, or an error. Called without a lock, perhaps twice."""
@@ -401,9 +420,3 @@ class ReaderState(AbstractMeeting):
             del self._back[:]
             self.ended = False
         self.settle()
-
-    def __del__(self) -> None:
-        now = getattr(self, "_now", None)
-        if now is not None:
-            with suppress(OSError):
-                now.file.close()

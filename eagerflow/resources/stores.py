@@ -1,17 +1,17 @@
-"""Where a queue keeps its elements: in order, to be drawn from at random, or by priority.
+"""Where a queue keeps its elements: in order, to be drawn from at random, by priority or number.
 
 What must happen together is written without a call in between (see `eagerflow.resources.attempts`).
 """
 
 from __future__ import annotations
 
-import random
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any, final
 
-__all__ = ["AbstractStore", "FifoStore", "PriorityStore", "ShuffleStore"]
+__all__ = ["AbstractStore", "FifoStore", "PriorityStore", "SequenceStore", "ShuffleStore"]
 
 
 class AbstractStore(ABC):
@@ -78,15 +78,15 @@ class ShuffleStore(AbstractStore):
 
     Args:
         least: how many stay, so that there is something to choose from, until the queue is closed.
-        seed: of the choice; another one each time if None.
+        draw: gives a random number below another one.
     """
 
     __slots__ = ("_draw", "_least")
 
-    def __init__(self, least: int, seed: int | None) -> None:
+    def __init__(self, least: int, draw: Callable[[int], int]) -> None:
         self.items = list[Any]()
         self._least = least
-        self._draw = random.Random(seed).randrange
+        self._draw = draw
 
     def available(self, closed: bool) -> int:
         return len(self.items) - (0 if closed else self._least)
@@ -139,3 +139,43 @@ class PriorityStore(AbstractStore):
 
     def element(self, entry: Any) -> Any:
         return entry[2]
+
+
+@final
+class SequenceStore(AbstractStore):
+    """By number, from 0 on without a gap: an element waits until its number is the next one.
+
+    The number of an element is its priority. Elements come from several who work at once, and leave
+    in the order in which the work was given out.
+    """
+
+    __slots__ = ("_next",)
+
+    def __init__(self) -> None:
+        self.items = list[Any]()
+        self._next = 0
+
+    def available(self, closed: bool) -> int:
+        items = self.items
+        return int(len(items) > 0 and items[0][0] == self._next)
+
+    def put(self, taker: Any, element: Any, priority: int) -> None:
+        items, entry = self.items, (priority, element)
+        taker.sent += 1
+        heappush(items, entry)
+
+    def move(self, taken: list[Any]) -> None:
+        items = self.items
+        taken += (items[0],)
+        self._next += 1
+        heappop(items)
+
+    def restore(self, taker: Any) -> None:
+        items, back = self.items, taker.taken
+        taker.taken = []
+        self._next -= len(back)
+        items += back
+        heapify(items)
+
+    def element(self, entry: Any) -> Any:
+        return entry[1]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 if TYPE_CHECKING:
+    from eagerflow.runtime.flow import Flow
     from eagerflow.runtime.step import FlowStep
 
 __all__ = ["Completion"]
@@ -16,11 +17,15 @@ class Completion:
     """What ends an entry that waits without a thread: `done` or `failed`, from any thread, once.
 
     What comes later than the first answer, or after the step was stopped, is ignored.
+
+    Attributes:
+        flow: that the entry belongs to.
     """
 
-    __slots__ = ("_entry", "_step", "_tag", "_tidy")
+    __slots__ = ("_entry", "_step", "_tag", "_tidy", "flow")
 
-    def __init__(self, step: FlowStep, tag: int, entry: int) -> None:
+    def __init__(self, step: FlowStep, tag: int, entry: int, flow: Flow) -> None:
+        self.flow = flow
         self._step: FlowStep | None = step
         self._tidy = step.at_end
         self._tag = tag

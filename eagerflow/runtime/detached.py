@@ -9,6 +9,7 @@ from typing import Any, Final, final
 
 from eagerflow.runtime.costs import worker_count
 from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.step import FlowStep
 from eagerflow.runtime.workers import Workers, shared
 
@@ -30,18 +31,20 @@ class DetachedStep:
         done: called once, in a thread of the pool, with a function that gives the outputs or raises
             the error of the step.
         pool: the threads.
+        runner: the name of the runner that it is for, in events.
 
     Attributes:
         thread: the one that works for it now, 0 for none.
     """
 
-    __slots__ = ("_done", "_lock", "_over", "_pool", "_step", "thread")
+    __slots__ = ("_done", "_lock", "_over", "_pool", "_runner", "_step", "thread")
 
     def __init__(
         self, executor: Executor, done: Callable[[Callable[[], tuple[Any, ...]]], object],
-        pool: Workers | None = None,
+        pool: Workers | None = None, runner: str = "",
     ) -> None:  # fmt: skip
         self._done = done
+        self._runner = runner
         self._pool = pool or (shared if _calls_python(executor) else serving)
         self._step = FlowStep(executor.flow, wake=self._wake, checked=True)
         self._lock = Lock()
@@ -65,7 +68,11 @@ class DetachedStep:
 
     def _serve(self) -> None:
         self.thread = thread = get_ident()
-        over = self._step.serve()
+        step_of.runner = self._runner
+        try:
+            over = self._step.serve()
+        finally:
+            step_of.runner = ""
         if self.thread == thread:  # else another one goes on already
             self.thread = 0
         if over:
@@ -76,4 +83,9 @@ class DetachedStep:
 
 
 def _calls_python(executor: Executor) -> bool:
-    return any(node.op == _CALLS for node in executor.flow.graph.nodes)
+    graphs = [executor.flow.graph]
+    for graph in graphs:  # it grows
+        if any(node.op == _CALLS for node in graph.nodes):
+            return True
+        graphs += [inner for node in graph.nodes for _, inner in node.subgraphs()]
+    return False

@@ -76,6 +76,7 @@ class Flow:
 
     Attributes:
         graph: the graph.
+        number: of the program.
         plan: its entries, as the scheduler sees them.
         frames: what they do, by the frame that they lie in.
         inputs: for each input of the graph its slot in frame 0.
@@ -93,6 +94,7 @@ class Flow:
         *, overlap: bool = True, workers: int = 0,
     ) -> None:  # fmt: skip
         self.graph = graph
+        self.number = number
         made = _Maker(graph, seconds, number, overlap, workers)
         self.frames = made.frames
         self.plan = made.plan()

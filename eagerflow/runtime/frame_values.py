@@ -1,17 +1,16 @@
-"""The values that a step holds: those of each iteration of each frame."""
+"""What a step holds of one iteration of a frame."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, final
 
 from eagerflow.runtime.flow import Flow
-from eagerflow.runtime.scheduler import SchedulerInstruction
 from eagerflow.source import turn_note
 
-__all__ = ["FrameValues", "StepValues"]
+__all__ = ["FrameValues"]
 
-_LOOPS: Final = ("while_loop", "scan")
+_OPS: Final = ("while_loop", "scan")
 
 
 @final
@@ -49,66 +48,10 @@ class FrameValues:
                 values[slot] = None
         return found
 
-
-@final
-class StepValues:
-    """What a step holds.
-
-    Attributes:
-        by_tag: the iterations that are open; 0 is the outermost.
-    """
-
-    __slots__ = ("_flow", "by_tag")
-
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
-        self.by_tag: dict[int, FrameValues] = {0: FrameValues(flow, 0, -1, 0)}
-
-    def put(self, inputs: Sequence[Any]) -> None:
-        """Take the inputs of the step, as far as somebody reads them."""
-        root = self.by_tag[0]
-        for slot, value in zip(self._flow.inputs, inputs, strict=True):
-            if root.left[slot]:
-                root.slots[slot] = value
-
-    def outputs(self) -> tuple[Any, ...]:
-        """What the step gives."""
-        return self._flow.results(self.by_tag[0].slots)
-
-    def follow(self, instruction: SchedulerInstruction) -> None:
-        """Move a value from one iteration to another, open one, or close one."""
-        kind = instruction[0]
-        if kind == "move":
-            _, tag, entry, to, port = instruction
-            place = self.by_tag[tag]
-            action = place.actions[entry]
-            source, target = action.inputs[port], action.outputs[0]
-            if target >= 0:
-                self.by_tag[to].slots[target] = place.slots[source]
-            if not action.stays:
-                place.left[source] -= 1
-                if not place.left[source]:
-                    place.slots[source] = None
-        elif kind == "open":
-            _, tag, parent, frame, iteration = instruction
-            self.by_tag[tag] = FrameValues(self._flow, frame, parent, iteration)
-        elif kind == "close":
-            del self.by_tag[instruction[1]]
-
-    def turns(self, tag: int) -> Iterator[str]:
-        """What an error says of the loops around an iteration, from the inside."""
-        place = self.by_tag[tag]
-        while place.parent >= 0:
-            frame = self._flow.frames[place.frame]
-            op = next((o for o in _LOOPS if frame.name.startswith(o)), frame.name)
-            turn = place.iteration
-            if frame.backwards >= 0:
-                turn = place.slots[frame.backwards] - 1 - turn
-            yield turn_note(op, turn, frame.source)
-            place = self.by_tag[place.parent]
-
-    def clear(self) -> None:
-        """Let go of all."""
-        for place in self.by_tag.values():
-            place.slots.clear()
-        self.by_tag.clear()
+    def turn_note(self, flow: Flow) -> str:
+        """In which turn of which loop this is, for errors."""
+        frame, turn = flow.frames[self.frame], self.iteration
+        op = next((o for o in _OPS if frame.name.startswith(o)), frame.name)
+        if frame.backwards >= 0:
+            turn = self.slots[frame.backwards] - 1 - turn
+        return turn_note(op, turn, frame.source)

@@ -3,16 +3,60 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, final
 
 from eagerflow import events
+from eagerflow.graph.ir import Node
+from eagerflow.resources.attempts import slept
 from eagerflow.runtime.instructions import Instructions
 from eagerflow.runtime.on_behalf import step_of
 from eagerflow.source import Source
 from eagerflow.types import TensorType
 
-__all__ = ["Observer"]
+__all__ = ["Observer", "tell_node"]
+
+
+def tell_node(
+    node: Node, start: float, stop: float, types: Sequence[TensorType], *, device: str,
+    graph: str, program: int, waited: float, thread: int, caller: int, runner: str,
+) -> None:  # fmt: skip
+    """Make the event of a node that has run.
+
+    Args:
+        node: the node.
+        start: when it began, in seconds of ``time.perf_counter``.
+        stop: when it ended.
+        types: of its results.
+        device: where it ran.
+        graph: the name of its graph.
+        program: the number of its program.
+        waited: how many seconds of it were spent waiting.
+        thread: that it ran in; 0 if it waited and held none.
+        caller: the thread that asked for it, 0 where that is the same one.
+        runner: the name of the runner that it ran for, if there is one.
+    """
+    events.emit(
+        events.Event(
+            kind="node",
+            name=node.op,
+            device=device,
+            start=start,
+            stop=stop,
+            thread=thread,
+            nbytes=sum(t.nbytes for t in types),
+            detail=", ".join(map(str, types)),
+            source=node.source if isinstance(node.source, Source) else None,
+            node=node.name,
+            scope=node.scope,
+            graph=graph,
+            program=program,
+            caller=caller,
+            waited=waited,
+            runner=runner,
+        )
+    )
 
 
 @final
@@ -43,12 +87,14 @@ class Observer:
                 thread=threading.get_ident(),
                 graph=self.graph,
                 program=self.number,
+                runner=step_of.runner,
             )
         )
 
     def note(self, index: int, start: float, *outputs: Any) -> float:
         """Tell of the instruction at ``index``, unless it is -1; gives the time now."""
         stop = perf_counter()
+        waited, slept.told = slept.seconds - slept.told, slept.seconds
         if index < 0:
             return stop
         line = self.program.all[index]
@@ -64,22 +110,9 @@ class Observer:
         if not types and line.inputs:
             lane = self.program.lane(line.inputs[0])
             device = device if lane is None else lane.device.name
-        events.emit(
-            events.Event(
-                kind="node",
-                name=node.op,
-                device=device,
-                start=start,
-                stop=stop,
-                thread=threading.get_ident(),
-                nbytes=sum(t.nbytes for t in types),
-                detail=", ".join(map(str, types)),
-                source=node.source if isinstance(node.source, Source) else None,
-                node=node.name,
-                scope=node.scope,
-                graph=self.graph,
-                program=self.number,
-                caller=step_of.caller,
-            )
-        )
+        tell_node(
+            node, start, stop, types, device=device, graph=self.graph, program=self.number,
+            waited=waited, thread=threading.get_ident(), caller=step_of.caller,
+            runner=step_of.runner,
+        )  # fmt: skip
         return perf_counter()

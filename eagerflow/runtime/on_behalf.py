@@ -18,10 +18,12 @@ class _StepOf(threading.local):
     Attributes:
         stopped: tells whether the step is to end; None if nobody wants to know.
         caller: the thread that asked for the step, 0 where that is the same one.
+        runner: the name of the runner that the thread works for, if it does for one.
     """
 
     stopped: Callable[[], bool] | None = None
     caller: int = 0
+    runner: str = ""
 
 
 #: of this thread

@@ -3,7 +3,7 @@
 A step is run by the thread that asks for it, which needs no other one: threads of the pool help
 where entries that are worth a thread can run at once. Whoever has run an entry tells the scheduler,
 and so finds out what can run next. Ops that wait (for a queue, for another task) hold no thread:
-they are started, and are done when somebody says so. Values are kept by `frame_values`.
+they are started, and are done when somebody says so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from eagerflow.runtime.clock import AbstractClock, SystemClock
 from eagerflow.runtime.completion import Completion
 from eagerflow.runtime.deadline import LATE, broken_off
 from eagerflow.runtime.flow import Flow
-from eagerflow.runtime.frame_values import FrameValues, StepValues
+from eagerflow.runtime.frame_values import FrameValues
 from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.quiet import QUIET, error_state
 from eagerflow.runtime.scheduler import (
@@ -33,6 +33,7 @@ from eagerflow.runtime.scheduler import (
     failed,
     start,
 )
+from eagerflow.runtime.step_values import StepValues
 from eagerflow.runtime.workers import Workers, shared
 from eagerflow.runtime.written import Written
 
@@ -68,6 +69,7 @@ class FlowStep:
         clock: AbstractClock = SYSTEM_CLOCK, helpers: int = 0, pool: Workers = shared,
         checked: bool = False, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
+        self._flow = flow
         self._scheduler = Scheduler(flow.plan, log=log)
         self._deadline = deadline
         self._clock = clock
@@ -260,7 +262,7 @@ class FlowStep:
 
     def _result(self) -> tuple[Any, ...]:
         if self._scheduler.outcome == "done":
-            return self._held.outputs()
+            return self._flow.results(self._values[0].slots)
         error, self._error = self._error, None
         if error is None:
             error = broken_off(self._scheduler.reason)
@@ -372,8 +374,9 @@ class FlowStep:
         action = place.actions[entry]
         if action.region is None and action.node is not None:
             placed_error(error, action.node)
-        for note in self._held.turns(tag):
-            error.add_note(note)
+        while place.parent >= 0:
+            error.add_note(place.turn_note(self._flow))
+            place = self._values[place.parent]
         self._error = error
 
     def _give_up(self, tag: int, entry: int) -> None:
@@ -403,7 +406,7 @@ class FlowStep:
                 return
             self._waits[key] = None
         assert action.begin is not None
-        completion = Completion(self, tag, entry)
+        completion = Completion(self, tag, entry, self._flow)
         try:
             stop = action.begin(action.node, given[::-1], completion)
         except BaseException as error:

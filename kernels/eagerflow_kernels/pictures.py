@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from functools import cache
 from importlib import import_module
 from typing import IO, Any, final
 
@@ -19,7 +18,6 @@ class MissingError(ImportError):
     """Pillow is not installed."""
 
 
-@cache
 def _pillow() -> Any:
     """The module of pictures, which few need."""
     try:

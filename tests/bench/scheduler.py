@@ -11,16 +11,14 @@ Counted are, each with the shortest of some runs:
   as it is, which runs them at once, against the same as one function.
 - turns of a loop of three ops on a scalar and a counter: as one entry, and opened up.
 
-Run: ``python -m tests.bench.scheduler``; with ``--peer`` it times ``tf.while_loop`` (graph mode, no
-XLA) instead, for an interpreter that has TensorFlow. Training steps of an LSTM are in
-`tests.bench.recurrent`.
+Run: ``python -m tests.bench.scheduler``. Small loops beside ``tf.while_loop`` are in
+`tests.bench.loops`, training steps of an LSTM in `tests.bench.recurrent`.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import sys
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
@@ -145,21 +143,6 @@ def two_chains() -> str:
     return f"{ratio:.2f} of the time of one function"
 
 
-def peer() -> None:
-    import tensorflow as tf  # noqa: PLC0415 - it is not installed where the others run
-
-    @tf.function(autograph=False)
-    def f(x: Any) -> Any:
-        return tf.while_loop(
-            lambda y, i: i < TURNS, lambda y, i: (0.5 * (y + x / y), i + 1), (x, tf.constant(0))
-        )[0]
-
-    x = tf.constant(2.0)
-    f(x)
-    seconds = best(lambda: f(x).numpy())
-    print(f"| tf.while_loop, {TURNS} turns | {seconds * 1e3:.2f} ms |")
-
-
 def main() -> None:
     """Print a table."""
     where = cores(1)
@@ -191,4 +174,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    peer() if "--peer" in sys.argv else main()
+    main()

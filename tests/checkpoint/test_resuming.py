@@ -22,9 +22,9 @@ from tests.source_tree import ROOT
 STEPS = 20
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _server() -> Iterator[None]:
-    list(ef.data.Dataset.from_iterable([1]).map(abs, workers=1, processes=True))
+@pytest.fixture(autouse=True)
+def _no_server() -> Iterator[None]:
+    """The process that starts workers ends with each test, however long that takes."""
     yield
     stop_server()
 

@@ -250,3 +250,12 @@ def test_timing_within_timing_counts_once(log) -> None:
     with timed(), timed():
         ef.ones(2)
     assert [e.name for e in log.events] == ["full"]
+
+
+def test_the_time_of_an_op_without_results() -> None:
+    queue = ef.Queue(1, ef.tensor(0))
+    with ef.profile() as p:
+        queue.enqueue(1)
+        queue.close()
+    found = [(e.name, e.device) for e in p.events]
+    assert found == [("queue_enqueue", "cpu:0"), ("queue_close", "")]

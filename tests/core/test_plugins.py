@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import zipfile
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow import errors
+from eagerflow import errors, plugins
 from eagerflow.core import op as ops
 from eagerflow.core.op import bind, define, get_op
 from eagerflow.hardware import registry
@@ -126,12 +127,71 @@ class BrokenPoint:
 
 def test_a_broken_plug_in_is_named(monkeypatch) -> None:
     monkeypatch.setattr(registry, "_plugins_loaded", False)
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [BrokenPoint()])
+    monkeypatch.setattr(plugins, "entry_points", lambda *groups: [BrokenPoint()])
     with pytest.raises(errors.DeviceError, match="plug-in broken") as caught:
         ef.device("abacus:0")
     assert "no_such_module:Backend" in str(caught.value)
     with pytest.raises(errors.DeviceError, match="no device of kind"):  # it failed once
         ef.device("abacus:0")
+
+
+# --- the search -------------------------------------------------------------------------------
+
+_POINTS = "[console_scripts]\na = b:c\n\n[eagerflow.ops]\nabacus = abacus.ops\n"
+
+
+def _install(place: Path, text: str = _POINTS) -> str:
+    folder = place / "abacus-1.0.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: abacus\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(text)
+    return str(place)
+
+
+def _found(*groups: str) -> list[tuple[str, str, str]]:
+    return [(p.group, p.name, p.value) for p in plugins.entry_points(*groups)]
+
+
+def test_entry_points_are_found_in_folders(tmp_path: Path, monkeypatch) -> None:
+    place = _install(tmp_path / "site")
+    ours = [("eagerflow.ops", "abacus", "abacus.ops")]
+    for path in ([place], ["", str(tmp_path / "nowhere"), place]):
+        monkeypatch.setattr(sys, "path", path)
+        assert _found("eagerflow.kernels", "eagerflow.ops") == ours
+        assert _found("eagerflow.kernels") == []
+    monkeypatch.setattr(sys, "path", [""])
+    monkeypatch.chdir(place)
+    assert _found("eagerflow.ops") == ours
+
+
+def test_they_are_found_in_archives_and_by_finders_of_others(tmp_path: Path, monkeypatch) -> None:
+    place = Path(_install(tmp_path / "site"))
+    archive = tmp_path / "abacus.whl"
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in place.glob("*/*"):
+            file.write(path, path.relative_to(place))
+    monkeypatch.setattr(sys, "path", [str(archive)])
+    assert [name for _, name, _ in _found("eagerflow.ops")] == ["abacus"]
+
+    class Finder:
+        @staticmethod
+        def find_spec(*_: object) -> None:
+            return None
+
+        @staticmethod
+        def find_distributions(*_: object) -> list[metadata.Distribution]:
+            return [metadata.PathDistribution(place / "abacus-1.0.dist-info")]
+
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+    assert [name for _, name, _ in _found("eagerflow.ops")] == ["abacus"]
+
+
+def test_without_plug_ins_nothing_that_is_slow_is_loaded(tmp_path: Path, monkeypatch) -> None:
+    place = _install(tmp_path / "site", "[console_scripts]\na = b:c\n")
+    monkeypatch.setattr(sys, "path", [place])
+    monkeypatch.setattr("importlib.metadata.entry_points", None)
+    assert plugins.entry_points("eagerflow.ops", "eagerflow.kernels") == []
 
 
 # --- from a package ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How pipelines with workers end, and what they tell meanwhile."""
+"""How pipelines with workers end, and how far ahead they work."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 import pytest
 
 import eagerflow as ef
 from eagerflow.data import Dataset
 from eagerflow.data.processes import stop_server
-from eagerflow.events import Event
-from tests.data.functions import seven
 from tests.data.test_parallel import HOW, PROCESSES, becomes, counted, numbers, workers
 from tests.data.test_pipelines import values
 
@@ -182,7 +179,7 @@ def test_the_end_of_the_program_ends_the_processes(tmp_path: Path) -> None:
         assert becomes(lambda found=found: not any(map(psutil.pid_exists, found)))
 
 
-# --- bounds and events ------------------------------------------------------------------------
+# --- bounds -----------------------------------------------------------------------------------
 
 
 def test_no_more_is_made_than_the_buffers_hold() -> None:
@@ -194,30 +191,3 @@ def test_no_more_is_made_than_the_buffers_hold() -> None:
     threading.Event().wait(0.05)
     assert len(made) <= 1 + 3 + 1 + 4  # taken, held, waiting for room, ahead of it
     iterator.close()
-
-
-def test_depths_and_elements_are_events() -> None:
-    class Recorder:
-        def __init__(self) -> None:
-            self.events: list[Event] = []
-
-        def event(self, event: Event) -> None:
-            self.events.append(event)
-
-    recorder = Recorder()
-    ef.events.add_instrument(recorder)
-    try:
-        dataset = Dataset.from_tensors(np.zeros((20, 3), "f4")).map(lambda x: x + 1, workers=2)
-        for _ in dataset.batch(4).prefetch(2):
-            pass
-        values(numbers(9).map(seven, on_error="skip"))
-    finally:
-        ef.events.remove_instrument(recorder)
-    made = [e for e in recorder.events if e.kind == "element"]
-    assert [(e.name, e.nbytes) for e in made] == [("map(<lambda>)", 48)] * 5
-    assert len({e.thread for e in made}) <= 2
-    taken = [e for e in recorder.events if e.kind == "take" and e.name == "prefetch"]
-    assert [e.nbytes for e in taken] == [48] * 5 + [0]
-    assert all(0 <= e.depth <= 2 and e.seconds >= 0 for e in taken)
-    (skipped,) = [e for e in recorder.events if e.kind == "skip"]
-    assert (skipped.name, skipped.detail) == ("map(seven)", "KeyError('seven')")

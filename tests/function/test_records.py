@@ -58,6 +58,24 @@ def test_a_local_variable_that_passes_removed() -> None:
         traced.value("second")
 
 
+def test_the_value_of_a_loss_that_is_computed_with_its_gradient() -> None:
+    w = ef.Variable(ef.ones((2, 3)))
+
+    @ef.trace
+    def step(x: ef.Tensor, y: ef.Tensor) -> ef.Tensor:
+        with ef.GradientTape() as tape:
+            loss = ef.nn.functional.cross_entropy(x @ w, y)
+        w.assign_sub(tape.gradient(loss, w))
+        return loss
+
+    x, y = ef.ones((4, 2)), ef.tensor([0, 1, 2, 0])
+    result = step(x, y)
+    w.assign(ef.ones((2, 3)))
+    (again,) = step.graph(x, y).run([step.value("loss")], {"x": x, "y": y})
+    assert again.item() == result.item()
+    assert (w == 1.0).all()
+
+
 def test_parts_of_numpy_that_are_not_loaded_yet_are_known() -> None:
     program = """
 import warnings, eagerflow as ef, numpy as np

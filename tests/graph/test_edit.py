@@ -48,7 +48,7 @@ def test_needed() -> None:
     graph = small(TEXT)
     assert _names(needed(graph, graph.outputs)) == ["a", "b", "p", "c"]
     assert _names(needed(graph, [graph.value("d")])) == ["d"]
-    assert _names(needed(graph, graph.outputs, [graph.value("b")])) == ["a", "b", "p", "c"]
+    assert _names(needed(graph, graph.outputs, [graph.value("b")])) == ["p", "c"]
     assert _names(needed(graph, [graph.value("b")], [graph.value("a")])) == ["b"]
     assert needed(graph, [graph.value("b")], [graph.value("b")]) == []
     assert needed(graph, graph.inputs) == []

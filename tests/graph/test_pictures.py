@@ -78,6 +78,18 @@ def test_texts_and_titles() -> None:
 
 
 @pytest.mark.usefixtures("engine")
+def test_resources_are_named_as_users_know_them() -> None:
+    queue, mutex, v = ef.Queue(1, ef.tensor(0.0), name="q"), ef.Mutex(), ef.Variable(1.0, name="v")
+
+    @ef.trace
+    def f() -> Any:
+        with mutex:
+            return queue.dequeue() + v + ef.random.normal(())
+
+    texts = _texts(draw(outline(f.graph())))
+    assert {"@q", "fifo queue", "@v", "f32[]", "mutex", "generator"} <= set(texts)
+
+
 def test_style() -> None:
     svg = small(TEXT).to_svg()
     root = ET.fromstring(svg)

@@ -319,3 +319,21 @@ def test_one_trace_serves_batches_of_all_sizes() -> None:
         x = ef.random.normal((n, 1, 8, 8))
         assert (f(x).numpy() == model(x).numpy()).all()
     assert len(f.traces) == 2
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_recurrent_layer_in_a_sequence(traced: bool) -> None:
+    """What it gives is a pair, which would be stacked if its shapes were the same."""
+    gru = nn.GRU(3, 4, batch_first=True)
+    x = ef.ones((2, 1, 3))
+
+    def run(*layers: Any) -> Any:
+        model = nn.Sequential(*layers)
+        return (ef.trace(model) if traced else model)(x)
+
+    wrong = r"Linear takes a tensor, and GRU gives a tuple\n.*\n  hint: .*lambda pair: pair\[0\]"
+    with pytest.raises(TensorValueError, match=wrong):
+        run(gru, nn.Linear(4, 2))
+    with pytest.raises(TensorValueError, match="and what comes before gives a tuple"):
+        run(gru, nn.Sequential(nn.Linear(4, 2)))
+    assert run(gru, nn.Identity(), lambda pair: pair[0][:, -1], nn.Linear(4, 2)).shape == (2, 2)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,6 +187,104 @@ def test_after_an_error_the_variables_are_what_they_were() -> None:
     for _ in range(3):
         optimiser.step(lambda: (v**4).sum())
     assert float(abs(v).max()) < 0.05
+
+
+@pytest.mark.parametrize("at", [1, 2, 4, 7])
+@pytest.mark.parametrize("way", ["eager", "traced", "in a branch", "in another trace"])
+def test_wherever_it_fails(at: int, way: str) -> None:
+    v = ef.Variable([3.0, -4.0])
+    optimiser = LBFGS([v], line_search_fn="strong_wolfe")
+    calls = []
+
+    def ask() -> None:
+        calls.append(None)
+        if len(calls) == at:
+            raise RuntimeError("no more")
+
+    def quartic() -> ef.Tensor:
+        ef.py_call(ask, None)
+        return (v**4).sum()
+
+    def step() -> ef.Tensor:
+        return optimiser.step(quartic)
+
+    run: Callable[[], Any] = step
+    if way == "traced":
+        run = ef.trace(step)
+    elif way == "in a branch":
+        run = ef.trace(lambda: ef.cond(v.sum() < 0, step, lambda: ef.tensor(0.0)))
+    elif way == "in another trace":
+        inner = ef.trace(step)
+        run = ef.trace(lambda: inner() * 2)
+    with pytest.raises(RuntimeError, match="no more"):
+        run()
+    np.testing.assert_array_equal(v.numpy(), [3.0, -4.0])
+    assert (int(optimiser.state["n_iter"]), int(optimiser.state["kept"])) == (0, 0)
+    for _ in range(3):
+        run()
+    assert float(abs(v).max()) < 0.05
+
+
+def test_what_fails_before_and_after_undoes_nothing() -> None:
+    v = ef.Variable([3.0, -4.0])
+    optimiser = LBFGS([v])
+    fails = ef.Variable(True)
+
+    def stop() -> None:
+        if bool(fails):
+            raise RuntimeError("stop")
+
+    @ef.trace
+    def before() -> ef.Tensor:
+        v.assign([2.0, 1.0])
+        ef.py_call(stop, None)
+        return optimiser.step(lambda: (v**4).sum())
+
+    with pytest.raises(RuntimeError, match="stop"):
+        before()
+    np.testing.assert_array_equal(v.numpy(), [2.0, 1.0])
+
+    @ef.trace
+    def after() -> ef.Tensor:
+        found = optimiser.step(lambda: (v**4).sum())
+        ef.py_call(stop, None)
+        return found
+
+    with pytest.raises(RuntimeError, match="stop"):
+        after()
+    assert float(abs(v).max()) < 0.5
+    assert int(optimiser.state["n_iter"]) > 0
+
+
+def test_interrupted_between_ops() -> None:
+    """Ctrl-C in the loss of a traced step."""
+    v = ef.Variable([3.0, -4.0])
+    optimiser = LBFGS([v], line_search_fn="strong_wolfe")
+    calls = []
+
+    def interrupt() -> None:
+        calls.append(None)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    def quartic() -> ef.Tensor:
+        ef.py_call(interrupt, None)
+        return (v**4).sum()
+
+    step = ef.trace(lambda: optimiser.step(quartic))
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    np.testing.assert_array_equal(v.numpy(), [3.0, -4.0])
+
+
+def test_an_optimiser_is_freed() -> None:
+    v = ef.Variable([1.0])
+    optimiser = LBFGS([v])
+    optimiser.step(lambda: (v * v).sum())
+    gone = weakref.ref(optimiser)
+    del optimiser
+    gc.collect()
+    assert gone() is None
 
 
 # --- errors -------------------------------------------------------------------------------------

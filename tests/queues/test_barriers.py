@@ -44,6 +44,26 @@ def test_components_come_together(call: Call) -> None:
     assert repr(barrier) == "Barrier((f32[]@cpu:0, i64[2]@cpu:0), 0 ready, 1 incomplete)"
 
 
+@row("barrier-keys")
+def test_keys_are_bytes(call: Call) -> None:
+    barrier = ef.Barrier(("f32[]", "bytes[]"), key_dtype="bytes")
+    call(lambda: barrier.insert_many(0, [b"a", b"b\0"], [0.5, 1.5]))
+    call(lambda: barrier.insert_many(1, ef.tensor([b"b\0"]), [b"value"]))
+    keys, (x, y) = call(lambda: barrier.take_many(1))
+    assert (numbers(keys), numbers(x), numbers(y)) == ([b"b\0"], [1.5], [b"value"])
+    with pytest.raises(errors.TensorValueError, match="key b'a' already has a value"):
+        call(lambda: barrier.insert_many(0, [b"a"], [0.0]))
+    for wrong in ([1], ["a"], [b"a"]):
+        other = barrier if wrong != [b"a"] else pairs()
+        with pytest.raises(errors.DTypeError):
+            call(lambda wrong=wrong, other=other: other.insert_many(0, wrong, [0.0]))
+    barrier.close()
+    with pytest.raises(errors.QueueClosedError, match="key b'new' is new"):
+        call(lambda: barrier.insert_many(0, [b"new"], [0.0]))
+    with pytest.raises(errors.DTypeError, match="int64 or bytes"):
+        ef.Barrier(("f32[]",), key_dtype="f32")
+
+
 @row("barrier-order")
 def test_whose_key_came_first_comes_first(call: Call) -> None:
     barrier = pairs()

@@ -173,6 +173,35 @@ def test_only_what_is_needed_runs() -> None:
     assert numbers(graph.run([graph.outputs[0]], {named["queue_dequeue"]: ef.tensor(50)})[0]) == 100
 
 
+def test_what_is_fed_is_not_taken() -> None:
+    """Not even for the order of effects, nor to know a size: the queue is empty."""
+    queue, v = queue_of(), ef.Variable(10)
+
+    @ef.trace
+    def f() -> Any:
+        taken = queue.dequeue_up_to(3)
+        return ef.reshape(taken, (taken.shape[0], 1)) * v
+
+    graph = f.graph()
+    (found,) = graph.run([graph.outputs[0]], {f.value("taken"): ef.tensor([1, 2])})
+    assert numbers(found) == [[10], [20]]
+
+
+def test_what_is_fed_in_part_runs_for_the_order_of_effects() -> None:
+    queue, v = ef.Queue(None, (ef.tensor(0), ef.tensor(0))), ef.Variable(10)
+    queue.enqueue((1, 2))
+
+    @ef.trace
+    def f() -> Any:
+        a, b = queue.dequeue()
+        return a * v, b
+
+    graph = f.graph()
+    (found,) = graph.run([graph.outputs[0]], {f.value("a"): ef.tensor(5)})
+    assert numbers(found) == 50
+    assert numbers(queue.size()) == 0
+
+
 def test_which_graphs_need_the_executor() -> None:
     queue, other = queue_of(), queue_of()
 

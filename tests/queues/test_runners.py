@@ -12,8 +12,10 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
+from eagerflow.function import runners as runners_module
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.runtime.costs import worker_count
+from eagerflow.runtime.executor import Executor
 from tests.queues.modes import drained, numbers, until
 
 
@@ -197,18 +199,58 @@ def test_the_device_of_the_caller(make: Any) -> None:
             assert str(queue.dequeue().device) == "cpu:1"
 
 
-def test_python_code_that_waits_for_another_runner() -> None:
+@pytest.mark.parametrize("in_a_loop", [False, True])
+def test_python_code_that_waits_for_another_runner(in_a_loop: bool) -> None:
     """It may hold a thread: those that serve the others are not among them."""
     queues = [ef.Queue(1, ef.tensor(0)) for _ in range(3 * worker_count())]
-    runners = [
-        ef.spawn(ef.trace(lambda q=q: ef.py_call(lambda: q.enqueue(1), None))) for q in queues
-    ]
+
+    def fill(queue: Any) -> None:
+        turns = ef.tensor(1 if in_a_loop else 0)
+        if not in_a_loop:
+            ef.py_call(lambda: queue.enqueue(1), None)
+        while turns > 0:
+            ef.py_call(lambda: queue.enqueue(1), None)
+            turns = turns - 1
+
+    runners = [ef.spawn(ef.trace(lambda q=q: fill(q))) for q in queues]
     until(lambda: all(q.resource.waiting(0) for q in queues))
     with ef.spawn(ef.trace(lambda: [q.dequeue() for q in queues])) as all_of_them:
         until(lambda: all_of_them.steps > 3)
     for queue, runner in zip(queues, runners, strict=True):
         queue.close(cancel_pending=True)
         assert runner.join()
+
+
+def test_only_loops_in_which_something_waits_are_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, seen = ef.Queue(None, ef.tensor(0)), ef.Variable(0)
+    made: list[Executor] = []
+
+    def make(*args: Any) -> Executor:
+        made.append(Executor(*args))
+        return made[-1]
+
+    @ef.trace
+    def count() -> None:
+        n = queue.dequeue()
+        while n > 0:
+            seen.assign_add(1)
+            n = n - 1
+
+    @ef.trace
+    def skip() -> None:
+        while queue.dequeue() > 0:
+            seen.assign_add(1)
+
+    monkeypatch.setattr(runners_module, "Executor", make)
+    queue.enqueue_many([3, 4])
+    for function in (count, skip):
+        with ef.spawn(function) as runner:
+            until(lambda runner=runner: runner.steps == 2)
+        assert numbers(seen.value) == 7
+        queue.enqueue_many([0, 0])
+    whole, pieces = ([node.op for node in e.flow.graph.nodes] for e in made)
+    assert "while_loop" in whole
+    assert "while_loop" not in pieces
 
 
 def test_loops_and_branches_wait_without_a_thread() -> None:

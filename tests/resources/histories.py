@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError
 from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
+from eagerflow.types import DTYPES, TensorType
+from eagerflow_kernels.portable.queues import waiting
 from tests.resources.linear import Model, Operation
 
-KINDS = ("fifo", "shuffle", "priority")
+KINDS = ("fifo", "shuffle", "priority", "padding")
 LEAST = 1  # what stays in the shuffle queues
 CAPACITY = 3
 
@@ -20,16 +26,19 @@ CAPACITY = 3
 def make_queue(kind: str, seed: int = 0) -> QueueState:
     stores: dict[str, AbstractStore] = {
         "fifo": FifoStore(),
-        "shuffle": ShuffleStore(LEAST, seed),
+        "shuffle": ShuffleStore(LEAST, random.Random(seed).randrange),
         "priority": PriorityStore(),
+        "padding": FifoStore(),
     }
-    return QueueState(CAPACITY, stores[kind], kind)
+    types = [TensorType(DTYPES["int64"], (Dim("n"),))] if kind == "padding" else []
+    return QueueState(CAPACITY, stores[kind], kind, types)
 
 
 class QueueModel:
     """The queue one move after the other: the state is the elements in order, and closed or not.
 
-    Elements of priority queues are ``(priority, element)``.
+    Elements of priority queues are ``(priority, element)``, those of padding queues one to three
+    equal numbers.
     """
 
     def __init__(self, kind: str, bounded: bool) -> None:
@@ -82,7 +91,10 @@ def model_of(kind: str, bounded: bool) -> Model:
 
 
 class Recorder:
-    """Begins operations on a queue and notes when they begin and end."""
+    """Begins operations on a queue and notes when they begin and end.
+
+    Those of padding queues are made by the functions behind the ops, as the padding is theirs.
+    """
 
     def __init__(self, kind: str, seed: int = 0) -> None:
         self.kind = kind
@@ -90,12 +102,15 @@ class Recorder:
         self.time = itertools.count()
         self.values = itertools.count()
         self.begun: list[tuple[Operation, AbstractAttempt, Any]] = []
+        self.finishes: dict[AbstractAttempt, Any] = {}
 
     def make(self, action: str, count: int, priority: int) -> tuple[AbstractAttempt, Any]:
         """An attempt, and what it brings or how many it wants."""
         queue = self.queue
         if action == "close":
             return queue.close(), None
+        if self.kind == "padding":
+            return self.make_padded(action, count, priority + 1)
         if action.startswith("enqueue"):
             values = [next(self.values) for _ in range(count)]
             priorities = [(priority + 7 * i) % 3 for i in range(count)]
@@ -103,6 +118,29 @@ class Recorder:
             elements: list[Any] = brought if self.kind == "priority" else values
             return queue.enqueue_many(count, elements.__getitem__, priorities), elements
         return queue.dequeue_many(count, action == "up_to"), count
+
+    def make_padded(self, action: str, count: int, size: int) -> tuple[AbstractAttempt, Any]:
+        queue = self.queue
+        if action.startswith("enqueue"):
+            rows = [(next(self.values) + 1,) * size for _ in range(count)]
+            given = np.array(rows, np.int64).reshape(count, size)
+            return waiting["queue_enqueue_many"](np, given, resource=queue)[0], rows
+        op = "queue_dequeue_up_to" if action == "up_to" else "queue_dequeue_many"
+        attempt, self.finishes[attempt] = waiting[op](np, resource=queue, count=count)
+        return attempt, count
+
+    def shown(self, element: Any) -> Any:
+        """An element as it is in the history."""
+        return tuple(element[0].tolist()) if self.kind == "padding" else element
+
+    def taken(self, attempt: AbstractAttempt) -> list[Any]:
+        """What an operation has got; if it is through, with the padding looked at."""
+        rows = [self.shown(x) for x in attempt.value]
+        if self.kind == "padding" and attempt.done and rows:
+            (batch,) = self.finishes[attempt](attempt.value)
+            widest = max(map(len, rows))
+            assert batch.tolist() == [[*row, *[0] * (widest - len(row))] for row in rows]
+        return rows
 
     def begin(self, action: str, count: int, priority: int) -> None:
         if action == "size":
@@ -146,7 +184,7 @@ class Recorder:
         elif self.kind == "priority":
             op.moves = [("all", tuple(attempt.value))] if attempt.value else []
         else:
-            op.moves = [("take", x) for x in attempt.value]
+            op.moves = [("take", x) for x in self.taken(attempt)]
 
     @property
     def gave_back(self) -> bool:

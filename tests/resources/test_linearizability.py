@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.errors import CancelledError, EagerflowError
-from tests.resources.histories import KINDS, Recorder, model_of
+from eagerflow.resources.queue import QueueState
+from eagerflow.resources.stores import SequenceStore
+from tests.resources.histories import CAPACITY, KINDS, Recorder, model_of
 from tests.resources.linear import Operation, is_linearizable
 
 ACTIONS = st.tuples(
@@ -89,10 +92,11 @@ def test_nothing_is_lost(kind: str, actions: list[tuple[str, int, int]], seed: i
         x
         for op, attempt, _ in found.begun
         if op.kind in ("dequeue_many", "up_to")
-        for x in attempt.value
+        for x in found.taken(attempt)
     ]
     store = found.queue.store
-    assert sorted(taken + [store.element(e) for e in store.items]) == sorted(put)
+    left = [found.shown(store.element(e)) for e in store.items]
+    assert sorted(taken + left) == sorted(put)
 
 
 @pytest.fixture
@@ -172,6 +176,97 @@ def test_queues_of_threads(kind: str, programs: list[list[tuple[str, int, int]]]
         assert is_linearizable(history, ((), False), model_of(kind, bounded=False))
     else:
         assert is_linearizable(history, ((), False), model_of(kind, bounded=True))
+
+
+def programs_of(*names: str) -> st.SearchStrategy[Any]:
+    """What one or two threads call, with a number of elements and a length each."""
+    call = st.tuples(st.sampled_from(names), st.integers(1, 3), st.integers(1, 3))
+    return st.lists(st.lists(call, min_size=1, max_size=3), min_size=1, max_size=2)
+
+
+@pytest.mark.usefixtures("_fast_switching")
+@given(
+    producers=programs_of("enqueue", "enqueue_many"),
+    consumers=programs_of("dequeue", "dequeue_many", "up_to"),
+)
+@settings(max_examples=60)
+def test_padding_queues_of_threads(
+    producers: list[list[tuple[str, int, int]]], consumers: list[list[tuple[str, int, int]]]
+) -> None:
+    """Through `ef.Queue`: elements of several lengths in the order of a fifo queue, and batches as
+    wide as their longest."""
+    queue = ef.Queue(CAPACITY, "i64[n]", kind="padding")
+    time, values, history = itertools.count(), itertools.count(1), list[Operation]()
+
+    def rows(batch: Any) -> list[tuple[int, ...]]:
+        found = [tuple(x for x in row if x) for row in batch.tolist()]
+        assert batch.shape[1] == max(map(len, found))
+        assert all(row[: len(f)] == list(f) for row, f in zip(batch.tolist(), found, strict=True))
+        return found
+
+    def call(name: str, count: int, size: int, op: Operation) -> None:
+        if name.startswith("enqueue"):
+            brought = [(next(values),) * size for _ in range(count if name != "enqueue" else 1)]
+            op.moves = [("put", x) for x in brought]
+            if name == "enqueue":
+                queue.enqueue(list(brought[0]))
+            else:
+                queue.enqueue_many([list(x) for x in brought])
+        elif name == "dequeue":
+            op.moves = [("take", tuple(queue.dequeue().tolist()))]
+        else:
+            take = queue.dequeue_many if name == "dequeue_many" else queue.dequeue_up_to
+            op.moves = [("take", x) for x in rows(take(count))]
+
+    def work(program: list[tuple[str, int, int]]) -> None:
+        for name, count, size in program:
+            op = Operation(name, next(time))
+            history.append(op)
+            call(name, count, size, op)
+            op.end = next(time)
+
+    # elements for those that would wait for ever, and takers of those that nobody would take
+    put, taken = [sum(_elements(c) for p in all_ for c in p) for all_ in (producers, consumers)]
+    rest = [("enqueue", 1, 1)] * (taken - put) + [("dequeue", 1, 1)] * (put - taken)
+    programs = [*producers, *consumers, rest]
+    at_once(*[lambda program=program: work(program) for program in programs])
+    assert is_linearizable(history, ((), False), model_of("padding", True))
+    assert int(queue.size()) == 0
+
+
+def _elements(call: tuple[str, int, int]) -> int:
+    return 1 if call[0] in ("enqueue", "dequeue") else call[1]
+
+
+NUMBERS = st.integers(1, 8).flatmap(lambda n: st.permutations(range(n)))
+
+
+@given(NUMBERS, st.lists(st.sampled_from(["take", "two", "cancel"]), max_size=8), st.data())
+@settings(max_examples=300)
+def test_numbered_elements_leave_in_order(
+    numbers: list[int], takes: list[str], data: st.DataObject
+) -> None:
+    """They come in any order; takes that wait, hold some and are cancelled come in between."""
+    queue = QueueState(None, SequenceStore(), "sequence")
+    begun: list[Any] = []
+    actions = data.draw(st.permutations([*takes, *["put"] * len(numbers)]))
+    left = iter(numbers)
+    for action in actions:
+        if action == "put":
+            number = next(left)
+            queue.enqueue(f"no. {number}", number).begin()
+        elif action == "cancel" and begun:
+            begun[-1].cancel(lambda: CancelledError("as planned"))
+        elif action != "cancel":
+            begun.append(queue.dequeue_many(2 if action == "two" else 1))
+            begun[-1].begin()
+    found = [x for attempt in begun for x in attempt.value]
+    rest = []
+    while one := queue.take_at_once():
+        rest += one
+    if not any(attempt.value and not attempt.done for attempt in begun):
+        assert found + rest == [f"no. {i}" for i in range(len(numbers))]
+    assert sorted(found + rest) == sorted(f"no. {i}" for i in numbers)
 
 
 def register(state: Any, move: str, value: Any) -> Iterator[Any]:

@@ -209,3 +209,22 @@ def test_somebody_else_cancels(ops: Ops) -> None:
     with pytest.raises(errors.CancelledError, match="the cell was closed"):
         steps[0].run([np.ones(2, np.float32)])
     assert rerun(runner.flow.plan, steps[0].log or []).outcome == "cancelled"
+
+
+def test_a_step_that_is_cancelled_on_the_way_to_a_wait(
+    ops: Ops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread cancels when the entry is neither in a queue nor waits yet."""
+    begun: list[Any] = []
+    ops.wait("test_wait", lambda *found: begun.append(found))
+    before = FlowStep._begin
+
+    def begin(step: FlowStep, *found: Any) -> None:
+        step.cancel("the cell was closed")
+        before(step, *found)
+
+    monkeypatch.setattr(FlowStep, "_begin", begin)
+    step = Executor(chain("exp", "test_wait", "sin"), open_up).step(log=True)
+    with pytest.raises(errors.CancelledError, match="the cell was closed"):
+        step.run([np.ones(2, np.float32)])
+    assert begun == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +111,36 @@ def test_the_faster_way_is_kept() -> None:
     [(TWO, SIZE, True), (TWO, 100, False), (CHAIN, SIZE, False), (CHAIN, 100, False)],
 )
 def test_what_is_looked_at(text: str, size: int, needed: bool) -> None:
-    """The sizes of the first call count, and whether there is anything beside the longest way."""
+    """The sizes count, and whether there is anything beside the longest way."""
     data = np.ones(size, np.float32)
     assert Choice.needed(Graph.parse(text), [data]) is needed
     program = Program(Graph.parse(text))
     program(data)
     assert (program._choice is not None) is needed
     assert (program._code is None) is needed
+
+
+def test_it_is_decided_for_each_size_anew(always: None) -> None:
+    """A first call with short inputs does not rule out entries, one with long ones keeps none."""
+    short, long = np.ones(SIZE // 32, np.float32), x()
+    for first, second in ((short, long), (long, short)):
+        program = Program(Graph.parse(TWO))
+        for data in (first, second, first, second):
+            settle(partial(program, data))
+            found = program._choice
+            assert found is not None
+            assert (found.executor is not None) is (data is long)
+        same(program(long), Program(Graph.parse(TWO), parallel=False)(long))
+
+
+def test_lengths_that_are_alike_share_a_decision(always: None) -> None:
+    one = Choice(Graph.parse(TWO), 0)
+    for size in range(SIZE, 2 * SIZE, 1000):
+        one.took(one.pick([np.empty(size, np.float32)]), 1.0)
+    assert len(one._decisions) <= 2
+    fixed = Choice(Graph.parse(CHAINS), 0)
+    fixed.pick([np.ones((512, 512), np.float32)] * 2)
+    assert len(fixed._decisions) == 1
 
 
 def test_one_function_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,28 +149,34 @@ def to_own_dtype(at: RuleSite) -> Value | None:
 @rule("cast")
 def there_and_back(at: RuleSite) -> Value | None:
     """A conversion to a dtype that holds all values, and back."""
-    inner = at.maker(at.inputs[0], "cast")
-    if inner is None:
+    before = _converted_before(at)
+    if before is None:
         return None
-    middle, (x,) = at.inputs[0].type, inner.inputs
-    assert isinstance(middle, TensorType)
-    assert isinstance(x.type, TensorType)
-    return at.copy(x, ()) if _holds(middle.dtype, x.type.dtype) else None
+    x, first, middle = before
+    return at.copy(x, ()) if _holds(middle, first) else None
 
 
 @rule("cast")
 def of_a_wider_integer(at: RuleSite) -> Form | None:
     """A conversion of integers by way of more bits: only the last bits are left."""
+    before = _converted_before(at)
+    if before is None or at.dtype is None:
+        return None
+    x, first, middle = before
+    integers = first.is_integer and middle.is_integer and at.dtype.is_integer
+    wide = middle.itemsize >= at.dtype.itemsize
+    return Form("cast", (x,), at.attrs) if integers and wide else None
+
+
+def _converted_before(at: RuleSite) -> tuple[Value, DType, DType] | None:
+    """Where what is converted was converted itself: from which value, of and to which dtype."""
     inner = at.maker(at.inputs[0], "cast")
     if inner is None:
         return None
     middle, (x,) = at.inputs[0].type, inner.inputs
     assert isinstance(middle, TensorType)
     assert isinstance(x.type, TensorType)
-    dtypes = (x.type.dtype, middle.dtype, at.dtype)
-    integers = all(d is not None and d.is_integer for d in dtypes)
-    wide = at.dtype is not None and middle.dtype.itemsize >= at.dtype.itemsize
-    return Form("cast", (x,), at.attrs) if integers and wide else None
+    return x, x.type.dtype, middle.dtype
 
 
 _BOOL: Final = DTYPES["bool"]

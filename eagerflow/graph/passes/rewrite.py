@@ -210,7 +210,7 @@ def _make(
         )  # fmt: skip
         outputs = (own[i],) if several else own
         # an output that gets another number keeps the name that it had
-        moved = len(outputs) < len(node.outputs) and not several
+        moved = len(outputs) != len(node.outputs) and not several
         labels = [v.label or v.name if moved else v.label for v in outputs]
         new.outputs = tuple([
             Value(v.type, new, j, label)

@@ -10,7 +10,7 @@ import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.nn import functional as F  # noqa: N812 - its usual name
 from eagerflow.nn import init
-from eagerflow.nn.checks import check_sizes, linear_error
+from eagerflow.nn.checks import check_one, check_sizes, linear_error
 from eagerflow.nn.module import Module
 
 __all__ = ["Flatten", "Identity", "Linear", "Sequential"]
@@ -75,7 +75,11 @@ class Sequential(Module):
     """Calls one after the other with the output of the one before.
 
     Args:
-        layers: modules, or any functions of one argument.
+        layers: modules, or any functions of one argument. What recurrent layers give is a pair;
+            a function picks what the next layer takes: ``lambda pair: pair[0]``.
+
+    Raises:
+        TensorValueError: something cannot be called, or a layer gets a tuple that takes a tensor.
 
     >>> from eagerflow.nn import functional as F
     >>> model = ef.nn.Sequential(ef.nn.Linear(3, 8), F.relu, ef.nn.Linear(8, 2))
@@ -99,8 +103,10 @@ class Sequential(Module):
         self.layers = list(layers)
 
     def forward(self, x: Any) -> Any:
+        before = None
         for layer in self.layers:
-            x = layer(x)
+            check_one(layer, x, before)
+            x, before = layer(x), layer
         return x
 
     def __len__(self) -> int:

@@ -1,0 +1,74 @@
+"""How queues and their like stand, in numbers, words and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+__all__ = ["Level", "to_html"]
+
+_HEADINGS: Final = ("queue", "", "elements", "waiting to put", "waiting to take")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How a resource stands.
+
+    Attributes:
+        name: of the resource.
+        kind: what it is.
+        depth: how many elements there are.
+        capacity: how many there is room for; 0 for any number.
+        producers: how many wait to put something in.
+        consumers: how many wait to take something out.
+        closed: whether nothing comes in any more.
+    """
+
+    name: str
+    kind: str
+    depth: int
+    capacity: int
+    producers: int
+    consumers: int
+    closed: bool
+
+    @property
+    def elements(self) -> str:
+        """How many there are, and how many there is room for, in words."""
+        return f"{self.depth} of {self.capacity}" if self.capacity else f"{self.depth}"
+
+    def __str__(self) -> str:
+        parts = [self.elements]
+        parts += ["closed"] * self.closed
+        parts += [f"{self.producers} waiting to put"] * (self.producers > 0)
+        parts += [f"{self.consumers} waiting to take"] * (self.consumers > 0)
+        return ", ".join(parts)
+
+
+def to_html(caption: str, levels: Sequence[Level]) -> str:
+    """A table of queues, each with a bar that shows how full it is.
+
+    Args:
+        caption: above it.
+        levels: one for each row.
+    """
+    from html import escape  # noqa: PLC0415 - 2 ms of `import eagerflow`
+
+    head = "".join(f"<th>{name}</th>" for name in _HEADINGS)
+    body = "".join(
+        f"<tr><td>{escape(level.name)}</td><td>{_bar(level)}</td><td>{level.elements}"
+        f"{', closed' * level.closed}</td><td>{level.producers}</td><td>{level.consumers}</td></tr>"
+        for level in levels
+    )
+    return (
+        f"<table><caption>{escape(caption)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def _bar(level: Level) -> str:
+    if not level.capacity:
+        return ""
+    return f'<progress max="{level.capacity}" value="{level.depth}"></progress>'

@@ -1,0 +1,102 @@
+"""Loops of 1,000 turns with a tiny body: `ef.while_loop` against `tf.while_loop` without XLA.
+
+Run: ``python -m tests.bench.loops`` in an environment that has TensorFlow as well; without it, ours
+are timed alone. Each library runs in processes of its own, in turn (see `tests.bench.harness`), and
+the results are compared before anything is timed. A call ends when its result is there as a number.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+
+from tests.bench.harness import Contender, Contest, run
+
+TURNS = 1_000
+
+#: three ops on a scalar and a counter: Newton's steps for a square root
+NEWTON = """
+def newton(x):
+    return {while_loop}(
+        lambda y, i: i < {turns}, lambda y, i: (0.5 * (y + x / y), i + 1), (x, {zero})
+    )[0]
+"""
+#: a test that looks at what goes round
+HALVING = """
+def halving(x):
+    return {while_loop}(
+        lambda y, i: (y > 0.0) & (i < {turns}), lambda y, i: (y * 0.999, i + 1), (x, {zero})
+    )[0]
+"""
+
+OURS = """
+import eagerflow as ef
+{function}
+f = ef.trace({call})
+x = ef.tensor(2.0)
+step = lambda: float(f(x))
+"""
+THEIRS = """
+import os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import tensorflow as tf
+{function}
+def gradient(x):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = newton(x)
+    return tape.gradient(y, x)
+f = tf.function({call}, autograph=False, jit_compile=False)
+x = tf.constant(2.0)
+step = lambda: float(f(x))
+"""
+
+#: name: the function, ours, theirs
+LOOPS = {
+    "a counter decides": (NEWTON, "newton", "newton"),
+    "a tensor decides": (HALVING, "halving", "halving"),
+    "its gradient": (NEWTON, "ef.grad(newton)", "gradient"),
+}
+
+
+def contests() -> list[Contest]:
+    """The table; ours first."""
+    found = []
+    for name, (text, ours, theirs) in LOOPS.items():
+        function = text.format(while_loop="ef.while_loop", turns=TURNS, zero="ef.tensor(0)")
+        counted = text.format(while_loop="ef.while_loop", turns=TURNS, zero=0)
+        contenders = [
+            Contender("ef.while_loop", OURS.format(function=counted, call=ours), "step()"),
+            Contender(
+                "ef.while_loop, the counter a tensor", OURS.format(function=function, call=ours),
+                "step()",
+            ),
+        ]  # fmt: skip
+        if find_spec("tensorflow") is not None:
+            peer = text.format(while_loop="tf.while_loop", turns=TURNS, zero="tf.constant(0)")
+            setup = THEIRS.format(function=peer, call=theirs)
+            contenders.append(Contender("tf.while_loop", setup, "step()"))
+        found.append(Contest(f"{TURNS:,} turns, {name}", contenders, {"tf.while_loop": 1.0}))
+    return found
+
+
+def compare(contest: Contest) -> None:
+    """Refuse contenders with other results."""
+    found = []
+    for contender in contest.contenders:
+        code = f"{contender.setup}\nprint(step())"
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        found.append(float(done.stdout.splitlines()[-1]))
+    if any(abs(x - found[0]) > 1e-5 * abs(found[0]) for x in found):
+        raise RuntimeError(f"{contest.name}: {found}")
+
+
+if __name__ == "__main__":
+    table = contests()
+    if "--help" not in sys.argv:
+        for row in table:
+            compare(row)
+    run(table, "Loops with a tiny body")
