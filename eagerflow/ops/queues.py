@@ -325,7 +325,8 @@ class Queue:
         queue, which gives the lowest ones). If it ends without the rest, they go back.
 
         Args:
-            n: how many.
+            n: how many; a size of a tensor, such as ``x.shape[0]``, may be another one in each run
+                of a traced function.
             timeout: how many seconds to wait at most.
 
         Returns:
@@ -432,13 +433,15 @@ def integer(what: str, value: Any) -> int:
         raise DTypeError(f"{what}: this is no integer", given=repr(value)) from None
 
 
-def checked_count(what: str, n: int) -> int:
-    """A number of elements.
+def checked_count(what: str, n: Any) -> Any:
+    """A number of elements; a size that only the run tells stays one.
 
     Raises:
         TensorValueError: it is negative.
         DTypeError: it is no integer.
     """
+    if type(n) is Dim:
+        return n
     count = integer(what, n)
     if count < 0:
         raise TensorValueError(f"{what}: {n} elements", expected="0 or more")
