@@ -195,7 +195,7 @@ class Accumulator:
         Tensor([2., 0., 0., 5.], f32[4]@cpu:0)
         """
         state, count = self.resource, checked_count("take", n)
-        if not count:
+        if type(count) is int and not count:
             raise TensorValueError("take: 0 values", expected="a positive number of them")
         seconds = check_seconds("take", timeout)
         found = bind(_take, resource=state, device=state.device, count=count, timeout=seconds)

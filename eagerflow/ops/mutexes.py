@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from threading import get_ident
 from types import TracebackType
 from typing import final
 
@@ -14,7 +13,7 @@ from eagerflow.errors import DTypeError, MutexError
 from eagerflow.hardware import Device, current_device
 from eagerflow.ops.rules import effect_op
 from eagerflow.resources.attempts import check_seconds
-from eagerflow.resources.mutex import MutexState
+from eagerflow.resources.mutex import MutexState, this_thread
 from eagerflow.types import DTYPES, TensorType
 
 __all__ = ["Mutex"]
@@ -100,7 +99,7 @@ class Mutex:
                 _acquire, resource=state, device=current_device(), timeout=seconds
             )[0]
         except BaseException:  # Ctrl-C: it may have come when the mutex was ours
-            state.drop_held_by(get_ident(), before)
+            state.drop_held_by(this_thread(), before)
             raise
 
     def release(self) -> None:
@@ -116,7 +115,7 @@ class Mutex:
             bind(_release, hold, resource=self.resource)
         finally:  # Ctrl-C may have come before it was done
             self._held.hold = None
-            self.resource.drop_held_by(get_ident(), 0)
+            self.resource.drop_held_by(this_thread(), 0)
 
     def __enter__(self) -> None:
         self.acquire()

@@ -98,9 +98,9 @@ _dequeue = effect_op("queue_dequeue", _dequeue_type, "blocks")
 _dequeue_many = effect_op("queue_dequeue_many", _dequeue_many_type, "blocks")
 _dequeue_up_to = effect_op("queue_dequeue_up_to", _dequeue_up_to_type, "blocks")
 _size = effect_op("queue_size", count_type, "fence")
+_closed = effect_op("queue_closed", _closed_type, "fence")
 _close = effect_op("queue_close", _close_type, "blocks")
 _cancel_and_close = effect_op("queue_cancel_and_close", _close_type, "fence")
-_closed = effect_op("queue_closed", _closed_type, "fence")
 
 
 # --- Queue ------------------------------------------------------------------------------------
@@ -325,7 +325,8 @@ class Queue:
         queue, which gives the lowest ones). If it ends without the rest, they go back.
 
         Args:
-            n: how many.
+            n: how many; a size of a tensor, such as ``x.shape[0]``, may be another one in each run
+                of a traced function.
             timeout: how many seconds to wait at most.
 
         Returns:
@@ -432,13 +433,15 @@ def integer(what: str, value: Any) -> int:
         raise DTypeError(f"{what}: this is no integer", given=repr(value)) from None
 
 
-def checked_count(what: str, n: int) -> int:
-    """A number of elements.
+def checked_count(what: str, n: Any) -> Any:
+    """A number of elements; a size that only the run tells stays one.
 
     Raises:
         TensorValueError: it is negative.
         DTypeError: it is no integer.
     """
+    if type(n) is Dim:
+        return n
     count = integer(what, n)
     if count < 0:
         raise TensorValueError(f"{what}: {n} elements", expected="0 or more")

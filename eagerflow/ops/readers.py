@@ -16,6 +16,7 @@ from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.elements import told
 from eagerflow.ops.queues import Queue, checked_count
+from eagerflow.ops.rules import count_type, effect_op
 from eagerflow.resources.attempts import check_seconds
 from eagerflow.resources.reader import (
     AbstractFormat,
@@ -25,7 +26,7 @@ from eagerflow.resources.reader import (
     RecordFormat,
     WholeFormat,
 )
-from eagerflow.types import BYTES, DTYPES, Shape, TensorType
+from eagerflow.types import BYTES, Shape, TensorType
 
 __all__ = [
     "AbstractReader",
@@ -59,10 +60,6 @@ def _reset_type(*, resource: ReaderState, device: Device | None = None) -> tuple
     return ()
 
 
-def _number_type(*, resource: ReaderState, device: Device | None = None) -> TensorType:
-    return TensorType(DTYPES["int64"], (), device or resource.device)
-
-
 _read: Final = define(
     "reader_read", infer=_read_type, nondifferentiable=True, effect="blocks", precision="exact"
 )
@@ -76,12 +73,8 @@ _read_up_to: Final = define(
 _reset: Final = define(
     "reader_reset", infer=_reset_type, nondifferentiable=True, effect="fence", precision="exact"
 )
-_count: Final = define(
-    "reader_count", infer=_number_type, nondifferentiable=True, effect="fence", precision="exact"
-)
-_skipped: Final = define(
-    "reader_skipped", infer=_number_type, nondifferentiable=True, effect="fence", precision="exact"
-)
+_count: Final = effect_op("reader_count", count_type, "fence")
+_skipped: Final = effect_op("reader_skipped", count_type, "fence")
 
 
 # --- readers ----------------------------------------------------------------------------------

@@ -98,7 +98,8 @@ class Profile:
 
     def event(self, event: Event, /) -> None:
         """Take one event; ops and steps that other threads asked for are left out."""
-        if event.kind not in _OF_THREADS or (event.caller or event.thread) == self._thread:
+        mine = event.runner or (event.caller or event.thread) == self._thread
+        if mine or event.kind not in _OF_THREADS:
             self._events.append(event)
 
     @property
@@ -227,6 +228,9 @@ def _bytes(count: int) -> str:
 
 def profile() -> Profile:
     """Record the ops that this thread runs within a ``with`` block, with their times.
+
+    So are graphs that runners (`eagerflow.spawn`) run meanwhile, whoever spawned them: their events
+    have the name of the runner.
 
     >>> with ef.profile() as p:
     ...     x = ef.exp(ef.zeros(3))

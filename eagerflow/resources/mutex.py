@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from threading import get_ident
-from typing import Any, final
+import threading
+from itertools import count
+from typing import Any, Final, final
 
 from eagerflow.errors import MutexError
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 
-__all__ = ["MutexState"]
+__all__ = ["MutexState", "this_thread"]
+
+_serial: Final = count(1)
+
+
+@final
+class _Numbered(threading.local):
+    """The number of each thread."""
+
+    def __init__(self) -> None:
+        self.number = next(_serial)
+
+
+_numbered: Final = _Numbered()
+
+
+def this_thread() -> int:
+    """The number of this thread, which no other one ever has, unlike its identifier."""
+    return _numbered.number
 
 
 @final
@@ -23,7 +42,7 @@ class _Acquire(AbstractAttempt):
         self._thread = 0
 
     def before_wait(self, sleeps: bool) -> None:
-        mutex, thread = self.owner, get_ident()
+        mutex, thread = self.owner, this_thread()
         self._thread = thread if sleeps else 0  # else other work goes on in this thread
         if mutex.holder and mutex.thread == thread:
             raise MutexError(
@@ -61,7 +80,7 @@ class MutexState(AbstractMeeting):
     Attributes:
         holds: how often it was taken so far.
         holder: the number of the hold that is in force, 0 if it is free.
-        thread: the one that waited for that hold, 0 for none.
+        thread: the one that waited for that hold (see `this_thread`), 0 for none.
     """
 
     __slots__ = ("holder", "holds", "thread")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from eagerflow.errors import EnqueueCancelledError, QueueClosedError
+from eagerflow.errors import EnqueueCancelledError, QueueClosedError, TensorValueError
 from eagerflow.events import listening
 from eagerflow.hardware import Device
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
@@ -224,7 +224,10 @@ class QueueState(AbstractMeeting):
             count: how many.
             partial: whether what is left of a closed queue will do, if it is anything.
         """
-        return _Dequeue(self, count, partial, "dequeue_up_to" if partial else "dequeue_many")
+        what = "dequeue_up_to" if partial else "dequeue_many"
+        if count < 0:  # a size that only the run tells
+            raise TensorValueError(f"{what}: {count} elements", expected="0 or more")
+        return _Dequeue(self, count, partial, what)
 
     def put_at_once(self, element: Any, priority: int = 0) -> bool:
         """Put in one element if nothing is to be waited for; whether it was.

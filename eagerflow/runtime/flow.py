@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
-from eagerflow.dims import symbols
+from eagerflow.dims import Dim, evaluate, symbols
 from eagerflow.errors import GraphError, SchedulerError
 from eagerflow.graph.edit import copy_node, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
@@ -334,9 +335,12 @@ class _Maker:
             return
         if node.op in asynchronous:
             action = EntryAction(node, None, [self.slot(v) for v in node.outputs])
+            inputs = [*node.inputs, *self.size_values.get(node, ())]
             action.begin = asynchronous[node.op]
+            if _sizes_named_by(node):
+                action.begin = _with_sizes(asynchronous[node.op], [v.type for v in inputs])
             action.writes = Written.by([node])
-            self._record(RUN, [node], action, node.inputs)
+            self._record(RUN, [node], action, inputs)
             return
         self._region([node])
 
@@ -451,6 +455,21 @@ class _Maker:
             entries.append(entry)
             self.frames[frame].actions.append(record.action)
         return Plan(entries, self.parents, self.limits)
+
+
+def _with_sizes(begin: Callable[..., Any], types: Sequence[Any]) -> Callable[..., Any]:
+    """What starts an op that names sizes, which are read off its inputs and off more values."""
+    places = [(i, axis, name) for i, kind in enumerate(types) for axis, name in named_axes(kind)]
+
+    def begin_with_sizes(node: Node, given: Sequence[Any], completion: Any) -> Any:
+        sizes = {name: given[i].shape[axis] for i, axis, name in reversed(places)}
+        known = copy(node)
+        known.attrs = {
+            key: evaluate(x, sizes) if type(x) is Dim else x for key, x in node.attrs.items()
+        }
+        return begin(known, given[: len(node.inputs)], completion)
+
+    return begin_with_sizes
 
 
 def _is_constant(value: Value) -> bool:

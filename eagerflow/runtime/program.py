@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from threading import Lock, get_ident
+from threading import Lock
 from time import monotonic, perf_counter
 from typing import Any, Final, final
 from weakref import WeakSet
@@ -13,6 +13,7 @@ from eagerflow import events, settings
 from eagerflow.errors import CancelledError, DeadlineError
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Lane
+from eagerflow.resources.mutex import this_thread
 from eagerflow.runtime import deadline
 from eagerflow.runtime.choice import Choice
 from eagerflow.runtime.codegen import Code
@@ -154,7 +155,7 @@ class Program:
             error_state.reset(token)
             step_of.stopped = around
             for mutex, before in held:  # if it has failed in between
-                mutex.drop_held_by(get_ident(), before)
+                mutex.drop_held_by(this_thread(), before)
             del inputs
         raise failed
 

@@ -9,6 +9,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
+from eagerflow.resources.mutex import this_thread
 from tests.queues.modes import Call, Waiting, numbers, row
 
 
@@ -284,6 +285,26 @@ def test_nobody_waits_for_itself(call: Call) -> None:
     with mutex, pytest.raises(errors.MutexError, match="holds the mutex already"):
         step()
     step()
+
+
+@row("mutex-again")
+def test_a_thread_that_died_is_no_other_one(call: Call) -> None:
+    """Who comes later waits, even if it has the identifier of that thread."""
+    mutex, found = ef.Mutex(), list[Any]()
+    holder = threading.Thread(target=mutex.acquire)
+    holder.start()
+    holder.join()
+
+    def late() -> None:
+        with pytest.raises(errors.WaitTimeoutError):
+            call(lambda: mutex.acquire(timeout=0))
+        found.append(this_thread())
+
+    for _ in range(10):
+        other = threading.Thread(target=late)
+        other.start()
+        other.join()
+    assert len(set(found)) == 10
 
 
 @row("mutex-timeout")

@@ -104,6 +104,62 @@ def test_operations_are_fences() -> None:
     assert edges["queue_size"] == ["assign_add_1"]
 
 
+@pytest.mark.parametrize("free", [False, True])
+def test_as_many_as_another_tensor_has(free: bool) -> None:
+    """One trace for all sizes, whether the run waits in its thread or in the executor."""
+    queue, more = ef.Queue(None, ef.tensor(0)), ef.Queue(None, ef.tensor(0))
+
+    @ef.trace
+    def f(x: Any) -> Any:
+        n = x.shape[0]
+        if free:
+            with ef.unordered():
+                a, b = queue.dequeue_many(n), more.dequeue_up_to(2 * n)
+        else:
+            a, b = queue.dequeue_many(n), more.dequeue_up_to(2 * n)
+        return a + x, b
+
+    for size in (1, 2, 3, 4, 5):
+        queue.enqueue_many(ef.arange(size))
+        more.enqueue_many(ef.arange(2 * size))
+        a, b = f(ef.ones(size, dtype="int64"))
+        assert numbers(a) == [i + 1 for i in range(size)]
+        assert numbers(b) == list(range(2 * size))
+    assert len(f.traces) == 2
+    assert numbers(queue.size()) == numbers(more.size()) == 0
+
+
+def test_sizes_as_numbers_of_elements_elsewhere() -> None:
+    barrier, means = ef.Barrier(("i64[]",)), ef.Accumulator(ef.zeros(2))
+    queue, other = queue_of(), queue_of()
+    taken = ef.trace(lambda x: (barrier.take_many(x.shape[0])[0], means.take(x.shape[0])))
+
+    @ef.trace
+    def loop(x: Any) -> Any:
+        total = x
+        for _ in ef.arange(3):
+            with ef.unordered():
+                total = total + queue.dequeue_many(x.shape[0]) + other.dequeue_many(x.shape[0])
+        return total
+
+    for size in (2, 3, 4):
+        barrier.insert_many(0, ef.arange(size), ef.arange(size))
+        for i in range(size):
+            means.add([i, 1.0], 9)
+        keys, mean = taken(ef.zeros(size))
+        assert numbers(keys) == list(range(size))
+        assert numbers(mean) == [(size - 1) / 2, 1.0]
+        queue.enqueue_many(ef.arange(3 * size))
+        other.enqueue_many(-ef.arange(3 * size))
+        assert numbers(loop(ef.ones(size, dtype="int64"))) == [1] * size
+    assert len(taken.traces) == len(loop.traces) == 2
+    few = ef.trace(lambda x: queue.dequeue_many(x.shape[0] - 3))
+    queue.enqueue_many([1, 2, 3])
+    assert [numbers(few(ef.zeros(n))) for n in (4, 5)] == [[1], [2, 3]]
+    with pytest.raises(errors.TensorValueError, match="dequeue_many: -1 elements"):
+        few(ef.zeros(2))
+
+
 def test_a_run_sees_whether_a_queue_is_closed() -> None:
     """Not the trace; and a loop may ask."""
     queue = queue_of(1, 2, 3)

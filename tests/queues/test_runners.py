@@ -85,6 +85,23 @@ def test_names_in_the_profile(make: Any) -> None:
     assert "runner reader" in [row["args"]["name"] for row in rows if row["ph"] == "M"]
 
 
+def test_ops_of_runners_are_in_the_profile(make: Any) -> None:
+    """Those of graphs, with the name; what other threads run is not."""
+    queue, w = ef.Queue(9, ef.tensor(0.0)), ef.ones((4, 4))
+    work = ef.trace(lambda: queue.enqueue(ef.sum(w @ w)))
+    work()
+    with ef.profile() as profile:
+        other = threading.Thread(target=work)
+        other.start()
+        other.join()
+        with ef.spawn(work if make is ef.trace else lambda: work(), name="reader"):
+            queue.dequeue_many(5)
+    assert {"matmul", "sum", "queue_enqueue"} <= {row.name for row in profile.table()}
+    nodes = [e for e in profile.events if e.kind == "node"]
+    assert {e.runner for e in nodes} == {"reader"}
+    assert all("w @ w" in e.source.text for e in nodes if e.name == "matmul" and e.source)
+
+
 def test_stopping_one_that_never_waits(make: Any) -> None:
     count = ef.Variable(0)
 
