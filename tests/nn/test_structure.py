@@ -358,8 +358,8 @@ def test_changes_one_after_the_other(changes: list[tuple[Callable[[Any], None], 
         return x, str((held, list(net.trainable), flags))
 
     traced = ef.trace(all_of_it)
-    for change, call in changes:
-        net.count += 1
+    for turn, (change, call) in enumerate(changes):
+        net.turn = turn
         try:
             change(net)
         except (AttributeError, IndexError, KeyError):  # it is gone already
