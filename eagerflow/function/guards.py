@@ -35,6 +35,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.function.compare import content_of, same_items, same_value
 from eagerflow.function.places import GONE, Place, Root
 from eagerflow.function.reads import Read, Reads
+from eagerflow.function.reliance import AbstractReliance
 from eagerflow.function.statics import describe
 from eagerflow.function.writer import write
 
@@ -195,12 +196,13 @@ class Guards:
         captured: places of which `read` gives what they hold, in this order.
     """
 
-    __slots__ = ("_captured", "_guards", "_read", "_root")
+    __slots__ = ("_captured", "_guards", "_read", "_relied", "_root")
 
     def __init__(self, reads: Reads, captured: Sequence[Place] = ()) -> None:
         self._root = reads.root
         self._guards = [Guard(read) for read in reads.reads]
         self._captured = tuple(captured)
+        self._relied: tuple[AbstractReliance, ...] = ()
         self._renew()
 
     def __len__(self) -> int:
@@ -222,9 +224,12 @@ class Guards:
         run = self._read
         if run is None:
             try:
-                run = self._read = write(self._guards, self._captured)
+                run = write(self._guards, self._captured)
             except Exception:  # a path leads nowhere now
                 return None
+            if self._relied:
+                run = _relying(run, self._relied)
+            self._read = run
         return run()
 
     def explain(self) -> list[str]:
@@ -242,6 +247,8 @@ class Guards:
                 if not guard.holds(value):
                     broken.add(guard.place)
                     found.append(guard.difference(value))
+        for one in self._relied:
+            found += one.differences()
         return found
 
     def specialise(self, place: Place, value: Any) -> None:
@@ -273,6 +280,11 @@ class Guards:
             self._guards.append(new)
         self._renew()
 
+    def rely(self, reliances: Iterable[AbstractReliance]) -> None:
+        """Set what is checked after all guards."""
+        self._relied = tuple(reliances)
+        self._renew()
+
     def capture(self, places: Iterable[Place]) -> None:
         """Set what `read` gives."""
         self._captured = tuple(places)
@@ -285,3 +297,19 @@ class Guards:
         """
         self._root.point_to(function)
         self._renew()
+
+
+def _relying(
+    read: Callable[[], tuple[Any, ...] | None], relied: Sequence[AbstractReliance]
+) -> Callable[[], tuple[Any, ...] | None]:
+    """``read``, which gives None also where a reliance does not hold."""
+
+    def both() -> tuple[Any, ...] | None:
+        found = read()
+        if found is not None:
+            for one in relied:
+                if not one.holds():
+                    return None
+        return found
+
+    return both

@@ -21,6 +21,7 @@ from eagerflow.function.entry import Output, Pattern, Store, Trace
 from eagerflow.function.locals import LocalNames
 from eagerflow.function.outside import Outside, identifier
 from eagerflow.function.records import LeafRecord, TraceRecord
+from eagerflow.function.reliance import relying
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.numbers import TracedNumber
@@ -100,11 +101,14 @@ class _Maker:
         function = outside.converted(request.fn)
         names = LocalNames(function)
         try:
-            with outside, tracer:
+            with relying() as relied, outside, tracer:
                 with names:
                     result = run(function, args, kwargs)
                 entry = self._finish(result, outside)
             entry.locals = names.values(tracer)
+            for one in relied.values():
+                one.settle(outside.reads)
+            entry.guards.rely(relied.values())
         finally:
             tracer.forget()
         return entry, outside.values

@@ -11,6 +11,7 @@ from eagerflow.counterparts import MODULES, hint_at, never_called
 from eagerflow.errors import UnknownNameError, hide_frames, hides_frames
 from eagerflow.nn.calls import call
 from eagerflow.nn.paths import held, made
+from eagerflow.nn.structure import note_modules, note_set, note_walk
 from eagerflow.nn.summary import Summary, summarise
 from eagerflow.nn.text import outline
 from eagerflow.states import put
@@ -27,7 +28,8 @@ class Module:
     ``"layers.0.weight"``. Variables that are not trainable are *buffers*, such as running means.
 
     In a traced function, attributes are looked at as those of any object: a trace is used as long
-    as they are what they were, and the boxes of its picture are the modules.
+    as they are what they were, and the boxes of its picture are the modules. The same goes for all
+    that a module holds where the function asks for its `trainable`, `state` or `modules`.
 
     Attributes:
         training: whether dropout drops and batch norms use the batch; see `train` and `eval`.
@@ -83,7 +85,8 @@ class Module:
         >>> [path for path, _ in model.modules()]
         ['', 'layers.0', 'layers.1']
         """
-        return ((path, value) for path, value, _ in held(self, Module) if isinstance(value, Module))
+        note_modules(self, Module)
+        return _modules(self)
 
     @property
     @never_called
@@ -95,8 +98,8 @@ class Module:
         >>> list(ef.nn.Linear(2, 3).state)
         ['weight', 'bias']
         """
-        found = _variables(self)
-        return {path: value for path, value, _ in found.values()}
+        note_walk(self, Module)
+        return {path: value for path, value, _ in _variables(self).values()}
 
     @property
     @never_called
@@ -130,6 +133,7 @@ class Module:
         >>> sorted(loss(ef.ones((1, 2)))[1])
         ['bias', 'weight']
         """
+        note_walk(self, Module, "frozen")
         return {
             path: value
             for path, value, owners in _variables(self).values()
@@ -144,7 +148,9 @@ class Module:
         >>> ef.nn.Sequential(ef.nn.Dropout(0.1)).eval().train().layers[0].training
         True
         """
-        for _, module in self.modules():
+        note_walk(self, Module)
+        for _, module in _modules(self):
+            note_set(module, "training")
             module.training = mode
         return self
 
@@ -167,7 +173,9 @@ class Module:
         >>> list(model.trainable)
         ['layers.1.weight', 'layers.1.bias']
         """
-        for _, module in self.modules():
+        note_walk(self, Module)
+        for _, module in _modules(self):
+            note_set(module, "frozen")
             module.frozen = True
         return self
 
@@ -177,7 +185,9 @@ class Module:
         >>> list(ef.nn.Linear(2, 3).freeze().unfreeze().trainable)
         ['weight', 'bias']
         """
-        for _, module in self.modules():
+        note_walk(self, Module)
+        for _, module in _modules(self):
+            note_set(module, "frozen")
             module.frozen = False
         return self
 
@@ -234,6 +244,10 @@ class Module:
 
 
 hint_at(Module, MODULES)
+
+
+def _modules(module: Module) -> Iterator[tuple[str, Module]]:
+    return ((path, value) for path, value, _ in held(module, Module) if isinstance(value, Module))
 
 
 def _variables(module: Module) -> dict[int, tuple[str, ef.Variable, list[Module]]]:
