@@ -39,6 +39,7 @@ from eagerflow.resources.attempts import (
 )
 from eagerflow.runtime import deadline
 from eagerflow.runtime.detached import DetachedStep
+from eagerflow.runtime.ending import ending
 from eagerflow.runtime.executor import Executor
 from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.timers import Timer, timers
@@ -229,7 +230,7 @@ class Runner:
     def end(self, error: BaseException | None = None) -> None:
         """It has ended."""
         fine = isinstance(error, QueueClosedError) or (
-            self._stopped and isinstance(error, CancelledError)
+            self._stopped and isinstance(error, CancelledError | SystemExit)  # of the program
         )
         with self._lock:
             self._cancel = _nothing
@@ -361,6 +362,7 @@ def spawn(fn: Callable[..., Any], /, *args: Any, name: str | None = None, **kwar
             "spawn: within a traced function", hint="spawn runners outside, where they are started"
         )
     runner = Runner(fn, name)
+    ending.before(runner, Runner.cancel)
     end = deadline.moment() if deadline.active() else None
     function: Any = fn
     if isinstance(fn, BoundFunction):
@@ -381,5 +383,5 @@ def spawn(fn: Callable[..., Any], /, *args: Any, name: str | None = None, **kwar
         name=f"eagerflow-{runner.name}",
         daemon=True,
     )
-    thread.start()
+    ending.start(thread)
     return runner
