@@ -13,8 +13,8 @@ from eagerflow.core import tree
 from eagerflow.data.jobs import Handover, observed
 from eagerflow.data.opening import open_stage
 from eagerflow.data.stage import AbstractCursor, AbstractFollower, AbstractStage, Length
-from eagerflow.errors import QueueClosedError
 from eagerflow.resources.queue import QueueState
+from eagerflow.runtime.ending import ending
 
 __all__ = ["PrefetchStage"]
 
@@ -69,7 +69,7 @@ class _Made:
 class _PrefetchCursor(AbstractFollower):
     """Its position is that of the source behind the element that was taken last."""
 
-    __slots__ = ("__weakref__", "_ahead", "_device", "_ended", "_started", "_state")
+    __slots__ = ("__weakref__", "_ahead", "_device", "_ended", "_feed", "_started", "_state")
 
     def __init__(self, source: AbstractCursor, count: int, device: str | None) -> None:
         super().__init__(source)
@@ -77,6 +77,7 @@ class _PrefetchCursor(AbstractFollower):
         self._ahead = Handover(_NAME, count)
         self._state: dict[str, Any] | None = None  # before the start, that of the source
         self._started = False
+        self._feed: _Feed | None = None  # the thread holds none
         self._ended = False
 
     def next(self) -> Any:
@@ -99,42 +100,61 @@ class _PrefetchCursor(AbstractFollower):
     def _start(self) -> None:
         self._started = True
         self._state = self._source.state
-        weakref.finalize(self, _stop, self._source, self._ahead)
-        threading.Thread(
-            target=_fill, args=(self._source, self._ahead, self._device),
-            name=f"eagerflow-{_NAME}", daemon=True,
-        ).start()  # fmt: skip
+        self._feed = _Feed(self._source, self._ahead, self._device)
+        thread = threading.Thread(
+            target=_fill, args=(weakref.ref(self._feed),), name=f"eagerflow-{_NAME}", daemon=True
+        )
+        ending.start(thread)
+
+    def __del__(self) -> None:
+        if not self._ahead.closed:
+            self.close()
 
     @property
     def state(self) -> dict[str, Any]:
         return self._source.state if self._state is None else self._state
 
     def close(self) -> None:
-        _stop(self._source, self._ahead)
+        self._ahead.close()
+        self._source.close()
 
     @property
     def queues(self) -> list[QueueState]:
         return [*super().queues, self._ahead.queue]
 
 
-def _stop(source: AbstractCursor, ahead: Handover) -> None:
-    ahead.close()
-    source.close()
+@final
+class _Feed:
+    """Reads a source for who takes what was read."""
+
+    __slots__ = ("__weakref__", "_ahead", "_device", "_source")
+
+    def __init__(self, source: AbstractCursor, ahead: Handover, device: str | None) -> None:
+        self._source = source
+        self._ahead = ahead
+        self._device = device
+
+    def fill(self) -> threading.Lock | None:
+        """Read until there is no room: a lock that is released when there is. None at the end."""
+        make, last = partial(_make, self._source, self._device), False
+        while not (last or self._ahead.closed):
+            made = observed(_NAME, make)
+            bell, last = self._ahead.put(made), made.last
+            if bell is not None and not last:
+                return bell
+        self._source.close()
+        return None
 
 
-def _fill(source: AbstractCursor, ahead: Handover, device: str | None) -> None:
-    """What the thread does: it must not know the cursor, which would then never be forgotten."""
-    try:
-        while True:
-            made = observed(_NAME, partial(_make, source, device))
-            ahead.put(made)
-            if made.last:
-                return
-            del made
-    except QueueClosedError:
-        return
-    finally:
-        source.close()
+def _fill(feed: weakref.ref[_Feed]) -> None:
+    """What the thread does: while it waits it holds nothing that leads to the iterator."""
+    while (bell := _filled(feed)) is not None:
+        bell.acquire()
+
+
+def _filled(feed: weakref.ref[_Feed]) -> threading.Lock | None:
+    found = feed()
+    return None if found is None else found.fill()
 
 
 def _make(source: AbstractCursor, device: str | None) -> _Made:

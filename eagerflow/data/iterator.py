@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import threading
 from typing import TYPE_CHECKING, Any, final
 
 from eagerflow.core import tree
@@ -11,6 +12,7 @@ from eagerflow.data.opening import open_stage
 from eagerflow.data.stage import AbstractCursor, seeds, threaded
 from eagerflow.errors import TensorValueError, TraceError, hide_frames
 from eagerflow.resources.levels import Level, to_html
+from eagerflow.runtime.ending import ending
 
 if TYPE_CHECKING:  # datasets make iterators
     from eagerflow.data.dataset import Dataset
@@ -24,7 +26,8 @@ class DatasetIterator:
 
     After an error, iteration goes on behind the element, or the batch, that failed. Threads and
     processes of the pipeline end with the epoch, with `close`, and when the iterator is forgotten;
-    Ctrl-C ends them, too, and reading on starts them again.
+    Ctrl-C ends them, too, and reading on starts them again. Several threads may read one iterator:
+    each element goes to one of them, and all of them come to the end.
 
     >>> iterator = iter(ef.data.Dataset.from_tensors(ef.arange(5)).batch(2))
     >>> next(iterator)
@@ -33,7 +36,9 @@ class DatasetIterator:
     {'epoch': 0, 'seeds': [], 'position': {'index': 2}}
     """
 
-    __slots__ = ("__weakref__", "_cursor", "_dataset", "_ended", "_epoch", "_position")
+    __slots__ = (
+        "__weakref__", "_cursor", "_dataset", "_ended", "_epoch", "_lock", "_over", "_position",
+    )  # fmt: skip
 
     def __init__(self, dataset: Dataset, epoch: int) -> None:
         self._dataset = dataset
@@ -41,6 +46,11 @@ class DatasetIterator:
         self._cursor: AbstractCursor | None = open_stage(dataset._stage, epoch)
         self._position: dict[str, Any] = {}  # where there is no cursor
         self._ended = False
+        # of who reads; not of who closes, which ends the reading. A handler of signals may ask for
+        # the state in the middle of it
+        self._lock = threading.RLock()
+        self._over = False  # the program ends in the middle of the epoch
+        ending.before(self, DatasetIterator._end_with_program)
 
     def __iter__(self) -> DatasetIterator:
         return self
@@ -53,8 +63,12 @@ class DatasetIterator:
                 expected="a loop over the dataset around the calls of the traced function",
                 hint="trace the step: for batch in dataset: step(*batch)",
             )
+        with self._lock:
+            return self._next()
+
+    def _next(self) -> Any:
         if self._ended:
-            raise StopIteration
+            raise SystemExit if self._over else StopIteration
         cursor = self._cursor or self._reopen()
         try:
             return cursor.next()
@@ -62,6 +76,8 @@ class DatasetIterator:
             self.close()
             raise
         except BaseException as error:
+            if self._over:
+                raise SystemExit from error
             if not isinstance(error, Exception) and threaded(self._dataset._stage):  # Ctrl-C
                 self._leave()
             hide_frames(error)
@@ -96,6 +112,11 @@ class DatasetIterator:
         self._ended = True
         self._leave()
 
+    def _end_with_program(self) -> None:
+        """As `close`, but a thread that still reads ends: else it would go on as after an epoch."""
+        self._over = not self._ended
+        self.close()
+
     @property
     def state(self) -> dict[str, Any]:
         """The position: dicts and lists of plain numbers. Set it to go on from there.
@@ -111,10 +132,16 @@ class DatasetIterator:
         >>> next(iterator).item()
         0
         """
+        if self._cursor is None:
+            position = self._position
+        else:
+            with self._lock:  # not in the middle of an element
+                cursor = self._cursor
+                position = self._position if cursor is None else cursor.state
         return {
             "epoch": self._epoch,
             "seeds": [seed.value for seed in seeds(self._dataset._stage)],
-            "position": self._position if self._cursor is None else self._cursor.state,
+            "position": position,
         }
 
     @state.setter
@@ -134,8 +161,9 @@ class DatasetIterator:
             for (seed, _), number in zip(own, before, strict=True):
                 seed.adopt(number)
             raise
-        self._leave()
-        self._cursor, self._epoch, self._ended = cursor, state["epoch"], False
+        self._leave()  # who reads is told, and lets go of the lock
+        with self._lock:
+            self._cursor, self._epoch, self._ended = cursor, state["epoch"], False
         with self._dataset._lock:
             self._dataset._epoch = state["epoch"] + 1
 

@@ -2,7 +2,8 @@
 
 Neither knows of elements: jobs are functions, and what is handed over is whatever they gave.
 Whoever starts threads here must close what they work for; cursors do it when they are closed or
-forgotten.
+forgotten. What is made here leads to functions of the user, and those may lead to the iterator: so
+a thread that has nothing to do holds nothing that leads there, else neither would be forgotten.
 
 The garbage collector may find a forgotten cursor while a thread holds a lock, and close what this
 lock belongs to in the same thread: hence locks that a thread may take twice.
@@ -22,6 +23,7 @@ from eagerflow.events import Event, emit, listening
 from eagerflow.resources.attempts import slept
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.stores import FifoStore, SequenceStore
+from eagerflow.runtime.ending import ending
 
 __all__ = ["Crew", "Handover", "Job", "observed"]
 
@@ -55,14 +57,18 @@ class Handover:
         store = SequenceStore() if numbered else FifoStore()
         self.queue = QueueState(capacity, store, "sequence" if numbered else "fifo", name=name)
 
-    def put(self, item: _Outcome, number: int = 0) -> None:
-        """Add ``item``, as soon as there is room.
+    def put(self, item: _Outcome, number: int = 0) -> threading.Lock | None:
+        """Add ``item``, as soon as there is room; if it is closed, nobody wants it.
 
-        Raises:
-            QueueClosedError: nobody will take it.
+        Returns:
+            A lock to be acquired by who wants to wait for that; None if there is room.
         """
-        if not self.queue.put_at_once(item, number):
-            self.queue.enqueue(item, number).wait()
+        if self.queue.put_at_once(item, number):
+            return None
+        bell = threading.Lock()
+        bell.acquire()
+        self.queue.enqueue(item, number).begin(bell.release)
+        return bell
 
     def take(self) -> Any:
         """The next item, as soon as there is one.
@@ -84,6 +90,11 @@ class Handover:
             return (queue.take_at_once() or queue.dequeue().wait())[0]
         except QueueClosedError:
             raise CancelledError(f"{queue.label}: the iterator was closed") from None
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody will take anything more."""
+        return self.queue.closed
 
     def close(self) -> None:
         """Drop all items, and end whoever waits."""
@@ -163,6 +174,9 @@ class Crew:
         name: of the work, for events and the names of the threads.
         count: how many threads at most.
         idle: seconds.
+
+    Attributes:
+        closed: whether no job is begun any more.
     """
 
     def __init__(self, name: str, count: int, idle: float = _IDLE) -> None:
@@ -175,12 +189,12 @@ class Crew:
         self._threads = 0
         self._started = 0
         self._waiting = 0
-        self._closed = False
+        self.closed = False
 
     def submit(self, job: Job, done: Handover) -> None:
         """Have a thread do ``job``, and put it into ``done``, which has room for it."""
         with self._lock:
-            if self._closed:
+            if self.closed:
                 raise CancelledError(f"{self.name}: the iterator was closed")
             self._jobs.append((job, done))
             if self._waiting >= len(self._jobs) or self._threads == self._count:
@@ -189,7 +203,7 @@ class Crew:
             self._threads += 1
             self._started += 1
             name = f"eagerflow-{self.name}-{self._started}"
-        threading.Thread(target=self._work, name=name, daemon=True).start()
+        ending.start(threading.Thread(target=self._work, name=name, daemon=True))
 
     def forget(self) -> None:
         """Begin none of the jobs that were not begun."""
@@ -208,10 +222,10 @@ class Crew:
             while not self._jobs:
                 self._waiting += 1
                 try:
-                    notified = not self._closed and self._wanted.wait(self._idle)
+                    notified = not self.closed and self._wanted.wait(self._idle)
                 finally:
                     self._waiting -= 1
-                if not self._jobs and (self._closed or not notified):
+                if not self._jobs and (self.closed or not notified):
                     self._threads -= 1
                     return None
             return self._jobs.popleft()
@@ -219,6 +233,6 @@ class Crew:
     def close(self) -> None:
         """Begin no job any more, and let the threads end."""
         with self._lock:
-            self._closed = True
+            self.closed = True
             self._jobs.clear()
             self._wanted.notify_all()

@@ -6,7 +6,6 @@ handed out, not what was begun; what was begun behind it is begun again by who r
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from functools import partial
 from typing import Any, Final, Protocol, final
@@ -28,15 +27,6 @@ _AHEAD: Final = 2  # jobs for each thread: one that it does, one that waits for 
 _LATE: Final = 62  # elements that may have overtaken one; a mask of them is a 64-bit number
 
 
-class _Closes(Protocol):
-    def close(self) -> None: ...
-
-
-def _close(*things: _Closes) -> None:
-    for thing in things:
-        thing.close()
-
-
 @final
 class ParallelViewCursor(AbstractCursor):
     """Through a view from its first element to its last.
@@ -45,8 +35,7 @@ class ParallelViewCursor(AbstractCursor):
     next jobs are for.
     """
 
-    __slots__ = ("__weakref__", "_ahead", "_begun", "_crew", "_done", "_grain", "_index", "_jobs",
-                 "_view")  # fmt: skip
+    __slots__ = ("_ahead", "_begun", "_crew", "_done", "_grain", "_index", "_jobs", "_view")
 
     def __init__(self, view: AbstractView, workers: Threads) -> None:
         self._view = view
@@ -57,7 +46,6 @@ class ParallelViewCursor(AbstractCursor):
         self._jobs: deque[range] = deque()  # the rows of each
         self._begun = 0  # jobs for this handover
         self._index = 0
-        weakref.finalize(self, _close, self._crew, view)
 
     def next(self) -> Any:
         return self._take(None)[0]
@@ -102,7 +90,12 @@ class ParallelViewCursor(AbstractCursor):
         self._index = state["index"]
 
     def close(self) -> None:
-        _close(self._crew, self._done, self._view)
+        for part in (self._crew, self._done, self._view):
+            part.close()
+
+    def __del__(self) -> None:
+        if not self._crew.closed:
+            self.close()
 
     @property
     def queues(self) -> list[QueueState]:
@@ -143,8 +136,8 @@ class ParallelMapCursor(AbstractFollower):
     """
 
     __slots__ = (
-        "__weakref__", "_ahead", "_begun", "_crew", "_done", "_ended", "_index", "_mapped",
-        "_number", "_on_error", "_ordered", "_overtaken", "_state",
+        "_ahead", "_begun", "_crew", "_done", "_ended", "_index", "_mapped", "_number",
+        "_on_error", "_ordered", "_overtaken", "_state",
     )  # fmt: skip
 
     def __init__(
@@ -164,7 +157,6 @@ class ParallelMapCursor(AbstractFollower):
         self._overtaken = 0  # when restored: a bit for each element that had been handed out
         self._state: dict[str, Any] | None = None  # of the source at the index
         self._ended = False
-        weakref.finalize(self, _close, self._crew, source, mapped)
 
     def next(self) -> Any:
         while True:
@@ -231,7 +223,12 @@ class ParallelMapCursor(AbstractFollower):
         self._overtaken = state.get("overtaken", 0)
 
     def close(self) -> None:
-        _close(self._crew, self._done, self._mapped, self._source)
+        for part in (self._crew, self._done, self._mapped, self._source):
+            part.close()
+
+    def __del__(self) -> None:
+        if not self._crew.closed:
+            self.close()
 
     @property
     def queues(self) -> list[QueueState]:

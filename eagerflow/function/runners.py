@@ -41,6 +41,7 @@ from eagerflow.resources.attempts import (
 )
 from eagerflow.runtime import deadline
 from eagerflow.runtime.detached import DetachedStep
+from eagerflow.runtime.ending import ending
 from eagerflow.runtime.executor import Executor
 from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.timers import Timer, timers
@@ -270,7 +271,7 @@ class Runner:
     def end(self, error: BaseException | None = None) -> None:
         """It has ended."""
         if isinstance(error, QueueClosedError) or (
-            self._stopped and isinstance(error, CancelledError)
+            self._stopped and isinstance(error, CancelledError | SystemExit)  # of the program
         ):
             error = None
         with self._lock:
@@ -431,6 +432,7 @@ def spawn(
     if not callable(fn):
         raise TraceError("spawn: this is no function", given=repr(fn))
     runner = Runner(fn, name, Closing(closes))
+    ending.before(runner, Runner.cancel)
     end = deadline.moment() if deadline.active() else None
     function: Any = fn
     if isinstance(fn, BoundFunction):
@@ -451,5 +453,5 @@ def spawn(
         name=f"eagerflow-{runner.name}",
         daemon=True,
     )
-    thread.start()
+    ending.start(thread)
     return runner

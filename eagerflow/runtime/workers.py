@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, final
 
+from eagerflow.runtime.ending import ending
 from eagerflow.runtime.jobs import perform
 
 __all__ = ["Workers", "shared"]
@@ -39,6 +40,7 @@ class Workers:
         self._waiting = 0
         self._closed = False
         self._started = 0
+        ending.before(self, Workers.stop)
 
     def submit(self, job: Callable[[], object], most: int | None = None) -> bool:
         """Run ``job`` in a thread of the pool; an error of it goes to ``threading.excepthook``.
@@ -59,12 +61,11 @@ class Workers:
             if most is not None and len(self._threads) >= most:
                 return False
             self._jobs.append(job)
-            self._closed = False
             self._started += 1
             name = f"eagerflow-{self._name}-{self._started}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
             self._threads.add(thread)
-        thread.start()
+        ending.start(thread)
         return True
 
     def _work(self) -> None:
@@ -90,15 +91,18 @@ class Workers:
 
     def close(self) -> None:
         """End all threads once they have done what they were given; more can be given later."""
-        with self._lock:
-            self._closed = True
-            threads = list(self._threads)
-            self._wake.notify_all()
-        for thread in threads:
+        for thread in self.stop():
             if thread.ident is not None:  # Ctrl-C may have come before it was started
                 thread.join()
         with self._lock:
             self._closed = False
+
+    def stop(self) -> list[threading.Thread]:
+        """As `close`, but it does not wait for the threads, which it gives."""
+        with self._lock:
+            self._closed = True
+            self._wake.notify_all()
+            return list(self._threads)
 
     def forget(self) -> None:
         """Have no threads: they do not survive a fork."""
@@ -107,6 +111,7 @@ class Workers:
         self._wake = threading.Condition(self._lock)
         self._threads.clear()
         self._waiting = 0
+        ending.before(self, Workers.stop)
 
     def __len__(self) -> int:
         """How many threads there are."""

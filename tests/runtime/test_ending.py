@@ -1,0 +1,106 @@
+"""Threads at the end of the program."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from eagerflow.runtime.ending import Ending
+
+
+class Thing:
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+
+@pytest.fixture
+def ending(monkeypatch: pytest.MonkeyPatch) -> Ending:
+    monkeypatch.setattr("atexit.register", lambda call: None)
+    return Ending(grace=30, last=30)
+
+
+def test_threads_are_asked_to_stop_and_waited_for(ending: Ending) -> None:
+    thing = Thing()
+    thread = threading.Thread(target=thing.stopped.wait, daemon=True)
+    ending.before(thing, Thing.stop)
+    ending.start(thread)
+    ending.end()
+    assert not thread.is_alive()
+
+
+def test_what_was_made_later_is_stopped_first(ending: Ending) -> None:
+    order: list[Thing] = []
+    things = [Thing() for _ in range(3)]
+    for thing in things:
+        ending.before(thing, order.append)
+    ending.end()
+    assert order == things[::-1]
+
+
+def test_what_computes_for_ever_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atexit.register", lambda call: None)
+    ended: list[Any] = []
+
+    def compute() -> None:
+        try:
+            while True:
+                sum(range(100))
+        except SystemExit as error:
+            ended.append(type(error))
+
+    thread = threading.Thread(target=compute, daemon=True)
+    ending = Ending(grace=0.001, last=30)
+    ending.start(thread)
+    ending.end()
+    assert not thread.is_alive()
+    assert ended == [SystemExit]
+
+
+def test_what_sleeps_for_ever_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atexit.register", lambda call: None)
+    gate = threading.Event()
+
+    def sleep() -> None:
+        with suppress(SystemExit):  # it comes when it wakes
+            gate.wait()
+
+    thread = threading.Thread(target=sleep, daemon=True)
+    ending = Ending(grace=0.001, last=0.001)
+    ending.start(thread)
+    ending.end()
+    assert thread.is_alive()
+    gate.set()
+    thread.join()
+
+
+def test_nothing_is_kept_alive(ending: Ending) -> None:
+    thing, thread = Thing(), threading.Thread(target=lambda: None, daemon=True)
+    ending.before(thing, Thing.stop)
+    ending.start(thread)
+    thread.join()
+    found = weakref.ref(thing), weakref.ref(thread)
+    del thing, thread
+    gc.collect()
+    assert [x() for x in found] == [None, None]
+    ending.end()
+
+
+def test_the_handler_comes_with_the_first_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handlers run in reverse: so before those that modules register, whose things it may use."""
+    registered: list[Any] = []
+    monkeypatch.setattr("atexit.register", registered.append)
+    ending = Ending()
+    assert registered == []
+    for _ in range(2):
+        ending.start(threading.Thread(target=lambda: None, daemon=True))
+    assert registered == [ending.end]
+    ending.forget()  # in the child of a fork, which inherits the handler
+    ending.end()
