@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from eagerflow.core import tree
 from eagerflow.core.interpreter import is_traced
 from eagerflow.data.opening import open_stage
-from eagerflow.data.stage import AbstractCursor, seeds, threaded
+from eagerflow.data.stage import AbstractCursor, once, seeds, threaded
 from eagerflow.errors import TensorValueError, TraceError, hide_frames
 
 if TYPE_CHECKING:  # datasets make iterators
@@ -55,13 +55,18 @@ class DatasetIterator:
         if self._ended:
             raise StopIteration
         cursor = self._cursor or self._reopen()
+        before = cursor.state
         try:
             return cursor.next()
         except StopIteration:
             self.close()
             raise
         except BaseException as error:
-            if not isinstance(error, Exception) and threaded(self._dataset._stage):  # Ctrl-C
+            if isinstance(error, KeyboardInterrupt) and not once(self._dataset._stage):
+                self._leave(before)  # some of what the next one is made of may have been read
+            elif not isinstance(error, (Exception, KeyboardInterrupt)) and threaded(
+                self._dataset._stage
+            ):
                 self._leave()
             hide_frames(error)
             raise
@@ -72,11 +77,11 @@ class DatasetIterator:
         self._cursor = cursor
         return cursor
 
-    def _leave(self) -> None:
-        """Let go of everything but the position."""
+    def _leave(self, position: dict[str, Any] | None = None) -> None:
+        """Let go of everything but the position, which is where the cursor stands by default."""
         cursor = self._cursor
         if cursor is not None:
-            self._position = cursor.state
+            self._position = cursor.state if position is None else position
             self._cursor = None
             cursor.close()
 

@@ -74,9 +74,13 @@ class Buffer(Generic[_T]):
         source: gives the next element, raises StopIteration after the last.
         size: how many elements are held.
         draws: the generator that decides; nobody else may use it.
+
+    Attributes:
+        read: how often the source gave an element, or failed.
+        failed: how often it failed.
     """
 
-    __slots__ = ("_drained", "_held", "_size", "_source", "_words")
+    __slots__ = ("_drained", "_held", "_size", "_source", "_words", "failed", "read")
 
     def __init__(self, source: Callable[[], _T], size: int, draws: ef.random.Generator) -> None:
         self._source = source
@@ -84,20 +88,34 @@ class Buffer(Generic[_T]):
         self._held: list[_T] = []
         self._drained = False
         self._words = _words(draws)
+        self.read = 0
+        self.failed = 0
 
     def next(self) -> _T:
         """The next element."""
         held = self._held
-        while len(held) < self._size and not self._drained:
-            try:
-                held.append(self._source())
-            except StopIteration:
-                self._drained = True
+        try:
+            while len(held) < self._size and not self._drained:
+                self.fill()
+        except StopIteration:
+            self._drained = True
         if not held:
             raise StopIteration
         chosen = next(self._words) % len(held)
         held[chosen], held[-1] = held[-1], held[chosen]
         return held.pop()
+
+    def fill(self) -> None:
+        """Hold one element more."""
+        try:
+            self._held.append(self._source())
+        except StopIteration:
+            raise
+        except Exception:
+            self.read += 1
+            self.failed += 1
+            raise
+        self.read += 1
 
 
 def _words(draws: ef.random.Generator) -> Iterator[int]:
