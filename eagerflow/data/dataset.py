@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import operator
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 from eagerflow.data.background import PrefetchStage
 from eagerflow.data.calls import OnError, UserCall
-from eagerflow.data.checks import check_map, check_policy, count_of
+from eagerflow.data.checks import check_map, check_policy, count_of, length_of
 from eagerflow.data.choices import ShuffleStage, SliceStage
 from eagerflow.data.files import LineStage, Paths, RecordStage
 from eagerflow.data.filters import FilterStage
@@ -398,7 +397,7 @@ class Dataset:
                 given=f"bounds {edges}, counts {sizes}",
                 expected="ascending bounds, and a count for each bucket: one more than bounds",
             )
-        call = UserCall("bucket_by_length", length, operator.index, capture(2))
+        call = UserCall("bucket_by_length", length, length_of, capture(2))
         return Dataset(BucketStage(self._stage, call, edges, sizes, value, bool(drop_last)))
 
     def repeat(self, count: int | None = None) -> Dataset:

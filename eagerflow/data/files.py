@@ -213,6 +213,7 @@ def write_records(path: str | os.PathLike[str], records: Iterable[bytes]) -> int
 
     Raises:
         TypeError: a record is not bytes.
+        TensorValueError: ``path`` is a device, or a pipe.
         OSError: the disk is full, for one.
 
     >>> import os, tempfile
@@ -223,6 +224,12 @@ def write_records(path: str | os.PathLike[str], records: Iterable[bytes]) -> int
     (2, [b'one', b'two'])
     """
     target = Path(path)
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        raise TensorValueError(
+            "write_records: this is no file that could be replaced",
+            given=f"{target}, a device or a pipe",
+            expected="a name that is free, or that of a file",
+        )
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     count = 0
     try:

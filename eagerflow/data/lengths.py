@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from eagerflow.data.calls import UserCall
+from eagerflow.data.checks import check_fill
 from eagerflow.data.elements import pad
 from eagerflow.data.opening import open_stage
 from eagerflow.data.stage import AbstractCursor, AbstractStage, Length, behind_end, stack_next
@@ -24,6 +25,7 @@ class PaddedBatchStage(AbstractStage):
     seed = None
 
     def __init__(self, of: AbstractStage, count: int, value: Any, drop_last: bool) -> None:
+        check_fill("padded_batch", value)
         self.sources = (of,)
         self.count = count
         self.value = value
@@ -91,6 +93,7 @@ class BucketStage(AbstractStage):
         self, of: AbstractStage, call: UserCall, bounds: Sequence[int], counts: Sequence[int],
         value: Any, drop_last: bool,
     ) -> None:  # fmt: skip
+        check_fill("bucket_by_length", value)
         self.sources = (of,)
         self.call: Callable[..., Any] = call
         self.bounds = tuple(bounds)

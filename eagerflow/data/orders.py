@@ -20,11 +20,19 @@ _BLOCK: Final = 1024  # draws at once
 
 def generator(seed: int, *numbers: int) -> ef.random.Generator:
     """A generator whose draws depend on ``seed`` and ``numbers`` and nothing else."""
-    for number in numbers:
+    for number in _words_of(numbers):
         made = ef.random.Generator(seed)
-        made.state = {"seed": seed, "ticket": number % _WORD}
+        made.state = {"seed": seed, "ticket": number}
         seed = int(ef.random.bits(dtype="uint64", generator=made, device="cpu:0"))
     return ef.random.Generator(seed)
+
+
+def _words_of(numbers: tuple[int, ...]) -> Iterator[int]:
+    """Numbers below 2**64: the epochs of what is endless in what is endless are beyond that."""
+    for number in numbers:
+        yield number % _WORD
+        while number := number // _WORD:
+            yield number % _WORD
 
 
 @final

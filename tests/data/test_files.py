@@ -173,6 +173,15 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(TensorValueError, match="no file that could be replaced"):
+        write_records(pipe, [b"one"])
+    assert pipe.is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
 def test_masks_are_undone_by_the_standard_formula() -> None:
     found = (masked(b"abc") - 0xA282EAD8) & 0xFFFFFFFF
     assert (found << 15 | found >> 17) & 0xFFFFFFFF == crc32c(b"abc")
@@ -261,6 +270,20 @@ def test_pictures_are_decoded(tmp_path: Path) -> None:
     assert decode_image(png(values), mode="L", size=(2, 3)).shape == (2, 3, 1)
     assert decode_image(png(values[..., 0]), mode=None).shape == (5, 4, 1)
     assert decode_image(png(values[..., 0])).shape == (5, 4, 3)
+
+
+def test_bytes_of_pictures_may_be_of_any_kind() -> None:
+    data = png(np.full((2, 3, 3), 7))
+    for kind in (bytes, bytearray, memoryview):
+        assert decode_image(kind(data)).tolist() == np.full((2, 3, 3), 7).tolist()
+        with pytest.raises(RecordError, match="no picture"):
+            decode_image(kind(b"junk"))
+
+
+def test_a_picture_that_is_far_too_large_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pytest.importorskip("PIL.Image"), "MAX_IMAGE_PIXELS", 10)
+    with pytest.raises(RecordError, match="cannot be read"):
+        decode_image(png(np.zeros((100, 100, 3))))
 
 
 def test_a_folder_of_pictures_is_a_dataset(tmp_path: Path) -> None:
