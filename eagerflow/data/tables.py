@@ -81,7 +81,8 @@ class ParquetStage(AbstractStage, AbstractView):
     """The rows of Parquet files, of which a few groups are in memory."""
 
     __slots__ = (
-        "_bounds", "_cache", "_columns", "_form", "_groups", "_held", "_lock", "_paths", "_reading",
+        "_bounds", "_cache", "_columns", "_form", "_groups", "_held", "_kinds", "_lock", "_paths",
+        "_reading",
     )  # fmt: skip
     sources = ()
     seed = None
@@ -90,6 +91,7 @@ class ParquetStage(AbstractStage, AbstractView):
         self._paths = files("from_parquet", paths)
         self._columns = None if columns is None else list(columns)
         self._form: dict[str, Any] = {}
+        self._kinds: dict[str, str] = {}  # of the first file, for messages
         self._groups: list[tuple[str, int]] = []
         counts = [0]
         for path in self._paths:
@@ -114,18 +116,16 @@ class ParquetStage(AbstractStage, AbstractView):
             )
         names = schema.names if self._columns is None else self._columns
         found = {name: form(name, schema.field(name).type) for name in names}
-        self._form = self._form or found
+        kinds = {name: str(schema.field(name).type) for name in names}
+        if not self._form:
+            self._form, self._kinds = found, kinds
         if found == self._form:
             return
-        first = self._paths[0]
         name = next(x for x in [*self._form, *found] if found.get(x) != self._form.get(x))
-        there = f"it is {schema.field(name).type}" if name in found else "there is none"
-        with _opened(first) as file:
-            kinds = file.schema_arrow
-            here = f"{kinds.field(name).type}" if name in self._form else "none"
+        first = "what it was" if path == self._paths[0] else f"that of {self._paths[0]}"
         raise TensorValueError(
-            f"from_parquet: column {name!r} of {path} is not that of {first}",
-            given=f"{there}; in the first file, {here}",
+            f"from_parquet: column {name!r} of {path} is not {first}",
+            given=f"{kinds.get(name, 'none')}; in the first file, {self._kinds.get(name, 'none')}",
             expected="the same columns and dtypes in all files",
             hint="columns=[…] reads those that they share; pyarrow.Table.cast changes dtypes",
         )
