@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, final
 
 import eagerflow as ef
 from eagerflow.data.elements import with_bytes
+from eagerflow.errors import TensorValueError
 from eagerflow.events import Event, emit, listening
 from eagerflow.source import Source
 
@@ -48,6 +49,14 @@ class UserCall:
     function: Callable[..., Any]
     finish: Callable[[Any], Any]
     source: Source | None
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TensorValueError(
+                f"{self.method}: this is no function",
+                given=f"a {type(self.function).__name__}: {self.function!r}",
+                expected="a function that takes an element",
+            )
 
     def __call__(self, index: int, element: Any, *draws: Any) -> Any:
         try:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import operator
 import os
 import sys
+from typing import SupportsIndex
+
+import numpy as np
 
 from eagerflow.data.calls import OnError
 from eagerflow.errors import SettingError, TensorValueError
 
-__all__ = ["check_map", "check_policy", "count_of"]
+__all__ = ["check_fill", "check_map", "check_policy", "count_of", "length_of"]
 
 
 def count_of(method: str, name: str, value: int, least: int) -> int:
@@ -25,6 +28,26 @@ def count_of(method: str, name: str, value: int, least: int) -> int:
             expected=f"an integer, at least {least}",
         )
     return found
+
+
+def length_of(value: SupportsIndex) -> int:
+    """What a function gave for the length of an element."""
+    found = operator.index(value)
+    if found < 0:
+        raise TensorValueError(
+            "bucket_by_length: this is no length", given=f"{found}", expected="at least 0"
+        )
+    return found
+
+
+def check_fill(method: str, value: object) -> None:
+    """Refuse what nothing can be filled up with."""
+    if not isinstance(value, int | float | complex | bytes | np.generic):
+        raise TensorValueError(
+            f"{method}: value is nothing to fill with",
+            given=f"a {type(value).__name__}: {value!r}",
+            expected="a number, or bytes",
+        )
 
 
 def check_map(workers: int, processes: bool, on_error: OnError) -> None:

@@ -19,6 +19,7 @@ from eagerflow.data.stage import (
     AbstractView,
     Length,
     Rows,
+    behind_end,
 )
 from eagerflow.resources.queue import QueueState
 
@@ -95,11 +96,25 @@ class _BufferCursor(AbstractFollower):
 
     @property
     def state(self) -> dict[str, Any]:
-        return {"index": self._index}
+        return {
+            "index": self._index,
+            "read": self._buffer.read,
+            "failed": self._buffer.failed,
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
-        while self._index < state["index"]:
-            self.next()
+        buffer = self._buffer
+        while self._index < state["index"] or buffer.read < state["read"]:
+            try:
+                if self._index < state["index"]:
+                    self.next()
+                else:
+                    buffer.fill()
+            except StopIteration:
+                raise behind_end(state["read"], buffer.read) from None
+            except Exception:
+                if buffer.failed > state["failed"]:  # else it was raised before, too
+                    raise
 
     @property
     def queues(self) -> list[QueueState]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import operator
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 from eagerflow.data.background import PrefetchStage
 from eagerflow.data.calls import OnError, UserCall
-from eagerflow.data.checks import check_map, check_policy, count_of
+from eagerflow.data.checks import check_map, check_policy, count_of, length_of
 from eagerflow.data.choices import ShuffleStage, SliceStage
 from eagerflow.data.files import LineStage, Paths, RecordStage
 from eagerflow.data.filters import FilterStage
@@ -21,7 +20,7 @@ from eagerflow.data.maps import How, MapStage
 from eagerflow.data.orders import Seed
 from eagerflow.data.sources import TensorStage, iterable_stage
 from eagerflow.data.stage import AbstractStage
-from eagerflow.data.tables import ParquetStage, TableStage
+from eagerflow.data.tables import GroupStage, ParquetStage, TableStage
 from eagerflow.errors import LengthError, TensorValueError
 from eagerflow.hardware import Device, as_device
 from eagerflow.source import capture
@@ -108,9 +107,11 @@ class Dataset:
     def from_arrow(cls, table: Any) -> Dataset:
         """The rows of an Arrow table: a dict of its columns each.
 
-        Numbers become tensors, without being copied where Arrow keeps them as NumPy does; lists
-        of one size become axes, other lists tensors of several lengths (see `padded_batch`);
-        texts and bytes stay. It is read as `from_tensors` is. Needs pyarrow (``eagerflow[data]``).
+        Numbers become tensors of their dtype, without being copied where Arrow keeps them as NumPy
+        does; lists of one size become axes, other lists tensors of several lengths (see
+        `padded_batch`), lists of texts such tensors of their bytes (UTF-8); structs become dicts,
+        what a dictionary stands for is looked up; texts and bytes stay. It is read as
+        `from_tensors` is. Needs pyarrow (``eagerflow[data]``).
 
         Args:
             table: a ``pyarrow.Table``, ``RecordBatch`` or ``RecordBatchReader``, of which all is
@@ -119,6 +120,7 @@ class Dataset:
         Raises:
             TensorValueError: it is no table, or values are missing.
             DTypeError: there is no tensor for a type.
+            ShapeError: lists in the lists of a row differ in length.
 
         >>> import pyarrow
         >>> table = pyarrow.table({"x": [0.5, 1.5, 2.5], "name": ["a", "b", "c"]})
@@ -128,7 +130,13 @@ class Dataset:
         return cls(TableStage(table))
 
     @classmethod
-    def from_parquet(cls, paths: Paths, *, columns: Sequence[str] | None = None) -> Dataset:
+    def from_parquet(
+        cls,
+        paths: Paths,
+        *,
+        columns: Sequence[str] | None = None,
+        on_error: OnError = "raise",
+    ) -> Dataset:
         """The rows of Parquet files, as `from_arrow` gives them.
 
         A few groups of rows are in memory at a time, so files may be as large as they like.
@@ -139,6 +147,13 @@ class Dataset:
         Args:
             paths: a file, several, or a pattern such as ``"train-*.parquet"``.
             columns: which to read; all by default.
+            on_error: what becomes of a group of rows that is damaged, as for `from_records`. Other
+                than with ``"raise"``, the number of rows is not known.
+
+        Raises:
+            TensorValueError: a file lacks a column, or columns of two files differ in dtype.
+            DTypeError: there is no tensor for a type.
+            RecordError: a file is no Parquet file.
 
         Raises:
             RecordError: a file is damaged; iterating raises it for a group of rows that is.
@@ -152,17 +167,25 @@ class Dataset:
         [4 5]
         [6]
         """
-        return cls(ParquetStage(paths, columns))
+        check_policy("from_parquet", on_error)
+        stage = ParquetStage(paths, columns)
+        return cls(stage if on_error == "raise" else GroupStage(stage, on_error))
 
     @classmethod
     def from_lines(
-        cls, paths: Paths, *, encoding: str = "utf-8", as_tensors: bool = False
+        cls,
+        paths: Paths,
+        *,
+        encoding: str = "utf-8",
+        on_error: OnError = "raise",
+        as_tensors: bool = False,
     ) -> Dataset:
         """The lines of text files, without their ends.
 
         Args:
             paths: a file, several, or a pattern such as ``"train-*.txt"``.
             encoding: of the text, one in which a line ends with a byte 10.
+            on_error: what becomes of a line that is none of this encoding, as for `from_records`.
             as_tensors: whether to give the bytes of lines, as tensors ``bytes[]``.
 
         Iterating raises RecordError at a line that is none of this encoding.
@@ -175,7 +198,8 @@ class Dataset:
         ...     [x.item() for x in ef.data.Dataset.from_lines(path).map(int)]
         [1, 2, 3]
         """
-        return cls(LineStage(paths, encoding, bool(as_tensors)))
+        check_policy("from_lines", on_error)
+        return cls(LineStage(paths, encoding, on_error, bool(as_tensors)))
 
     @classmethod
     def from_records(
@@ -376,7 +400,7 @@ class Dataset:
                 given=f"bounds {edges}, counts {sizes}",
                 expected="ascending bounds, and a count for each bucket: one more than bounds",
             )
-        call = UserCall("bucket_by_length", length, operator.index, capture(2))
+        call = UserCall("bucket_by_length", length, length_of, capture(2))
         return Dataset(BucketStage(self._stage, call, edges, sizes, value, bool(drop_last)))
 
     def repeat(self, count: int | None = None) -> Dataset:

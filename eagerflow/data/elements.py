@@ -80,13 +80,32 @@ def pad(elements: Sequence[Any], value: Any) -> Any:
         shape = [max(sizes) for sizes in zip(*found, strict=True)]
         blank = row[0].dtype is ef.bytes and not isinstance(value, bytes)
         fill = b"" if blank else value
-        made = np.full((len(row), *shape), fill, row[0].numpy().dtype)
+        made = np.full((len(row), *shape), _fill(fill, row[0]), row[0].numpy().dtype)
         for place, x in enumerate(row):
             inside: Any = (place, *map(slice, x.shape))
             made[inside] = x.numpy()
         return ef.asarray(made, device=row[0].device)
 
     return _combine(padded, elements, None)
+
+
+def _fill(value: Any, like: ef.Tensor) -> Any:
+    """``value`` in the dtype of ``like``, if it has one there."""
+    dtype = like.numpy().dtype
+    kind = np.asarray(value).dtype.kind
+    fits = kind == "S" if dtype.kind == "O" else kind != "S" and (kind != "c" or dtype.kind == "c")
+    try:
+        made = np.array(value, dtype) if fits else None
+        fits = fits and (dtype.kind not in "biu" or made == value)
+    except (ValueError, OverflowError):  # no number, and too large a one, as an integer
+        fits = False
+    if not fits:
+        raise TensorValueError(
+            f"padded_batch: {like.dtype} has no such value to fill with",
+            given=f"value={value!r}",
+            expected=f"a value of {like.dtype}",
+        )
+    return made
 
 
 def join(batches: Sequence[Any]) -> Any:

@@ -76,27 +76,36 @@ class _AbstractFiles(AbstractStage):
 class LineStage(_AbstractFiles):
     """The lines of text files."""
 
-    __slots__ = ("_encoding", "_tensors")
+    __slots__ = ("_encoding", "_on_error", "_tensors")
 
-    def __init__(self, paths: Paths, encoding: str, as_tensors: bool = False) -> None:
+    def __init__(
+        self, paths: Paths, encoding: str, on_error: OnError, as_tensors: bool = False
+    ) -> None:
         super().__init__("from_lines", paths)
         self._encoding = encoding
+        self._on_error = on_error
         self._tensors = as_tensors
 
     def read(self, file: IO[bytes], path: str, number: int) -> tuple[Any, int]:
-        line = file.readline()
-        if not line:
-            raise EOFError
-        if self._tensors:
-            return ef.tensor(line.rstrip(b"\r\n")), number
-        try:
-            return line.rstrip(b"\r\n").decode(self._encoding), number
-        except UnicodeDecodeError as error:
-            raise RecordError(
-                f"line {number + 1} of {path} is no {self._encoding}",
-                given=f"{error.object[error.start : error.end]!r} at byte {error.start} of it",
-                hint="from_lines(…, encoding=…) reads other encodings",
-            ) from error
+        while line := file.readline():
+            line = line.rstrip(b"\r\n")
+            if self._tensors:
+                return ef.tensor(line), number
+            try:
+                return line.decode(self._encoding), number
+            except UnicodeDecodeError as error:
+                wrong = self._undecodable(error, f"line {number + 1} of {path}")
+                if not skips(self._on_error, wrong, str(self)):
+                    raise wrong from error
+            number += 1
+        raise EOFError
+
+    def _undecodable(self, error: UnicodeDecodeError, which: str) -> RecordError:
+        return RecordError(
+            f"{which} is no {self._encoding}",
+            given=f"{error.object[error.start : error.end]!r} at byte {error.start} of it",
+            hint='from_lines(…, encoding=…) reads other encodings, on_error="skip" leaves it out',
+        )
 
 
 @final
@@ -206,6 +215,7 @@ def write_records(path: str | os.PathLike[str], records: Iterable[bytes]) -> int
 
     Raises:
         TypeError: a record is not bytes.
+        TensorValueError: ``path`` is a device, or a pipe.
         OSError: the disk is full, for one.
 
     >>> import os, tempfile
@@ -216,6 +226,12 @@ def write_records(path: str | os.PathLike[str], records: Iterable[bytes]) -> int
     (2, [b'one', b'two'])
     """
     target = Path(path)
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        raise TensorValueError(
+            "write_records: this is no file that could be replaced",
+            given=f"{target}, a device or a pipe",
+            expected="a name that is free, or that of a file",
+        )
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     count = 0
     try:

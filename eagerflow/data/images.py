@@ -13,7 +13,7 @@ __all__ = ["decode_image"]
 
 
 def decode_image(
-    source: str | os.PathLike[str] | bytes,
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview,
     *,
     mode: str | None = "RGB",
     size: tuple[int, int] | None = None,
@@ -30,7 +30,8 @@ def decode_image(
         size: height and width to resize to, bilinearly; None keeps them.
 
     Raises:
-        RecordError: this is no picture, or a damaged one.
+        RecordError: this is no picture, a damaged one, or one that is so large when it is decoded
+            that Pillow takes it for an attack (``PIL.Image.MAX_IMAGE_PIXELS``).
         SettingError: Pillow is not installed.
 
     >>> import io
@@ -43,13 +44,14 @@ def decode_image(
     >>> ef.data.decode_image(buffer.getvalue(), mode="L", size=(1, 1))
     Tensor([[[76]]], u8[1,1,1]@cpu:0)
     """
+    found = bytes(source) if isinstance(source, bytearray | memoryview) else source
     try:
-        values = pixels(source if isinstance(source, bytes) else os.fspath(source), mode, size)
+        values = pixels(found if isinstance(found, bytes) else os.fspath(found), mode, size)
     except MissingError as error:
         raise SettingError(
             "decode_image: Pillow is not installed", hint="pip install eagerflow[data]"
         ) from error
     except DamagedError as error:
-        given = f"{len(source)} bytes" if isinstance(source, bytes) else os.fspath(source)
+        given = f"{len(found)} bytes" if isinstance(found, bytes) else os.fspath(found)
         raise RecordError(f"decode_image: {error}", given=given) from error
     return ef.asarray(values)

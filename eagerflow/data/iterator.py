@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 from eagerflow.core import tree
 from eagerflow.core.interpreter import is_traced
 from eagerflow.data.opening import open_stage
-from eagerflow.data.stage import AbstractCursor, seeds, threaded
+from eagerflow.data.stage import AbstractCursor, once, seeds, threaded
 from eagerflow.errors import TensorValueError, TraceError, hide_frames
 from eagerflow.resources.levels import Level, to_html
 from eagerflow.runtime.ending import ending
@@ -70,6 +70,7 @@ class DatasetIterator:
         if self._ended:
             raise SystemExit if self._over else StopIteration
         cursor = self._cursor or self._reopen()
+        before = cursor.state
         try:
             return cursor.next()
         except StopIteration:
@@ -78,7 +79,11 @@ class DatasetIterator:
         except BaseException as error:
             if self._over:
                 raise SystemExit from error
-            if not isinstance(error, Exception) and threaded(self._dataset._stage):  # Ctrl-C
+            if isinstance(error, KeyboardInterrupt) and not once(self._dataset._stage):
+                self._leave(before)  # some of what the next one is made of may have been read
+            elif not isinstance(error, (Exception, KeyboardInterrupt)) and threaded(
+                self._dataset._stage
+            ):
                 self._leave()
             hide_frames(error)
             raise
@@ -89,11 +94,11 @@ class DatasetIterator:
         self._cursor = cursor
         return cursor
 
-    def _leave(self) -> None:
-        """Let go of everything but the position."""
+    def _leave(self, position: dict[str, Any] | None = None) -> None:
+        """Let go of everything but the position, which is where the cursor stands by default."""
         cursor = self._cursor
         if cursor is not None:
-            self._position = cursor.state
+            self._position = cursor.state if position is None else position
             self._cursor = None
             cursor.close()
 

@@ -9,9 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from eagerflow.data.calls import UserCall
+from eagerflow.data.checks import check_fill
 from eagerflow.data.elements import pad
 from eagerflow.data.opening import open_stage
-from eagerflow.data.stage import AbstractCursor, AbstractFollower, AbstractStage, Length
+from eagerflow.data.stage import (
+    AbstractCursor,
+    AbstractFollower,
+    AbstractStage,
+    Length,
+    behind_end,
+)
 
 __all__ = ["BucketStage", "PaddedBatchStage"]
 
@@ -24,6 +31,7 @@ class PaddedBatchStage(AbstractStage):
     seed = None
 
     def __init__(self, of: AbstractStage, count: int, value: Any, drop_last: bool) -> None:
+        check_fill("padded_batch", value)
         self.sources = (of,)
         self.count = count
         self.value = value
@@ -78,6 +86,7 @@ class BucketStage(AbstractStage):
         self, of: AbstractStage, call: UserCall, bounds: Sequence[int], counts: Sequence[int],
         value: Any, drop_last: bool,
     ) -> None:  # fmt: skip
+        check_fill("bucket_by_length", value)
         self.sources = (of,)
         self.call: Callable[..., Any] = call
         self.bounds = tuple(bounds)
@@ -109,7 +118,7 @@ class BucketStage(AbstractStage):
 class _BucketCursor(AbstractFollower):
     """What is held is found again by reading the epoch from its start."""
 
-    __slots__ = ("_full", "_held", "_index", "_read", "_stage")
+    __slots__ = ("_asked", "_failed", "_full", "_held", "_index", "_read", "_stage")
 
     def __init__(self, source: AbstractCursor, stage: BucketStage) -> None:
         super().__init__(source)
@@ -118,6 +127,8 @@ class _BucketCursor(AbstractFollower):
         self._full: deque[list[Any]] = deque()  # at the end, what is left in the buckets
         self._index = 0  # batches that were given
         self._read = 0  # elements
+        self._asked = 0  # how often the source gave one, or failed
+        self._failed = 0  # how often there was an error
 
     def next(self) -> Any:
         elements = self._gather()
@@ -127,31 +138,55 @@ class _BucketCursor(AbstractFollower):
     def _gather(self) -> list[Any]:
         """The elements of the next batch."""
         while not self._full:
-            try:
-                element = self._source.next()
-            except StopIteration:
-                left = [held for held in self._held if held]
-                self._held = [[] for _ in self._held]
-                if not left or self._stage.drop_last:
-                    raise
-                self._full.extend(left)
-                break
-            self._read += 1
-            which = bisect.bisect_right(
-                self._stage.bounds, self._stage.call(self._read - 1, element)
-            )
-            held = self._held[which]
-            held.append(element)
-            if len(held) == self._stage.counts[which]:
-                self._held[which] = []
-                return held
+            self._fill()
         return self._full.popleft()
+
+    def _fill(self) -> None:
+        """Put the next element into its bucket."""
+        try:
+            self._put()
+        except StopIteration:
+            raise
+        except Exception:
+            self._failed += 1
+            raise
+
+    def _put(self) -> None:
+        try:
+            element = self._source.next()
+        except StopIteration:
+            left = [held for held in self._held if held]
+            self._held = [[] for _ in self._held]
+            if not left or self._stage.drop_last:
+                raise
+            self._full.extend(left)
+            return
+        except Exception:
+            self._asked += 1
+            raise
+        self._asked += 1
+        self._read += 1
+        which = bisect.bisect_right(self._stage.bounds, self._stage.call(self._read - 1, element))
+        held = self._held[which]
+        held.append(element)
+        if len(held) == self._stage.counts[which]:
+            self._held[which] = []
+            self._full.append(held)
 
     @property
     def state(self) -> dict[str, Any]:
-        return {"index": self._index}
+        return {"index": self._index, "read": self._asked, "failed": self._failed}
 
     def restore(self, state: dict[str, Any]) -> None:
-        while self._index < state["index"]:
-            self._gather()
-            self._index += 1
+        while self._index < state["index"] or self._asked < state["read"]:
+            try:
+                if self._index < state["index"]:
+                    self._gather()
+                    self._index += 1
+                else:
+                    self._fill()
+            except StopIteration:
+                raise behind_end(state["read"], self._asked) from None
+            except Exception:
+                if self._failed > state["failed"]:  # else it was raised before, too
+                    raise

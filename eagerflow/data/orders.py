@@ -23,11 +23,19 @@ _BLOCK: Final = 1024  # draws at once
 
 def generator(seed: int, *numbers: int) -> ef.random.Generator:
     """A generator whose draws depend on ``seed`` and ``numbers`` and nothing else."""
-    for number in numbers:
+    for number in _words_of(numbers):
         made = ef.random.Generator(seed)
-        made.state = {"seed": seed, "ticket": number % _WORD}
+        made.state = {"seed": seed, "ticket": number}
         seed = int(ef.random.bits(dtype="uint64", generator=made, device="cpu:0"))
     return ef.random.Generator(seed)
+
+
+def _words_of(numbers: tuple[int, ...]) -> Iterator[int]:
+    """Numbers below 2**64: the epochs of what is endless in what is endless are beyond that."""
+    for number in numbers:
+        yield number % _WORD
+        while number := number // _WORD:
+            yield number % _WORD
 
 
 @final
@@ -84,27 +92,29 @@ class Buffer(Generic[_T]):
     Attributes:
         queue: the same, as a resource.
         sent: how many elements the source gave.
+        read: how often the source gave an element, or failed.
+        failed: how often it failed.
     """
 
-    __slots__ = ("_source", "_store", "queue", "sent")
+    __slots__ = ("_source", "_store", "failed", "queue", "read", "sent")
 
     def __init__(self, source: Callable[[], _T], size: int, draws: ef.random.Generator) -> None:
         words = _words(draws)
         self._source = source
         self._store = ShuffleStore(size - 1, lambda count: next(words) % count)
         self.queue = QueueState(size, self._store, "shuffle", name="shuffle")
-        self.sent = 0
+        self.sent = self.read = self.failed = 0
 
     def next(self) -> _T:
         """The next element."""
         queue, store = self.queue, self._store
         while not queue.closed and len(store.items) < queue.room:
             try:
-                store.put(self, self._source(), 0)
+                self.fill()
             except StopIteration:
                 queue.closed = True
-            if listening():
-                queue.tell()
+                if listening():
+                    queue.tell()
         if not store.items:
             raise StopIteration
         taken: list[_T] = []
@@ -112,6 +122,21 @@ class Buffer(Generic[_T]):
         if listening():
             queue.tell()
         return taken[0]
+
+    def fill(self) -> None:
+        """Hold one element more."""
+        try:
+            element = self._source()
+        except StopIteration:
+            raise
+        except Exception:
+            self.read += 1
+            self.failed += 1
+            raise
+        self.read += 1
+        self._store.put(self, element, 0)
+        if listening():
+            self.queue.tell()
 
 
 def _words(draws: ef.random.Generator) -> Iterator[int]:

@@ -73,11 +73,10 @@ class _Server:
         if self._channel is not None and self._owner == os.getpid():
             return self._channel
         own, other = socket.socketpair()
-        environment = {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ}
         with other:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(other.fileno()), json.dumps(sys.path)],
-                stdin=subprocess.DEVNULL, pass_fds=[other.fileno()], env=environment,
+                [sys.executable, "-c", _PROGRAM, str(other.fileno()), json.dumps(_folders())],
+                stdin=subprocess.DEVNULL, pass_fds=[other.fileno()], env=_environment(),
             )  # fmt: skip
         self._channel, self._owner = own, os.getpid()
         return own
@@ -98,6 +97,15 @@ class _Server:
         """End the process; a later worker starts another."""
         with self._lock:
             self._end()
+
+
+def _folders() -> list[str]:
+    """Where modules are looked for; what is no text there counts for nobody."""
+    return [folder for folder in sys.path if isinstance(folder, str)]
+
+
+def _environment() -> dict[str, str]:
+    return {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ}
 
 
 _server = _Server()
@@ -154,14 +162,20 @@ class _Process:
             self._lifeline = -1
         self.wire.close()
 
-    def fate(self) -> str:
-        """How it ended, in words."""
+    def fate(self) -> tuple[str, int | None]:
+        """How it ended, in words, and as `_Server.status` has it; asked before it is closed."""
         code = _server.status(self.number)
         if code is None:
-            return "it closed its connection"
+            return "it closed its connection", code
         if code < 0:
-            return f"it was killed by signal {-code} ({signal.Signals(-code).name})"
-        return f"it ended with exit code {code}"
+            return f"it was killed by signal {-code} ({signal.Signals(-code).name})", code
+        return f"it ended with exit code {code}", code
+
+
+def _these(indices: Sequence[int]) -> str:
+    if len(indices) == 1:
+        return f"element {indices[0]}"
+    return f"elements {indices[0]} to {indices[-1]}"
 
 
 @final
@@ -214,10 +228,12 @@ class Pool:
         try:
             (failed, place), value = process.call(indices, elements, seed, stacked)
         except (EOFError, OSError) as error:
+            lost = self._lost(process, indices)
             self._drop(process)
-            raise self._lost(process, indices) from error
-        except BaseException:
+            raise lost from error
+        except BaseException as error:
             self._drop(process)
+            error.add_note(f"  in {_these(indices)} of {self._name}\n  at: {self._source}")
             raise
         self._give_back(process)
         if not failed:
@@ -264,7 +280,7 @@ class Pool:
 
     def _dumped(self) -> bytes:
         try:
-            return dump(self._function)
+            return dump((_folders(), _environment(), dump(self._function)))
         except Exception as error:
             raise SettingError(
                 f"{self._name}: the function cannot be sent to another process",
@@ -292,14 +308,13 @@ class Pool:
     def _lost(self, process: _Process, indices: Sequence[int]) -> Exception:
         if self._closed:
             return self._cancelled()
-        which = f"element {indices[0]}"
-        if len(indices) > 1:
-            which = f"elements {indices[0]} to {indices[-1]}"
+        fate, code = process.fate()
+        cause = "; memory that runs out is a common cause" if code == -signal.SIGKILL else ""
         return WorkerError(
-            f"worker process {process.name} ended while it worked on {which} of {self._name}",
-            given=process.fate(),
-            hint="reading goes on behind this, with a new process; memory that runs out is a "
-            "common cause",
+            f"worker process {process.name} ended while it worked on {_these(indices)} of "
+            f"{self._name}",
+            given=fate,
+            hint=f"reading goes on behind this, with a new process{cause}",
             source=self._source,
         )
 

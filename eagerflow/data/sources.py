@@ -197,13 +197,14 @@ class SequenceStage(AbstractStage, AbstractView):
 class IterableStage(AbstractStage):
     """What an iterable gives, or what a function gives that is called for each epoch."""
 
-    __slots__ = ("_read", "_source")
+    __slots__ = ("_read", "_source", "once")
     sources = ()
     seed = None
 
     def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
         self._source: Any = source
         self._read = False
+        self.once = hasattr(source, "__next__") and not isinstance(source, type)
 
     @property
     def length(self) -> Length:

@@ -29,7 +29,9 @@ __all__ = [
     "Length",
     "Rows",
     "Threads",
+    "behind_end",
     "check_position",
+    "once",
     "seeds",
     "threaded",
 ]
@@ -205,12 +207,14 @@ class AbstractStage(ABC):
         sources: the stages it reads.
         seed: what its random choices come from.
         threads: whether its cursors have threads, which read ahead.
+        once: whether it can be opened only once.
     """
 
     __slots__ = ()
     sources: tuple[AbstractStage, ...]
     seed: Seed | None
     threads: bool = False
+    once: bool = False
 
     @property
     @abstractmethod
@@ -233,11 +237,16 @@ class AbstractStage(ABC):
 def check_position(index: int, length: int) -> None:
     """Refuse a position behind the end."""
     if index > length:
-        raise TensorValueError(
-            "this position is behind the end of the dataset",
-            given=f"element {index}",
-            expected=f"at most {length}",
-        )
+        raise behind_end(index, length)
+
+
+def behind_end(index: int, length: int) -> TensorValueError:
+    """The error for a position that nothing can be read up to."""
+    return TensorValueError(
+        "this position is behind the end of the dataset",
+        given=f"element {index}",
+        expected=f"at most {length}",
+    )
 
 
 def seeds(stage: AbstractStage) -> list[Seed]:
@@ -249,3 +258,8 @@ def seeds(stage: AbstractStage) -> list[Seed]:
 def threaded(stage: AbstractStage) -> bool:
     """Whether a pipeline is read ahead by threads."""
     return stage.threads or any(threaded(source) for source in stage.sources)
+
+
+def once(stage: AbstractStage) -> bool:
+    """Whether a pipeline, once it was opened, cannot be opened again."""
+    return stage.once or any(once(source) for source in stage.sources)

@@ -24,8 +24,9 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.core import tree
 from eagerflow.core.byte_arrays import pack, unpack
+from eagerflow.errors import DTypeError
 
-__all__ = ["IDLE", "Wire", "dump", "load"]
+__all__ = ["IDLE", "Rebuilt", "Wire", "dump", "load"]
 
 #: seconds after which a worker that is asked for nothing ends
 IDLE: Final = 30.0
@@ -67,11 +68,18 @@ class Wire:
         self._received: list[tuple[tree.TreeDef, tuple[Any, ...]]] = []
 
     def send(self, numbers: Sequence[int], value: Any) -> None:
-        """Send a few numbers below 2**64 and a pytree."""
+        """Send a few numbers below 2**64 and a pytree.
+
+        Raises:
+            DTypeError: a leaf cannot be sent; nothing was sent then.
+        """
         leaves, treedef = tree.flatten(value)
         kinds, buffers, sizes = [], [], []
-        for leaf in leaves:
-            kind, buffer, shape = _encode(leaf)
+        for place, leaf in enumerate(leaves):
+            try:
+                kind, buffer, shape = _encode(leaf)
+            except Exception as error:
+                raise _unsendable(leaf, tree.paths(treedef)[place], error) from error
             kinds.append(kind)
             buffers.append(buffer)
             sizes += shape
@@ -134,6 +142,35 @@ class Wire:
         with suppress(OSError):  # it may be gone already
             self._connection.shutdown(socket.SHUT_RDWR)  # a close alone would wake nobody
         self._connection.close()
+
+
+@final
+class Rebuilt:
+    """What is read as ``error``, also if its class cannot be called with its ``args``."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self._error), self._error.args, vars(self._error))
+
+
+def _rebuilt(kind: Any, args: tuple[Any, ...], state: dict[str, Any]) -> Any:
+    made = kind.__new__(kind, *args)
+    made.args = args
+    vars(made).update(state)
+    return made
+
+
+def _unsendable(leaf: Any, path: str, error: Exception) -> DTypeError:
+    return DTypeError(
+        "this cannot be sent to another process",
+        given=f"a {type(leaf).__qualname__}{f' at {path}' if path else ''}: {error}",
+        expected="tensors, arrays, numbers, texts, or what can be pickled",
+        hint="threads share everything: leave out processes=True",
+    )
 
 
 def _behind(buffers: list[memoryview], count: int) -> list[memoryview]:

@@ -8,16 +8,19 @@ the function that it is sent.
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import random
 import select
 import signal
 import socket
+import sys
 import textwrap
 import threading
 import time
 import traceback
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import cloudpickle  # noqa: F401 - here once, not in each worker
@@ -26,7 +29,8 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.data.elements import as_element, stack
 from eagerflow.data.orders import generator
-from eagerflow.data.wire import IDLE, Wire, dump, load
+from eagerflow.data.wire import IDLE, Rebuilt, Wire, dump, load
+from eagerflow.errors import DTypeError
 
 __all__ = ["serve"]
 
@@ -50,7 +54,8 @@ def serve(descriptor: int) -> None:
     alive: set[int] = set()
     ended: dict[int, int] = {}
     answer: int | None
-    with socket.socket(fileno=descriptor) as channel:
+    # whoever asks may end without waiting for the answer
+    with socket.socket(fileno=descriptor) as channel, suppress(ConnectionError):
         waited = 0.0
         while waited < _IDLE_SERVER:
             _reap(alive, ended)
@@ -112,6 +117,7 @@ def _fork(channel: socket.socket, descriptors: list[int], request: dict[str, Any
 def _begin(channel: socket.socket, descriptors: list[int], request: dict[str, Any]) -> NoReturn:
     """The life of a worker."""
     code = 1
+    wire = None  # open until the end, so that whoever sees its end can ask for the exit code
     try:
         channel.close()
         _call_me(request["name"])
@@ -119,14 +125,26 @@ def _begin(channel: socket.socket, descriptors: list[int], request: dict[str, An
         _new_chances()
         connection, lifeline = descriptors
         threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
-        _work(Wire(socket.socket(fileno=connection)))
+        wire = Wire(socket.socket(fileno=connection))
+        _work(wire)
         code = 0
     except (EOFError, ConnectionError):
         code = 0
+    except SystemExit as error:
+        code = _exit_code(error)
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(code)  # nothing of the server is to be cleaned up here
+
+
+def _exit_code(error: SystemExit) -> int:
+    """As Python's at the end of a program."""
+    if error.code is None or isinstance(error.code, int):
+        return (error.code or 0) & 0xFF
+    sys.stderr.write(f"{error.code}\n")
+    sys.stderr.flush()
+    return 1
 
 
 def _call_me(name: str) -> None:
@@ -157,7 +175,9 @@ def _work(wire: Wire) -> None:
     function: Any = None
     broken: Exception | None = None
     try:
-        function = load(sent)
+        folders, environment, code = load(sent)
+        _be_as(folders, environment)
+        function = load(code)
     except Exception as error:
         error.add_note("  in a worker process, where the function is imported")
         broken = error
@@ -179,7 +199,20 @@ def _work(wire: Wire) -> None:
         except Exception as error:
             wire.send([2, 0], _failure(error))
             continue
-        wire.send([0, 0], answer)
+        try:
+            wire.send([0, 0], answer)
+        except DTypeError as error:  # nothing was sent
+            error.add_note("  of what the function gave")
+            wire.send([1, 0], _failure(error))
+
+
+def _be_as(folders: list[str], environment: dict[str, str]) -> None:
+    """Look for modules where the program does now, in its environment of now."""
+    sys.path[:] = folders
+    importlib.invalidate_caches()
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
 
 
 def _failure(error: Exception) -> bytes:
@@ -187,9 +220,11 @@ def _failure(error: Exception) -> bytes:
     trace = error.__traceback__.tb_next if error.__traceback__ else None  # without this module
     text = "".join(traceback.format_exception(type(error), error, trace))
     error.add_note("  in a worker process:\n" + textwrap.indent(text.rstrip(), "    "))
-    try:
-        data = dump(error)
-        load(data)  # some can be written, but not read
-    except Exception:
-        data = dump(RuntimeError(text.rstrip()))
-    return data
+    for form in (error, Rebuilt(error)):
+        try:
+            data = dump(form)
+            if type(load(data)) is type(error):  # some can be written, but not read
+                return data
+        except Exception:
+            continue
+    return dump(RuntimeError(text.rstrip()))

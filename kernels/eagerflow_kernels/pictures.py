@@ -57,6 +57,6 @@ def pixels(
         raise
     except pillow.UnidentifiedImageError:
         raise DamagedError("this is no picture of a known format") from None
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
+    except (OSError, SyntaxError, ValueError, EOFError, pillow.DecompressionBombError) as error:
         raise DamagedError(f"this picture cannot be read: {error}") from error
     return values if values.ndim == 3 else values[:, :, np.newaxis]

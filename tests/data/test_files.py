@@ -20,6 +20,7 @@ import eagerflow as ef
 from eagerflow.data import Dataset, decode_image, write_records
 from eagerflow.data.processes import stop_server
 from eagerflow.errors import DTypeError, RecordError, SettingError, TensorValueError
+from eagerflow_kernels import pictures
 from eagerflow_kernels.checksums import crc32c, masked
 
 
@@ -172,6 +173,15 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(TensorValueError, match="no file that could be replaced"):
+        write_records(pipe, [b"one"])
+    assert pipe.is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
 def test_masks_are_undone_by_the_standard_formula() -> None:
     found = (masked(b"abc") - 0xA282EAD8) & 0xFFFFFFFF
     assert (found << 15 | found >> 17) & 0xFFFFFFFF == crc32c(b"abc")
@@ -262,6 +272,20 @@ def test_pictures_are_decoded(tmp_path: Path) -> None:
     assert decode_image(png(values[..., 0])).shape == (5, 4, 3)
 
 
+def test_bytes_of_pictures_may_be_of_any_kind() -> None:
+    data = png(np.full((2, 3, 3), 7))
+    for kind in (bytes, bytearray, memoryview):
+        assert decode_image(kind(data)).tolist() == np.full((2, 3, 3), 7).tolist()
+        with pytest.raises(RecordError, match="no picture"):
+            decode_image(kind(b"junk"))
+
+
+def test_a_picture_that_is_far_too_large_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pytest.importorskip("PIL.Image"), "MAX_IMAGE_PIXELS", 10)
+    with pytest.raises(RecordError, match="cannot be read"):
+        decode_image(png(np.zeros((100, 100, 3))))
+
+
 def test_a_folder_of_pictures_is_a_dataset(tmp_path: Path) -> None:
     for i in range(6):
         (tmp_path / f"{i}.png").write_bytes(png(np.full((2, 3, 3), i)))
@@ -280,6 +304,7 @@ def test_a_folder_of_pictures_is_a_dataset(tmp_path: Path) -> None:
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    monkeypatch.setattr(pictures, "_pillow", pictures._pillow.__wrapped__)  # remembers nothing
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(SettingError, match=r"pip install eagerflow\[data\]"):
         decode_image(b"")

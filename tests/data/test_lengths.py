@@ -113,6 +113,30 @@ def test_what_cannot_be_padded_is_refused() -> None:
     with pytest.raises(TypeError) as caught:
         list(dataset([1]).bucket_by_length(lambda x: 1.5, [3], 2))
     assert "in element 0 of bucket_by_length(<lambda>)" in caught.value.__notes__[0]
+    with pytest.raises(TensorValueError, match="this is no length") as negative:
+        list(dataset([1]).bucket_by_length(lambda x: -1, [3], 2))
+    assert "in element 0 of bucket_by_length(<lambda>)" in negative.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "fits"),
+    [
+        ("int64", 0.5, False), ("int64", 2.0, True), ("uint8", -1, False), ("uint8", 256, False),
+        ("bool", 2, False), ("bool", True, True), ("int32", float("nan"), False),
+        ("float32", b"x", False), ("float32", 1j, False), ("float32", 0.1, True),
+        ("bfloat16", -1, True), ("complex64", 1j, True),
+    ],
+)  # fmt: skip
+def test_padding_is_a_value_of_the_dtype(dtype: str, value: Any, fits: bool) -> None:
+    rows = Dataset.from_iterable([ef.ones(1, dtype=dtype), ef.ones(2, dtype=dtype)])
+    batches = rows.padded_batch(2, value=value)
+    if not fits:
+        with pytest.raises(TensorValueError, match="no such value to fill with"):
+            list(batches)
+        return
+    (batch,) = batches
+    assert batch[0, 1] == ef.tensor(value, dtype=dtype)
+    assert str(batch.dtype) == dtype
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,15 @@ def test_an_endless_dataset_repeats_its_epochs() -> None:
     assert values(twice)[:7] == epochs[14:]
 
 
+def test_an_endless_dataset_in_an_endless_one_has_orders_of_its_own() -> None:
+    dataset = Dataset.from_tensors(ef.arange(9)).shuffle(seed=0).repeat().take(9).repeat()
+    orders = set()
+    for _ in range(3):
+        iterator = iter(dataset)
+        orders |= {tuple(next(iterator).item() for _ in range(9)) for _ in range(3)}
+    assert len(orders) == 9
+
+
 @pytest.mark.parametrize("kind", ["tensors", "function"])
 def test_positions_before_a_smaller_last_batch(kind: str) -> None:
     for count, size in [(5, 2), (6, 3), (2, 5)]:

@@ -1,0 +1,200 @@
+"""Reading on after Ctrl-C and after errors: nothing is lost, nothing comes twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import eagerflow as ef
+from eagerflow.data import Dataset, write_records
+from eagerflow.errors import TensorValueError
+
+
+def interrupted(x: Any, left: list[int]) -> Any:
+    """``x``; at the values in ``left``, Ctrl-C comes first, once."""
+    if x in left:
+        left.remove(int(x))
+        raise KeyboardInterrupt
+    return x
+
+
+def counting() -> Iterator[int]:
+    yield from range(24)
+
+
+def numbers() -> Dataset:
+    return Dataset.from_tensors(ef.arange(24))
+
+
+def generated() -> Dataset:
+    return Dataset.from_iterable(counting)
+
+
+SOURCES = [numbers, generated, lambda: Dataset.from_iterable(list(range(24)))]
+#: what stands below and above the function that is interrupted
+BELOW: list[Callable[[Dataset], Dataset]] = [
+    lambda data: data,
+    lambda data: data.shuffle(5, seed=1),
+    lambda data: data.map(lambda x: x, workers=2),
+    lambda data: data.prefetch(2),
+]
+ABOVE: list[Callable[[Dataset], Dataset]] = [
+    lambda data: data,
+    lambda data: data.batch(4),
+    lambda data: data.map(ef.expand_dims).padded_batch(5),
+    lambda data: data.shuffle(7, seed=2).batch(3, drop_last=True),
+    lambda data: Dataset.zip(numbers(), data, numbers().shuffle(seed=0)),
+    lambda data: data.skip(2).take(18).repeat(2).batch(7),
+    lambda data: data.map(lambda x: ef.ones(int(x) % 5)).bucket_by_length(len, [2, 4], 3),
+    lambda data: data.batch(2).filter(lambda x: int(x[0]) % 3 > 0).batch(2),
+]
+
+
+def text(element: Any) -> str:
+    return repr(element)
+
+
+def read_on(iterator: Any) -> list[str]:
+    """All elements, with Ctrl-C now and then."""
+    found = []
+    while True:
+        try:
+            found.append(text(next(iterator)))
+        except StopIteration:
+            return found
+        except KeyboardInterrupt:
+            pass
+
+
+@pytest.mark.parametrize("above", range(len(ABOVE)))
+@pytest.mark.parametrize("below", range(len(BELOW)))
+@pytest.mark.parametrize("source", range(len(SOURCES)))
+@pytest.mark.parametrize("method", ["map", "filter"])
+def test_ctrl_c_loses_nothing(source: int, below: int, above: int, method: str) -> None:
+    def make(left: list[int]) -> Dataset:
+        data = BELOW[below](SOURCES[source]())
+        if method == "map":
+            return ABOVE[above](data.map(lambda x: interrupted(x, left)))
+        return ABOVE[above](data.filter(lambda x: interrupted(x, left) >= 0))
+
+    left = [0, 5, 6, 7, 17, 23]
+    assert read_on(iter(make(left))) == [text(x) for x in make([])]
+    assert len(left) < 6
+
+
+def test_ctrl_c_leaves_the_position_where_it_was() -> None:
+    left = [6]
+    iterator = iter(numbers().map(lambda x: interrupted(x, left)).batch(4))
+    next(iterator)
+    before = iterator.state
+    with pytest.raises(KeyboardInterrupt):
+        next(iterator)
+    assert iterator.state == before
+    assert next(iterator).tolist() == [4, 5, 6, 7]
+
+
+def test_ctrl_c_in_a_generator_or_a_file_loses_nothing(tmp_path: Path) -> None:
+    left = [6, 9]
+
+    def interrupting() -> Iterator[int]:
+        for i in range(12):
+            yield interrupted(i, left)
+
+    found = read_on(iter(Dataset.from_iterable(interrupting).batch(4)))
+    assert found == [text(x) for x in Dataset.from_iterable(interrupting).batch(4)]
+    assert len(found) == 3
+    write_records(tmp_path / "x", [bytes([i]) for i in range(9)])
+    left = [1, 4]
+    records = Dataset.from_records(tmp_path / "x").map(lambda x: interrupted(x[0], left)).batch(2)
+    assert read_on(iter(records)) == [text(x) for x in Dataset.from_tensors(np.arange(9)).batch(2)]
+
+
+def test_ctrl_c_does_not_end_what_can_be_read_once() -> None:
+    for how in ({}, {"workers": 2}):
+        left = [2]
+        data = Dataset.from_iterable(counting()).map(lambda x: x, **how)
+        iterator = iter(data.filter(lambda x, left=left: interrupted(x, left) >= 0))
+        with pytest.raises(KeyboardInterrupt):
+            list(iterator)
+        assert [x.item() for x in iterator] == list(range(3, 24))  # 2 was in the making
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+
+def failing(data: Dataset, wrong: set[int]) -> Dataset:
+    def fail(x: ef.Tensor) -> ef.Tensor:
+        if int(x) in wrong:
+            raise ValueError("wrong")
+        return x
+
+    return data.map(fail)
+
+
+def steps(iterator: Any) -> tuple[list[str], list[Any]]:
+    """What each step gives, errors as ``"wrong"``, and the position behind it."""
+    found, states = [], [iterator.state]
+    while True:
+        try:
+            found.append(text(next(iterator)))
+        except StopIteration:
+            return found, states
+        except ValueError:
+            found.append("wrong")
+        states.append(iterator.state)
+
+
+RESTORED: list[Callable[[Dataset, set[int]], Dataset]] = [
+    lambda data, wrong: failing(data, wrong).shuffle(4, seed=0),
+    lambda data, wrong: failing(data, wrong).shuffle(4, seed=0).batch(3),
+    lambda data, wrong: failing(data, wrong).map(lambda x: ef.ones(int(x) % 6)).bucket_by_length(
+        len, [2, 4], [2, 3, 2]),
+    lambda data, wrong: data.bucket_by_length(
+        lambda x: [True].index(int(x) not in wrong), [1], 3).shuffle(2, seed=0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("which", range(len(RESTORED)))
+@given(wrong=st.sets(st.integers(0, 23), max_size=6))
+def test_a_position_behind_an_error_is_behind_it(which: int, wrong: set[int]) -> None:
+    def make() -> Dataset:
+        data = Dataset.from_tensors(np.arange(24)).map(ef.expand_dims).map(ef.sum)
+        return RESTORED[which](data, wrong)
+
+    found, states = steps(iter(make()))
+    for place, state in enumerate(states):
+        assert steps(make().iterator(state))[0] == found[place:]
+
+
+def test_an_error_that_is_new_is_raised() -> None:
+    wrong: set[int] = set()
+    data = failing(generated(), wrong).shuffle(4, seed=0)
+    iterator = iter(data)
+    _ = [next(iterator) for _ in range(6)]
+    wrong.add(2)  # one was held then that now is missing
+    with pytest.raises(ValueError, match="wrong"):
+        list(data.iterator(iterator.state))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda data: data.padded_batch(1).shuffle(4, seed=0),
+        lambda data: data.padded_batch(1).bucket_by_length(len, [3], 1),
+        lambda data: data.filter(lambda x: True).shuffle(3, seed=0).batch(2).prefetch(1),
+    ],
+)
+def test_a_position_behind_the_end_of_shorter_data_is_refused(
+    make: Callable[[Dataset], Dataset],
+) -> None:
+    iterator = iter(make(Dataset.from_tensors(ef.arange(40))))
+    _ = [next(iterator) for _ in range(15)]
+    shorter = make(Dataset.from_tensors(ef.arange(8)))
+    with pytest.raises(TensorValueError, match="behind the end"):
+        shorter.iterator(iterator.state)
