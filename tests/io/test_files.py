@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -81,5 +82,18 @@ def test_wrong_types(call: Call) -> None:
         call(lambda: ef.io.read_file(ef.tensor(1.0)))
     with pytest.raises(DTypeError, match=r"encode\(\)"):
         call(lambda: ef.io.write_file("name", "text"))
+
+
+def test_nothing_is_written_if_the_shapes_differ(call: Call, tmp_path: Path) -> None:
+    names = [str(tmp_path / name) for name in ("a", "b")]
     with pytest.raises(ShapeError):
-        call(lambda: ef.io.write_file(["a", "b"], [b"1", b"2", b"3"]))
+        call(lambda: ef.io.write_file(names, [b"1", b"2", b"3"]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_file_is_not_replaced(call: Call, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(FileError, match="no regular file"):
+        call(lambda: ef.io.write_file(pipe, b"x"))
+    assert pipe.is_fifo()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Any
 
@@ -26,8 +27,12 @@ def read_file(xp: Any, path: Array, *, resource: Any = None) -> Array:
 @portable("write_file")
 def write_file(xp: Any, path: Array, contents: Array, *, resource: Any = None) -> tuple[Array, ...]:
     """Write files; each is there when it is whole."""
+    if path.shape != contents.shape:  # before anything is written
+        raise ValueError("one name for each of the contents")
     for name, data in zip(path.reshape(-1).tolist(), contents.reshape(-1).tolist(), strict=True):
         target = os.fsdecode(name)
+        if os.path.exists(target) and not os.path.isfile(target):  # a device would be replaced
+            raise OSError(errno.EINVAL, "it is no regular file", target)
         part = f"{target}.{os.getpid()}.part"
         try:
             with open(part, "wb") as file:
