@@ -63,8 +63,12 @@ class DatasetIterator:
                 expected="a loop over the dataset around the calls of the traced function",
                 hint="trace the step: for batch in dataset: step(*batch)",
             )
-        with self._lock:
-            return self._next()
+        try:
+            with self._lock:
+                return self._next()
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     def _next(self) -> Any:
         if self._ended:
@@ -85,7 +89,6 @@ class DatasetIterator:
                 self._dataset._stage
             ):
                 self._leave()
-            hide_frames(error)
             raise
 
     def _reopen(self) -> AbstractCursor:

@@ -22,6 +22,7 @@ from eagerflow.data.stage import (
     check_position,
 )
 from eagerflow.errors import EagerflowError, RecordError, TensorValueError
+from eagerflow.source import capture
 
 __all__ = ["GroupStage", "ParquetStage", "TableStage"]
 
@@ -82,12 +83,13 @@ class ParquetStage(AbstractStage, AbstractView):
 
     __slots__ = (
         "_bounds", "_cache", "_columns", "_form", "_groups", "_held", "_kinds", "_lock", "_paths",
-        "_reading",
+        "_reading", "_source",
     )  # fmt: skip
     sources = ()
     seed = None
 
     def __init__(self, paths: Paths, columns: Sequence[str] | None) -> None:
+        self._source = capture()
         self._paths = files("from_parquet", paths)
         self._columns = None if columns is None else list(columns)
         self._form: dict[str, Any] = {}
@@ -184,7 +186,8 @@ class ParquetStage(AbstractStage, AbstractView):
 
     def _read(self, group: int) -> Column:
         path, number = self._groups[group]
-        count = int(self._bounds[group + 1] - self._bounds[group])
+        first, stop = self._bounds[group : group + 2].tolist()
+        count = stop - first
         try:
             with _opened(path) as file:
                 self._check(file.schema_arrow, path)
@@ -199,7 +202,8 @@ class ParquetStage(AbstractStage, AbstractView):
             if isinstance(error, OSError) and error.errno is not None:  # the file is not there
                 raise
             raise RecordError(
-                f"row group {number} of {path} is damaged",
+                f"row group {number} of {path}, elements {first} to {stop - 1}, is damaged",
+                source=self._source,
                 given=f"{error}",
                 hint=f'from_parquet(…, on_error="skip") leaves out its {count} rows',
             ) from error

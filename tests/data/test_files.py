@@ -20,7 +20,6 @@ import eagerflow as ef
 from eagerflow.data import Dataset, decode_image, write_records
 from eagerflow.data.processes import stop_server
 from eagerflow.errors import DTypeError, RecordError, SettingError, TensorValueError
-from eagerflow_kernels import pictures
 from eagerflow_kernels.checksums import crc32c, masked
 
 
@@ -304,7 +303,6 @@ def test_a_folder_of_pictures_is_a_dataset(tmp_path: Path) -> None:
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    monkeypatch.setattr(pictures, "_pillow", pictures._pillow.__wrapped__)  # remembers nothing
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(SettingError, match=r"pip install eagerflow\[data\]"):
         decode_image(b"")
