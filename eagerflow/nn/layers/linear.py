@@ -104,7 +104,7 @@ class Sequential(Module):
 
     def forward(self, x: Any) -> Any:
         for i, layer in enumerate(self.layers):
-            if type(x) is tuple:
+            if x.__class__ is tuple:  # asking for type(x), traces would make numbers static
                 self._check_pair(i, layer, x)
             x = layer(x)
         return x
