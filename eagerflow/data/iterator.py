@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, final
 
 from eagerflow.core import tree
-from eagerflow.core.interpreter import is_traced
+from eagerflow.core.interpreter import is_traced, stack
 from eagerflow.data.opening import open_stage
 from eagerflow.data.stage import AbstractCursor, seeds, threaded
 from eagerflow.errors import TensorValueError, TraceError, hide_frames
@@ -56,7 +56,7 @@ class DatasetIterator:
         return self
 
     def __next__(self) -> Any:
-        if is_traced():
+        if stack.installed and is_traced():
             raise TraceError(
                 "a dataset is read while a function is traced",
                 given=str(self._dataset),
@@ -64,24 +64,25 @@ class DatasetIterator:
                 hint="trace the step: for batch in dataset: step(*batch)",
             )
         with self._lock:
-            return self._next()
+            if self._ended:
+                raise SystemExit if self._over else StopIteration
+            cursor = self._cursor or self._reopen()
+            try:
+                return cursor.next()
+            except StopIteration:
+                self.close()
+                raise
+            except BaseException as error:
+                self._fail(error)
+                raise
 
-    def _next(self) -> Any:
-        if self._ended:
-            raise SystemExit if self._over else StopIteration
-        cursor = self._cursor or self._reopen()
-        try:
-            return cursor.next()
-        except StopIteration:
-            self.close()
-            raise
-        except BaseException as error:
-            if self._over:
-                raise SystemExit from error
-            if not isinstance(error, Exception) and threaded(self._dataset._stage):  # Ctrl-C
-                self._leave()
-            hide_frames(error)
-            raise
+    def _fail(self, error: BaseException) -> None:
+        """What reading has raised is about to be raised."""
+        if self._over:
+            raise SystemExit from error
+        if not isinstance(error, Exception) and threaded(self._dataset._stage):  # Ctrl-C
+            self._leave()
+        hide_frames(error)
 
     def _reopen(self) -> AbstractCursor:
         cursor = open_stage(self._dataset._stage, self._epoch)
