@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, final
 
 from eagerflow.core import tree
-from eagerflow.core.interpreter import is_traced
+from eagerflow.core.interpreter import is_traced, stack
 from eagerflow.data.opening import open_stage
 from eagerflow.data.stage import AbstractCursor, once, seeds, threaded
 from eagerflow.errors import TensorValueError, TraceError, hide_frames
@@ -56,40 +56,37 @@ class DatasetIterator:
         return self
 
     def __next__(self) -> Any:
-        if is_traced():
+        if stack.installed and is_traced():
             raise TraceError(
                 "a dataset is read while a function is traced",
                 given=str(self._dataset),
                 expected="a loop over the dataset around the calls of the traced function",
                 hint="trace the step: for batch in dataset: step(*batch)",
             )
-        try:
-            with self._lock:
-                return self._next()
-        except BaseException as error:
-            hide_frames(error)
-            raise
+        with self._lock:
+            if self._ended:
+                raise SystemExit if self._over else StopIteration
+            cursor = self._cursor or self._reopen()
+            before = cursor.state
+            try:
+                return cursor.next()
+            except StopIteration:
+                self.close()
+                raise
+            except BaseException as error:
+                self._fail(error, before)
+                raise
 
-    def _next(self) -> Any:
-        if self._ended:
-            raise SystemExit if self._over else StopIteration
-        cursor = self._cursor or self._reopen()
-        before = cursor.state
-        try:
-            return cursor.next()
-        except StopIteration:
-            self.close()
-            raise
-        except BaseException as error:
-            if self._over:
-                raise SystemExit from error
-            if isinstance(error, KeyboardInterrupt) and not once(self._dataset._stage):
-                self._leave(before)  # some of what the next one is made of may have been read
-            elif not isinstance(error, (Exception, KeyboardInterrupt)) and threaded(
-                self._dataset._stage
-            ):
-                self._leave()
-            raise
+    def _fail(self, error: BaseException, before: dict[str, Any]) -> None:
+        """What reading has raised, from the position ``before`` on, is about to be raised."""
+        if self._over:
+            raise SystemExit from error
+        stage = self._dataset._stage
+        if isinstance(error, KeyboardInterrupt) and not once(stage):
+            self._leave(before)  # some of what the next one is made of may have been read
+        elif not isinstance(error, (Exception, KeyboardInterrupt)) and threaded(stage):
+            self._leave()
+        hide_frames(error)
 
     def _reopen(self) -> AbstractCursor:
         cursor = open_stage(self._dataset._stage, self._epoch)

@@ -140,7 +140,9 @@ def test_the_consumer_never_waits_for_a_faster_producer(which: str) -> None:
         iterator = iter(PIPELINES[which]())
         for taken, _ in enumerate(iterator, start=1):
             queue = queue_of(iterator, name)  # the step: meanwhile the producer gets far enough
-            until(lambda taken=taken, queue=queue: queue.size() >= min(2, 30 - taken))
+            left = 30 - taken
+            until(lambda queue=queue, left=left: queue.size() >= min(2, left))
+            until(lambda queue=queue, left=left: queue.store.available(False) >= min(1, left))
     takes = found.of("take", name)
     assert len(takes) == 30
     assert [e.waited for e in takes[1:]] == [0.0] * 29
