@@ -253,7 +253,7 @@ def test_a_damaged_group_is_named(tmp_path: Path) -> None:
     next(iterator)
     with pytest.raises(RecordError) as caught:
         next(iterator), next(iterator)
-    assert f"row group 3 of {path} is damaged" in str(caught.value)
+    assert f"row group 3 of {path}, elements 30 to 39, is damaged" in str(caught.value)
     (tmp_path / "none").write_bytes(b"junk")
     with pytest.raises(RecordError, match="none is no Parquet file"):
         Dataset.from_parquet(tmp_path / "none")
