@@ -134,7 +134,8 @@ def _classify(frame: FrameType) -> bool | str:
         internal = internal and not module.startswith(_EXAMPLES)
         if internal:
             internal = str(frame.f_globals.get("REPLAYS", "")) or True
-    _by_file[name] = internal
+    if name != "<string>":  # dataclasses of ours write such code, and users run such code
+        _by_file[name] = internal
     return internal
 
 
