@@ -15,6 +15,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import hide_frames
+from eagerflow.source import is_framework_frame
 
 X = ef.ones((3, 4))
 
@@ -248,3 +249,15 @@ def test_in_a_notebook(step: str) -> None:
     assert "return self.layer(x) + missing" in done.stdout
     assert "NameError" in done.stdout
     assert "eagerflow/" not in done.stdout
+
+
+def test_code_without_a_file_is_told_apart_by_its_module() -> None:
+    """Dataclasses of ours have methods in ``<string>``, and so has what users run from a text."""
+    text = "import sys\ndef frame(): return sys._getframe()"
+    ours: dict[str, Any] = {"__name__": "eagerflow.made"}
+    mine: dict[str, Any] = {"__name__": "__main__"}
+    for names in (ours, mine):
+        exec(text, names)
+    for _ in range(2):
+        assert is_framework_frame(ours["frame"]())
+        assert not is_framework_frame(mine["frame"]())
