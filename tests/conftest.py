@@ -61,6 +61,14 @@ def leaked_threads(before: set[threading.Thread]) -> list[str]:
     return sorted(t.name for t in _threads() - before if t.is_alive())
 
 
+def leaked_sockets(before: set[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Those that are not in ``before`` and are not closed soon, as by who ends with a process."""
+    deadline = time.monotonic() + _GRACE
+    while (left := _sockets() - before) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return left
+
+
 @pytest.fixture(autouse=True)
 def _no_leak() -> Iterator[None]:
     """A test leaves no thread, socket, interpreter, monitor or setting behind."""
@@ -69,7 +77,7 @@ def _no_leak() -> Iterator[None]:
     settings_before, hook = ef_settings.current(), sys.excepthook
     yield
     assert leaked_threads(threads) == [], "threads leaked"
-    assert _sockets() <= sockets, "sockets leaked"
+    assert not leaked_sockets(sockets), "sockets leaked"
     assert interpreter.stack.total == installed, "an interpreter is still installed"
     assert interpreter.stack.monitor is monitor, "a monitor is still installed"
     assert ef_settings.current() == settings_before, "settings were changed for good"

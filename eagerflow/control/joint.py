@@ -170,7 +170,7 @@ class Joint:
         count = len(self._graph.outputs)
         ends = [v for g in self.gradients for v in g.values]
         outputs = joint.outputs[:count]
-        effects = [v for n in joint.nodes if effect_of(n) != "pure" for v in n.outputs]
+        effects = [n for n in joint.nodes if effect_of(n) != "pure"]  # some give nothing
         first = {n for n in needed(joint, [*outputs, *effects]) if n.op != "constant"}
         kept = first
         if recompute:

@@ -290,6 +290,10 @@ def _same(a: Any, b: Any, tolerance: float = 0.0) -> None:
     assert a[1:] == b[1:]
 
 
+#: branches in which nothing of what a drawing loop before them gives is read
+_WITHOUT_A = [("write", 0)], [("op", "scale", 1, 2, 0), ("op", "mul", 1, 1, 2)], [("rule", 2)]
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(PROGRAMS, st.integers(0, 3))
 @example(
@@ -307,6 +311,7 @@ def _same(a: Any, b: Any, tolerance: float = 0.0) -> None:
 )
 @example([("remat", [("op", "mul", 0, 0, 0), ("if", 0, -0.5, [("write", 0)], [("draw", 2)])])], 0)
 @example([("list", 1, 3, [("one of", [("read", 0)], [("map", [("rule", 2)])], [("write", 0)])])], 2)
+@example([("scan", True, [("scan", True, [("draw", 0)]), ("one of", *_WITHOUT_A)])], 1)
 def test_programs(program: Any, seed: int) -> None:
     start = START + np.random.default_rng(seed).normal(size=START.shape) * 0.3
     try:
