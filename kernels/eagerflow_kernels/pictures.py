@@ -26,6 +26,14 @@ def _pillow() -> Any:
         raise MissingError("Pillow is not installed: pip install eagerflow[data]") from error
 
 
+def _opened(source: bytes | str | IO[bytes]) -> IO[bytes]:
+    """A file in memory: Pillow reads in small parts, and threads would meet at each of them."""
+    if isinstance(source, str):
+        with open(source, "rb", buffering=0) as file:
+            source = file.read()
+    return io.BytesIO(source) if isinstance(source, bytes) else source
+
+
 def pixels(
     source: bytes | str | IO[bytes], mode: str | None, size: tuple[int, int] | None
 ) -> np.ndarray[Any, Any]:
@@ -44,7 +52,7 @@ def pixels(
     """
     pillow = _pillow()
     try:
-        with pillow.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
+        with pillow.open(_opened(source)) as image:
             if mode == "own":
                 mode = None
                 if image.mode == "P":

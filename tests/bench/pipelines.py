@@ -177,8 +177,11 @@ def tables(path: Path) -> Contest:
     tensorflow = groups + (
         "import tensorflow as tf\n"
         "types = {k: tf.TensorSpec((None,), v.dtype) for k, v in next(groups()).items()}\n"
-        "dataset = tf.data.Dataset.from_generator(groups, output_signature=types).unbatch()"
-        f".shuffle({GROUP}).batch(256).prefetch(2)\n"
+        "def shuffled(group):\n"
+        "    order = tf.random.shuffle(tf.range(tf.shape(group['y'])[0]))\n"
+        "    return {k: tf.gather(v, order) for k, v in group.items()}\n"
+        "dataset = tf.data.Dataset.from_generator(groups, output_signature=types)"
+        ".map(shuffled).rebatch(256).prefetch(2)\n"
     )
     return Contest(
         "a Parquet file, 200,000 rows of 16 columns, batches of 256",
