@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, Final, final
 
 import numpy as np
@@ -21,13 +22,14 @@ import numpy as np
 __all__ = ["LIST_DTYPE", "ListData"]
 
 Array = Any
-#: places, each with what is to be there, None for absent
-_Changes = tuple[tuple[int, Array | None], ...]
+#: what is to be in some places, None for absent; None in place of all of them likewise
+_Values = Sequence[Array | None] | None
 
 #: so many versions are gone back over in any case
 _FAR: Final = 8
 #: of a version that is about to get the dict of another; nobody changes it
 _NOTHING: Final[dict[int, Array]] = {}
+_ABSENT: Final = repeat(None)
 #: what stands for the dtype where NumPy's are looked up; no array has it
 LIST_DTYPE: Final = np.dtype([("eagerflow_list", "V1")])
 
@@ -42,7 +44,7 @@ class ListData:
         dtype: as of an array.
     """
 
-    __slots__ = ("__weakref__", "_items", "_lock", "_next", "_undo", "size")
+    __slots__ = ("__weakref__", "_before", "_items", "_lock", "_next", "_places", "size")
 
     shape = ()
     ndim = 0
@@ -54,7 +56,8 @@ class ListData:
         self.size = size
         self._items: dict[int, Array] | None = {} if items is None else items
         self._next: ListData | None = None  # the newer version
-        self._undo: _Changes = ()  # what to change of that one
+        self._places: Sequence[int] = ()  # where that one differs
+        self._before: _Values = None  # what is there in this one
         self._lock = lock or threading.Lock()  # of all versions
 
     def get(self, index: int) -> Array | None:
@@ -75,30 +78,28 @@ class ListData:
     def changed(self, places: Sequence[int], values: Sequence[Array | None], size: int) -> ListData:
         """The version with other elements in some places, None for absent."""
         with self._lock:
-            self._newest()
+            items = self._newest()
             made = ListData(_NOTHING, size, self._lock)
-            self._step(made, tuple(zip(places, values, strict=True)))
+            self._step(made, places, values, list(map(items.get, places)))
             return made
 
     def pushed(self, values: Sequence[Array]) -> ListData:
         """The version with further elements at its end."""
-        start = self.size
-        places = range(start, start + len(values))
+        places = range(self.size, self.size + len(values))
         with self._lock:
             self._newest()
             made = ListData(_NOTHING, places.stop, self._lock)
-            self._step(made, tuple(zip(places, values, strict=True)))
+            self._step(made, places, values, None)
             return made
 
     def popped(self, count: int) -> tuple[ListData, list[Array | None]]:
         """The version without its last elements, and these, None for absent."""
-        start = self.size - count
-        places = range(start, self.size)
+        places = range(self.size - count, self.size)
         with self._lock:
             items = self._newest()
-            made = ListData(_NOTHING, start, self._lock)
-            found = [items.get(i) for i in places]
-            self._step(made, tuple([(i, None) for i in places]))
+            made = ListData(_NOTHING, places.start, self._lock)
+            found = list(map(items.get, places))
+            self._step(made, places, None, found)
             return made, found
 
     def _newest(self) -> dict[int, Array]:
@@ -116,29 +117,42 @@ class ListData:
         if len(path) > max(_FAR, len(items)):
             return self._apart(items, path)
         for older in reversed(path):
-            version._step(older, older._undo)
+            places = older._places
+            version._step(older, places, older._before, list(map(items.get, places)))
             version = older
         return items
 
-    def _step(self, other: ListData, changes: _Changes) -> None:
+    def _step(
+        self, other: ListData, places: Sequence[int], values: _Values, before: _Values
+    ) -> None:
         """Have the dict, which is this version's, be that of ``other``, which differs so.
 
         The lock is held.
+
+        Args:
+            other: the version.
+            places: where it differs.
+            values: what is there in it.
+            before: what is there in this one; None behind its end only.
         """
         items = self._items
         assert items is not None
-        undo = tuple([(i, items.get(i)) for i, _ in changes])
-        # Ctrl-C comes before or after the next seven lines
-        items |= changes
-        self._undo = undo
+        new = zip(places, _ABSENT if values is None else values, strict=False)
+        # Ctrl-C comes before or after the next eight lines
+        items |= new
+        self._places = places
+        self._before = before
         self._items = None
         self._next = other
         other._items = items
         other._next = None
-        other._undo = ()
-        for i, x in changes:  # until it is gone, None says the same
-            if x is None:
-                items.pop(i, None)
+        other._before = None
+        if values is not None:
+            if before is None:
+                return
+            places = [i for i, x in zip(places, values, strict=True) if x is None]
+        for i in places:  # until it is gone, None says the same
+            items.pop(i, None)
 
     def _apart(self, items: dict[int, Array], path: Sequence[ListData]) -> dict[int, Array]:
         """A dict of its own, if the way to the newest version is longer than to copy it.
@@ -147,8 +161,8 @@ class ListData:
         """
         items = items.copy()
         for older in reversed(path):
-            items |= older._undo
+            items |= zip(older._places, older._before or _ABSENT, strict=False)
         for i in [i for i, x in items.items() if x is None]:
             del items[i]
-        self._items, self._next, self._undo = items, None, ()
+        self._items, self._next, self._before = items, None, None
         return items
