@@ -34,6 +34,7 @@ from eagerflow.graph.ir import Node
 from eagerflow.runtime.chain_text import ChainText
 from eagerflow.runtime.chains import Chain, find_chains
 from eagerflow.runtime.instructions import Block, Instruction, Instructions
+from eagerflow.runtime.stacks import find_stacks, stack_lines
 from eagerflow.runtime.words import Words
 
 __all__ = ["Code", "choose_branch", "generate"]
@@ -124,6 +125,8 @@ class _Writer:
         self.gone: set[int] = set()  # registers that are dropped before their last reader ends
         #: for each instruction in a loop what goes round and is not read before it is set anew
         self.fading: dict[int, list[int]] = {}
+        #: lists that are Python's; who notes what instructions give, wants to see values
+        self.stacks = frozenset[int]() if self.noted else find_stacks(program)
         self._reserve()
         self.last = self._last_reads()
 
@@ -329,6 +332,10 @@ class _Writer:
         self, line: Instruction, node: Node, dead: Callable[[int], bool], fading: Sequence[int]
     ) -> None:
         words = self.words
+        if line.outputs and line.outputs[0] in self.stacks:
+            for statement in stack_lines(line, words.operand):
+                self.put(statement, line)
+            return
         if line.index in self.draws:
             text = words.draw(node, *self.draws[line.index])
         elif node.op.startswith("python_"):

@@ -11,7 +11,8 @@ from eagerflow.dims import Dim
 from eagerflow.graph.constants import content_name, has_values
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes.report import Report
-from eagerflow.graph.passes.rewrite import Rewriter, is_pure, shown
+from eagerflow.graph.passes.rewrite import Inner, Rewriter, is_pure, shown
+from eagerflow.graph.passes.rounds import LOOPS, find_twins, is_read, with_twins
 from eagerflow.graph.signatures import fits
 from eagerflow.hardware import Device
 from eagerflow.types import DType
@@ -32,7 +33,7 @@ def cse(graph: Graph) -> tuple[Graph, Report]:
     for node in graph.nodes:
         op, attrs = node.op, node.attrs
         if attrs:
-            rewriter.inside(node, cse)
+            rewriter.inside(node, _within(rewriter, node, keys))
         free = pure.get(op)
         if free is None:
             free = is_pure(node)
@@ -55,6 +56,21 @@ def cse(graph: Graph) -> tuple[Graph, Report]:
         kept[node] = first
         rewriter.drop(node, first.outputs, f"merged {shown(node)} into {shown(first)}")
     return rewriter.finish()
+
+
+def _within(rewriter: Rewriter, node: Node, keys: _Keys) -> Inner:
+    """The pass for the subgraphs of ``node``: of what goes round twice, they read one.
+
+    `prune` then takes the other out of the loop.
+    """
+    twins = find_twins(node, rewriter.inputs(node), keys.attrs) if node.op in LOOPS else {}
+    twins = {i: j for i, j in twins.items() if is_read(rewriter.graph, node, i)}
+    if not twins:
+        return cse
+    rewriter.replaced.update((node.outputs[i], node.outputs[j]) for i, j in twins.items())
+    same = ", ".join(f"{node.outputs[i].name} as {node.outputs[j].name}" for i, j in twins.items())
+    rewriter.note(f"in &{node.name}, what goes round is the same: {same}", node)
+    return lambda graph: cse(with_twins("cse", graph, twins))
 
 
 def _same_types(a: Node, b: Node) -> bool:

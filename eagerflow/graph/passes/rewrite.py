@@ -77,7 +77,7 @@ class Rewriter:
         self.kept: dict[Node, Sequence[int]] = {}
         #: the inputs and the outputs of the new graph
         self.ends: tuple[Sequence[Value], Sequence[Value]] = graph.inputs, graph.outputs
-        self._bodies: dict[int, Graph] = {}
+        self._bodies: dict[tuple[int, Inner], Graph] = {}
 
     def inputs(self, node: Node) -> tuple[Value, ...]:
         """The inputs of ``node`` as they now are."""
@@ -135,10 +135,11 @@ class Rewriter:
             self.forms[node] = (form._replace(attrs={**form.attrs, **attrs}),)
 
     def _body(self, graph: Graph, run: Inner, node: Node) -> Graph:
-        found = self._bodies.get(id(graph))
+        key = id(graph), run
+        found = self._bodies.get(key)
         if found is None:
             found, report = run(graph)
-            self._bodies[id(graph)] = found
+            self._bodies[key] = found
             where = f"in &{node.name}: "
             self.changes += [Change(where + c.text, c.source) for c in report.changes]
         return found
@@ -149,7 +150,7 @@ class Rewriter:
         graph = self.graph
         inputs, outputs = self.ends
         shorter = len(inputs) < len(graph.inputs) or len(outputs) < len(graph.outputs)
-        if self.dropped or self.forms or shorter:
+        if self.dropped or self.forms or self.replaced or shorter:
             graph = self.build()
         return graph, Report(self.name, self.changes, before, len(graph.nodes))
 
@@ -162,6 +163,7 @@ class Rewriter:
         for i, value in enumerate(inputs):
             values[value] = Value(value.type, None, i, value.label)
         result.inputs = list(values.values())
+        self._redirect(values, inputs)
         nodes: dict[Node, tuple[Node, ...]] = {}  # what a control edge from a node has become
         for node in self.order:
             before = node.control_inputs
@@ -187,8 +189,14 @@ class Rewriter:
             else:
                 for value, part in zip(node.outputs, made, strict=True):
                     values[value] = part.outputs[0]
+            self._redirect(values, own)
         result.outputs = [values[v] for v in outputs]
         return result
+
+    def _redirect(self, values: dict[Value, Value], own: Sequence[Value]) -> None:
+        """Let others stand for values of which the makers stay."""
+        if self.replaced:
+            values.update((v, values[self.replaced[v]]) for v in own if v in self.replaced)
 
 
 def _make(

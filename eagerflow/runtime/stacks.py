@@ -1,0 +1,128 @@
+"""Lists of which nobody has an old version: what pushes and pops may change them.
+
+A loop pushes what its derivative needs, and the loop of the derivative pops it. There each version
+of the list is read once, by what makes the next one. So in generated code it is a Python list, and
+pushing eight arrays takes 0.3 us; a value that keeps its old versions takes six times that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, final
+
+from eagerflow.runtime.instructions import Instruction, Instructions
+from eagerflow.types import LIST, TensorType
+
+__all__ = ["find_stacks", "stack_lines"]
+
+#: what takes a list and gives the next version of it, as its first input and its first output
+_CHANGES: Final = frozenset({"list_push", "list_pop"})
+
+
+def find_stacks(program: Instructions) -> frozenset[int]:
+    """The registers of lists that begin empty in ``program``, and are only pushed to and popped.
+
+    None of their versions is read twice, given out, or read in a branch.
+    """
+    search = _Search(program)
+    search.refuse([*program.inputs, *program.constants, *program.outputs])
+    search.walk(program.lines, [], ())
+    return frozenset(r for r in search.joined if search.root(r) not in search.refused)
+
+
+def stack_lines(line: Instruction, operand: Callable[[int], str]) -> Iterator[str]:
+    """The statements of an instruction whose first output `find_stacks` has found."""
+    assert line.node is not None
+    new = f"r{line.outputs[0]}"
+    if line.node.op == "list_new":
+        yield f"{new} = []"
+        return
+    old = operand(line.inputs[0])
+    if line.node.op == "list_push":
+        yield f"{old} += ({''.join(f'{operand(r)}, ' for r in line.inputs[1:])})"
+    else:
+        count = len(line.outputs) - 1
+        yield f"{''.join(f'r{r}, ' for r in line.outputs[1:])}= {old}[-{count}:]"
+        yield f"del {old}[-{count}:]"
+    yield f"{new} = {old}"
+
+
+@final
+class _Search:
+    """Joins the registers of the versions of one list, and refuses those that are no stack.
+
+    Args:
+        program: where they are.
+
+    Attributes:
+        joined: for each register of a list another of the same list, or itself.
+        refused: the registers of `root` whose lists stay values.
+    """
+
+    def __init__(self, program: Instructions) -> None:
+        self.joined = {r: r for r, kind in enumerate(program.kinds) if _is_list(kind)}
+        self.refused: set[int] = set()
+
+    def root(self, register: int) -> int:
+        """The register that stands for all of one list."""
+        while self.joined[register] != register:
+            register = self.joined[register]
+        return register
+
+    def join(self, first: int, second: int) -> None:
+        """Have two registers belong to one list."""
+        if first not in self.joined or second not in self.joined:
+            return
+        a, b = self.root(first), self.root(second)
+        self.joined[b] = a
+        if b in self.refused:
+            self.refused.add(a)
+
+    def refuse(self, registers: Iterable[int]) -> None:
+        """Have the lists of ``registers`` stay values."""
+        self.refused.update(self.root(r) for r in registers if r in self.joined)
+
+    def walk(
+        self, lines: Sequence[Instruction], outputs: Sequence[int], own: Iterable[int]
+    ) -> None:
+        """Look at the instructions of a block, and at what it gives; ``own`` go round in it."""
+        free = {r for r in own if r in self.joined}  # set here, and not read yet
+        for line in lines:
+            self._read(line.inputs, free)
+            self._line(line)
+            free.update(r for r in line.outputs if r in self.joined)
+        self._read(outputs, free)
+
+    def _read(self, registers: Iterable[int], free: set[int]) -> None:
+        for register in registers:
+            if register in free:
+                free.discard(register)
+            else:  # for the second time, or the first time of many
+                self.refuse([register])
+
+    def _line(self, line: Instruction) -> None:
+        op, attrs = ("", {}) if line.node is None else (line.node.op, line.node.attrs)
+        count = len(line.carried)
+        if op in _CHANGES:
+            self.join(line.inputs[0], line.outputs[0])
+            self.refuse([*line.inputs[1:], *line.outputs[1:]])
+        elif count:
+            body = line.blocks[-1]
+            for one, start, end in zip(line.carried, line.inputs, body.outputs, strict=False):
+                self.join(one, start)
+                self.join(one, end)
+            self.refuse([*line.inputs[count:], *line.slices, *line.outputs[count:]])
+            self.refuse(body.outputs[count:])
+            for test in line.blocks[:-1]:
+                self.walk(test.lines, test.outputs, ())
+            self.walk(body.lines, body.outputs, line.carried)
+        else:
+            begins = op == "list_new" and not attrs.get("size", 0)
+            self.refuse([*line.inputs, *(() if begins else line.outputs)])
+            for block in line.blocks:
+                self.walk(block.lines, block.outputs, ())
+                self.refuse(block.outputs)
+
+
+def _is_list(kind: object) -> bool:
+    return isinstance(kind, TensorType) and kind.dtype is LIST
