@@ -23,6 +23,8 @@ GENERATED: Final = "eagerflow.runtime.generated"
 
 _LITERALS: Final = (int, bool, str, type(None))
 _TICKETS: Final = 2**64
+#: ops whose kernels give arrays even where a result has no axes
+_ARRAYS: Final = frozenset({"assign_add", "assign_sub", "unstack"})
 
 
 @final
@@ -156,7 +158,7 @@ class Words:
         entry, _ = self.entry(get_op(node.op), line, node)
         assert kind is not None
         is_list = isinstance(kind, TensorType) and kind.dtype is LIST
-        if kind.shape or entry.asarray is None or is_list:
+        if kind.shape or entry.asarray is None or is_list or node.op in _ARRAYS:
             return text
         return f"{self.bound(entry.asarray, 'array')}({text})"
 
