@@ -39,6 +39,8 @@ TensorLike = Any
 
 _scalars: dict[tuple[Any, ...], Tensor] = {}
 _SCALAR_LIMIT = 4096
+_LARGE = 1 << 63
+_LEAST, _MOST = 1e-37, 3e38  # float32 holds what is between
 _LONG = 100  # bits of an integer from which messages do not show its digits
 _NUMPY_DTYPES = {d.dtype: d for d in DTYPES.values()}
 _PYTHON_DTYPES = {
@@ -79,17 +81,30 @@ def _made(x: Tensor) -> Tensor:
 
 
 def _make_scalar(value: complex, lane: Lane) -> Tensor:
-    dtype = lane.dtype
+    dtype, kind = lane.dtype, type(value)
+    # most numbers are of these two kinds, and what else takes care of overflow takes longer
+    plain = dtype is _PYTHON_DTYPES.get(kind) and (
+        (kind is float and _LEAST < abs(value) < _MOST) or (kind is int and abs(value) < _LARGE)
+    )
+    array = np.asarray(value, dtype=dtype.dtype) if plain else _checked(value, dtype)
+    return make_tensor(lane.device.backend.from_host(array, lane.device), lane)
+
+
+def _checked(value: complex, dtype: DType) -> np.ndarray[Any, Any]:
+    """An array of one number.
+
+    Raises:
+        TensorValueError: an integer that does not fit.
+    """
     if dtype.is_integer and isinstance(value, int):
         info = np.iinfo(dtype.dtype)
         if not info.min <= value <= info.max:
             raise _unfit(value, dtype)
     with np.errstate(over="ignore"):
         try:
-            array = np.asarray(value, dtype=dtype.dtype)
+            return np.asarray(value, dtype=dtype.dtype)
         except (OverflowError, ValueError):  # ValueError: NaN to an integer
             raise _unfit(value, dtype) from None
-    return make_tensor(lane.device.backend.from_host(array, lane.device), lane)
 
 
 def _unfit(value: complex, dtype: DType) -> TensorValueError:

@@ -14,7 +14,8 @@ from eagerflow.types import TensorType
 
 __all__ = ["as_element", "join", "nbytes", "pad", "stack", "type_of", "with_bytes"]
 
-_ARRAYS = (bool, int, float, complex, np.ndarray, np.generic)
+_NUMBERS = (bool, int, float, complex)
+_ARRAYS = (*_NUMBERS, np.ndarray, np.generic)
 
 
 def as_element(value: Any) -> Any:
@@ -28,6 +29,8 @@ def as_element(value: Any) -> Any:
 def _as_leaf(leaf: Any) -> Any:
     if type(leaf) is ef.Tensor or isinstance(leaf, str | bytes):
         return leaf
+    if type(leaf) in _NUMBERS:
+        return ef.tensor(leaf)
     if hasattr(leaf, "__tensor__"):
         return ef.asarray(leaf)
     if isinstance(leaf, _ARRAYS) or hasattr(leaf, "__dlpack__") or hasattr(leaf, "__array__"):
