@@ -32,6 +32,8 @@ _CHARACTER, _LINE, _PADDING, _BOX_HEIGHT = 6.2, 14.0, 16.0, 10.0
 _LID: Final = 6.0  # of a cylinder
 _LABELS: Final = 60
 _TEXT_LINES: Final = 200
+#: notebooks make pictures as narrow as their page; below this part of its size a text is unreadable
+_READABLE: Final = 0.75
 
 
 @final
@@ -49,11 +51,18 @@ class Svg(str):
         return f"<svg of {len(self):,} characters>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        readable = re.sub(r'<svg (?=[^>]*?\bwidth="([\d.]+)([a-z]*)")', _readable, self, count=1)
         return {
             "text/plain": repr(self),
-            "text/html": f'<div style="overflow: auto; max-height: 60em">{self}</div>',
+            "text/html": f'<div style="overflow: auto; max-height: 60em">{readable}</div>',
             "image/svg+xml": str(self),
         }
+
+
+def _readable(found: re.Match[str]) -> str:
+    """The head of a picture that is wide enough to be read."""
+    least = _READABLE * float(found[1])
+    return f'<svg style="min-width: {least:.0f}{found[2] or "px"}" '
 
 
 def to_svg(graph: Graph, limit: int = 300) -> Svg:
