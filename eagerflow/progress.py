@@ -53,10 +53,13 @@ def _notebook() -> bool:
 def _bar(what: str, total: int, unit: str, delay: float) -> Iterator[Advance]:
     from tqdm import tqdm  # noqa: PLC0415 - a package that few programs need
 
-    # a terminal is clean again afterwards; a notebook would keep an output with nothing in it
-    leave = _notebook()
-    scale = unit == "B"
-    with tqdm(total=total, desc=what, unit=unit, unit_scale=scale, delay=delay, leave=leave) as bar:
+    # a terminal is clean again afterwards; a notebook would keep an output with nothing in it, and
+    # shows what goes to stderr as if it were an error
+    notebook = _notebook()
+    with tqdm(
+        total=total, desc=what, unit=unit, unit_scale=unit == "B", delay=delay, leave=notebook,
+        file=sys.stdout if notebook else sys.stderr,
+    ) as bar:  # fmt: skip
 
         def advance(done: int, note: str = "") -> None:
             bar.set_postfix_str(note, refresh=False)

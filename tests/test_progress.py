@@ -54,7 +54,7 @@ def test_a_notebook_keeps_the_bar(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ipykernel", sys)
     count()
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     assert "30/30" in shown.rsplit("\r", 1)[1]
     assert shown.endswith("\n")
 
