@@ -8,6 +8,7 @@ from html import escape
 from itertools import pairwise
 from typing import Any, Final, final
 from unicodedata import east_asian_width
+from zlib import crc32
 
 from eagerflow.graph.dot import DEVICE_COLORS, graphviz_svg, write_dot
 from eagerflow.graph.ir import Graph, methods
@@ -34,6 +35,12 @@ _LABELS: Final = 60
 _TEXT_LINES: Final = 200
 #: notebooks make pictures as narrow as their page; below this part of its size a text is unreadable
 _READABLE: Final = 0.75
+#: Of outputs that the reader has not made, JupyterLab removes drawings and style sheets, and would
+#: show the texts of a picture in one heap. So its box is hidden, unless its own style is there.
+_HTML: Final = """<p class="{key}-note">The picture appears when this cell is run.</p>\
+<div class="{key}" hidden="hidden" style="overflow: auto; max-height: 60em">\
+<style>.{key}[hidden] {{ display: block !important; }} .{key}-note {{ display: none; }}</style>\
+{picture}</div>"""
 
 
 @final
@@ -52,9 +59,10 @@ class Svg(str):
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         readable = re.sub(r'<svg (?=[^>]*?\bwidth="([\d.]+)([a-z]*)")', _readable, self, count=1)
+        key = f"ef-{crc32(self.encode(errors='replace')):08x}"  # other pictures have other styles
         return {
             "text/plain": repr(self),
-            "text/html": f'<div style="overflow: auto; max-height: 60em">{readable}</div>',
+            "text/html": _HTML.format(key=key, picture=readable),
             "image/svg+xml": str(self),
         }
 
