@@ -1,4 +1,4 @@
-"""Names of NumPy, PyTorch and Keras, and what is written here in their place.
+"""Names of NumPy, PyTorch, TensorFlow and JAX, and what is written here in their place.
 
 Only errors speak of them: who is used to another framework learns the way of this one.
 """
@@ -41,42 +41,67 @@ _SCOPED: Final = (
     "ef.stop_gradient(x) cuts off within"
 )
 
+_QUEUE: Final = 'ef.Queue(capacity, like, kind="{}")'
+
 #: names whose counterpart is spelled in another way
 _NAMES: Final = {
     "DataLoader": "Dataset",
+    "FIFOQueue": "Queue",
     "Optimizer": "AbstractOptimiser",
     "arctanh": "atanh",
     "cat": "concat",
+    "constant": "tensor",
+    "convert_to_tensor": "asarray",
+    "custom_gradient": "custom_vjp",
     "det": "linalg.det",
     "from_numpy": "asarray",
+    "gather": "take",
     "inv": "linalg.inv",
     "lstsq": "linalg.lstsq",
     "norm": "linalg.norm",
+    "numpy_function": "py_call",
+    "pure_callback": "py_call",
+    "py_function": "py_call",
     "qr": "linalg.qr",
     "rand": "random.uniform",
     "randn": "random.normal",
+    "recompute_grad": "remat",
+    "reduce_max": "max",
+    "reduce_mean": "mean",
+    "reduce_min": "min",
+    "reduce_sum": "sum",
     "solve": "linalg.solve",
     "svd": "linalg.svd",
+    "switch_case": "switch",
     "trace": "linalg.trace",
-    "trapz": "trapezoid",
     "transpose": "permute_dims",
+    "trapz": "trapezoid",
     "unique": "unique_values",
     "unsqueeze": "expand_dims",
     "upsample": "interpolate",
+    "vectorized_map": "map",
 }
 
 #: of the package itself: what is said of names that have no counterpart
 FUNCTIONS: Final = {
+    "PaddingFIFOQueue": _QUEUE.format("padding"),
+    "PriorityQueue": _QUEUE.format("priority"),
+    "RandomShuffleQueue": _QUEUE.format("shuffle"),
+    "Session": "graph = f.graph(...) of a traced function f; graph.run(fetches, feeds)",
     "backward": "ef.grad(f) and " + _LOSS,
+    "cast": "x.astype(dtype)",
     "enable_grad": _SCOPED,
+    "fori_loop": "in a traced function, for i in range(n) is a loop of the graph if n is a tensor",
     "inference_mode": _SCOPED,
     "jit": "@ef.trace makes a graph of a function",
     "load": "ef.checkpoint.load(path)",
     "manual_seed": "ef.random.seed(number)",
     "no_grad": _SCOPED,
+    "placeholder": "the arguments of a traced function are the inputs of its graph",
     "save": "ef.checkpoint.save(path, tree)",
     "set_grad_enabled": _SCOPED,
     "view": "ef.reshape(x, shape)",
+    "vmap": "ops take whole batches; ef.map(f, xs) is a loop over the rows of xs",
 }
 
 _SCHEDULE: Final = "a schedule is the learning rate: lr=ef.optim.{}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -105,8 +106,10 @@ def test_a_function_of_another_framework_is_an_error_with_a_hint(
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("randn", "random.normal"), ("arrange", "arange"), ("cat", "concat")]
-)
+    ("name", "found"),
+    [("randn", "random.normal"), ("arrange", "arange"), ("cat", "concat"), ("constant", "tensor"),
+     ("reduce_sum", "sum"), ("FIFOQueue", "Queue")],
+)  # fmt: skip
 def test_the_nearest_name(name: str, found: str) -> None:
     with pytest.raises(UnknownNameError) as caught:
         getattr(ef, name)
@@ -129,6 +132,14 @@ _KNOWN = {
     "x": ef.ones(2),
     "ef": ef,
 }
+
+
+@pytest.mark.parametrize("name", counterparts._NAMES)
+def test_a_name_that_is_spelled_otherwise_is_somewhere(name: str) -> None:
+    path = counterparts._NAMES[name].split(".")
+    places: list[Any] = [ef, ef.data, ef.optim, ef.nn.functional]
+    found = [reduce(lambda at, part: getattr(at, part, None), path, place) for place in places]
+    assert any(thing is not None for thing in found)
 
 
 @pytest.mark.parametrize("table", ["ARRAYS", "FUNCTIONS", "MODULES", "OPTIM", "OPTIMISERS"])

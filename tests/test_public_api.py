@@ -100,7 +100,7 @@ def test_nothing_strange_is_public() -> None:
         "autodiff", "autograph", "control", "core", "counterparts", "dims", "errors", "events",
         "fft", "function", "graph", "hardware", "io", "linalg", "ops", "profiling", "random",
         "resources", "runtime", "settings", "source", "types", "cli", "demo", "checkpoint", "data",
-        "nn", "optim", "plugins", "states",
+        "nn", "optim", "plugins", "progress", "states",
     }  # fmt: skip
 
 

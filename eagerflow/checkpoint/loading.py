@@ -14,7 +14,6 @@ from eagerflow.checkpoint.digests import hashing
 from eagerflow.checkpoint.files import MANIFEST, Damaged
 from eagerflow.checkpoint.manifest import Manifest, read_manifest, verify_all
 from eagerflow.checkpoint.nodes import build, describe
-from eagerflow.checkpoint.progress import progress
 from eagerflow.checkpoint.restoring import Partial, Rename, RestorePlan, fit, put
 from eagerflow.checkpoint.saving import outside_traces, warn
 from eagerflow.errors import CheckpointError, hides_frames
@@ -116,7 +115,7 @@ def _tensors(folder: Path, manifest: Manifest, names: Collection[str]) -> dict[s
     """Tensors by name, read and checked."""
     found: dict[str, ef.Tensor] = {}
     total = sum(manifest.tensors[name].nbytes for name in names)
-    with hashing() as pool, progress(f"loading {folder.name}", total) as advance:
+    with hashing() as pool, shards.watched(f"loading {folder.name}", total) as advance:
         for number, shard in enumerate(manifest.shards):
             stored = manifest.of_shard(number)
             wanted = [name for name in stored if name in names]

@@ -18,7 +18,6 @@ from eagerflow.checkpoint import files, shards
 from eagerflow.checkpoint.digests import hashing
 from eagerflow.checkpoint.manifest import text_of
 from eagerflow.checkpoint.nodes import ARRAYS, TreeNode, describe, encode, leaves
-from eagerflow.checkpoint.progress import progress
 from eagerflow.core.interpreter import is_traced
 from eagerflow.errors import CheckpointWarning, TensorValueError, TraceError, hides_frames
 from eagerflow.source import is_framework_frame
@@ -157,7 +156,7 @@ def _write_shards(
     unique = files.token()
     made: list[shards.Shard] = []
     total = sum(one.nbytes for one in stored.values())
-    with hashing() as pool, progress(f"saving {path.name}", total) as advance:
+    with hashing() as pool, shards.watched(f"saving {path.name}", total) as advance:
         for number, part in parts.items():
             written.append(path / files.shard_name(number, len(parts), unique))
             shard, checksums = shards.write(written[-1], tensors, part, pool, advance)

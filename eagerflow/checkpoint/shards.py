@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from io import FileIO
@@ -27,11 +27,14 @@ import eagerflow as ef
 from eagerflow.checkpoint.digests import PIECE, Checksum, pieces
 from eagerflow.checkpoint.files import Damaged, new_file, reported
 from eagerflow.core.byte_arrays import pack, packed_size, unpack
+from eagerflow.progress import Advance, progress_bar
 from eagerflow.types import BYTES, DType
 
-__all__ = ["Shard", "Stored", "assign", "read", "verify", "write"]
+__all__ = ["Shard", "Stored", "assign", "read", "verify", "watched", "write"]
 
 _ALIGNMENT: Final = 64
+_LARGE: Final = 256 << 20
+_DELAY: Final = 1.0
 _SPECIAL: Final = {"bool": "BOOL", "bfloat16": "BF16",
                    "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}  # fmt: skip
 _LETTERS: Final = {"signed integer": "I", "unsigned integer": "U", "real floating": "F"}
@@ -93,6 +96,13 @@ class Shard:
     file: str
     nbytes: int
     header: str
+
+
+def watched(what: str, total: int) -> AbstractContextManager[Advance]:
+    """A progress bar over ``total`` bytes, if they are many and take a second."""
+    if total <= _LARGE:
+        return nullcontext(lambda done, note="": None)
+    return progress_bar(what, total, "B", delay=_DELAY)
 
 
 def assign(tensors: Mapping[str, ef.Tensor], shard_bytes: int) -> dict[str, Stored]:

@@ -1,8 +1,9 @@
 """Classifiers of handwritten digits: the data, three models, and one loop that trains any of them.
 
-Read it from top to bottom. It uses public names only, as your own code would. Models are trained
-eagerly or traced; what is traced is the very function that runs eagerly, and the results are the
-same, bit for bit. The notebook ``01_digits`` tells the same story with pictures.
+Read it from top to bottom. But for the progress bar, it uses public names only, as your own code
+would. Models are trained eagerly or traced; what is traced is the very function that runs eagerly,
+and the results are the same, bit for bit. The notebook ``01_digits`` tells the same story with
+pictures.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import final
 
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
-from tqdm import tqdm
 
 import eagerflow as ef
 from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.progress import progress_bar
 
 CLASSES = 10
 SIZE = 8  # pixels, both ways
@@ -215,15 +216,14 @@ def train(
     result = Result(name, traced, model)
     title = f"{name}, {'traced' if traced else 'eager'}"
     total = epochs * len(data)
-    with tqdm(total=total, desc=title, unit="step", leave=False, disable=not progress) as bar:
+    with progress_bar(title, total, "step", show=progress) as advance:
         for _ in range(epochs):
             for images, labels in data:
                 start = time.perf_counter()
                 loss = step(images, labels)
                 result.step_times.append(time.perf_counter() - start)
                 result.losses.append(float(loss))
-            bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
-            bar.update(len(data))
+            advance(len(data), f"loss={loss:.4f}")
     result.probabilities = predict(model, digits.test_images)
     result.accuracy = float(ef.nn.metrics.accuracy(result.predicted, digits.test_labels))
     if isinstance(step, ef.TracedFunction):

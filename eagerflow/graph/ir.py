@@ -272,7 +272,8 @@ class Graph:
     ) -> list[Any]:
         """Run the nodes that ``fetches`` need, by data and control edges, and no others.
 
-        Any number of threads may do so at once.
+        Effects that no fetch needs do not happen; fetch them by name (``"&print"``). Any number of
+        threads may run parts of a graph at once.
 
         Args:
             fetches: values of the graph or their names, inner ones too; of nodes that have only an

@@ -19,6 +19,8 @@ __all__ = ["Box", "Edge", "Outline", "clip", "outline", "visible"]
 BoxKind = Literal["op", "input", "output", "constant", "resource", "closed"]
 EdgeKind = Literal["data", "control", "state", "body"]
 
+#: whose body gives in each turn what the next one gets
+_LOOPS: Final = ("scan", "while_loop")
 _LINE: Final = 32
 _TITLE: Final = 600
 
@@ -128,15 +130,21 @@ class _Drawing:
 
     # --- nodes ---
 
-    def add(self, graph: Graph) -> None:
-        """Draw the inputs, nodes and outputs of ``graph``."""
+    def add(self, graph: Graph, owner: Node | None = None) -> None:
+        """Draw the inputs, nodes and outputs of ``graph``, of which ``owner`` is the node.
+
+        Inputs of a body or a branch that it does not read, and what a loop hands on from turn to
+        turn as it is, say nothing and are left out.
+        """
         self.added.add(graph)
         self.printer.enter(graph)
         home = self.graphs[graph]
         names = {id(r): n for n, r in graph.resources.items()}
+        outputs = _results(graph, owner)
+        taken = {v for n in graph.nodes for v in n.inputs}.union(outputs.values())
         if self.closed(home) is None:
-            self.ends("input", graph.inputs, home)
-        taken = {v for n in graph.nodes for v in n.inputs}.union(graph.outputs)
+            inputs = [v for v in graph.inputs if owner is None or v in taken]
+            self.ends("input", dict(enumerate(inputs)), home)
         for node in graph.nodes:
             if self.is_small(node) and not taken.isdisjoint(node.outputs):
                 continue
@@ -150,13 +158,19 @@ class _Drawing:
                     entry = self.resources.setdefault(id(item), (item, names[id(item)], []))
                     entry[2].append(node)
             for body in [b for _, b in node.subgraphs() if b not in self.added]:
-                self.add(body)
-                for value in body.inputs if self.closed(self.graphs[body]) is None else ():
-                    self.join(box, self.made[value], "body")
+                self.add(body, node)
+                self.join_body(box, body)
         if self.closed(home) is None:
-            results = self.ends("output", graph.outputs, home)
-            for value, result in zip(graph.outputs, results, strict=True):
+            results = self.ends("output", outputs, home)
+            for value, result in zip(outputs.values(), results, strict=True):
                 self.join(self.source(value, graph, result), result, "data").values[value] = None
+
+    def join_body(self, box: Box, body: Graph) -> None:
+        """Draw edges from the node to the inputs of its body that are drawn."""
+        if self.closed(self.graphs[body]) is None:
+            for value in body.inputs:
+                if value in self.made:
+                    self.join(box, self.made[value], "body")
 
     def closed(self, group: Group) -> Group | None:
         """The closed group that is drawn in place of ``group``, if any."""
@@ -193,18 +207,18 @@ class _Drawing:
         closed = self.closed(self.graphs[graph])
         return self.made[value if closed is None else closed]
 
-    def ends(self, kind: BoxKind, values: list[Value], home: Group) -> list[Box]:
-        """A box for each of the inputs or outputs of a graph, or one for all."""
+    def ends(self, kind: BoxKind, values: dict[int, Value], home: Group) -> list[Box]:
+        """A box for each of the inputs or outputs of a graph, by number, or one for all."""
         if len(values) > ENDS:
-            text = "\n".join(map(repr, values))
+            text = "\n".join(map(repr, values.values()))
             boxes = [Box(kind, [f"{len(values)} {kind}s"], text[:_TITLE], home)]
             found = boxes * len(values)
         else:
             boxes = found = [Box(kind, _end_lines(kind, v, i), repr(v), home)
-                             for i, v in enumerate(values)]  # fmt: skip
+                             for i, v in values.items()]  # fmt: skip
         self.boxes += boxes
         if kind == "input":
-            self.made.update(zip(values, found, strict=True))
+            self.made.update(zip(values.values(), found, strict=True))
         return found
 
     def join(self, source: Box, target: Box, kind: EdgeKind) -> Edge:
@@ -304,6 +318,14 @@ class _Drawing:
             return Box("closed", lines, title[:_TITLE], home, owner.device)
         lines = [clip(group.name), _nodes(count.total()), clip(", ".join(ops))]
         return Box("closed", lines, title[:_TITLE], home, group.device())
+
+
+def _results(graph: Graph, owner: Node | None) -> dict[int, Value]:
+    """The outputs of a graph that are drawn, by number."""
+    turn = owner is not None and owner.op in _LOOPS and owner.attrs.get("body") is graph
+    same = zip(graph.inputs, graph.outputs, strict=False) if turn else ()
+    handed_on = {i for i, (given, result) in enumerate(same) if given is result}
+    return {i: v for i, v in enumerate(graph.outputs) if i not in handed_on}
 
 
 def _effect(node: Node) -> str:

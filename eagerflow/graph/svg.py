@@ -8,6 +8,7 @@ from html import escape
 from itertools import pairwise
 from typing import Any, Final, final
 from unicodedata import east_asian_width
+from zlib import crc32
 
 from eagerflow.graph.dot import DEVICE_COLORS, graphviz_svg, write_dot
 from eagerflow.graph.ir import Graph, methods
@@ -32,6 +33,14 @@ _CHARACTER, _LINE, _PADDING, _BOX_HEIGHT = 6.2, 14.0, 16.0, 10.0
 _LID: Final = 6.0  # of a cylinder
 _LABELS: Final = 60
 _TEXT_LINES: Final = 200
+#: notebooks make pictures as narrow as their page; below this part of its size a text is unreadable
+_READABLE: Final = 0.75
+#: Of outputs that the reader has not made, JupyterLab removes drawings and style sheets, and would
+#: show the texts of a picture in one heap. So its box is hidden, unless its own style is there.
+_HTML: Final = """<p class="{key}-note">The picture appears when this cell is run.</p>\
+<div class="{key}" hidden="hidden" style="overflow: auto; max-height: 60em">\
+<style>.{key}[hidden] {{ display: block !important; }} .{key}-note {{ display: none; }}</style>\
+{picture}</div>"""
 
 
 @final
@@ -49,11 +58,19 @@ class Svg(str):
         return f"<svg of {len(self):,} characters>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        readable = re.sub(r'<svg (?=[^>]*?\bwidth="([\d.]+)([a-z]*)")', _readable, self, count=1)
+        key = f"ef-{crc32(self.encode(errors='replace')):08x}"  # other pictures have other styles
         return {
             "text/plain": repr(self),
-            "text/html": f'<div style="overflow: auto; max-height: 60em">{self}</div>',
+            "text/html": _HTML.format(key=key, picture=readable),
             "image/svg+xml": str(self),
         }
+
+
+def _readable(found: re.Match[str]) -> str:
+    """The head of a picture that is wide enough to be read."""
+    least = _READABLE * float(found[1])
+    return f'<svg style="min-width: {least:.0f}{found[2] or "px"}" '
 
 
 def to_svg(graph: Graph, limit: int = 300) -> Svg:

@@ -4,42 +4,53 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tqdm import tqdm
 
 import eagerflow as ef
-from eagerflow.checkpoint import progress
+from eagerflow.checkpoint import shards
 from tests.source_tree import ROOT
 
 
 @pytest.fixture
-def bars(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The bars that are made, shown at once, for more than 100 bytes."""
-    made: list[Any] = []
-    monkeypatch.setattr(tqdm, "monitor_interval", 0)
-    monkeypatch.setattr(progress, "_LARGE", 100)
-    monkeypatch.setattr(progress, "_DELAY", 0)
-    close = tqdm.close
-    monkeypatch.setattr(tqdm, "close", lambda bar: (made.append(bar), close(bar)))
-    return made
+def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bars at once, for more than 100 bytes, as a log has them."""
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    monkeypatch.setattr(shards, "_LARGE", 100)
+    monkeypatch.setattr(shards, "_DELAY", 0)
 
 
-def test_large_ones(tmp_path: Path, bars: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("low_limits")
+def test_large_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ef.checkpoint.save(tmp_path / "big", [ef.zeros((20,)), ef.zeros((30,))])
     ef.checkpoint.load(tmp_path / "big")
-    assert [(bar.n, bar.total) for bar in bars] == [(200, 200), (200, 200)]
-    shown = capsys.readouterr().err
-    assert "saving big" in shown
-    assert "loading big" in shown
+    saved, loaded = capsys.readouterr().err.splitlines()
+    assert saved.startswith("saving big: ")
+    assert loaded.startswith("loading big: ")
 
 
-def test_small_ones(tmp_path: Path, bars: list[Any]) -> None:
+def test_all_bytes_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[tuple[int, list[int]]] = []
+
+    @contextmanager
+    def watched(what: str, total: int) -> Iterator[Callable[[int], object]]:
+        counted.append((total, []))
+        yield counted[-1][1].append
+
+    monkeypatch.setattr(shards, "watched", watched)
+    ef.checkpoint.save(tmp_path / "big", [ef.zeros((20,)), ef.zeros((30,))])
+    ef.checkpoint.load(tmp_path / "big")
+    assert [(total, sum(done)) for total, done in counted] == [(200, 200), (200, 200)]
+
+
+@pytest.mark.usefixtures("low_limits")
+def test_small_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ef.checkpoint.save(tmp_path / "small", ef.zeros((20,)))
     ef.checkpoint.load(tmp_path / "small")
-    assert bars == []
+    assert capsys.readouterr().err == ""
 
 
 def test_what_is_loaded_is_told_lazily() -> None:
@@ -53,14 +64,3 @@ def test_what_is_loaded_is_told_lazily() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
-
-
-@pytest.mark.parametrize("notebook", [False, True])
-def test_a_notebook_keeps_the_bar(
-    tmp_path: Path, bars: list[Any], monkeypatch: pytest.MonkeyPatch, notebook: bool
-) -> None:
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
-    if notebook:
-        monkeypatch.setitem(sys.modules, "ipykernel", sys)
-    ef.checkpoint.save(tmp_path / "big", ef.zeros(50))
-    assert [bar.leave for bar in bars] == [notebook]

@@ -176,6 +176,37 @@ def test_subgraphs() -> None:
     assert _path(_box(closed, "cond")) == ["outer"]
 
 
+LOOP = """graph (%x: f32[], %c: f32[], %n: int) {
+  %l.0, %l.1, %l.2 = while_loop(%x, %c, %n) {
+    cond=graph (%y: f32[], %d: f32[], %m: int) {
+      %p = less(%y, %d) : bool[]
+      return %p
+    }, body=graph (%y: f32[], %d: f32[], %m: int) {
+      %e = multiply(%y, %d) : f32[]
+      return %e, %d, %m
+    }} : f32[], f32[], int
+  return %l.0, %l.0
+}"""
+
+
+def test_what_goes_round_unchanged_is_not_drawn() -> None:
+    picture = outline(small(LOOP))
+    ends = [(box.lines[0], _path(box)[1:]) for box in picture.boxes if box.kind != "op"]
+    assert sorted(ends) == [
+        ("%c", []), ("%d", ["body"]), ("%d", ["cond"]), ("%n", []), ("%x", []), ("%y", ["body"]),
+        ("%y", ["cond"]), ("result 0", []), ("result 0", ["body"]), ("result 0", ["cond"]),
+        ("result 1", []),
+    ]  # fmt: skip
+    swapped = outline(small(LOOP.replace("%e, %d, %m", "%d, %y, %m")))
+    inner = [b.lines[0] for b in swapped.boxes if b.kind == "output" and _path(b)[1:] == ["body"]]
+    assert inner == ["result 0", "result 1"]
+
+
+def test_a_branch_that_gives_back_an_argument_shows_it() -> None:
+    text = SUBGRAPHS.replace("return %e", "return %y")
+    assert ("%y", "result 0", "data") in _edges(outline(small(text)))
+
+
 def test_a_body_of_two_calls_is_drawn_once() -> None:
     body = small("graph (%y: f32[2]) { %e = exp(%y) : f32[2] return %e }")
     graph = Graph()

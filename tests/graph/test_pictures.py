@@ -201,22 +201,54 @@ def _chain(count: int) -> Graph:
     return graph
 
 
+def _drawing(html: str) -> str:
+    """The picture in what a notebook shows, without the least width that it has there."""
+    start, end = html.index("<svg "), html.rindex("</div>")
+    return re.sub('<svg style="min-width: [^"]*" ', "<svg ", html[start:end])
+
+
 @pytest.mark.usefixtures("engine")
 def test_notebooks_get_text_and_picture() -> None:
     graph = small(TEXT)
     bundle = graph._repr_mimebundle_(include=None, exclude=None)
     assert bundle["text/plain"] == str(graph)
     ET.fromstring(bundle["image/svg+xml"])
-    assert bundle["image/svg+xml"] in bundle["text/html"]
+    assert _drawing(bundle["text/html"]) == bundle["image/svg+xml"]
 
 
 def test_a_picture_shows_itself() -> None:
     picture = small(TEXT).to_svg(limit=2)
     bundle = picture._repr_mimebundle_()  # type: ignore[attr-defined]  # it is said to be a str
     assert bundle["image/svg+xml"] == picture
-    assert bundle["text/html"] == (f'<div style="overflow: auto; max-height: 60em">{picture}</div>')
+    assert _drawing(bundle["text/html"]) == picture
     assert bundle["text/plain"] == repr(picture) == f"<svg of {len(picture):,} characters>"
     assert type(bundle["image/svg+xml"]) is str
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_picture_is_never_too_small_to_read() -> None:
+    html = _chain(3).to_svg()._repr_mimebundle_()["text/html"]  # type: ignore[attr-defined]  # it is said to be a str
+    ((least, unit, width, same),) = re.findall(
+        r'<svg style="min-width: (\d+)(p[tx])" .*?\bwidth="([\d.]+)([a-z]*)"', html
+    )
+    assert int(least) == round(0.75 * float(width))
+    assert unit == (same or "px")
+
+
+def test_outputs_that_nobody_trusts_show_no_heap_of_words() -> None:
+    """JupyterLab drops drawings and styles from them, and keeps classes and what is hidden."""
+    html = small(TEXT).to_svg()._repr_mimebundle_()["text/html"]  # type: ignore[attr-defined]  # it is said to be a str
+    cleaned = re.sub("<style>.*?</style>", "", html, flags=re.DOTALL)
+    cleaned = re.sub("</?(?!p|div)[a-z]+[^>]*>", "", cleaned)
+    note, box = re.fullmatch(
+        '<p class="[^"]*">(.*?)</p>(<div .*>.*</div>)', cleaned, re.DOTALL
+    ).groups()  # type: ignore[union-attr]  # it does
+    assert note == "The picture appears when this cell is run."
+    assert re.match('<div class="ef-[0-9a-f]{8}" hidden="hidden" ', box)
+    (shown,) = re.findall(
+        r"<style>(\.ef-[0-9a-f]{8})\[hidden\] { display: block !important; }", html
+    )
+    assert f'class="{shown[1:]}"' in box
 
 
 def test_long_texts_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,83 @@
+"""Progress bars: for terminals and notebooks. A log gets one line, at the end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+__all__ = ["Advance", "progress_bar"]
+
+
+class Advance(Protocol):
+    """Tells a bar that so much more is done, and what is to stand behind it."""
+
+    def __call__(self, done: int, note: str = "") -> object: ...
+
+
+@contextmanager
+def progress_bar(
+    what: str, total: int, unit: str, *, delay: float = 0.0, show: bool = True
+) -> Iterator[Advance]:
+    """Show how far something is, while the block runs.
+
+    Bars are drawn anew in their place, which only a terminal or a notebook does. A pipe or a file
+    would keep each state of it: there, one line tells what was done, and nothing if it failed.
+
+    Args:
+        what: the label.
+        total: how much there is to do, in all.
+        unit: what is counted, such as ``"step"``; ``"B"`` is bytes.
+        delay: nothing is shown of what takes fewer seconds.
+        show: False for no bar and no line.
+    """
+    if not show:
+        yield lambda done, note="": None
+        return
+    form = _bar if _notebook() or _terminal() else _line
+    with form(what, total, unit, delay) as advance:
+        yield advance
+
+
+def _terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _notebook() -> bool:
+    return "ipykernel" in sys.modules
+
+
+@contextmanager
+def _bar(what: str, total: int, unit: str, delay: float) -> Iterator[Advance]:
+    from tqdm import tqdm  # noqa: PLC0415 - a package that few programs need
+
+    # a terminal is clean again afterwards; a notebook would keep an output with nothing in it, and
+    # shows what goes to stderr as if it were an error
+    notebook = _notebook()
+    with tqdm(
+        total=total, desc=what, unit=unit, unit_scale=unit == "B", delay=delay, leave=notebook,
+        file=sys.stdout if notebook else sys.stderr,
+    ) as bar:  # fmt: skip
+
+        def advance(done: int, note: str = "") -> None:
+            bar.set_postfix_str(note, refresh=False)
+            bar.update(done)
+
+        yield advance
+
+
+@contextmanager
+def _line(what: str, total: int, unit: str, delay: float) -> Iterator[Advance]:
+    start, last = time.perf_counter(), ""
+
+    def advance(done: int, note: str = "") -> None:
+        nonlocal last
+        last = f", {note}" if note else ""
+
+    yield advance
+    seconds = time.perf_counter() - start
+    if seconds >= delay and sys.stderr is not None:
+        count = f"{total / 1e6:,.1f} MB" if unit == "B" else f"{total:,} {unit}s"
+        sys.stderr.write(f"{what}: {count} in {seconds:.1f} s{last}\n")
