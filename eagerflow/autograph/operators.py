@@ -17,7 +17,7 @@ from eagerflow.autograph.standard import printed
 from eagerflow.autograph.texts import shown, text
 from eagerflow.autograph.unbound import unbound_reason
 from eagerflow.core import tree
-from eagerflow.errors import EagerflowError, TraceError, relocate
+from eagerflow.errors import EagerflowError, TraceError, hide_frames, relocate
 from eagerflow.source import Source
 
 __all__ = ["call", "catching", "for_", "printed", "reduced", "run", "shown", "text", "while_"]
@@ -38,6 +38,7 @@ def run(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
         reason = unbound_reason(tracer_here(), error)
         if reason is None:
             raise
+        hide_frames(error)
         raise reason from error
     except TraceError as error:
         if error.wrong.startswith("bool()") and isinstance(error.source, Source):

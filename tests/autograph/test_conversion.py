@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-import eagerflow.autograph.operators  # noqa: F401 - it defines what converted code calls
+import eagerflow.autograph.operators  # defines what converted code calls
 from eagerflow.autograph.calls import call
 from eagerflow.autograph.convert import branches, converted, why_not
 
