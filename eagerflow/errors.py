@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 import traceback as _traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from types import TracebackType
 from typing import Literal, ParamSpec, TypeVar
 
-from eagerflow.source import Source, capture, cell_name, is_framework_frame
+from eagerflow.source import Source, capture, cell_name, is_framework_frame, users_context
 
 __all__ = [
     "AuthenticationError",
@@ -449,17 +449,18 @@ def strip(error: _E) -> _E:
 
 
 def hide_frames(error: BaseException) -> None:
-    """Leave only the user's own frames in the traceback of ``error``.
+    """Leave only the user's own frames in the traceback of ``error``, and what they handled.
 
     To be followed by a bare ``raise``, which adds none to them: any other adds its own frame.
     """
     if _full_traceback:
         return
     found: TracebackType | None = None
-    for trace in reversed(_walk(error.__traceback__)):
+    for trace in reversed([*_walk(error.__traceback__)]):
         if not is_framework_frame(trace.tb_frame):
             found = TracebackType(found, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
     error.__traceback__ = found
+    error.__context__ = users_context(error)
 
 
 def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -484,12 +485,10 @@ def relocate(error: _E, source: Source | str | None) -> _E:
     return error
 
 
-def _walk(trace: TracebackType | None) -> list[TracebackType]:
-    result = []
+def _walk(trace: TracebackType | None) -> Iterator[TracebackType]:
     while trace is not None:
-        result.append(trace)
+        yield trace
         trace = trace.tb_next
-    return result
 
 
 def _hidden(trace: TracebackType) -> bool:

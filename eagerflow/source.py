@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 from typing import Final, final
 
 __all__ = ["Source", "capture", "cell_name", "is_framework_frame", "place_of_thread", "position",
-           "turn_note"]  # fmt: skip
+           "turn_note", "users_context"]  # fmt: skip
 
 #: no user's; threads of ours begin in the last one
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
@@ -120,6 +120,20 @@ def is_framework_frame(frame: FrameType) -> bool:
     """Whether ``frame`` runs code of eagerflow."""
     known = _by_file.get(frame.f_code.co_filename)
     return bool(_classify(frame) if known is None else known)
+
+
+def users_context(error: BaseException) -> BaseException | None:
+    """What was being handled when ``error`` was raised, but for what eagerflow tells itself.
+
+    That is an exception of ours that code of ours has caught: its traceback begins there.
+    """
+    found = error.__context__
+    while found is not None and type(found).__module__.partition(".")[0] in _FRAMEWORK:
+        trace = found.__traceback__
+        if trace is not None and not is_framework_frame(trace.tb_frame):
+            break
+        found = found.__context__
+    return found
 
 
 def _classify(frame: FrameType) -> bool | str:

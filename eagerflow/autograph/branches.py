@@ -10,7 +10,9 @@ from typing import Any, Final, final
 from eagerflow.autograph.convert import operator
 from eagerflow.autograph.handlers import refuse_caught
 from eagerflow.autograph.jumps import RESULT
+from eagerflow.autograph.kinds import different_objects, kind_of, zeros_as
 from eagerflow.autograph.lists import NeedsArray, growing
+from eagerflow.autograph.raising import raise_in_graph
 from eagerflow.autograph.reading import first_line, line_text
 from eagerflow.autograph.regions import (
     Again,
@@ -26,14 +28,9 @@ from eagerflow.autograph.regions import (
 from eagerflow.autograph.state import UNBOUND, Slot, cells_of
 from eagerflow.autograph.unbound import forget_name
 from eagerflow.control.branches import cond
-from eagerflow.core import interpreter, tree
-from eagerflow.core.convert import tensor_of
-from eagerflow.core.symbols import AbstractNumber
-from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.dims import Dim, symbols
+from eagerflow.core import interpreter
+from eagerflow.core.tensor import Tensor
 from eagerflow.errors import EagerflowError, TraceError
-from eagerflow.ops.callbacks import py_call
-from eagerflow.ops.creation import zeros
 from eagerflow.ops.elementwise_logic import logical_not
 
 __all__ = [
@@ -44,11 +41,8 @@ __all__ = [
     "failed",
     "going",
     "if_",
-    "kind_of",
-    "kind_text",
     "not_",
     "or_",
-    "zeros_as",
 ]
 
 _SIGNS: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -144,21 +138,24 @@ def failed(test: Any, message: Callable[[], Any] | None = None) -> bool:
     found = as_test(test)
     if found is None:
         return not test
-    given: tuple[str, ...] = ()
-    if message is not None:
-        try:
-            given = (str(message()),)
-        except TraceError:  # it shows values that only the graph knows
-            given = ("an assertion of a traced function fails",)
 
-    refuse_caught(AssertionError(*given))
+    def fails() -> None:
+        raise AssertionError(*_message(message))
 
-    def check(holds: Any) -> None:
-        if not holds:
-            raise AssertionError(*given)
-
-    py_call(check, None, found)
+    code: Any = getattr(message or fails, "__code__")  # noqa: B009 - so typed
+    body, orelse = UserCode(code, fails), UserCode(code, lambda: None)
+    Branches(logical_not(found), (body, orelse), (), [message or fails]).run()
     return False
+
+
+def _message(message: Callable[[], Any] | None) -> tuple[Any, ...]:
+    """The arguments of an `AssertionError`."""
+    if message is None:
+        return ()
+    try:
+        return (message(),)
+    except TraceError:  # it is made by Python of values that only the graph knows
+        return ("an assertion of a traced function fails",)
 
 
 # --- on tensors ---------------------------------------------------------------------------------
@@ -213,6 +210,7 @@ class Branches:
     def run(self) -> Any:
         """Trace both branches, set what they set; gives what they give."""
         _enter(self._codes[0])
+        raised: Raised | None = None
         try:
             with growing(self._roots) as let_grow:
                 for _ in range(_TRIALS):
@@ -224,9 +222,12 @@ class Branches:
                     except NeedsArray as need:
                         let_grow(need)
                         continue
-                    except Raised as raised:
-                        return self._check(raised)
+                    except Raised as one:
+                        raised = one
+                        break
                     return self._leave(found)
+            if raised is not None:  # and no exception is being handled
+                return self._check(raised)
         finally:
             _active.pop()
         raise TraceError("an `if` on a tensor does something else each time that it is traced")
@@ -247,16 +248,33 @@ class Branches:
         return UserCode(self._codes[i], branch)
 
     def _check(self, raised: Raised) -> Any:
-        """What one branch raises becomes a check; the other branch is what goes on."""
+        """Where one branch raises, the graph raises; the other branch is what goes on."""
         refuse_caught(raised.error)
-        error, second = raised.error.with_traceback(None), bool(raised.branch)
-
-        def check(holds: Any) -> None:
-            if bool(holds) is not second:
-                raise error
-
-        py_call(check, None, self.test)
+        functions = [UserCode(code, lambda: None) for code in self._codes]
+        functions[raised.branch] = self._raising(raised.branch)
+        with attempt():
+            cond(self.test, *functions)
         return self.functions[1 - raised.branch]()
+
+    def _raising(self, i: int) -> UserCode:
+        """A branch that raises, as a function that lets the graph do so."""
+
+        def fails() -> None:
+            try:
+                self.functions[i]()
+            except (EagerflowError, Again, NeedsArray):
+                raise
+            except Exception as error:
+                raise_in_graph(error)
+                raise Raised(i, error) from None
+
+        def branch() -> None:
+            try:
+                Region(self._roots, ()).run(fails)
+            except Raised:
+                return
+
+        return UserCode(self._codes[i], branch)
 
     def _results(self, i: int, result: Any, found: Found) -> Any:
         """What a branch gives: its result, and the value of each slot."""
@@ -374,11 +392,8 @@ class Branches:
             what, hint = "the function returns", "return the same structure everywhere"
         else:
             what, hint = f"{slot.text} is", "give it the same structure in both"
-        return TraceError(
-            f"{what} something else in each branch of an `if` on a tensor",
-            given=f"{kind_text(a)} from {lines[0]}\n    and {kind_text(b)} from {lines[1]}",
-            hint=f"{hint}: None or an object cannot be chosen by a tensor",
-        )
+        what += " something else in each branch of an `if` on a tensor"
+        return different_objects(what, (a, b), lines, hint)
 
 
 def _is_new(x: Tensor) -> bool:
@@ -401,53 +416,3 @@ def _enter(code: Any) -> None:
             "Python values decide where it ends",
         )
     _active.append(code)
-
-
-def kind_of(x: Any) -> Any:
-    """The structure of a value, with the objects in it that are no values of a graph."""
-    leaves, treedef = tree.flatten(x)
-    return treedef, tuple(map(_leaf_kind, leaves))
-
-
-def _leaf_kind(x: Any) -> Any:
-    if isinstance(x, (AbstractArray, bool, int, float, complex, AbstractNumber, Dim)):
-        return "value"
-    return "value" if hasattr(x, "__array__") else (type(x), _Same(x))
-
-
-@final
-class _Same:
-    """An object that equals itself, and what says that it is equal."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Same):
-            return NotImplemented
-        return self._value is other._value or bool(self._value == other._value)
-
-    __hash__ = None  # type: ignore[assignment]  # it is compared alone
-
-
-def kind_text(x: Any) -> str:
-    """What a value is, for messages."""
-    if type(x) is Tensor:
-        return str(x.type)
-    if isinstance(x, (tuple, list, dict)):
-        return tree.show(tree.flatten(x)[1])
-    return "None" if x is None else f"a {type(x).__name__}"
-
-
-def zeros_as(x: Any) -> Any:
-    """Zeros in the structure of ``x``: in the place of what is not known yet."""
-    return tree.map(_zero, x)
-
-
-def _zero(x: Any) -> Any:
-    if isinstance(x, AbstractArray) or hasattr(x, "__array__"):
-        kind = tensor_of(x).type
-        known = tracer_here().known_names
-        shape = [d if symbols((d,)) <= known else 0 for d in kind.shape]
-        return zeros(tuple(shape), dtype=kind.dtype, device=kind.device)
-    return x.__class__(0) if isinstance(x, (int, float, complex)) else x

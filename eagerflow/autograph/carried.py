@@ -8,7 +8,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, Final, NoReturn, final
 
-from eagerflow.autograph.branches import kind_of, kind_text, zeros_as
+from eagerflow.autograph.kinds import kind_of, kind_text, zeros_as
 from eagerflow.autograph.lists import Appended, NeedsArray, grow, growing, one_each
 from eagerflow.autograph.reading import line_text
 from eagerflow.autograph.regions import (

@@ -19,7 +19,9 @@ operators: Final = SimpleNamespace()
 _CELL: Final = CellType(operators)
 _MADE: Final = re.compile(r"\.<locals>\.@\w+")
 _TESTS: Final = ("POP_JUMP", "JUMP_IF", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP", "TO_BOOL")
-_TESTING: Final = frozenset({"all", "any", "max", "min"})
+#: instructions that make texts
+_TEXTS: Final = ("FORMAT_VALUE",)
+_TESTING: Final = frozenset({"all", "any", "max", "min", "print"})
 
 #: by id of a code object, which the weak reference shows to be the same: the code to run in its
 #: place, or why there is none
@@ -51,10 +53,13 @@ def why_not(code: CodeType) -> str | None:
 
 
 def branches(code: CodeType) -> bool:
-    """Whether code, or code within it, has tests or loops, or calls builtins that have them."""
+    """Whether code, or code within it, tests, loops, prints or makes texts.
+
+    Or calls builtins that do so.
+    """
     if not _TESTING.isdisjoint(code.co_names):
         return True
-    if any(i.opname.startswith(_TESTS) for i in dis.get_instructions(code)):
+    if any(i.opname.startswith((*_TESTS, *_TEXTS)) for i in dis.get_instructions(code)):
         return True
     return any(branches(c) for c in code.co_consts if isinstance(c, CodeType))
 
@@ -84,8 +89,9 @@ def _is_given(namespace: dict[str, Any]) -> bool:
 
 
 def _matters(code: CodeType) -> bool:
-    """Whether code branches, or calls what may do so."""
-    if any(i.opname.startswith((*_TESTS, "CALL")) for i in dis.get_instructions(code)):
+    """Whether code branches, calls what may do so, or makes texts of values."""
+    what = *_TESTS, *_TEXTS, "CALL"
+    if any(i.opname.startswith(what) for i in dis.get_instructions(code)):
         return True
     return any(_matters(c) for c in code.co_consts if isinstance(c, CodeType))
 

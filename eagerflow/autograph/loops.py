@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from functools import partial
 from types import FunctionType
 from typing import Any, Final
@@ -11,7 +11,7 @@ from eagerflow.autograph.branches import Branches, and_
 from eagerflow.autograph.carried import Loop, Names
 from eagerflow.autograph.convert import operator
 from eagerflow.autograph.reading import line_text
-from eagerflow.autograph.regions import UserCode, as_test
+from eagerflow.autograph.regions import UserCode, as_test, tracer_here
 from eagerflow.autograph.sources import AbstractSource, as_range, as_source
 from eagerflow.autograph.unrolling import turns_of, unrolled
 from eagerflow.core.tensor import Tensor
@@ -20,7 +20,7 @@ from eagerflow.errors import EagerflowError, TraceError
 
 __all__ = ["for_", "while_"]
 
-#: the most turns that are traced one by one
+#: the most turns that are traced one by one where nothing says how many there are
 _MOST: Final = 1000
 _COUNT: Final = "turn"
 _GOES_ON: Final = "goes on"
@@ -88,38 +88,44 @@ def for_(over: Any, body: FunctionType, going: Callable[[], Any] | None, names: 
     if type(over) is range:
         _for_in_graph(as_range(over), body, going, names, len(turns))
     else:
-        _one_by_one(rest, body, going, names)
+        _one_by_one(rest, body, going, names, endless=not isinstance(over, Sized))
 
 
 def _for_in_graph(
     over: AbstractSource, body: Callable[[Any], None], going: Callable[[], Any] | None,
     names: Names, start: int = 0,
 ) -> None:  # fmt: skip
-    """A loop over what has a length; where that is known, another way is to trace each turn."""
+    """A loop over what has a length; where that is known, another way is to trace each turn.
+
+    However long it is: which way is taken depends on the body alone.
+    """
     length = over.length
     if type(length) is not int:
         _count(over, body, going, names, start)
         return
     code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
     known = set(unrolled())  # where that was tried
+    made = 0
     for first in (start, start + 1) if code not in known else ():
         if first >= length:
             return
         try:
             _count(over, body, going, names, first)
         except EagerflowError:
-            if length - start > _MOST:
-                raise
             if first != start:
                 unrolled().add(code)
         else:
             return
         if first == start:  # of the types after the first turn it may be a loop
+            nodes = tracer_here().graph.nodes
+            before = len(nodes)
             body(over.item(start))
+            made = len(nodes) - before
             if as_test(True if going is None else going()) is None and not _holds(going):
                 return
     begin = start if code in known else start + 1
-    _one_by_one((over.item(i) for i in range(begin, length)), body, going, names)
+    items = (over.item(i) for i in range(begin, length))
+    _one_by_one(items, body, going, names, (begin - start, made))
 
 
 def _holds(going: Callable[[], Any] | None) -> bool:
@@ -166,18 +172,27 @@ def _scan(over: AbstractSource, body: Callable[[Any], None], loop: Loop, start: 
 
 def _one_by_one(
     items: Iterable[Any], body: Callable[[Any], None], going: Callable[[], Any] | None,
-    names: Names,
+    names: Names, before: tuple[int, int] = (0, 0), *, endless: bool = False,
 ) -> None:  # fmt: skip
-    """The turns one after the other, each under the condition that the loop still goes on."""
+    """The turns one after the other, each under the condition that the loop still goes on.
+
+    Args:
+        items: what is gone over.
+        body: the user's.
+        going: whether it goes on.
+        names: those that it binds.
+        before: how many turns there were already, and how many nodes these made.
+        endless: whether nothing says how many items there are.
+    """
     lines = [(name, line, line, live) for name, line, live, _ in names]
     code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
-    with turns_of(code) as turns:
-        _turn_by_turn(items, body, going, lines, turns)
+    with turns_of(code, before) as turns:
+        _turn_by_turn(items, body, going, lines, turns, _MOST if endless else None)
 
 
 def _turn_by_turn(
     items: Iterable[Any], body: Callable[[Any], None], going: Callable[[], Any] | None,
-    lines: Sequence[tuple[str, int, int, bool]], turns: list[None],
+    lines: Sequence[tuple[str, int, int, bool]], turns: list[None], most: int | None,
 ) -> None:  # fmt: skip
     code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
     for item in items:
@@ -189,10 +204,10 @@ def _turn_by_turn(
                 return
             body(item)
             continue
-        if len(turns) > _MOST:
+        if most is not None and len(turns) > most:
             raise TraceError(
                 "a loop that a tensor ends goes over something that has no length for the graph",
-                given=f"more than {_MOST:,} turns, {line_text(code, code.co_firstlineno)}",
+                given=f"more than {most:,} turns, {line_text(code, code.co_firstlineno)}",
                 hint="go over a range or a tensor, or write `while True`",
             )
         turn = UserCode(code, partial(body, item)), UserCode(code, lambda: None)

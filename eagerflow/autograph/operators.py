@@ -10,15 +10,17 @@ from eagerflow.autograph.convert import why_not
 from eagerflow.autograph.handlers import Escaped, catching
 from eagerflow.autograph.lists import Grown
 from eagerflow.autograph.loops import for_, while_
+from eagerflow.autograph.raising import belongs_to_graph, raise_in_graph
 from eagerflow.autograph.reductions import reduced
 from eagerflow.autograph.regions import tracer_here
 from eagerflow.autograph.standard import printed
+from eagerflow.autograph.texts import shown, text
 from eagerflow.autograph.unbound import unbound_reason
 from eagerflow.core import tree
-from eagerflow.errors import TraceError, relocate
+from eagerflow.errors import EagerflowError, TraceError, hide_frames, relocate
 from eagerflow.source import Source
 
-__all__ = ["call", "catching", "for_", "printed", "reduced", "run", "while_"]
+__all__ = ["call", "catching", "for_", "printed", "reduced", "run", "shown", "text", "while_"]
 
 
 def run(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -36,12 +38,20 @@ def run(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
         reason = unbound_reason(tracer_here(), error)
         if reason is None:
             raise
+        hide_frames(error)
         raise reason from error
     except TraceError as error:
         if error.wrong.startswith("bool()") and isinstance(error.source, Source):
             error.hint = _remedy(error.source)
             relocate(error, error.source)
         raise
+    except EagerflowError:
+        raise
+    except Exception as error:
+        if not belongs_to_graph(error):
+            raise
+        raise_in_graph(error)
+        return None
 
 
 def _as_lists(result: Any, function: Any) -> Any:

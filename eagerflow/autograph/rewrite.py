@@ -321,6 +321,23 @@ class _Function(ast.NodeTransformer):
         self._before.append(made)
         return _named(made)[0]
 
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                conversion = chr(part.conversion) if part.conversion >= 0 else ""
+                shown = [self.visit(part.value), _at(_constant(conversion), part.value)]
+                part.value = operator("shown", shown, part.value)
+                part.conversion = -1
+                if part.format_spec is not None:
+                    self.generic_visit(part.format_spec)
+        return operator("text", [node], node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Mod) and _is_text(node.left):
+            return operator("percent", [node.left, node.right], node)
+        return node
+
     def visit_ListComp(self, node: ast.ListComp) -> Any:
         if self._before is None or not is_plain(node):
             return self.generic_visit(node)
@@ -389,6 +406,10 @@ def _is_python(test: ast.expr) -> bool:
         case ast.Name():
             return test.id in ("__debug__", "TYPE_CHECKING")
     return False
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _is_reduction(node: ast.Call) -> bool:

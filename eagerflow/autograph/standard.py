@@ -8,10 +8,9 @@ from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.calls import replacements
 from eagerflow.autograph.regions import tracer_here
+from eagerflow.autograph.texts import is_symbolic
 from eagerflow.core import interpreter
-from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
-from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.dims import Dim
+from eagerflow.core.texts import has_placeholder
 from eagerflow.graph.trace import Tracer
 from eagerflow.ops import callbacks
 from eagerflow.source import Source, capture
@@ -28,22 +27,25 @@ def printed(tracer: Tracer, source: Source | None) -> bool:
 
 def _print(*args: Any, **options: Any) -> None:
     """`print`; in each run of the graph if only that knows what, or whether."""
-    if not interpreter.is_traced() or options.get("flush") is not None:
+    if not interpreter.is_traced():
         builtins.print(*args, **options)  # noqa: T201 - it is what the user calls
         return
     tracer = tracer_here()
     source = capture(1)
-    if source is None or (tracer.parent is None and not any(map(_is_symbolic, args))):
+    args = tuple(map(_shown, args))
+    if source is None or (tracer.parent is None and not is_symbolic((args, options))):
         builtins.print(*args, **options)  # noqa: T201 - likewise
         return
     _printed.setdefault(tracer.root, set()).add((source.file, source.line))
     callbacks.print(*args, **options)
 
 
-def _is_symbolic(x: Any) -> bool:
-    if isinstance(x, AbstractArray):
-        return type(x) is not Tensor or isinstance(x._data, AbstractSymbol)
-    return type(x) is Dim or issubclass(type(x), AbstractNumber)
+def _shown(x: Any) -> Any:
+    """What is to be printed of ``x``; its text, if that shows values that only the graph knows."""
+    if is_symbolic(x) or isinstance(x, str):
+        return x
+    text = str(x)
+    return text if has_placeholder(text) else x
 
 
 replacements[builtins.print] = _print

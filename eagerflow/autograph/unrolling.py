@@ -77,13 +77,14 @@ def _parts(graph: Graph) -> Iterator[Graph]:
 
 
 @contextmanager
-def turns_of(code: CodeType) -> Iterator[list[None]]:
+def turns_of(code: CodeType, done: tuple[int, int] = (0, 0)) -> Iterator[list[None]]:
     """Note the turns of a loop of Python: the block appends to a list in each.
 
     Args:
         code: of which the first line is that of the loop.
+        done: turns that there were before, and the nodes that they made.
     """
-    turns: list[None] = []
+    turns: list[None] = [None] * done[0]
     tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
     if tracer is None:
         yield turns
@@ -94,4 +95,4 @@ def turns_of(code: CodeType) -> Iterator[list[None]]:
     line = line_text(code, code.co_firstlineno)
     one = _loops.setdefault(graph, {}).setdefault(code, Unrolled(line))
     one.turns += len(turns)
-    one.nodes += len(graph.nodes) - before
+    one.nodes += done[1] + len(graph.nodes) - before

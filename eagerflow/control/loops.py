@@ -135,12 +135,15 @@ class _Loop:
             return self.arguments(carry.enter(part))
 
         while True:
+            failed: Exception | None = None
             try:
                 loop = carry.begin()
                 test = trace_subgraph(self.test, "cond", tracer, arguments, self.cond, loop)
                 body = trace_subgraph(self.turn, "body", tracer, arguments, self.body, loop)
             except (TraceError, ArithmeticError, LookupError) as error:
-                carry.hold(error)
+                failed = error
+            if failed is not None:
+                carry.hold(failed)
                 continue
             if carry.fits(body):
                 break

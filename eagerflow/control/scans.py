@@ -218,11 +218,14 @@ class _Scan:
             return self.parted(self.f(state, x))
 
         while True:
+            failed: Exception | None = None
             try:
                 loop = carry.begin()
                 body = trace_subgraph(turn, self.op, tracer, arguments, self.users, loop)
             except (TraceError, ArithmeticError, LookupError) as error:
-                carry.hold(error)
+                failed = error
+            if failed is not None:
+                carry.hold(failed)
                 continue
             body.treedef, y_tree = body.treedef.children()
             if carry.fits(body):

@@ -78,6 +78,10 @@ class AbstractConversions(AbstractMethods):
         return operator.index(self._scalar("index"))
 
     def __format__(self, spec: str) -> str:
+        x = self.__tensor__()
+        if x._lane.symbolic:
+            text: str = x._data.text(x, lambda known: format(known, spec))
+            return text
         return format(self.item(), spec) if spec and not self.shape else format(str(self), spec)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:

@@ -7,6 +7,7 @@ them and knows what they stand for.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -46,6 +47,15 @@ class AbstractSymbol(ABC):
         Raises:
             TraceError: it does not.
             LeakedTensorError: the trace has ended.
+        """
+
+    @abstractmethod
+    def text(self, x: Tensor, spell: Callable[[Any], str]) -> str:
+        """The text of a tensor that has this data.
+
+        Args:
+            x: the tensor.
+            spell: makes the text, given one whose elements are known.
         """
 
     @abstractmethod

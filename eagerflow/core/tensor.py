@@ -397,9 +397,10 @@ class Tensor(AbstractArray):
         return f"Tensor({_format(self, 'Tensor(')}, {self.type})"
 
     def __str__(self) -> str:
-        if not self._has_values:
-            return str(self.type)
-        return _format(self, "")
+        if self._lane.symbolic:
+            text: str = self._data.text(self, str)
+            return text
+        return _format(self, "") if self._has_values else str(self.type)
 
     @property
     def _has_values(self) -> bool:

@@ -258,16 +258,23 @@ class Dim:
     # --- text ---
 
     def __str__(self) -> str:
-        if _resolver.get() is not None and not is_framework_frame(sys._getframe(1)):
-            return str(self._size(f"str({self._shown()})"))  # the user's code wants the number
-        return self._shown()
+        resolver = _resolver.get()
+        if resolver is None or is_framework_frame(sys._getframe(1)):
+            return self._shown()
+        # the user's code wants the number
+        text = resolver.text(self, str) if resolver.text is not None else None
+        return str(self._size(f"str({self._shown()})")) if text is None else text
 
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
-        if spec or (_resolver.get() is not None and not is_framework_frame(sys._getframe(1))):
-            return format(self._size(f"formatting {self._shown()}"), spec)
-        return self._shown()
+        resolver = _resolver.get()
+        if not spec and (resolver is None or is_framework_frame(sys._getframe(1))):
+            return self._shown()
+        text = None
+        if resolver is not None and resolver.text is not None:
+            text = resolver.text(self, lambda size: format(size, spec))
+        return format(self._size(f"formatting {self._shown()}"), spec) if text is None else text
 
     def _shown(self) -> str:
         if self._text is None:
@@ -300,6 +307,8 @@ class resolving:  # noqa: N801 - a context manager
             without it, that asks for the size as well.
         fresh: ``fresh(name)`` gives a new name for a size that depends on data; without it, such
             a size is an error.
+        text: ``text(dim, spell)`` gives a text in the place of ``spell(size)``, None for a size
+            that can be asked for; without it, all sizes are asked for.
 
     >>> from eagerflow.dims import resolving
     >>> with resolving(lambda dim, why: dim.evaluate({"n": 3})):
@@ -307,17 +316,19 @@ class resolving:  # noqa: N801 - a context manager
     [0, 1, 2]
     """
 
-    __slots__ = ("_token", "fresh", "number", "size")
+    __slots__ = ("_token", "fresh", "number", "size", "text")
 
     def __init__(
         self,
         size: Callable[[Dim, str], int],
         number: Callable[[Dim], Any] | None = None,
         fresh: Callable[[str], Dim] | None = None,
+        text: Callable[[Dim, Callable[[int], str]], str | None] | None = None,
     ) -> None:
         self.size = size
         self.number = number
         self.fresh = fresh
+        self.text = text
 
     def __enter__(self) -> None:
         self._token: Token[resolving | None] = _resolver.set(self)

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, final
 from eagerflow.autograph.calls import call
 from eagerflow.autograph.convert import branches
 from eagerflow.autograph.standard import printed
+from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.texts import holds_placeholder
 from eagerflow.core.watched import WatchedArray
 from eagerflow.errors import TraceError
 from eagerflow.function.collect import collect
-from eagerflow.function.effects import substituted, watching
+from eagerflow.function.effects import Mutation, Rebinding, substituted, watching
 from eagerflow.function.entry import CapturedInput, Store
 from eagerflow.function.findings import asks_types, is_operand
 from eagerflow.function.guards import Guards
@@ -170,6 +172,7 @@ class Outside:
         for change in changes:
             if self._is_own(change.place, change.new):
                 continue
+            _refuse_text(change, change.new)
             try:
                 if change.new is GONE:
                     raise TypeError
@@ -178,6 +181,7 @@ class Outside:
                 self._doubt(f"{change}, only while tracing")
                 self._kept.append((change.place, change.new))
         for mutation in mutations:
+            _refuse_text(mutation, mutation.appended)
             try:
                 if mutation.appended is None:
                     raise TypeError
@@ -315,6 +319,16 @@ class Outside:
     def _used(self) -> set[Value]:
         graph = self._tracer.graph
         return {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
+
+
+def _refuse_text(what: Rebinding | Mutation, value: Any) -> None:
+    """Refuse to keep a text that shows what only the graph knows."""
+    if any(map(holds_placeholder, tree.leaves(value))):
+        raise TraceError(
+            "a traced function keeps a text that shows a value",
+            given=str(what),
+            hint="keep the tensor or the number, and make the text of it outside",
+        )
 
 
 def _slot(place: Place) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from eagerflow.autograph.unrolling import LARGE, unrolled_loops
 from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.core.texts import holds_placeholder
 from eagerflow.dims import Dim, Size, number_of
 from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
@@ -194,6 +195,12 @@ class _Maker:
 
     def _constant(self, x: Any, path: str, outside: Outside, stored: bool) -> Output:
         """A result that is no tensor: the same in each run."""
+        if holds_placeholder(x):
+            raise TraceError(
+                "a traced function returns a text that shows a value",
+                given=f"result{path} is {''.join([x])!r}",
+                hint="return the tensor or the number, and make the text of it outside",
+            )
         if isinstance(x, AbstractArray):
             resource = getattr(x, "resource", None)
             if not stored and any(resource is made for made in self.tracer.created_resources):

@@ -194,6 +194,17 @@ def _converted(what: str, function: Callable[..., Any]) -> Any:
     return method
 
 
+def _spelled(what: str, function: Callable[..., str]) -> Any:
+    """A text: only the graph knows that of a number which only the graph knows."""
+
+    def method(self: TracedNumber, *args: Any) -> str:
+        if not self.varies or self.elsewhere or not self.tracer.is_alive:
+            return function(self.ask(what), *args)
+        return self.tracer.text(self, self.kind.__name__, lambda x: function(x, *args))
+
+    return method
+
+
 @final
 class TracedNumber(AbstractNumber):
     """A Python number in a trace.
@@ -331,9 +342,9 @@ class TracedNumber(AbstractNumber):
     __trunc__ = _converted("int()", int)
     __floor__ = _converted("floor()", lambda x: x.__floor__())
     __ceil__ = _converted("ceil()", lambda x: x.__ceil__())
-    __format__ = _converted("formatting", format)
-    __str__ = _converted("str()", str)
-    __repr__ = _converted("repr()", repr)
+    __format__ = _spelled("formatting", format)
+    __str__ = _spelled("str()", str)
+    __repr__ = _spelled("repr()", repr)
 
     def __copy__(self) -> TracedNumber:
         return self  # as copies of numbers are

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Final, final
+from typing import Any, Final, final
 
 from eagerflow.errors import TraceError
 
-__all__ = ["current_scope", "name_scope", "resource_names"]
+__all__ = ["current_scope", "name_of", "name_scope", "resource_names"]
 
 _scope: Final[ContextVar[str]] = ContextVar("scope", default="")
 current_scope: Final = _scope.get
@@ -54,3 +55,19 @@ class name_scope:  # noqa: N801 - used like a function
         trace: TracebackType | None,
     ) -> None:
         _scope.reset(self._tokens.pop())
+
+
+def name_of(resource: Any, taken: Mapping[str, Any]) -> str:
+    """A name for a resource of a graph.
+
+    Args:
+        resource: the resource.
+        taken: the names of others.
+    """
+    base = (resource_names.get() or {}).get(id(resource)) or getattr(resource, "name", None)
+    base = base or type(resource).__name__.removesuffix("State").lower()
+    name, count = base, 0
+    while name in taken:
+        count += 1
+        name = f"{base}_{count}"
+    return name

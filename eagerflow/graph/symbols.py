@@ -6,15 +6,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
 
 from eagerflow.core.symbols import AbstractSymbol
-from eagerflow.core.tensor import Tensor
-from eagerflow.errors import LeakedTensorError
+from eagerflow.core.tensor import Tensor, handle_of, make_tensor
+from eagerflow.dims import Dim
+from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.graph.ir import Value
 from eagerflow.source import Source
 
 if TYPE_CHECKING:
     from eagerflow.graph.trace import Tracer
 
-__all__ = ["Capture", "Operand", "Symbol", "composites", "leaked_error"]
+__all__ = [
+    "Capture",
+    "Operand",
+    "Symbol",
+    "composites",
+    "leaked_error",
+    "leaked_number",
+    "unknown_size",
+]
 
 #: how a branch or a body keeps a composite with a derivative of its own; a module above fills it:
 #: ``composites["keep"](tracer, composite, inputs)`` gives the outputs
@@ -39,6 +48,15 @@ class Symbol(AbstractSymbol):
 
     def concrete(self, what: str) -> Any:
         return self.tracer.constant_of(self.value, what)
+
+    def text(self, x: Tensor, spell: Callable[[Any], str]) -> str:
+        if not self.tracer.is_alive:
+            return str(self.value.type)
+        try:
+            known = self.concrete("str()")
+        except TraceError:
+            return self.tracer.text(handle_of(x), str(self.value.type), spell)
+        return spell(make_tensor(known, x._lane.twin))
 
     def leaked(self, what: str) -> NoReturn:
         self.tracer.leaked(self.value, what)
@@ -93,4 +111,35 @@ def leaked_error(value: Value, what: str, function: str, alive: bool) -> LeakedT
         hint="return it from the traced function, or keep it in an ef.Variable; of what else a "
         "function does outside, names, attributes and items that are set, and appends to lists "
         "are repeated in each run",
+    )
+
+
+def leaked_number(what: str, owner: str, here: str | None = None) -> LeakedTensorError:
+    """The error for the use of a number outside of its trace.
+
+    Args:
+        what: the use.
+        owner: what was traced there.
+        here: what is traced where it is used; None if its trace has ended.
+    """
+    trace = "another trace" if here else "a trace which has ended"
+    return LeakedTensorError(
+        f"{what} of a number that belongs to {trace}",
+        given=f"a number of {owner}" + (f" in {here}" if here else ""),
+        hint="return it from the traced function",
+    )
+
+
+def unknown_size(dim: Dim, why: str) -> TraceError:
+    """The error for what needs a size that depends on data.
+
+    Args:
+        dim: the size.
+        why: what needs it.
+    """
+    return TraceError(
+        f"{why}: this size depends on data, so it is not known while tracing",
+        given=f"the size {dim}",
+        hint="compute with the size as it is (in arithmetic and as a shape it stays symbolic), "
+        "compare ef.tensor(x.shape[0]), or call the function eagerly",
     )

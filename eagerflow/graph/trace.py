@@ -8,7 +8,7 @@ of derivatives) is what runs eagerly.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
 from typing import Any, Final, NoReturn, final
 
@@ -16,15 +16,24 @@ from eagerflow.core.convert import as_tensor
 from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, installed, use
 from eagerflow.core.op import Op, check_devices, get_op, infer
 from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.core.texts import Placeholder, placeholder
 from eagerflow.dims import Dim, resolving, symbols
-from eagerflow.errors import LeakedTensorError, TraceError
+from eagerflow.errors import TraceError
 from eagerflow.graph.constant_values import NotConstantError, remedy_of, run_constant
 from eagerflow.graph.effects import Effectful, EffectOrder
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.graph.numbers import AbstractRoot, NumberRoot, ResultRoot, SizeRoot, TracedNumber
-from eagerflow.graph.scopes import current_scope, resource_names
-from eagerflow.graph.symbols import Capture, Operand, Symbol, composites, leaked_error
+from eagerflow.graph.scopes import current_scope, name_of
+from eagerflow.graph.symbols import (
+    Capture,
+    Operand,
+    Symbol,
+    composites,
+    leaked_error,
+    leaked_number,
+    unknown_size,
+)
 from eagerflow.hardware import Lane, as_device
 from eagerflow.source import Source, capture, position
 from eagerflow.types import DTYPES, TensorType
@@ -87,6 +96,7 @@ class Tracer(AbstractInterpreter):
         self.follows_updates = False
         self.opens: bool = parent is not None and parent.opens
         self.pinned: dict[int, tuple[Tensor, TraceError]] = {}
+        self._texts: list[Placeholder] = []
         self._alive = False
         self.innermost: Tracer | None = None  # of the trace of the whole function alone
 
@@ -106,7 +116,7 @@ class Tracer(AbstractInterpreter):
         self._outside.__enter__()
         self._inside = installed(self)
         self._inside.__enter__()
-        self._resolver = resolving(self.size_of, self.size_number, self.fresh_size)
+        self._resolver = resolving(self.size_of, self.size_number, self.fresh_size, self.size_text)
         self._resolver.__enter__()
         self.root.innermost, self._before = self, self.root.innermost
         return self
@@ -121,34 +131,26 @@ class Tracer(AbstractInterpreter):
 
     def forget(self) -> None:
         """Let go of tensors and resources; what has leaked still knows where it comes from."""
-        self.captures = {}
-        self.operands = {}
-        self.updated = {}
-        self.pinned = {}
-        self.looked_at = {}
-        self.created_resources = []
-        self._fresh = {}
-        self._tensors = {}
-        self._constants = {}
+        self.captures, self.operands, self.updated = {}, {}, {}
+        self.pinned, self.looked_at = {}, {}
+        self.created_resources, self._texts = [], []
+        self._fresh, self._tensors, self._constants = {}, {}, {}
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is under way."""
+        return self._alive
 
     def check_alive(self, what: str) -> None:
         """Refuse the use of a value of this trace after its end."""
         if not self._alive:
-            raise LeakedTensorError(
-                f"{what} of a number that belongs to a trace which has ended",
-                given=f"a number of {self.function}",
-                hint="return it from the traced function",
-            )
+            raise leaked_number(what, self.function)
 
     def check_own(self, number: TracedNumber, what: str) -> None:
         """Refuse a number of another trace, or of this one after its end."""
         number.tracer.check_alive(what)
         if not self.is_within(number.tracer):
-            raise LeakedTensorError(
-                f"{what} of a number that belongs to another trace",
-                given=f"a number of {number.tracer.function} in {self.function}",
-                hint="return it from the traced function",
-            )
+            raise leaked_number(what, number.tracer.function, self.function)
 
     @property
     def root(self) -> Tracer:
@@ -276,13 +278,7 @@ class Tracer(AbstractInterpreter):
     def _name_resource(self, attrs: dict[str, Any]) -> None:
         resource = attrs.get("resource")
         if resource is not None and id(resource) not in self._resources:
-            base = (resource_names.get() or {}).get(id(resource)) or getattr(resource, "name", None)
-            base = base or type(resource).__name__.removesuffix("State").lower()
-            name, count = base, 0
-            while name in self.graph.resources:
-                count += 1
-                name = f"{base}_{count}"
-            self._resources[id(resource)] = name
+            name = self._resources[id(resource)] = name_of(resource, self.graph.resources)
             self.graph.resources[name] = resource
 
     def created(self, resource: Any, value: Tensor) -> None:
@@ -417,12 +413,7 @@ class Tracer(AbstractInterpreter):
         """The size in the call that traces; static from then on."""
         for name in dim.symbols:
             if name not in self.sizes or self.owner not in dim.owners:
-                raise TraceError(
-                    f"{why}: this size depends on data, so it is not known while tracing",
-                    given=f"the size {dim}",
-                    hint="compute with the size as it is (in arithmetic and as a shape it stays "
-                    "symbolic), compare ef.tensor(x.shape[0]), or call the function eagerly",
-                )
+                raise unknown_size(dim, why)
             self.static_sizes.setdefault(name, (why, capture(2)))
         return dim.evaluate(self.sizes)
 
@@ -437,6 +428,15 @@ class Tracer(AbstractInterpreter):
         known = dim.symbols <= self.sizes.keys()
         number = dim.evaluate(self.sizes) if known else 1
         return TracedNumber(self, node.outputs[0], number, (SizeRoot(dim, self),))
+
+    def size_text(self, dim: Dim, spell: Callable[[Any], str]) -> str | None:
+        """The text of a size that depends on data; None if it does not."""
+        known = dim.symbols <= self.sizes.keys()
+        return None if known else self.text(self.size_number(dim), "int", spell)
+
+    def text(self, value: Any, kind: str, spell: Callable[[Any], str]) -> str:
+        """A text that shows a value which only the graph knows (see `core.texts`)."""
+        return placeholder(value, kind, spell, self.root._texts)
 
     def reserve_names(self, names: Iterable[str]) -> None:
         """Let no new size have one of these names."""

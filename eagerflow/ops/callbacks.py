@@ -6,7 +6,7 @@ Both are fences: they wait for all effects before them, and later effects wait f
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, final
 
 from eagerflow.core import tree
@@ -15,6 +15,7 @@ from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import bind
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
+from eagerflow.core.texts import Placeholder, text_parts
 from eagerflow.dims import Dim, number_of
 from eagerflow.errors import DTypeError, ShapeError, hides_frames
 from eagerflow.hardware import Device, current_device
@@ -33,22 +34,26 @@ class PyFunction:
 
     Args:
         function: what is called.
-        template: the arguments, with an `_Argument` in the place of each that is an array.
+        template: the arguments, with an `_Argument` in the place of each that is an array, and a
+            `_Text` in that of each text which shows some.
         treedef: of the result.
         types: of the leaves of the result.
         device: where they are.
+        checks: whether it does nothing but raise an exception or not.
 
     Attributes:
         name: of the function, for people.
         types: of the leaves of the result.
+        checks: see above.
     """
 
     def __init__(
         self, function: Callable[..., Any], template: Sequence[Any], argument_tree: tree.TreeDef,
-        treedef: tree.TreeDef, types: Sequence[TensorType], device: Device,
+        treedef: tree.TreeDef, types: Sequence[TensorType], device: Device, *, checks: bool = False,
     ) -> None:  # fmt: skip
         self.name = str(getattr(function, "__name__", type(function).__name__))
         self.types = types
+        self.checks = checks
         self._function = function
         self._template = template
         self._argument_tree = argument_tree
@@ -58,7 +63,7 @@ class PyFunction:
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Call the function with tensors of the arrays; gives the arrays of its result."""
         rest = iter(arrays)
-        leaves = [x.restore(next(rest)) if type(x) is _Argument else x for x in self._template]
+        leaves = [x.restore(rest) if type(x) in (_Argument, _Text) else x for x in self._template]
         with use(BASE):  # what it computes is no part of whatever is being recorded
             result = self._function(*tree.unflatten(self._argument_tree, leaves))
             if not self.types:
@@ -110,10 +115,35 @@ class _Argument:
         self._device = like.device
         self._kind = kind  # of a number, None for a tensor
 
-    def restore(self, array: Any) -> Any:
-        """The tensor or the number."""
-        x = make_tensor(array, self._device.lanes[self._like])
+    def restore(self, arrays: Iterator[Any]) -> Any:
+        """The tensor or the number; takes its array."""
+        x = make_tensor(next(arrays), self._device.lanes[self._like])
         return x if self._kind is None else self._kind(x.item())
+
+
+@final
+class _Text:
+    """In the place of a text that shows values which are known when the op runs.
+
+    Args:
+        parts: its pieces; between them how a tree is spelled, with markers for what is not known.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Sequence[str | tuple[Callable[[Any], str], Any]]) -> None:
+        self._parts = parts
+
+    def restore(self, arrays: Iterator[Any]) -> str:
+        """The text; takes the arrays of its values."""
+        return "".join([
+            part if isinstance(part, str) else part[0](_restored(part[1], arrays))
+            for part in self._parts
+        ])  # fmt: skip
+
+
+def _restored(x: Any, arrays: Iterator[Any]) -> Any:
+    return tree.map(lambda y: y.restore(arrays) if type(y) in (_Argument, _Text) else y, x)
 
 
 def _types(
@@ -130,20 +160,26 @@ def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:
     """The arrays among the leaves of arguments, and the leaves with markers in their place."""
     leaves, treedef = tree.flatten(args)
     tensors: list[Tensor] = []
-    template: list[Any] = []
-    for leaf in leaves:
+
+    def marked(leaf: Any) -> Any:
         value, kind = leaf, None
+        if isinstance(value, str):
+            parts = text_parts(value)
+            return leaf if parts is None else _Text([
+                (part.spell, tree.map(marked, part.value)) if type(part) is Placeholder else part
+                for part in parts
+            ])  # fmt: skip
         if type(value) is Dim:
             value = number_of(value)
         if issubclass(type(value), AbstractNumber):
             kind = value.kind
             value = as_tensor(value, _NUMBERS[kind])
         if not isinstance(value, AbstractArray):
-            template.append(leaf)
-            continue
+            return leaf
         tensors.append(tensor_of(value))
-        template.append(_Argument(tensors[-1], kind))
-    return tensors, template, treedef
+        return _Argument(tensors[-1], kind)
+
+    return tensors, [marked(leaf) for leaf in leaves], treedef
 
 
 @hides_frames
@@ -172,11 +208,24 @@ def py_call(function: Callable[..., Any], out_types: Any, /, *args: Any) -> Any:
     >>> f(ef.tensor([1.0, 2.0]))
     Tensor(6., f32[]@cpu:0)
     """
+    return _py_called(function, out_types, args)
+
+
+def check(function: Callable[..., Any], *args: Any) -> None:
+    """`py_call` of a function that does nothing but raise an exception, or not."""
+    _py_called(function, None, args, checks=True)
+
+
+def _py_called(
+    function: Callable[..., Any], out_types: Any, args: Any, *, checks: bool = False
+) -> Any:
     tensors, template, argument_tree = _split(args)
     device = tensors[0].device if tensors else current_device()
     kinds, treedef = tree.flatten(out_types)
     types = [as_type("py_call", kind, device) for kind in kinds]
-    resource = PyFunction(function, template, argument_tree, treedef, types, device)
+    resource = PyFunction(
+        function, template, argument_tree, treedef, types, device, checks=checks
+    )  # fmt: skip
     result = _call(_py_call, tensors, resource, device)
     return tree.unflatten(treedef, result) if types else None
 
@@ -188,17 +237,21 @@ def _call(op: Any, tensors: Sequence[Tensor], resource: PyFunction, device: Devi
 
 
 @hides_frames
-def print(*args: TensorLike, sep: str = " ", end: str = "\n", file: Any = None) -> None:
+def print(
+    *args: TensorLike, sep: str | None = " ", end: str | None = "\n", file: Any = None,
+    flush: bool = False,
+) -> None:  # fmt: skip
     """Print values, eagerly and in each run of a traced function, as Python's `print` does.
 
     In a graph it is a node that waits for all effects before it, so lines come in the order of
     the program.
 
     Args:
-        args: trees of tensors, numbers and anything else.
+        args: trees of tensors, numbers and anything else. Texts may show values: ``f"{x:.2f}"``.
         sep: between them.
         end: after the last.
         file: where to; by default ``sys.stdout`` as it is when the line is printed.
+        flush: whether the line is written out at once.
 
     >>> @ef.trace
     ... def f(x):
@@ -207,11 +260,11 @@ def print(*args: TensorLike, sep: str = " ", end: str = "\n", file: Any = None) 
     >>> y = f(ef.tensor([1.0, 2.0]))
     x is [1. 2.]
     """
-    tensors, template, argument_tree = _split(args)
+    tensors, template, argument_tree = _split((args, sep, end))
     device = tensors[0].device if tensors else current_device()
 
-    def show(*values: Any) -> None:
-        builtins.print(*values, sep=sep, end=end, file=file)
+    def show(values: Any, sep: str | None, end: str | None) -> None:
+        builtins.print(*values, sep=sep, end=end, file=file, flush=flush)
 
     show.__name__ = "print"
     none = tree.flatten(None)[1]

@@ -402,7 +402,7 @@ class Variable(AbstractArray):
         return f"Variable{text}{name})"
 
     def __str__(self) -> str:
-        return str(self.type) if is_traced() else str(self.value)
+        return str(self.value)
 
     def __copy__(self) -> Variable:
         return Variable(self, trainable=self.trainable, name=self.name)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
+import eagerflow.autograph.operators  # defines what converted code calls
 from eagerflow.autograph.calls import call
 from eagerflow.autograph.convert import branches, converted, why_not
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import os
+import traceback
 from typing import Any
 
 import pytest
@@ -170,6 +172,58 @@ def test_error(function, args, words) -> None:
         ef.trace(function)(*args)
     for one in words:
         assert one in str(caught.value)
+    _check_is_the_users(caught.value)
+
+
+def _check_is_the_users(error: BaseException) -> None:
+    """What Python prints of an error shows the user's code alone, and one error."""
+    text = "".join(traceback.format_exception(error))
+    assert "During handling" not in text
+    assert os.path.dirname(ef.__file__) + os.sep not in text
+
+
+def loop_of_the_graph(xs):
+    for i, x in enumerate(xs):
+        xs = xs + [1.0, 2.0][i] + float(x)
+    return xs
+
+
+def counted_while(xs):
+    n = 0
+    while xs[0] < 5:
+        n += 1
+        xs = xs + [1.0, 2.0][n]
+    return xs
+
+
+def explicit_scan(xs):
+    return ef.scan(lambda n, x: (n + 1, [1.0, 2.0][n]), 0, xs)
+
+
+def explicit_while(xs):
+    return ef.while_loop(lambda n, x: n < 3, lambda n, x: (n + 1, x[range(n)[0]]), (0, xs))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [loop_of_the_graph, counted_while, explicit_scan, explicit_while],
+)  # fmt: skip
+def test_only_the_users_frames_are_shown(function) -> None:
+    with pytest.raises(EagerflowError) as caught:
+        ef.trace(function)(xs)
+    _check_is_the_users(caught.value)
+
+
+def test_what_the_user_handles_is_the_context() -> None:
+    def f(x):
+        try:
+            return {}["missing"]
+        except KeyError:
+            return float(x)
+
+    with pytest.raises(TraceError) as caught:
+        ef.trace(f)(x)
+    assert type(caught.value.__context__) is KeyError  # and nothing that eagerflow tells itself
 
 
 def test_code_without_source() -> None:

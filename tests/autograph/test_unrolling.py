@@ -57,6 +57,52 @@ def test_many_nodes_are_warned_of() -> None:
     assert "go over a tensor" in text
 
 
+@pytest.mark.parametrize("turns", [2, 3])
+def test_the_first_turn_counts(turns) -> None:
+    weights = [0.5] * turns
+
+    @ef.trace
+    def f(x):
+        for i, y in enumerate(x):  # indexes a list of Python
+            x = x + y * weights[i]
+        return x
+
+    f(ef.ones(turns))
+    (line,) = [line for line in str(f.explain()).splitlines() if "unrolled: " in line]
+    assert f" {turns:,} turns made" in line
+
+
+def test_how_long_a_loop_is_does_not_decide_how_it_is_traced(monkeypatch) -> None:
+    monkeypatch.setattr("eagerflow.autograph.loops._MOST", 20)
+    weights = [0.05] * 30
+
+    def indexes(x):
+        total = ef.zeros(())
+        for i in range(x.shape[0]):
+            total = total + x[i] * weights[i]
+        return total
+
+    def ends(x):
+        total = ef.zeros(())
+        for i, y in enumerate(x):
+            total = total + y * weights[i]
+            if total > 1:
+                break
+        return total
+
+    def a_list(x):
+        for w in weights:
+            x = x + w
+            if x[0] > 2:
+                return x
+        return x
+
+    for function in (indexes, ends, a_list):
+        for n in (3, 30):
+            x = ef.ones(n)
+            assert ef.all(ef.trace(function)(x) == function(x))
+
+
 def test_more_than_some_loops_are_counted_only() -> None:
     @ef.trace
     def f(x):

@@ -207,7 +207,6 @@ def test_python_cannot_have_a_number_that_a_branch_decides() -> None:
 
     for what in (
         lambda n, x: range(n),
-        lambda n, x: f"{n}",
         lambda n, x: int(n),
         lambda n, x: [x][n],
     ):

@@ -1,0 +1,194 @@
+"""Texts made of values that only a graph knows.
+
+``str(x)`` and ``f"{x:.2f}"`` of a symbolic tensor, number or size give a *placeholder*, a text such
+as ``«f32[]@cpu:0 #7»`` that is like no other. What uses the text when the graph runs (a message of
+an exception, a line that is printed) takes the value as an input and spells it then.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, Final, NoReturn, final
+from weakref import WeakValueDictionary
+
+from eagerflow.errors import TraceError
+from eagerflow.source import is_framework_frame
+
+__all__ = [
+    "Placeholder",
+    "has_placeholder",
+    "holds_placeholder",
+    "joined",
+    "placeholder",
+    "text_parts",
+]
+
+_OPEN: Final = "«"
+_CLOSE: Final = "»"
+_WHOLE: Final = re.compile(f"({_OPEN}[^{_OPEN}{_CLOSE}]*{_CLOSE})")
+#: characters by which a piece of a placeholder is recognised
+_PIECE: Final = 4
+_numbers: Final = count(1)
+
+
+@final
+class Placeholder(str):
+    """In the place of a text that is known when the graph runs.
+
+    Attributes:
+        value: what it shows, a tree of tensors and numbers.
+        kind: what that is, for people.
+        spell: makes the text of that, once its value is known.
+        kept: keeps placeholders as long as the trace takes.
+    """
+
+    __slots__ = ("__weakref__", "kept", "kind", "spell", "value")
+
+    value: Any
+    kind: str
+    spell: Callable[[Any], str]
+    kept: list[Placeholder]
+
+    def __str__(self) -> str:
+        return self
+
+    def __format__(self, spec: str) -> str:
+        return self._spelled(lambda text: format(text, spec)) if spec else self
+
+    def __repr__(self) -> str:
+        # the user's code wants the quotes of the text; others show what it is
+        return super().__repr__() if _of_framework() else self._spelled(repr)
+
+    def __add__(self, other: Any) -> Any:
+        return joined((self, other)) if isinstance(other, str) else NotImplemented
+
+    def __radd__(self, other: Any) -> Any:
+        return joined((other, self)) if isinstance(other, str) else NotImplemented
+
+    def _spelled(self, change: Callable[[str], str]) -> Placeholder:
+        """That of a text which is made of this one."""
+        spell = self.spell
+        return placeholder(self.value, self.kind, lambda value: change(spell(value)), self.kept)
+
+    def refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse what needs the text itself."""
+        raise TraceError(
+            "a text that shows a value is used, and only the graph knows the value",
+            given=f"the text of {self.kind}",
+            expected="a message of an exception or an assertion, print() or ef.print()",
+            hint="decide with tensors (x > 0, ef.isnan(x)), or use ef.py_call to run Python code "
+            "on the value in each step",
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return str.__eq__(self, other) if _of_framework() else self.refuse()
+
+    def __ne__(self, other: object) -> bool:
+        if self is other:
+            return False
+        return str.__ne__(self, other) if _of_framework() else self.refuse()
+
+    def __hash__(self) -> int:
+        return str.__hash__(self) if _of_framework() else self.refuse()
+
+
+def _of_framework() -> bool:
+    """Whether code of eagerflow has called the method that asks."""
+    return is_framework_frame(sys._getframe(2))
+
+
+def _refuse_methods() -> None:
+    kept = {"join", "maketrans", *vars(object), *vars(Placeholder)}
+    for name in vars(str):
+        if name not in kept:
+            setattr(Placeholder, name, Placeholder.refuse)
+
+
+_refuse_methods()
+
+#: those of the traces that are under way, by their texts
+_known: Final[WeakValueDictionary[str, Placeholder]] = WeakValueDictionary()
+
+
+def placeholder(
+    value: Any, kind: str, spell: Callable[[Any], str], kept: list[Placeholder]
+) -> Placeholder:
+    """A new text in the place of one that shows a value.
+
+    Args:
+        value: a tree of symbolic tensors and numbers, and anything else.
+        kind: what it is, for people.
+        spell: makes the text, given the tree with what is known then.
+        kept: of the trace: what makes placeholders live as long as it does.
+    """
+    kind = kind.replace(_OPEN, "").replace(_CLOSE, "")
+    text = f"{_OPEN}{kind} #{next(_numbers)}{_CLOSE}"
+    found = Placeholder(text)
+    found.value, found.kind, found.spell, found.kept = value, kind, spell, kept
+    kept.append(found)
+    _known[text] = found
+    return found
+
+
+def has_placeholder(text: str) -> bool:
+    """Whether a text shows a value that only the graph knows."""
+    return text_parts(text) is not None
+
+
+def holds_placeholder(x: Any) -> bool:
+    """Whether ``x`` is such a text."""
+    return isinstance(x, str) and has_placeholder(x)
+
+
+def text_parts(text: str) -> Sequence[str | Placeholder] | None:
+    """The pieces of a text and the placeholders between them; None if there are none.
+
+    Raises:
+        TraceError: it holds a part of a placeholder, which stands for nothing.
+    """
+    plain = "".join([text])  # without what a placeholder refuses
+    if _OPEN not in plain and _CLOSE not in plain:
+        return None
+    parts: list[Any] = [_known.get(part, part) for part in _WHOLE.split(plain)]
+    rest = [part for part in parts if type(part) is str]
+    if any(map(_is_cut, rest)):
+        raise TraceError(
+            "a text that shows a value was cut or changed, and only the graph knows the value",
+            given=repr(plain),
+            hint="use the text as it is, and give widths and digits in the format: f'{x:>8.2f}'",
+        )
+    return parts if len(rest) < len(parts) else None
+
+
+def joined(texts: Sequence[str]) -> str:
+    """Texts in one; a placeholder of the whole if there is one among them."""
+    whole = "".join(texts)
+    parts = text_parts(whole)
+    if parts is None:
+        return whole
+    shown = [part for part in parts if isinstance(part, Placeholder)]
+    kind = "".join([p.kind if isinstance(p, Placeholder) else p for p in parts])
+
+    def spell(values: Sequence[Any]) -> str:
+        rest = iter(values)
+        return "".join([p.spell(next(rest)) if isinstance(p, Placeholder) else p for p in parts])
+
+    return placeholder([one.value for one in shown], kind, spell, shown[0].kept)
+
+
+def _is_cut(text: str) -> bool:
+    """Whether a text holds a piece of a placeholder of a trace that is under way."""
+    if _OPEN not in text and _CLOSE not in text:
+        return False
+    folded = text.casefold()
+    for known in list(_known):
+        start, end = known[:_PIECE].casefold(), known[-_PIECE:]
+        pieces = (known[:n].casefold() for n in range(1, _PIECE))
+        if start in folded or end in folded or folded.endswith(tuple(pieces)):
+            return True
+    return False

@@ -1,0 +1,217 @@
+"""Texts that show values which only the graph knows: messages, lines that are printed."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+import weakref
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import TraceError
+from tests.autograph.raising import RAISING, computed_for_the_message
+
+X = [1.0, 2.0, 3.0]
+
+
+def _what(error: BaseException | None) -> Any:
+    """What the user sees of an exception, without where it was raised."""
+    if error is None:
+        return None
+    own = [n for n in getattr(error, "__notes__", []) if not n.startswith("  ")]
+    fields = {k: str(v) for k, v in vars(error).items() if k[0] != "_"}
+    inside = [_what(e) for e in getattr(error, "exceptions", ())]
+    more = [str(getattr(error, k, None)) for k in ("value", "errno", "filename")]
+    links = _what(error.__cause__), _what(error.__context__), error.__suppress_context__
+    return type(error), str(error), repr(error.args), own, fields, inside, more, links
+
+
+def _raised(function, x) -> BaseException:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is compared
+        function(ef.tensor(x))
+    return caught.value
+
+
+@pytest.mark.parametrize("function", RAISING, ids=lambda f: f.__name__)
+def test_an_exception_says_what_it_says_eagerly(function) -> None:
+    traced = ef.trace(function)
+    for x in (X, X, [1.5, 2.5, 4.0]):  # the trace, a run of it, other values
+        eager, found = _raised(function, x), _raised(traced, x)
+        assert _what(found) == _what(eager)
+    assert found is not _raised(traced, x)  # a new one each time
+
+
+def test_what_a_message_shows_is_computed_where_it_is_raised() -> None:
+    graph = ef.trace(computed_for_the_message).graph(ef.tensor(X))
+    (node,) = [n for n in graph.nodes if n.op == "cond"]
+    raising, other = node.attrs["branches"]
+    assert {"sum", "max"} <= {n.op for n in raising.nodes}
+    assert not other.nodes
+    assert not {"sum", "max"} & {n.op for n in graph.nodes}
+
+
+def test_what_is_raised_says_the_line_of_the_raise() -> None:
+    found = _raised(ef.trace(computed_for_the_message), X)
+    assert "raise ValueError" in "".join(found.__notes__)
+
+
+def test_effects_before_an_exception_happen(capsys) -> None:
+    v = ef.Variable(1.0)
+
+    def f(x):
+        v.assign(5.0)
+        if x > 0:
+            v.assign_add(1.0)
+            print("x is", x)
+            raise ValueError(f"{v} {v:.2f}")
+        return x
+
+    for function in (f, ef.trace(f)):
+        v.assign(1.0)
+        with pytest.raises(ValueError, match=r"^6\. 6\.00"):
+            function(ef.tensor(2.0))
+        assert v.item() == 6
+        assert capsys.readouterr().out == "x is 2.\n"
+
+
+def printed_in_branches_and_turns(x):
+    for i, v in enumerate(x):
+        if v > 1:
+            print("v is", v, f"and {v:.1f} at {i}", end=";\n", flush=True)
+
+
+def printed_at_once(x):
+    print(f"x is {x}", [x, 1], {"k": x[0]}, sep=f" {x[0]} ", flush=True)
+    print(str(x), repr(x), "%d%% of %.1f" % (5, x[0]), f"{[x]}")
+
+
+def printed_objects(x):
+    class Shown:
+        def __str__(self):
+            return f"Shown({x[0]})"
+
+    print(Shown())
+    ef.print(f"{x}", [f"{x[0]:.2f}"])
+
+
+@pytest.mark.parametrize(
+    "function", [printed_in_branches_and_turns, printed_at_once, printed_objects],
+    ids=lambda f: f.__name__,
+)  # fmt: skip
+def test_what_is_printed(function, capsys) -> None:
+    traced = ef.trace(function)
+    for x in (X, [0.5, 1.5, 2.5]):
+        function(ef.tensor(x))
+        want = capsys.readouterr().out
+        traced(ef.tensor(x))
+        assert capsys.readouterr().out == want
+
+
+def test_python_is_called_with_texts() -> None:
+    seen: list[Any] = []
+
+    @ef.trace
+    def f(x):
+        ef.py_call(lambda *args: seen.append(args), None, f"{x}", {"k": [f"{x:.2f}"]})
+        return x
+
+    f(ef.tensor(1.0))
+    f(ef.tensor(2.5))
+    assert seen == [("1.", {"k": ["1.00"]}), ("2.5", {"k": ["2.50"]})]
+
+
+class Holder:
+    """An object outside."""
+
+    text = ""
+
+
+holder = Holder()
+names: list[str] = []
+
+
+def returns(x):
+    return f"{x}"
+
+
+def returns_within(x):
+    return {"a": (x, [f"{x}"])}
+
+
+def stores(x):
+    holder.text = f"{x}"
+
+
+def appends(x):
+    names.append(f"{x}")
+
+
+REFUSED = [
+    (returns, "a traced function returns a text that shows a value"),
+    (returns_within, "result['a'][1][0]"),
+    (stores, "a traced function keeps a text that shows a value"),
+    (appends, "a traced function keeps a text that shows a value"),
+    (lambda x: 1 if f"{x}" == "1." else 2, "only the graph knows the value"),
+    (lambda x: "nan" in f"x is {x}", "only the graph knows the value"),
+    (lambda x: {f"x is {x}": x}, "only the graph knows the value"),
+    (lambda x: print(f"{x}"[:3]), "only the graph knows the value"),
+    (lambda x: print(("a" + str(x)).upper()), "only the graph knows the value"),
+    (lambda x: print("".join(["a", str(x), "b"])[:6]), "was cut or changed"),
+    (lambda x: print("{}".format(x)[4:] + "!"), "only the graph knows the value"),
+    (lambda x: print("".join(["a", str(x)]).upper()), "was cut or changed"),
+]
+
+
+@pytest.mark.parametrize(("function", "words"), REFUSED)
+def test_what_needs_the_text_while_tracing(function, words) -> None:
+    with pytest.raises(TraceError) as caught:
+        ef.trace(function)(ef.tensor(1.0))
+    assert words in str(caught.value)
+    assert "hint" in str(caught.value)
+
+
+def test_a_text_of_a_number_that_python_knows_stays_one() -> None:
+    @ef.trace
+    def f(x, n):
+        return {f"layer{n}": x * n}, f"{x.shape} {n:.1f}"
+
+    assert list(f(ef.ones(2), 3)[0]) == ["layer3"]
+    assert f(ef.ones(2), 2)[1] == "(2,) 2.0"
+    assert f(ef.ones(4), 2)[1] == "(4,) 2.0"
+
+
+def test_a_text_says_what_it_stands_for(capsys) -> None:
+    @ef.trace
+    def f(x):
+        sys.stdout.write(f"x is {x}")  # no print(), so it is written now
+        return x
+
+    f(ef.ones(3))
+    assert re.fullmatch(r"«x is f32\[3\]@cpu:0 #\d+»", capsys.readouterr().out)
+
+
+def test_nothing_is_left_of_a_trace() -> None:
+    class Big:
+        pass
+
+    def make():
+        big = Big()
+
+        def f(x):
+            big  # noqa: B018 - it is in a cell
+            if x > 0:
+                raise ValueError(f"{x} {x:.2f}")
+            return x
+
+        with pytest.raises(ValueError, match=r"1\. 1\.00"):
+            ef.trace(f)(ef.tensor(1.0))
+        return weakref.ref(big)
+
+    gone = make()
+    gc.collect()
+    assert gone() is None
