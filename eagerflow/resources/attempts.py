@@ -29,8 +29,8 @@ from eagerflow.events import Event, emit, listening
 from eagerflow.hardware import Device
 from eagerflow.resources.levels import Level
 
-__all__ = ["AbstractAttempt", "AbstractMeeting", "Interruptible", "check_seconds", "interruptible",
-           "limited", "slept"]  # fmt: skip
+__all__ = ["AbstractAttempt", "AbstractMeeting", "Interruptible", "check_count", "check_seconds",
+           "interruptible", "limited", "slept"]  # fmt: skip
 
 #: makes the error where it is raised, so that it shows the line of who waits
 Failure = Callable[[], Exception]
@@ -222,6 +222,14 @@ class AbstractAttempt(ABC):
             if not self.done and limit is not None:
                 late = limit[1]
                 self.cancel(lambda: late(self))
+
+    def checked_seconds(self, seconds: float) -> float | None:
+        """A timeout that only the run has told.
+
+        Raises:
+            TensorValueError: it is negative or no number.
+        """
+        return check_seconds(self.what, seconds)
 
     def late(self, seconds: float | None) -> Exception:
         """The error for who has waited as long as that."""
@@ -463,6 +471,16 @@ class AbstractMeeting(ABC):
             found = error
             attempt.fail(lambda: found)
             return True
+
+
+def check_count(what: str, count: int) -> None:
+    """Refuse a number of elements that only the run has told.
+
+    Raises:
+        TensorValueError: it is negative.
+    """
+    if count < 0:
+        raise TensorValueError(f"{what}: {count} elements", expected="0 or more")
 
 
 def check_seconds(what: str, seconds: float | None) -> float | None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from eagerflow.errors import EnqueueCancelledError, QueueClosedError, TensorValueError
+from eagerflow.errors import EnqueueCancelledError, QueueClosedError
 from eagerflow.events import listening
 from eagerflow.hardware import Device
-from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
+from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting, check_count
 from eagerflow.resources.stores import AbstractStore
 from eagerflow.types import TensorType
 
@@ -225,8 +225,7 @@ class QueueState(AbstractMeeting):
             partial: whether what is left of a closed queue will do, if it is anything.
         """
         what = "dequeue_up_to" if partial else "dequeue_many"
-        if count < 0:  # a size that only the run tells
-            raise TensorValueError(f"{what}: {count} elements", expected="0 or more")
+        check_count(what, count)
         return _Dequeue(self, count, partial, what)
 
     def put_at_once(self, element: Any, priority: int = 0) -> bool:
