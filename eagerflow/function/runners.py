@@ -36,9 +36,9 @@ from eagerflow.resources.attempts import (
     AbstractAttempt,
     AbstractMeeting,
     Interruptible,
-    check_seconds,
     interruptible,
 )
+from eagerflow.resources.requests import check_seconds
 from eagerflow.runtime import deadline
 from eagerflow.runtime.detached import DetachedStep
 from eagerflow.runtime.ending import ending

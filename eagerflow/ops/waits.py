@@ -17,7 +17,7 @@ from eagerflow.dims import Dim, unknown
 from eagerflow.errors import DTypeError, TraceError
 from eagerflow.hardware import Device
 from eagerflow.ops.rules import REAL
-from eagerflow.resources.attempts import check_count, check_seconds
+from eagerflow.resources.requests import check_count, check_seconds
 from eagerflow.types import DTYPES, TensorType
 
 __all__ = ["bind_wait", "check_asked", "checked_count", "integer", "size_of", "timeout_of"]

@@ -7,7 +7,8 @@ from typing import Any, final
 
 from eagerflow.errors import TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting, check_count
+from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
+from eagerflow.resources.requests import check_count
 from eagerflow.types import TensorType
 
 __all__ = ["AccumulatorState"]

@@ -8,8 +8,9 @@ from typing import Any, Final, final
 
 from eagerflow.errors import QueueClosedError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.resources.attempts import AbstractAttempt, check_count
+from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.queue import QueueState
+from eagerflow.resources.requests import check_count
 from eagerflow.resources.stores import PriorityStore
 from eagerflow.types import DTYPES, DType, TensorType
 

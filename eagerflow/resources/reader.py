@@ -20,8 +20,9 @@ from weakref import finalize
 
 from eagerflow.errors import CancelledError, FileError, QueueClosedError, RecordError
 from eagerflow.hardware import Device
-from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting, check_count
+from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 from eagerflow.resources.queue import QueueState
+from eagerflow.resources.requests import check_count
 from eagerflow_kernels.records import read_record
 
 __all__ = [

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, final
 
 from eagerflow_kernels.blanks import blank
 from eagerflow_kernels.table import portable
@@ -131,11 +131,26 @@ def queue_enqueue_many(xp: Any, *arrays: Array, resource: Any) -> tuple[Any, Fin
     priorities = (0,) if priority is None else priority.reshape(-1).tolist()
     if len(priorities) not in (1, count):
         raise ValueError("there are as many priorities as elements, or one")
-    return resource.enqueue_many(count, partial(_element, parts), priorities), _nothing
+    rows = _Rows(parts)
+    return resource.enqueue_many(count, rows.element, priorities, rows.keep), _nothing
 
 
-def _element(parts: Sequence[Array], i: int) -> tuple[Array, ...]:
-    return tuple([x[i, ...].copy() for x in parts])  # a view would keep all of them alive
+@final
+class _Rows:
+    """Elements that lie along the first axis of arrays."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Sequence[Array]) -> None:
+        self._parts = parts
+
+    def element(self, i: int) -> tuple[Array, ...]:
+        """One of them."""
+        return tuple([x[i, ...].copy() for x in self._parts])  # a view would keep all alive
+
+    def keep(self) -> None:
+        """Let later writes into memory that others have, too, change nothing."""
+        self._parts = [_own(x) for x in self._parts]
 
 
 @_waits("queue_dequeue")
