@@ -23,6 +23,7 @@ from eagerflow.errors import (
     TraceError,
     WaitTimeoutError,
     hide_frames,
+    hides_frames,
 )
 from eagerflow.function.closing import Closing
 from eagerflow.function.entry import Trace, leaf_values
@@ -36,9 +37,9 @@ from eagerflow.resources.attempts import (
     AbstractAttempt,
     AbstractMeeting,
     Interruptible,
-    check_seconds,
     interruptible,
 )
+from eagerflow.resources.requests import check_seconds
 from eagerflow.runtime import deadline
 from eagerflow.runtime.detached import DetachedStep
 from eagerflow.runtime.ending import ending
@@ -55,6 +56,8 @@ _lock: Final = threading.Lock()
 _STOPPED: Final = "its runner was stopped"
 #: seconds after which it is told that a runner that was stopped goes on
 _PATIENCE: Final = 5.0
+#: seconds after which an error is printed that `join` or `stop` has not raised by then
+_UNSEEN: Final = 0.5
 
 
 @final
@@ -115,6 +118,8 @@ class Runner:
         self._ended = threading.Event()
         self._end = _End(self.name)
         self._error: BaseException | None = None
+        self._trace: TracebackType | None = None  # of the error, before it is raised again
+        self._report: Timer | None = None  # of an error that nobody has seen yet
         self._cancel: Callable[[str], object] = _nothing
         self._closing = closing
         self._thread: Callable[[], int] = int
@@ -136,6 +141,7 @@ class Runner:
         """The error that it ended with; None if it ended well, or goes on."""
         return self._error
 
+    @hides_frames
     def stop(self, timeout: float | None = None) -> bool:
         """End it: what its run waits for is cancelled, and there is no other one.
 
@@ -165,6 +171,7 @@ class Runner:
             cancel = self._cancel
         cancel(_STOPPED)
 
+    @hides_frames
     def join(self, timeout: float | None = None) -> bool:
         """Wait until it has ended.
 
@@ -187,7 +194,8 @@ class Runner:
 
     def _raise(self) -> None:
         if self._error is not None:
-            raise self._error
+            self._is_unseen()
+            raise self._error.with_traceback(self._trace)
 
     def __repr__(self) -> str:
         state = "running" if self.running else "ended"
@@ -199,14 +207,17 @@ class Runner:
     def __enter__(self) -> Runner:
         return self
 
+    @hides_frames
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self.cancel()
         self._await_end()
-        if kind is None:  # else that error counts for more
+        if kind is None:
             self._raise()
+        else:  # that error counts for more
+            self.tell()
 
     def _await_end(self) -> None:
         """Wait for the end of a runner that was stopped."""
@@ -218,7 +229,7 @@ class Runner:
             f"{'in its graph' if place is None else f'at {place}'}; this waits for its end "
             "(stop(timeout=...) does not wait for ever)",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         self._ended.wait()
 
@@ -283,17 +294,35 @@ class Runner:
         except Exception as late:
             error = error or late
         if error is not None:
-            self._tell(error)
+            self._fail(error)
         self._ended.set()
         self._end.over = True
         self._end.settle()
 
-    def _tell(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         error.add_note(f"  in the runner {self.name}, after {self._steps} runs")
-        self._error = error
-        lines = traceback.format_exception(error)
-        text = f"The runner {self.name} has ended with an error:\n{''.join(lines)}"
-        sys.stderr.write(text)  # in one piece, as other threads may write
+        self._error, self._trace = error, error.__traceback__
+        self._report = timers.call(_UNSEEN, self.tell)
+
+    def _is_unseen(self) -> bool:
+        """Whether it has ended with an error of which nobody knows; asking makes it known."""
+        with self._lock:
+            report, self._report = self._report, None
+        if report is not None:
+            report.cancel()
+        return report is not None
+
+    def tell(self) -> None:
+        """Print the error that it has ended with, if nobody knows of it."""
+        if self._error is not None and self._is_unseen():
+            lines = traceback.format_exception(self._error)
+            text = f"The runner {self.name} has ended with an error:\n{''.join(lines)}"
+            sys.stderr.write(text)  # in one piece, as other threads may write
+
+    def at_exit(self) -> None:
+        """The program ends."""
+        self.cancel()
+        self.tell()
 
     def abandon(self) -> None:
         """It has never begun."""
@@ -394,8 +423,8 @@ def spawn(
 
     The runner ends when a queue that it needs is closed, when a function that is not traced raises
     ``StopIteration`` (as ``next`` does), when it is stopped (what it waits for is cancelled then),
-    or with an error, which is printed, and raised by `Runner.join` and `Runner.stop`. As a context
-    manager it is stopped at the end of the block.
+    or with an error, which `Runner.join` and `Runner.stop` raise; if neither does at once, it is
+    printed. As a context manager it is stopped at the end of the block.
 
     Args:
         fn: the function.
@@ -432,7 +461,7 @@ def spawn(
     if not callable(fn):
         raise TraceError("spawn: this is no function", given=repr(fn))
     runner = Runner(fn, name, Closing(closes))
-    ending.before(runner, Runner.cancel)
+    ending.before(runner, Runner.at_exit)
     end = deadline.moment() if deadline.active() else None
     function: Any = fn
     if isinstance(fn, BoundFunction):

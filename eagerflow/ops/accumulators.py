@@ -13,10 +13,16 @@ from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.elements import Elements, check_part, checked, part_of
-from eagerflow.ops.queues import checked_count, integer
 from eagerflow.ops.rules import count_type, effect_op
+from eagerflow.ops.waits import (
+    bind_wait,
+    check_asked,
+    checked_count,
+    integer,
+    size_of,
+    timeout_of,
+)
 from eagerflow.resources.accumulator import AccumulatorState
-from eagerflow.resources.attempts import check_seconds
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.types import BYTES, DTYPES, TensorType, as_dtype
 
@@ -49,9 +55,10 @@ def _add_type(step: TensorType, *parts: TensorType, resource: AccumulatorState) 
 
 
 def _take_type(
-    *, resource: AccumulatorState, count: int, timeout: float | None = None,
-    device: Device | None = None,
+    *asked: TensorType, resource: AccumulatorState, count: int | None = None,
+    timeout: float | None = None, timed: bool = False, device: Device | None = None,
 ) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed, count is None)
     if not resource.sparse:
         return resource.types
     found = []
@@ -174,7 +181,7 @@ class Accumulator:
             parts += [slices.indices, part_of("add", slices.values, kind)]
         return parts
 
-    def take(self, n: int, *, timeout: float | None = None) -> Any:
+    def take(self, n: TensorLike, *, timeout: TensorLike = None) -> Any:
         """Wait for ``n`` values, give the mean of all there are, and go on to the next step.
 
         Args:
@@ -197,8 +204,8 @@ class Accumulator:
         state, count = self.resource, checked_count("take", n)
         if type(count) is int and not count:
             raise TensorValueError("take: 0 values", expected="a positive number of them")
-        seconds = check_seconds("take", timeout)
-        found = bind(_take, resource=state, device=state.device, count=count, timeout=seconds)
+        seconds = timeout_of("take", timeout)
+        found = bind_wait(_take, [], state.device, seconds, count, resource=state)
         if state.sparse:
             pairs = zip(found[::2], found[1::2], state.types, strict=True)
             found = [IndexedSlices(rows, indices, kind.shape) for indices, rows, kind in pairs]
@@ -237,10 +244,12 @@ def _insert_type(
 
 
 def _take_many_type(
-    *, resource: BarrierState, count: int, small: bool = False, timeout: float | None = None,
-    device: Device | None = None,
+    *asked: TensorType, resource: BarrierState, count: int | None = None, small: bool = False,
+    timeout: float | None = None, timed: bool = False, device: Device | None = None,
 ) -> tuple[TensorType, ...]:  # fmt: skip
-    size = unknown("k", "how many elements are left depends on the barrier") if small else count
+    check_asked(asked, timed, count is None)
+    left = "how many elements are left depends on the barrier"
+    size = unknown("k", left) if small else size_of(count)
     keys = TensorType(resource.key_dtype, (size,), resource.types[0].device)
     return (keys, *[kind.like(shape=(size, *kind.shape)) for kind in resource.types])
 
@@ -350,7 +359,7 @@ class Barrier:
         checked(_insert_many, "insert_many", inputs, state, component=component)
 
     def take_many(
-        self, n: int, *, allow_small_batch: bool = False, timeout: float | None = None
+        self, n: TensorLike, *, allow_small_batch: bool = False, timeout: TensorLike = None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Take ``n`` elements that are ready; waits until there are as many.
 
@@ -367,9 +376,9 @@ class Barrier:
             WaitTimeoutError: there were fewer in time.
         """
         state, count = self.resource, checked_count("take_many", n)
-        keys, *parts = bind(
-            _take_many, resource=state, device=state.device, count=count,
-            small=bool(allow_small_batch), timeout=check_seconds("take_many", timeout),
+        keys, *parts = bind_wait(
+            _take_many, [], state.device, timeout_of("take_many", timeout), count,
+            resource=state, small=bool(allow_small_batch),
         )  # fmt: skip
         return keys, tuple(parts)
 

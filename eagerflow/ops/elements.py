@@ -19,7 +19,7 @@ from eagerflow.ops.extents import may_be
 from eagerflow.ops.promotion import promoted_dtype, weak_fits
 from eagerflow.types import BYTES, DTYPES, TensorType, as_dtype
 
-__all__ = ["Elements", "as_type", "check_part", "checked", "fresh_type", "part_of", "told"]
+__all__ = ["Elements", "as_type", "check", "check_part", "checked", "fresh_type", "part_of", "told"]
 
 _TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
 _T = TypeVar("_T")
@@ -242,9 +242,7 @@ def check_part(value: TensorType, kind: TensorType, axes: int = 0) -> None:
 
 
 def checked(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs: Any) -> Any:
-    """Bind an op once its type rule has nothing against the inputs, whose errors name the method.
-
-    Before, not after: what is put in partly would stay.
+    """Bind an op once its type rule has nothing against the inputs (see `check`).
 
     Args:
         op: the op.
@@ -253,9 +251,27 @@ def checked(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs:
         resource: what it is done to.
         attrs: more attributes.
     """
-    attrs["resource"] = resource
+    check(op, what, inputs, resource, **attrs)
+    return bind(op, *inputs, resource=resource, **attrs)
+
+
+def check(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs: Any) -> None:
+    """Ask the type rule of an op, whose errors then name the method.
+
+    Before it is done, not after: what is put in partly would stay.
+
+    Args:
+        op: the op.
+        what: the method.
+        inputs: tensors.
+        resource: what it is done to.
+        attrs: more attributes.
+
+    Raises:
+        EagerflowError: the rule has something against the inputs.
+    """
     try:
-        infer(op, tuple(map(type_of, inputs)), attrs)
+        infer(op, tuple(map(type_of, inputs)), {"resource": resource, **attrs})
     except EagerflowError as error:
         given = ", ".join(str(type_of(x)) for x in inputs)
         raise type(error)(
@@ -264,7 +280,6 @@ def checked(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs:
             expected=error.expected,
             hint=error.hint,
         ) from None
-    return bind(op, *inputs, **attrs)
 
 
 def told(op: Op, resource: Any, value: _T) -> _T:

@@ -6,13 +6,14 @@ import threading
 from types import TracebackType
 from typing import final
 
+from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, MutexError
 from eagerflow.hardware import Device, current_device
 from eagerflow.ops.rules import effect_op
-from eagerflow.resources.attempts import check_seconds
+from eagerflow.ops.waits import bind_wait, check_asked, timeout_of
 from eagerflow.resources.mutex import MutexState, this_thread
 from eagerflow.types import DTYPES, TensorType
 
@@ -22,9 +23,12 @@ _INT64 = DTYPES["int64"]
 
 
 def _acquire_type(
-    *, resource: MutexState, timeout: float | None = None, device: Device | None = None
-) -> tuple[TensorType, ...]:
-    return (TensorType(_INT64, (), device or current_device()),)
+    *asked: TensorType, resource: MutexState, timeout: float | None = None, timed: bool = False,
+    device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed)
+    where = asked[0].device if asked else device or current_device()
+    return (TensorType(_INT64, (), where),)
 
 
 def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType, ...]:
@@ -77,7 +81,7 @@ class Mutex:
         name = "" if state.name is None else f"{state.name!r}, "
         return f"Mutex({name}{'held' if state.holder else 'free'})"
 
-    def acquire(self, *, timeout: float | None = None) -> None:
+    def acquire(self, *, timeout: TensorLike = None) -> None:
         """Wait until it is free, and hold it; ``with mutex:`` does so, and lets go at the end.
 
         Args:
@@ -87,7 +91,7 @@ class Mutex:
             MutexError: this thread holds it already, and would wait for itself.
             WaitTimeoutError: it was not free in time.
         """
-        state, seconds = self.resource, check_seconds("acquire", timeout)
+        state, seconds = self.resource, timeout_of("acquire", timeout)
         if getattr(self._held, "hold", None) is not None:
             raise MutexError(
                 "acquire: this thread holds the mutex already and would wait for itself",
@@ -95,9 +99,7 @@ class Mutex:
             )
         before = state.holds
         try:
-            self._held.hold = bind(
-                _acquire, resource=state, device=current_device(), timeout=seconds
-            )[0]
+            self._held.hold = bind_wait(_acquire, [], current_device(), seconds, resource=state)[0]
         except BaseException:  # Ctrl-C: it may have come when the mutex was ours
             state.drop_held_by(this_thread(), before)
             raise

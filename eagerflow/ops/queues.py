@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from operator import index
 from typing import Any, Final, Literal, final
 
 from eagerflow.core.convert import TensorLike
@@ -13,9 +12,16 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.ops.elements import Elements, check_part, checked, fresh_type, part_of, told
+from eagerflow.ops.elements import Elements, check, check_part, fresh_type, part_of, told
 from eagerflow.ops.rules import count_type, effect_op
-from eagerflow.resources.attempts import check_seconds
+from eagerflow.ops.waits import (
+    bind_wait,
+    check_asked,
+    checked_count,
+    integer,
+    size_of,
+    timeout_of,
+)
 from eagerflow.resources.levels import to_html
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
@@ -30,7 +36,8 @@ _BOOL: Final = DTYPES["bool"]
 # --- ops --------------------------------------------------------------------------------------
 
 
-def _put_type(inputs: tuple[TensorType, ...], resource: QueueState, axes: int) -> None:
+def _put_type(inputs: tuple[TensorType, ...], resource: QueueState, axes: int, timed: bool) -> None:
+    inputs = check_asked(inputs, timed)
     parts = inputs[: len(resource.types)]
     for x, kind in zip(parts, resource.types, strict=True):
         check_part(x, kind, axes)
@@ -46,34 +53,40 @@ def _put_type(inputs: tuple[TensorType, ...], resource: QueueState, axes: int) -
 
 
 def _enqueue_type(
-    *inputs: TensorType, resource: QueueState, timeout: float | None = None
+    *inputs: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False
 ) -> tuple[TensorType, ...]:
-    _put_type(inputs, resource, 0)
+    _put_type(inputs, resource, 0, timed)
     return ()
 
 
 def _enqueue_many_type(
-    *inputs: TensorType, resource: QueueState, timeout: float | None = None
+    *inputs: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False
 ) -> tuple[TensorType, ...]:
-    _put_type(inputs, resource, 1)
+    _put_type(inputs, resource, 1, timed)
     return ()
 
 
 def _dequeue_type(
-    *, resource: QueueState, timeout: float | None = None, device: Device | None = None
-) -> tuple[TensorType, ...]:
+    *asked: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False,
+    device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed)
     return tuple([fresh_type(kind, "the element") for kind in resource.types])
 
 
 def _dequeue_many_type(
-    *, resource: QueueState, count: int, timeout: float | None = None, device: Device | None = None
-) -> tuple[TensorType, ...]:
-    return _stacked(resource, count)
+    *asked: TensorType, resource: QueueState, count: int | None = None,
+    timeout: float | None = None, timed: bool = False, device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed, count is None)
+    return _stacked(resource, size_of(count))
 
 
 def _dequeue_up_to_type(
-    *, resource: QueueState, count: int, timeout: float | None = None, device: Device | None = None
-) -> tuple[TensorType, ...]:
+    *asked: TensorType, resource: QueueState, count: int | None = None,
+    timeout: float | None = None, timed: bool = False, device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed, count is None)
     return _stacked(resource, unknown("k", "how many elements are left depends on the queue"))
 
 
@@ -87,8 +100,10 @@ def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
 
 
 def _close_type(
-    *, resource: QueueState, timeout: float | None = None, device: Device | None = None
-) -> tuple[TensorType, ...]:
+    *asked: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False,
+    device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed)
     return ()
 
 
@@ -232,7 +247,7 @@ class Queue:
     # --- putting in ---
 
     def enqueue(
-        self, element: Any, *, priority: TensorLike = None, timeout: float | None = None
+        self, element: Any, *, priority: TensorLike = None, timeout: TensorLike = None
     ) -> None:
         """Put in one element; waits while there is no room.
 
@@ -255,7 +270,7 @@ class Queue:
         self._put(_enqueue, "enqueue", element, priority, timeout)
 
     def enqueue_many(
-        self, elements: Any, *, priority: TensorLike = None, timeout: float | None = None
+        self, elements: Any, *, priority: TensorLike = None, timeout: TensorLike = None
     ) -> None:
         """Put in the elements that lie along the first axis of each part, as there is room.
 
@@ -282,9 +297,9 @@ class Queue:
         self._put(_enqueue_many, "enqueue_many", elements, priority, timeout)
 
     def _put(
-        self, op: Op, what: str, element: Any, priority: TensorLike, timeout: float | None
+        self, op: Op, what: str, element: Any, priority: TensorLike, timeout: TensorLike
     ) -> None:
-        state, seconds = self.resource, check_seconds(what, timeout)
+        state, seconds = self.resource, timeout_of(what, timeout)
         inputs = self._elements.split(what, element, many=op is _enqueue_many)
         if (state.kind == "priority") != (priority is not None):
             raise TensorValueError(
@@ -297,11 +312,12 @@ class Queue:
         if eager and self._shapes == [x._data.shape for x in inputs]:
             bind(op, *inputs, resource=state, timeout=seconds)  # dtypes are right by now
         else:
-            checked(op, what, inputs, state, timeout=seconds)
+            check(op, what, inputs, state)
+            bind_wait(op, inputs, state.device, seconds, resource=state)
 
     # --- taking ---
 
-    def dequeue(self, *, timeout: float | None = None) -> Any:
+    def dequeue(self, *, timeout: TensorLike = None) -> Any:
         """Take the next element; waits while there is none.
 
         Args:
@@ -316,18 +332,18 @@ class Queue:
         >>> queue.dequeue()
         Tensor(5, i64[]@cpu:0)
         """
-        return self._take(_dequeue, timeout=check_seconds("dequeue", timeout))
+        return self._take(_dequeue, timeout_of("dequeue", timeout))
 
-    def dequeue_many(self, n: int, *, timeout: float | None = None) -> Any:
+    def dequeue_many(self, n: TensorLike, *, timeout: TensorLike = None) -> Any:
         """Take ``n`` elements, stacked along a new first axis; waits until there were as many.
 
         It holds those that have come, so ``n`` may be more than the capacity (but not of a priority
         queue, which gives the lowest ones). If it ends without the rest, they go back.
 
         Args:
-            n: how many; a size of a tensor, such as ``x.shape[0]``, may be another one in each run
-                of a traced function.
-            timeout: how many seconds to wait at most.
+            n: how many; a size of a tensor, such as ``x.shape[0]``, or an integer tensor may be
+                another one in each run of a traced function.
+            timeout: how many seconds to wait at most; likewise.
 
         Returns:
             A tree of tensors ``[n, ...]``. Those of a padding queue are as large as the largest.
@@ -347,7 +363,7 @@ class Queue:
         """
         return self._take_many(_dequeue_many, "dequeue_many", n, timeout)
 
-    def dequeue_up_to(self, n: int, *, timeout: float | None = None) -> Any:
+    def dequeue_up_to(self, n: TensorLike, *, timeout: TensorLike = None) -> Any:
         """As `dequeue_many`, but if the queue is closed, what is left will do.
 
         Raises:
@@ -362,7 +378,7 @@ class Queue:
         """
         return self._take_many(_dequeue_up_to, "dequeue_up_to", n, timeout)
 
-    def _take_many(self, op: Op, what: str, n: int, timeout: float | None) -> Any:
+    def _take_many(self, op: Op, what: str, n: TensorLike, timeout: TensorLike) -> Any:
         state, count = self.resource, checked_count(what, n)
         if state.kind != "padding" and self._shapes is None:
             raise ShapeError(
@@ -370,11 +386,12 @@ class Queue:
                 given=repr(state),
                 hint="a queue of kind='padding' fills them up",
             )
-        return self._take(op, count=count, timeout=check_seconds(what, timeout))
+        return self._take(op, timeout_of(what, timeout), count)
 
-    def _take(self, op: Op, **attrs: Any) -> Any:
+    def _take(self, op: Op, seconds: Any, count: Any = None) -> Any:
         state = self.resource
-        return self._elements.join(bind(op, resource=state, device=state.device, **attrs))
+        found = bind_wait(op, [], state.device, seconds, count, resource=state)
+        return self._elements.join(found)
 
     # --- the rest ---
 
@@ -388,7 +405,7 @@ class Queue:
         found: Tensor = bind(_size, resource=state, device=state.device)
         return found
 
-    def close(self, cancel_pending: bool = False, *, timeout: float | None = None) -> None:
+    def close(self, cancel_pending: bool = False, *, timeout: TensorLike = None) -> None:
         """Let nothing in any more.
 
         What is in can still be taken; who waits for more than that gets a `QueueClosedError`.
@@ -406,8 +423,7 @@ class Queue:
         if cancel_pending:
             bind(_cancel_and_close, resource=state, device=state.device)
         else:
-            seconds = check_seconds("close", timeout)
-            bind(_close, resource=state, device=state.device, timeout=seconds)
+            bind_wait(_close, [], state.device, timeout_of("close", timeout), resource=state)
 
 
 def _checked_capacity(capacity: int | None) -> int | None:
@@ -419,30 +435,3 @@ def _checked_capacity(capacity: int | None) -> int | None:
             f"Queue: capacity={capacity}", expected="1 or more, or None for any number"
         )
     return found
-
-
-def integer(what: str, value: Any) -> int:
-    """An option that is an integer.
-
-    Raises:
-        DTypeError: it is none.
-    """
-    try:
-        return index(value)
-    except TypeError:
-        raise DTypeError(f"{what}: this is no integer", given=repr(value)) from None
-
-
-def checked_count(what: str, n: Any) -> Any:
-    """A number of elements; a size that only the run tells stays one.
-
-    Raises:
-        TensorValueError: it is negative.
-        DTypeError: it is no integer.
-    """
-    if type(n) is Dim:
-        return n
-    count = integer(what, n)
-    if count < 0:
-        raise TensorValueError(f"{what}: {n} elements", expected="0 or more")
-    return count

@@ -9,15 +9,16 @@ from __future__ import annotations
 from operator import index
 from typing import Final, final
 
+from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.elements import told
-from eagerflow.ops.queues import Queue, checked_count
+from eagerflow.ops.queues import Queue
 from eagerflow.ops.rules import count_type, effect_op
-from eagerflow.resources.attempts import check_seconds
+from eagerflow.ops.waits import bind_wait, check_asked, checked_count, timeout_of
 from eagerflow.resources.reader import (
     AbstractFormat,
     BlockFormat,
@@ -45,14 +46,18 @@ def _records(resource: ReaderState, shape: Shape) -> tuple[TensorType, ...]:
 
 
 def _read_type(
-    *, resource: ReaderState, timeout: float | None = None, device: Device | None = None
-) -> tuple[TensorType, ...]:
+    *asked: TensorType, resource: ReaderState, timeout: float | None = None, timed: bool = False,
+    device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed)
     return _records(resource, ())
 
 
 def _read_up_to_type(
-    *, resource: ReaderState, count: int, timeout: float | None = None, device: Device | None = None
-) -> tuple[TensorType, ...]:
+    *asked: TensorType, resource: ReaderState, count: int | None = None,
+    timeout: float | None = None, timed: bool = False, device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed, count is None)
     return _records(resource, (unknown("k", "how many records are left depends on the files"),))
 
 
@@ -121,7 +126,7 @@ class AbstractReader:
         """How many damaged records were left out. In a traced function the run looks: a tensor."""
         return told(_skipped, self.resource, self.resource.skipped)
 
-    def read(self, *, timeout: float | None = None) -> tuple[Tensor, Tensor]:
+    def read(self, *, timeout: TensorLike = None) -> tuple[Tensor, Tensor]:
         """The key and the bytes of the next record; waits while there is no file.
 
         Args:
@@ -138,12 +143,11 @@ class AbstractReader:
             RecordError: the record is damaged. Reading goes on behind it.
         """
         state = self.resource
-        key, record = bind(
-            _read, resource=state, device=state.device, timeout=check_seconds("read", timeout)
-        )
+        seconds = timeout_of("read", timeout)
+        key, record = bind_wait(_read, [], state.device, seconds, resource=state)
         return key, record
 
-    def read_up_to(self, n: int, *, timeout: float | None = None) -> tuple[Tensor, Tensor]:
+    def read_up_to(self, n: TensorLike, *, timeout: TensorLike = None) -> tuple[Tensor, Tensor]:
         """The keys and the bytes of the next ``n`` records, or of what is left after the last file.
 
         Args:
@@ -160,10 +164,8 @@ class AbstractReader:
             RecordError: a record is damaged. Those before it come first when reading goes on.
         """
         state, count = self.resource, checked_count("read_up_to", n)
-        keys, records = bind(
-            _read_up_to, resource=state, device=state.device, count=count,
-            timeout=check_seconds("read_up_to", timeout),
-        )  # fmt: skip
+        seconds = timeout_of("read_up_to", timeout)
+        keys, records = bind_wait(_read_up_to, [], state.device, seconds, count, resource=state)
         return keys, records
 
     def reset(self) -> None:

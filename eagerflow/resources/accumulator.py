@@ -8,6 +8,7 @@ from typing import Any, final
 from eagerflow.errors import TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
+from eagerflow.resources.requests import check_count
 from eagerflow.types import TensorType
 
 __all__ = ["AccumulatorState"]
@@ -115,7 +116,8 @@ class AccumulatorState(AbstractMeeting):
         Raises:
             TensorValueError: it is not positive.
         """
-        if count <= 0:
+        check_count("take", count)
+        if not count:
             raise TensorValueError(f"take: {count} values", expected="a positive number of them")
         return _Take(self, count)
 

@@ -24,13 +24,14 @@ from itertools import count
 from time import perf_counter
 from typing import Any, Final, Protocol, final
 
-from eagerflow.errors import CancelledError, TensorValueError, WaitTimeoutError
+from eagerflow.errors import CancelledError, WaitTimeoutError
 from eagerflow.events import Event, emit, listening
 from eagerflow.hardware import Device
 from eagerflow.resources.levels import Level
+from eagerflow.resources.requests import check_seconds
 
-__all__ = ["AbstractAttempt", "AbstractMeeting", "Interruptible", "check_seconds", "interruptible",
-           "limited", "slept"]  # fmt: skip
+__all__ = ["AbstractAttempt", "AbstractMeeting", "Interruptible", "interruptible", "limited",
+           "slept"]  # fmt: skip
 
 #: makes the error where it is raised, so that it shows the line of who waits
 Failure = Callable[[], Exception]
@@ -96,6 +97,9 @@ class AbstractAttempt(ABC):
     @abstractmethod
     def retract(self) -> None:
         """Give back what was taken so far: nobody will get it."""
+
+    def keep(self) -> None:
+        """It has to wait: what it brings is kept as it is now."""
 
     @property
     def value(self) -> Any:
@@ -222,6 +226,14 @@ class AbstractAttempt(ABC):
             if not self.done and limit is not None:
                 late = limit[1]
                 self.cancel(lambda: late(self))
+
+    def checked_seconds(self, seconds: float) -> float | None:
+        """A timeout that only the run has told.
+
+        Raises:
+            TensorValueError: it is negative or no number.
+        """
+        return check_seconds(self.what, seconds)
 
     def late(self, seconds: float | None) -> Exception:
         """The error for who has waited as long as that."""
@@ -401,7 +413,7 @@ class AbstractMeeting(ABC):
                     if (changed or self._again) and any(self._lines):
                         self._try()
                     if attempt is not None and not attempt.done and attempt.since is None:
-                        attempt.since = perf_counter()
+                        self._keep(attempt)
                 while tell and self._ended:
                     with self.lock:
                         if self._ended:
@@ -456,6 +468,16 @@ class AbstractMeeting(ABC):
         finally:
             self._trying = False
 
+    def _keep(self, attempt: AbstractAttempt) -> None:
+        """Note that an attempt waits from now on."""
+        try:
+            attempt.keep()
+        except Exception as error:  # of memory there is too little
+            found = error
+            attempt.fail(lambda: found)
+            self.remove(attempt)
+        attempt.since = perf_counter()
+
     def _step(self, attempt: AbstractAttempt) -> bool:
         try:
             return attempt.step()
@@ -463,19 +485,3 @@ class AbstractMeeting(ABC):
             found = error
             attempt.fail(lambda: found)
             return True
-
-
-def check_seconds(what: str, seconds: float | None) -> float | None:
-    """The timeout as a number of seconds.
-
-    Raises:
-        TensorValueError: it is negative or no number.
-    """
-    if seconds is None:
-        return None
-    found = float(seconds)
-    if not 0 <= found <= threading.TIMEOUT_MAX:
-        raise TensorValueError(
-            f"{what}: timeout={seconds!r}", expected="seconds, or None to wait for ever"
-        )
-    return found

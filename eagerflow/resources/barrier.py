@@ -10,6 +10,7 @@ from eagerflow.errors import QueueClosedError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.queue import QueueState
+from eagerflow.resources.requests import check_count
 from eagerflow.resources.stores import PriorityStore
 from eagerflow.types import DTYPES, DType, TensorType
 
@@ -120,8 +121,10 @@ class BarrierState:
             partial: whether fewer will do once the barrier is closed, if there are any.
 
         Raises:
+            TensorValueError: the count is negative.
             QueueClosedError: there will never be as many.
         """
+        check_count("take_many", count)
         with self.lock:
             if self.closed:
                 there = self.ready.size()

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from eagerflow.errors import EnqueueCancelledError, QueueClosedError, TensorValueError
+from eagerflow.errors import EnqueueCancelledError, QueueClosedError
 from eagerflow.events import listening
 from eagerflow.hardware import Device
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
+from eagerflow.resources.requests import check_count
 from eagerflow.resources.stores import AbstractStore
 from eagerflow.types import TensorType
 
@@ -33,16 +34,17 @@ class _Enqueue(AbstractAttempt):
         sent: how many are in.
     """
 
-    __slots__ = ("_count", "_element", "_priorities", "sent")
+    __slots__ = ("_count", "_element", "_keep", "_priorities", "sent")
 
     def __init__(
         self, queue: QueueState, count: int, element: Callable[[int], Any],
-        priorities: Sequence[int], what: str,
+        priorities: Sequence[int], what: str, keep: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(queue, _PUT, what)
         self._count = count
         self._element = element
         self._priorities = priorities
+        self._keep = keep
         self.sent = 0
         self.done = not count
 
@@ -59,6 +61,10 @@ class _Enqueue(AbstractAttempt):
             what = self.what  # not itself: it would hold itself, and what it brings
             self.fail(lambda: _closed(f"{what}: the queue is closed", queue))
         return self.done or self.sent > before
+
+    def keep(self) -> None:
+        if self._keep is not None:
+            self._keep()
 
     def retract(self) -> None:
         """What is in stays in, as in TensorFlow: others may have taken it."""
@@ -202,16 +208,18 @@ class QueueState(AbstractMeeting):
         return _Enqueue(self, 1, lambda _: element, (priority,), "enqueue")
 
     def enqueue_many(
-        self, count: int, element: Callable[[int], Any], priorities: Sequence[int] = _NO_PRIORITY
-    ) -> AbstractAttempt:
+        self, count: int, element: Callable[[int], Any], priorities: Sequence[int] = _NO_PRIORITY,
+        keep: Callable[[], object] | None = None,
+    ) -> AbstractAttempt:  # fmt: skip
         """Put in elements, one after the other as there is room.
 
         Args:
             count: how many.
             element: gives one of them by its number, when it is put in.
             priorities: one for each, or one for all.
+            keep: called when some have to wait: later on ``element`` gives what it would give now.
         """
-        return _Enqueue(self, count, element, priorities, "enqueue_many")
+        return _Enqueue(self, count, element, priorities, "enqueue_many", keep)
 
     def dequeue(self) -> AbstractAttempt:
         """Take one element; the value is a list of it."""
@@ -225,8 +233,7 @@ class QueueState(AbstractMeeting):
             partial: whether what is left of a closed queue will do, if it is anything.
         """
         what = "dequeue_up_to" if partial else "dequeue_many"
-        if count < 0:  # a size that only the run tells
-            raise TensorValueError(f"{what}: {count} elements", expected="0 or more")
+        check_count(what, count)
         return _Dequeue(self, count, partial, what)
 
     def put_at_once(self, element: Any, priority: int = 0) -> bool:

@@ -22,6 +22,7 @@ from eagerflow.errors import CancelledError, FileError, QueueClosedError, Record
 from eagerflow.hardware import Device
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 from eagerflow.resources.queue import QueueState
+from eagerflow.resources.requests import check_count
 from eagerflow_kernels.records import read_record
 
 __all__ = [
@@ -276,8 +277,13 @@ class ReaderState(AbstractMeeting):
         Args:
             count: how many.
             partial: whether what is left after the last file will do, if it is anything.
+
+        Raises:
+            TensorValueError: the count is negative.
         """
-        return _Read(self, count, partial, "read_up_to" if partial else "read")
+        what = "read_up_to" if partial else "read"
+        check_count(what, count)
+        return _Read(self, count, partial, what)
 
     # --- for attempts; the lock is held ---
 

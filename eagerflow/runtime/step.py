@@ -192,13 +192,15 @@ class FlowStep:
         timed = main and self._deadline is not None
         while True:
             try:
-                tag, entry, given = light.popleft()
+                job: Job | None = light.popleft()
             except IndexError:
+                job = None
+            if job is None:  # not in the handler: Ctrl-C while it waits would show that error, too
                 job = self._next(main)
                 if job is None:
                     return
-                tag, entry, given = job
-                del job
+            tag, entry, given = job
+            del job
             place = values[tag]
             action = place.actions[entry]
             if timed and self._is_late():

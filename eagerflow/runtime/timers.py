@@ -122,7 +122,8 @@ class Timers:
 
     def join(self) -> None:
         """Wait until there is nothing left to call."""
-        thread = self._thread
+        with self._lock:  # else it may not have been started yet
+            thread = self._thread
         if thread is not None:
             thread.join()
 

@@ -22,7 +22,7 @@ from eagerflow.runtime.observe import tell_node
 from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.timers import Timer, timers
 from eagerflow.types import TensorType
-from eagerflow_kernels.portable.queues import waiting
+from eagerflow_kernels.portable.queues import begin, waiting
 
 __all__ = ["has_free_waits", "mutexes_of"]
 
@@ -34,7 +34,7 @@ class _Wait:
     """One op that waits."""
 
     __slots__ = ("_attempt", "_caller", "_completion", "_device", "_finish", "_node", "_runner",
-                 "_start", "_timer", "_types")  # fmt: skip
+                 "_seconds", "_start", "_timer", "_types")  # fmt: skip
 
     def __init__(self, node: Node, inputs: Sequence[Any], completion: Completion) -> None:
         device = self._device = _device_of(node)
@@ -44,15 +44,17 @@ class _Wait:
         self._completion = completion
         self._types = _types(node, inputs, device)
         self._timer: Timer | None = None
-        attrs = {k: v for k, v in node.attrs.items() if k not in ("timeout", "device")}
+        attrs = {k: v for k, v in node.attrs.items() if k != "device"}
         try:
-            self._attempt, self._finish = waiting[node.op](device.backend.xp, *inputs, **attrs)
+            self._attempt, self._finish, self._seconds = begin(
+                waiting[node.op], device.backend.xp, inputs, **attrs
+            )
         except Exception as error:
             raise self._explained(error) from None
 
     def begin(self) -> Callable[[], object]:
         """Begin it; gives what ends it if nobody waits any more."""
-        attempt, seconds = self._attempt, self._node.attrs.get("timeout")
+        attempt, seconds = self._attempt, self._seconds
         attempt.before_wait(sleeps=False)
         if self._node.op == _MUTEX:
             self._completion.at_end(attempt.abandon)  # no matter if it was released before
@@ -69,7 +71,7 @@ class _Wait:
         self._attempt.abandon()
 
     def _late(self) -> None:
-        attempt, seconds = self._attempt, self._node.attrs["timeout"]
+        attempt, seconds = self._attempt, self._seconds
         attempt.cancel(lambda: attempt.late(seconds))
 
     def _ended(self) -> None:

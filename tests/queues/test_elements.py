@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import tracemalloc
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,6 +170,54 @@ def test_elements_do_not_change(call: Call) -> None:
     v.assign_add([1.0, 1.0])
     x += 1
     assert list(drained(queue)) == [[1.0, 1.0]] * 6
+
+
+@row("own-memory")
+def test_elements_that_wait_do_not_change(call: Call) -> None:
+    """Whatever happens meanwhile to the memory that they came from."""
+    for make in (ef.asarray, ef.Variable, ef.from_dlpack, lambda x: ef.asarray(x)[:]):
+        queue, array = ef.Queue(1, ef.zeros(2)), np.ones((4, 2), np.float32)
+        elements = make(array)
+        producer = Waiting(
+            lambda queue=queue, x=elements: call(lambda: queue.enqueue_many(x)), queue, 0
+        )
+        if isinstance(elements, ef.Variable):
+            elements.assign_add(ef.ones((4, 2)))
+        array[:] = 5
+        assert numbers(queue.dequeue_many(4)) == [[1.0, 1.0]] * 4, make
+        assert producer.result() is None
+
+
+def test_too_little_memory_to_keep_elements_is_an_error() -> None:
+    def fail() -> None:
+        raise MemoryError("no room")
+
+    state = ef.Queue(1, ef.tensor(0)).resource
+    attempt = state.enqueue_many(2, lambda i: (i,), keep=fail)
+    with pytest.raises(MemoryError, match="no room"):
+        attempt.wait()
+    assert state.waiting(0) == 0
+
+
+def test_only_elements_that_wait_in_shared_memory_are_copied() -> None:
+    """Each is copied when it goes in; besides, nothing is."""
+    array = np.ones((1000, 1000), np.float32)
+    own, shared = ef.zeros((1000, 1000)), ef.asarray(array)
+    for x, extra in ((own, 0), (shared, array.nbytes)):
+        roomy, narrow = ef.Queue(1000, ef.zeros(1000)), ef.Queue(1, ef.zeros(1000))
+        tracemalloc.start()
+        roomy.enqueue_many(x)
+        roomy.dequeue_many(1000)
+        first = tracemalloc.get_traced_memory()[1]
+        assert first < 2.2 * array.nbytes  # the elements, and what is taken
+        tracemalloc.reset_peak()
+        producer = Waiting(lambda queue=narrow, x=x: queue.enqueue_many(x), narrow, 0)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        narrow.close(cancel_pending=True)
+        with pytest.raises(errors.EnqueueCancelledError):
+            producer.result()
+        assert extra <= peak < extra + array.nbytes / 2
 
 
 @row("sizes-that-differ")

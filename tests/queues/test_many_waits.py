@@ -117,6 +117,8 @@ def test_their_time_is_over(clock: Clock, capsys: pytest.CaptureFixture[str]) ->
         queue, other, runner = waiting(LONG)
         clock.time += 2 * LONG
         assert ended(queue, other, runner) is errors.WaitTimeoutError
+        clock.time += LONG
+        timers.join()
         assert "WaitTimeoutError" in capsys.readouterr().err
 
 

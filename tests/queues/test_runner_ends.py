@@ -35,7 +35,7 @@ def test_its_queue_is_closed_when_there_is_no_more(make: Any) -> None:
     assert out.closed
 
 
-def test_an_error_closes_and_cancels(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_closes_and_cancels(make: Any) -> None:
     source, out = ef.Queue(9, ef.tensor(0)), ef.Queue(1, ef.tensor(0.0))
     out.enqueue(7.0)
     other = Waiting(lambda: out.enqueue(8.0), out, 0)
@@ -54,7 +54,6 @@ def test_an_error_closes_and_cancels(make: Any, capsys: pytest.CaptureFixture[st
     assert numbers(out.dequeue()) == 7.0
     with pytest.raises(errors.QueueClosedError):
         out.dequeue()
-    assert "TensorIndexError" in capsys.readouterr().err
 
 
 def test_one_that_is_stopped_closes(make: Any) -> None:
@@ -113,7 +112,7 @@ def test_barriers_and_whatever_can_be_closed() -> None:
         barrier.insert_many(0, [1], [1])
 
 
-def test_closing_can_fail(capsys: pytest.CaptureFixture[str]) -> None:
+def test_closing_can_fail() -> None:
     class File:
         def close(self) -> None:
             raise OSError("the disk is full")
@@ -122,7 +121,6 @@ def test_closing_can_fail(capsys: pytest.CaptureFixture[str]) -> None:
     runner = ef.spawn(lambda: next(left), closes=File())
     with pytest.raises(OSError, match="the disk is full"):
         runner.join()
-    assert "the disk is full" in capsys.readouterr().err
 
 
 def test_a_runner_that_never_began_closes_nothing() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 from collections import deque
 from itertools import pairwise
@@ -16,7 +20,9 @@ from eagerflow.function import runners as runners_module
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.runtime.costs import worker_count
 from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.timers import timers
 from tests.queues.modes import drained, numbers, until
+from tests.source_tree import ROOT
 
 
 def servers() -> int:
@@ -128,22 +134,57 @@ def test_an_error_ends_it_and_is_told(make: Any, capsys: pytest.CaptureFixture[s
         runner.join()
     assert "# the line" in str(caught.value)
     assert "  in the runner looker, after 2 runs" in caught.value.__notes__
-    told = capsys.readouterr().err
-    assert "The runner looker has ended with an error:" in told
-    assert "# the line" in told
     assert runner.error is caught.value
     assert "ended with TensorIndexError" in repr(runner)
-    with pytest.raises(errors.TensorIndexError):
+    frames = len(caught.traceback)
+    with pytest.raises(errors.TensorIndexError) as again:
         runner.stop()
+    assert len(again.traceback) == frames
+    timers.join()
+    assert capsys.readouterr().err == ""  # once is enough
 
 
-def test_a_timeout_is_an_error(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_that_nobody_asks_for_is_printed(
+    make: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @make
+    def look() -> Any:
+        return ef.tensor([1.0, 2.0])[queue.dequeue()]  # the line
+
+    queue = ef.Queue(9, ef.tensor(0))
+    runner = ef.spawn(look, name="looker")
+    queue.enqueue(7)
+    until(lambda: not runner.running)
+    timers.join()
+    told = capsys.readouterr().err
+    assert told.count("The runner looker has ended with an error:") == 1
+    assert "# the line" in told
+    with pytest.raises(errors.TensorIndexError):
+        runner.join()
+
+
+def test_an_error_at_the_end_of_the_program_is_printed() -> None:
+    program = """
+        import eagerflow as ef
+        def fail():
+            raise ValueError("at the end")
+        runner = ef.spawn(fail)
+        while runner.running:
+            pass
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], cwd=ROOT, text=True, timeout=60,
+        capture_output=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.stderr.count("ValueError: at the end") == 1
+
+
+def test_a_timeout_is_an_error(make: Any) -> None:
     """A producer that never comes."""
     queue = ef.Queue(9, ef.tensor(0))
     runner = ef.spawn(make(lambda: queue.dequeue(timeout=0.01)))
     with pytest.raises(errors.WaitTimeoutError):
         runner.join()
-    assert "WaitTimeoutError" in capsys.readouterr().err
     assert queue.resource.waiting(1) == 0
 
 

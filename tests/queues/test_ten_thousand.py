@@ -189,6 +189,8 @@ def test_a_producer_that_never_comes(
     def late(waits: Waits) -> None:
         clock.time += 2 * LONG
         assert waits.errors() == {error}
+        clock.time += LONG  # nobody asks for the errors
+        timers.join()
         assert capsys.readouterr().err.count("has ended with an error") == RUNNERS
 
     assert left_by(Waits(timeout, around), late) < 20_000

@@ -3,7 +3,7 @@
 An op that may have to wait is written as a function that gives an *attempt* (with
 ``wait(seconds, finish)`` and, for who holds no thread while it waits, ``begin(callback)`` and
 ``result()``) and what makes arrays of the attempt's value. Its kernel waits; `waiting` has it for
-others.
+others, who begin it by `begin`. A count that is no attribute is the first array.
 
 What is put in is held for as long as it stays, so memory that may be written from elsewhere, such
 as that of a view, is copied.
@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, final
 
 from eagerflow_kernels.blanks import blank
 from eagerflow_kernels.table import portable
 
-__all__ = ["waiting"]
+__all__ = ["begin", "waiting"]
 
 Array = Any  # of whatever namespace xp is
 #: makes the arrays that an op gives
@@ -31,14 +31,17 @@ waiting: Final[dict[str, Callable[..., tuple[Any, Finish]]]] = {}
 
 
 def _waits(name: str) -> Callable[[_Start], _Start]:
-    """Register an op that may have to wait; it has one attribute more, the timeout."""
+    """Register an op that may have to wait; it has attributes more, for the timeout."""
 
     def register(start: _Start) -> _Start:
         @wraps(start)
         def kernel(
-            xp: Any, *arrays: Array, timeout: float | None = None, **attrs: Any
+            xp: Any, *arrays: Array, timeout: float | None = None, timed: bool = False, **attrs: Any
         ) -> tuple[Array, ...]:
-            attempt, finish = start(xp, *arrays, **attrs)
+            if timed:
+                attempt, finish, timeout = begin(start, xp, arrays, timed=True, **attrs)
+            else:
+                attempt, finish = start(xp, *arrays, **attrs)
             made: tuple[Array, ...] = attempt.wait(timeout, finish)
             return made
 
@@ -47,6 +50,32 @@ def _waits(name: str) -> Callable[[_Start], _Start]:
         return start
 
     return register
+
+
+def begin(
+    start: Callable[..., tuple[Any, Finish]], xp: Any, arrays: Sequence[Array],
+    timeout: float | None = None, timed: bool = False, **attrs: Any,
+) -> tuple[Any, Finish, float | None]:  # fmt: skip
+    """The attempt of an op, what makes arrays of its value, and how many seconds it may wait.
+
+    Args:
+        start: of the op.
+        xp: the array namespace.
+        arrays: the inputs.
+        timeout: in seconds; None to wait for ever.
+        timed: whether the timeout is the last of the inputs instead.
+        attrs: the other attributes.
+    """
+    if not timed:
+        return *start(xp, *arrays, **attrs), timeout
+    *others, seconds = arrays
+    attempt, finish = start(xp, *others, **attrs)
+    return attempt, finish, attempt.checked_seconds(seconds.item())
+
+
+def _number(count: int | None, asked: Sequence[Array]) -> int:
+    """How many elements are asked for: an attribute, or an array."""
+    return asked[0].item() if count is None else count
 
 
 def _nothing(value: Any) -> tuple[Array, ...]:
@@ -102,11 +131,26 @@ def queue_enqueue_many(xp: Any, *arrays: Array, resource: Any) -> tuple[Any, Fin
     priorities = (0,) if priority is None else priority.reshape(-1).tolist()
     if len(priorities) not in (1, count):
         raise ValueError("there are as many priorities as elements, or one")
-    return resource.enqueue_many(count, partial(_element, parts), priorities), _nothing
+    rows = _Rows(parts)
+    return resource.enqueue_many(count, rows.element, priorities, rows.keep), _nothing
 
 
-def _element(parts: Sequence[Array], i: int) -> tuple[Array, ...]:
-    return tuple([x[i, ...].copy() for x in parts])  # a view would keep all of them alive
+@final
+class _Rows:
+    """Elements that lie along the first axis of arrays."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Sequence[Array]) -> None:
+        self._parts = parts
+
+    def element(self, i: int) -> tuple[Array, ...]:
+        """One of them."""
+        return tuple([x[i, ...].copy() for x in self._parts])  # a view would keep all alive
+
+    def keep(self) -> None:
+        """Let later writes into memory that others have, too, change nothing."""
+        self._parts = [_own(x) for x in self._parts]
 
 
 @_waits("queue_dequeue")
@@ -121,15 +165,20 @@ def _first(value: Any) -> tuple[Array, ...]:
 
 
 @_waits("queue_dequeue_many")
-def queue_dequeue_many(xp: Any, *, resource: Any, count: int) -> tuple[Any, Finish]:
+def queue_dequeue_many(
+    xp: Any, *asked: Array, resource: Any, count: int | None = None
+) -> tuple[Any, Finish]:
     """Take elements, stacked along a new first axis."""
-    return resource.dequeue_many(count), partial(_stacked, xp, resource.types)
+    return resource.dequeue_many(_number(count, asked)), partial(_stacked, xp, resource.types)
 
 
 @_waits("queue_dequeue_up_to")
-def queue_dequeue_up_to(xp: Any, *, resource: Any, count: int) -> tuple[Any, Finish]:
+def queue_dequeue_up_to(
+    xp: Any, *asked: Array, resource: Any, count: int | None = None
+) -> tuple[Any, Finish]:
     """The same; what is left of a closed queue will do."""
-    return resource.dequeue_many(count, True), partial(_stacked, xp, resource.types)
+    attempt = resource.dequeue_many(_number(count, asked), True)
+    return attempt, partial(_stacked, xp, resource.types)
 
 
 def _stacked(xp: Any, types: Sequence[Any], elements: Sequence[Any]) -> tuple[Array, ...]:
@@ -193,7 +242,7 @@ def barrier_insert_many(
 
 @_waits("barrier_take_many")
 def barrier_take_many(
-    xp: Any, *, resource: Any, count: int, small: bool = False
+    xp: Any, *asked: Array, resource: Any, count: int | None = None, small: bool = False
 ) -> tuple[Any, Finish]:
     """Take elements that are ready: the keys, and the parts stacked along a new first axis."""
     types = resource.types
@@ -203,7 +252,7 @@ def barrier_take_many(
         keys = xp.asarray(found, dtype=resource.key_dtype.dtype)
         return (keys, *_stacked(xp, types, [parts for _, parts in elements]))
 
-    return resource.take_many(count, small), finish
+    return resource.take_many(_number(count, asked), small), finish
 
 
 @portable("barrier_close")
@@ -291,7 +340,9 @@ def _plus_rows(xp: Any, a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
 
 
 @_waits("accumulator_take")
-def accumulator_take(xp: Any, *, resource: Any, count: int) -> tuple[Any, Finish]:
+def accumulator_take(
+    xp: Any, *asked: Array, resource: Any, count: int | None = None
+) -> tuple[Any, Finish]:
     """The mean of all values, once there are as many; of rows over the values that have them."""
 
     def finish(taken: Any) -> tuple[Array, ...]:
@@ -305,7 +356,7 @@ def accumulator_take(xp: Any, *, resource: Any, count: int) -> tuple[Any, Finish
             found += [indices.astype("int64"), _mean(xp, rows, each, kind)]
         return tuple(found)
 
-    return resource.take(count), finish
+    return resource.take(_number(count, asked)), finish
 
 
 def _mean(xp: Any, total: Array, count: Any, kind: Any) -> Array:
@@ -356,7 +407,9 @@ def reader_read(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
 
 
 @_waits("reader_read_up_to")
-def reader_read_up_to(xp: Any, *, resource: Any, count: int) -> tuple[Any, Finish]:
+def reader_read_up_to(
+    xp: Any, *asked: Array, resource: Any, count: int | None = None
+) -> tuple[Any, Finish]:
     """The next records, and their keys; what is left after the last file will do."""
 
     def finish(records: Any) -> tuple[Array, ...]:
@@ -365,7 +418,7 @@ def reader_read_up_to(xp: Any, *, resource: Any, count: int) -> tuple[Any, Finis
             found[0, i], found[1, i] = record
         return found[0], found[1]
 
-    return resource.read(count, True), finish
+    return resource.read(_number(count, asked), True), finish
 
 
 @portable("reader_reset")

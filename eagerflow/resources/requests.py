@@ -1,0 +1,35 @@
+"""What is asked of a resource: so many elements, within so many seconds."""
+
+from __future__ import annotations
+
+import threading
+
+from eagerflow.errors import TensorValueError
+
+__all__ = ["check_count", "check_seconds"]
+
+
+def check_count(what: str, count: int) -> None:
+    """Refuse a number of elements that only the run has told.
+
+    Raises:
+        TensorValueError: it is negative.
+    """
+    if count < 0:
+        raise TensorValueError(f"{what}: {count} elements", expected="0 or more")
+
+
+def check_seconds(what: str, seconds: float | None) -> float | None:
+    """The timeout as a number of seconds.
+
+    Raises:
+        TensorValueError: it is negative or no number.
+    """
+    if seconds is None:
+        return None
+    found = float(seconds)
+    if not 0 <= found <= threading.TIMEOUT_MAX:
+        raise TensorValueError(
+            f"{what}: timeout={seconds!r}", expected="seconds, or None to wait for ever"
+        )
+    return found
