@@ -19,8 +19,8 @@ operators: Final = SimpleNamespace()
 _CELL: Final = CellType(operators)
 _MADE: Final = re.compile(r"\.<locals>\.@\w+")
 _TESTS: Final = ("POP_JUMP", "JUMP_IF", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP", "TO_BOOL")
-#: instructions that make texts
-_TEXTS: Final = ("FORMAT_VALUE",)
+#: instructions that make texts: FORMAT_VALUE, which 3.13 has divided
+_TEXTS: Final = ("FORMAT_",)
 _TESTING: Final = frozenset({"all", "any", "max", "min", "print"})
 
 #: by id of a code object, which the weak reference shows to be the same: the code to run in its
