@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import io
+import struct
+import sys
+import zlib
 from importlib import import_module
-from typing import IO, Any, final
+from typing import IO, Any, Final, final
 
 import numpy as np
 
 from eagerflow_kernels.records import DamagedError
 
 __all__ = ["MissingError", "pixels"]
+
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
+_PNG_HEAD: Final = 33
+#: colour types of the file format, and what Pillow calls them
+_PNG_MODES: Final = {0: "L", 2: "RGB", 6: "RGBA"}
+#: parts that do not change the pixels
+_PNG_NOTES: Final = frozenset(
+    {b"bKGD", b"cHRM", b"eXIf", b"gAMA", b"iTXt", b"pHYs", b"sRGB", b"tEXt", b"tIME", b"zTXt"}
+)
 
 
 @final
@@ -26,12 +38,56 @@ def _pillow() -> Any:
         raise MissingError("Pillow is not installed: pip install eagerflow[data]") from error
 
 
-def _opened(source: bytes | str | IO[bytes]) -> IO[bytes]:
-    """A file in memory: Pillow reads in small parts, and threads would meet at each of them."""
+def _opened(source: bytes | str | IO[bytes]) -> Any:
+    """The picture, of a file that is read whole.
+
+    Pillow reads in small parts, and threads would meet at each of them.
+    """
     if isinstance(source, str):
         with open(source, "rb", buffering=0) as file:
             source = file.read()
-    return io.BytesIO(source) if isinstance(source, bytes) else source
+    found = _plain_png(source) if isinstance(source, bytes) else None
+    if found is not None:
+        return found
+    return _pillow().open(io.BytesIO(source) if isinstance(source, bytes) else source)
+
+
+def _plain_png(data: bytes) -> Any:
+    """The picture of a PNG file as most are; None for what is else, or is damaged.
+
+    Pillow's decoder without its Python, in which small pictures spend a fifth of their time
+    (PNG Specification, third edition, 2025, 5.3 and 11.2).
+    """
+    if not data.startswith(_PNG) or len(data) < _PNG_HEAD:
+        return None
+    try:
+        width, height, depth, colour, *rest = struct.unpack_from(">IIBBBBB", data, 16)
+        mode, pillow = _PNG_MODES.get(colour), _pillow()
+        most = pillow.MAX_IMAGE_PIXELS or sys.maxsize
+        if mode is None or depth != 8 or any(rest) or not 0 < width * height <= most:
+            return None
+        parts = _png_parts(data)
+        return parts and pillow.frombytes(mode, (width, height), parts, "zip", (mode, 0))
+    except (struct.error, ValueError, TypeError, zlib.error, OSError):
+        return None
+
+
+def _png_parts(data: bytes) -> bytes | None:
+    """The compressed pixels; None if there are parts that may change what they mean."""
+    found, place = [], len(_PNG)
+    while True:
+        size, kind = struct.unpack_from(">I4s", data, place)
+        start, place = place + 8, place + 12 + size
+        if kind in (b"IDAT", b"IHDR"):
+            (checksum,) = struct.unpack_from(">I", data, place - 4)
+            if zlib.crc32(data[start - 4 : start + size]) != checksum:
+                return None
+            if kind == b"IDAT":
+                found.append(data[start : start + size])
+        elif kind == b"IEND":
+            return found[0] if len(found) == 1 else b"".join(found)
+        elif kind not in _PNG_NOTES:
+            return None
 
 
 def pixels(
@@ -52,7 +108,7 @@ def pixels(
     """
     pillow = _pillow()
     try:
-        with pillow.open(_opened(source)) as image:
+        with _opened(source) as image:
             if mode == "own":
                 mode = None
                 if image.mode == "P":
