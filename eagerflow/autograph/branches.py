@@ -77,7 +77,7 @@ def choose(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any
     found = as_test(test)
     if found is None:
         return body() if test else orelse()
-    return Branches(found, (body, orelse), ()).run()
+    return Branches(found, (body, orelse), (), said="what `x if c else y` gives").run()
 
 
 @operator
@@ -86,7 +86,7 @@ def and_(first: Any, *rest: Callable[[], Any]) -> Any:
     if not rest:
         return first
     if as_test(first) is not None:
-        return _short(first, lambda: and_(rest[0](), *rest[1:]), lambda: first, rest)
+        return _short("`and`", first, lambda: and_(rest[0](), *rest[1:]), lambda: first, rest)
     return and_(rest[0](), *rest[1:]) if first else first
 
 
@@ -96,18 +96,23 @@ def or_(first: Any, *rest: Callable[[], Any]) -> Any:
     if not rest:
         return first
     if as_test(first) is not None:
-        return _short(first, lambda: first, lambda: or_(rest[0](), *rest[1:]), rest)
+        return _short("`or`", first, lambda: first, lambda: or_(rest[0](), *rest[1:]), rest)
     return first if first else or_(rest[0](), *rest[1:])
 
 
 def _short(
-    test: Any, body: Callable[[], Any], orelse: Callable[[], Any], rest: Sequence[Callable[[], Any]]
+    said: str,
+    test: Any,
+    body: Callable[[], Any],
+    orelse: Callable[[], Any],
+    rest: Sequence[Callable[[], Any]],
 ) -> Any:
     """`choose`, where the user's code is ``rest``."""
     found = as_test(test)
     assert found is not None
     code: Any = getattr(rest[0], "__code__")  # noqa: B009 - so typed
-    return Branches(found, (UserCode(code, body), UserCode(code, orelse)), (), rest).run()
+    functions = UserCode(code, body), UserCode(code, orelse)
+    return Branches(found, functions, (), rest, f"what {said} gives").run()
 
 
 @operator
@@ -185,14 +190,16 @@ class Branches:
         functions: the branches.
         names: those that they bind.
         roots: the user's code in them, by default the branches.
+        said: what their result is, for messages.
     """
 
     def __init__(
         self, test: Tensor, functions: Sequence[Callable[[], Any]], names: Sequence[_Name],
-        roots: Sequence[Callable[..., Any]] = (),
+        roots: Sequence[Callable[..., Any]] = (), said: str = "the result of an `if`",
     ) -> None:  # fmt: skip
         self.test = test
         self.functions = functions
+        self._said = said
         self._roots = roots or functions
         self.names = {name: rest for name, *rest in names}
         self._codes: list[Any] = [getattr(f, "__code__") for f in functions]  # noqa: B009 - so typed
@@ -245,7 +252,7 @@ class Branches:
             self._made[i] = raw
             return self._results(i, result, found)
 
-        return UserCode(self._codes[i], branch)
+        return UserCode(self._codes[i], branch, self._said)
 
     def _check(self, raised: Raised) -> Any:
         """Where one branch raises, the graph raises; the other branch is what goes on."""

@@ -175,11 +175,13 @@ class Loop:
         saved: list[tuple[Tensor, Any, Any, Any]] = []
         ends: dict[Any, Any] = {}
         holds: dict[Any, Any] = {}  # the tensors that this turn may update in place
+        stood: list[tuple[Slot, Any]] = []  # the slots that had a stand-in, with their lists
 
         def run() -> dict[str, Any]:
             lists = [Appended(owner, text) for owner, text in self._lists.values()]
             for one in lists:
                 for slot in region.snapshot.holders(one.owner):
+                    stood.append((slot, one.owner))
                     slot.set(one)
             holds.update((key, self._put(key, carry[text], saved)) for key, text in keys.items())
             found = turn(carry, *rows)
@@ -197,6 +199,8 @@ class Loop:
         try:
             result, _, found = region.run(run)
         finally:
+            for slot, owner in stood:
+                slot.set(owner)
             for own in holds.values():
                 held.pop(id(own), None)
             for handle, data, lane, mark in saved:

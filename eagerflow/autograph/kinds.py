@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from eagerflow.autograph.regions import tracer_here
+from eagerflow.control.merging import NO_TEXT
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.symbols import AbstractNumber
@@ -83,9 +84,6 @@ def different_objects(
     """
     hint += ": None or an object cannot be chosen by a tensor"
     if all(isinstance(x, str) for x in values):
-        hint = (
-            "a text cannot be chosen by a tensor: choose a number with ef.where(condition, 0, 1), "
-            "return it, and look the text up outside; or print or raise it in the branches"
-        )
+        hint = NO_TEXT
     a, b = [f"{kind_text(x)} from {line}" for x, line in zip(values, lines, strict=True)]
     return TraceError(what, given=f"{a}\n    and {b}", hint=hint)

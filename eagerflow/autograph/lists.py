@@ -7,8 +7,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn, final
+from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.calls import replacements
+from eagerflow.autograph.reading import line_text
 from eagerflow.autograph.regions import is_reached, tracer_here
 from eagerflow.autograph.state import AbstractStandIn, Slot, Snapshot
 from eagerflow.control.arrays import TensorArray
@@ -17,14 +19,23 @@ from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import TraceError
+from eagerflow.graph.trace import Tracer
 from eagerflow.ops.joining import concat, stack
 from eagerflow.ops.shape import moveaxis
 from eagerflow.source import is_framework_frame
 from eagerflow.types import TensorType
 
-__all__ = ["Appended", "Grown", "NeedsArray", "grow", "growing", "one_each"]
+__all__ = ["Appended", "Grown", "NeedsArray", "grow", "growing", "note_outside",
+           "one_each"]  # fmt: skip
 
 _ARRAY: Final = "array"
+#: by trace, the lists that were there before it, by their ids
+_outside: Final[WeakKeyDictionary[Tracer, frozenset[int]]] = WeakKeyDictionary()
+
+
+def note_outside(tracer: Tracer, lists: Iterable[Any]) -> None:
+    """Say which lists are there before a trace: they get no length that only the graph knows."""
+    _outside[tracer] = frozenset(id(x) for x in lists if type(x) is list)
 
 
 @final
@@ -190,6 +201,11 @@ def grow(
     Raises:
         TraceError: code that is not reached from there knows the list as well.
     """
+    line = line_text(functions[0].__code__, functions[0].__code__.co_firstlineno)
+    held = list(Snapshot(functions).holders(owner))
+    text = held[0].text if held else "a list"
+    if id(owner) in _outside.get(tracer_here().root, ()):
+        raise _from_outside(text, "outside of the traced function", line)
     array = TensorArray(0, like, dynamic=True)
     if rows is not None:
         rows = concat([stack(owner), rows]) if owner else rows
@@ -198,11 +214,15 @@ def grow(
         for i, item in enumerate(owner):
             array = array.write(i, item)
     grown = Grown(array, rows)
-    slots = list(Snapshot(functions).holders(owner))
-    for slot in slots:
+    for slot in held:
         slot.set(grown)
-    _check_frames(owner, slots[0].text if slots else "a list")
-    return slots
+    try:
+        _check_frames(owner, text, line)
+    except TraceError:
+        for slot in held:
+            slot.set(owner)
+        raise
+    return held
 
 
 @contextmanager
@@ -236,17 +256,22 @@ def growing(functions: Sequence[Callable[..., Any]]) -> Iterator[Callable[[Needs
         raise
 
 
-def _check_frames(owner: list[Any], text: str) -> None:
+def _check_frames(owner: list[Any], text: str, line: str) -> None:
     """Refuse a list that a function around has in a variable of its own."""
     frame = sys._getframe(1)
     while frame is not None:
         if not is_framework_frame(frame) and any(x is owner for x in frame.f_locals.values()):
-            raise TraceError(
-                f"{text} gets a length that depends on data, and another function has it as well",
-                given=f"a list of {frame.f_code.co_qualname}",
-                hint="make the list where it is appended to, and return ef.stack(list)",
-            )
+            raise _from_outside(text, f"in {frame.f_code.co_qualname}", line)
         frame = frame.f_back  # type: ignore[assignment]  # the last one has none
+
+
+def _from_outside(text: str, where: str, line: str) -> TraceError:
+    return TraceError(
+        f"{text} gets a length that depends on data, and is held elsewhere as well",
+        given=f"a list that is made {where}",
+        hint="make the list in the traced function, and return what is appended: ef.stack(list)",
+        source=line,
+    )
 
 
 def one_each(values: list[Any], text: str) -> Tensor:

@@ -89,10 +89,12 @@ class UserCode:
     Args:
         code: the user's.
         run: runs it.
+        said: what the code is a part of, such as ``"`and`"``, for messages.
     """
 
-    def __init__(self, code: CodeType, run: Callable[..., Any]) -> None:
+    def __init__(self, code: CodeType, run: Callable[..., Any], said: str | None = None) -> None:
         self.__code__ = code
+        self.said = said
         self.line = first_line(code)
         self._run = run
 

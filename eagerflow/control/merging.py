@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from eagerflow.control.subgraphs import ResultLeaf, Subgraph, kind_of
 from eagerflow.core import tree
@@ -15,7 +16,14 @@ from eagerflow.graph.trace import Tracer
 from eagerflow.ops.promotion import weak_fits
 from eagerflow.types import TensorType
 
-__all__ = ["OutputPlace", "merged", "same_number"]
+__all__ = ["NO_TEXT", "OutputPlace", "merged", "same_number"]
+
+#: what to do where branches give different texts
+NO_TEXT: Final = (
+    "a text cannot be chosen by a tensor: choose a number with ef.where(condition, 0, 1), return "
+    "it, and look the text up outside; or print or raise it in the branches"
+)
+_KEY: Final = re.compile(r"\['([^']*)'\]")
 
 
 class OutputPlace(NamedTuple):
@@ -75,7 +83,8 @@ def _common(op: str, parts: Sequence[Subgraph], i: int) -> tuple[Any] | None:
     if all(leaf.kind == "static" for leaf in leaves):
         for other in range(1, len(parts)):
             if leaves[other].what is not first and leaves[other].what != first:
-                raise _differ(op, parts, i, other, "objects")
+                texts = isinstance(first, str) and isinstance(leaves[other].what, str)
+                raise _differ(op, parts, i, other, "objects", NO_TEXT if texts else None)
         return (first,)
     if all(leaf.kind == "number" for leaf in leaves):
         made = any(_is_made_in(p, leaf) for p, leaf in zip(parts, leaves, strict=True))
@@ -134,6 +143,8 @@ def _merge_tensors(
         found: Any = leaf.value.type
         if found.dtype is not kind.dtype or found.device is not kind.device:
             hint = "convert one: x.astype(...)"
+            if (parts[0].said or "").startswith(("what `and`", "what `or`")):
+                hint += "; to choose between two values, write `y if x else z`"
             raise _differ(op, parts, i, other, "dtypes", hint, first)
         if len(found.shape) != len(shape):
             raise _differ(op, parts, i, other, "numbers of axes", against=first)
@@ -149,15 +160,30 @@ def _merge_tensors(
     return kind.like(shape=tuple(sizes))  # type: ignore[no-any-return]  # the type of a tensor
 
 
+def _leaf_name(op: str, path: str, said: str | None) -> str:
+    """A leaf of the result of a branch, for messages.
+
+    Args:
+        op: the op.
+        path: of the leaf.
+        said: what Python's code is, of which it is a branch: then the keys of the result are
+            names of variables, and the empty one is its value.
+    """
+    if said is None:
+        return f"{op}: result{path}" if path else f"{op}: the result"
+    match = _KEY.match(path)
+    name = match[1] if match else ""
+    return f"{name or said}{path[match.end() :] if match else path}"
+
+
 def _differ(
     op: str, parts: Sequence[Subgraph], i: int, other: int, what: str, hint: str | None = None,
     against: int = 0,
 ) -> EagerflowError:  # fmt: skip
     paths = tree.paths(parts[0].treedef)
     a, b = sorted((against, other))
-    name = f"result{paths[i]}" if paths[i] else "the result"
     return TraceError(
-        f"{op}: {name} is of different {what} in two branches",
+        f"{_leaf_name(op, paths[i], parts[0].said)} is of different {what} in two branches",
         given=f"{parts[a].leaves[i].text} from {parts[a].line(i)}\n"
         f"    and {parts[b].leaves[i].text} from {parts[b].line(i)}",
         hint=hint,

@@ -65,11 +65,13 @@ class Subgraph:
         leaves: of its result.
         treedef: the structure of that.
         where: the line of the function, for messages.
+        said: what Python's code is of which it is a part, such as an `if`; None for a call.
     """
 
-    def __init__(self, tracer: Tracer, result: Any, where: str) -> None:
+    def __init__(self, tracer: Tracer, result: Any, where: str, said: str | None = None) -> None:
         self.tracer = tracer
         self.where = where
+        self.said = said
         found, self.treedef = tree.flatten(result)
         self.leaves = [self._leaf(x) for x in found]
 
@@ -160,7 +162,7 @@ def trace_subgraph(
                 "all branches are: write it as a loop, or let Python values decide where it ends",
             ) from None
         outside.check(line_of(users))
-        found = Subgraph(tracer, result, line_of(users))
+        found = Subgraph(tracer, result, line_of(users), getattr(users, "said", None))
     outcome.done = True
     return found
 

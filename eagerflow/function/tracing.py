@@ -8,6 +8,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 from eagerflow import settings
+from eagerflow.autograph.lists import note_outside
 from eagerflow.autograph.operators import run
 from eagerflow.autograph.unrolling import LARGE, unrolled_loops
 from eagerflow.core import tree
@@ -100,6 +101,7 @@ class _Maker:
         self.containers = Containers(arguments)
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
+        note_outside(tracer, [held.value for held in outside.reads.containers])
         names = LocalNames(function)
         try:
             with relying() as relied, outside, tracer:

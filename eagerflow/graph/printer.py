@@ -202,7 +202,8 @@ class Printer:
                 given=repr(value),
                 hint="put it into graph.resources under a name",
             )
-        return f"<{kind.__name__}>"
+        name = getattr(value, "name", None)
+        return f"@{_name(name)}" if isinstance(name, str) and name else f"<{_kind_text(kind)}>"
 
     def _tuple(self, items: Iterable[Any], indent: str) -> str:
         shown = [self.literal(item, indent) for item in items]
@@ -240,6 +241,11 @@ class Printer:
         if self.canonical:
             return self._number(resource)
         return _name(self._resources.get(id(resource), getattr(resource, "name", "")))
+
+
+def _kind_text(kind: type) -> str:
+    """A class in the words of users: ``variable`` for `VariableState`."""
+    return kind.__name__.removesuffix("State").lower()
 
 
 def _complex(value: complex) -> str:

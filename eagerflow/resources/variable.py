@@ -9,6 +9,7 @@ from sys import getrefcount
 from typing import Any, Final, final
 
 from eagerflow.hardware import Lane
+from eagerflow.source import capture
 from eagerflow.types import Shape, TensorType
 
 __all__ = ["VariableGroup", "VariableState", "in_order"]
@@ -31,10 +32,11 @@ class VariableState:
     Attributes:
         lock: held while the array is read or assigned; assignments that depend on the value
             before hold it from one to the other.
+        made: the line that made it, None if that is not known.
     """
 
-    __slots__ = ("__weakref__", "_data", "device", "dtype", "lane", "lock", "name", "shape",
-                 "trainable")  # fmt: skip
+    __slots__ = ("__weakref__", "_data", "device", "dtype", "lane", "lock", "made", "name",
+                 "shape", "trainable")  # fmt: skip
 
     def __init__(self, data: Any, lane: Lane, trainable: bool, name: str | None) -> None:
         # a finaliser that the collector runs in the middle of an assignment may read: no deadlock
@@ -45,6 +47,7 @@ class VariableState:
         self.shape: Shape = data.shape
         self.trainable = trainable
         self.name = name
+        self.made = capture()
         flags = getattr(data, "flags", None)  # what stands for no values has none
         self._data = data if flags is None or flags.c_contiguous else data.copy()
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, final
+from typing import Any, Final, final
 
 from eagerflow.graph.ir import Node
 from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.ops.callbacks import PyFunction
 from eagerflow.resources.generator import GeneratorState
+from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.instructions import Instruction, Instructions
+from eagerflow.source import Source, cell_name
 
 __all__ = ["Written"]
 
@@ -49,8 +52,9 @@ class Written:
     def _note(self, node: Node, how: int) -> None:
         resource = node.attrs.get("resource")
         if how and resource is not None and effect_of(node) in _EFFECTS:
-            name = "a generator" if isinstance(resource, GeneratorState) else repr(resource)
-            (self.sure if how == _SURE else self.perhaps)[id(resource)] = name
+            name = _name(resource, node)
+            if name is not None:
+                (self.sure if how == _SURE else self.perhaps)[id(resource)] = name
 
     @staticmethod
     def before(
@@ -95,9 +99,30 @@ class Written:
             error._written = self  # type: ignore[attr-defined]  # nobody else has that name
 
     def _notes(self) -> list[str]:
-        perhaps = [name for key, name in self.perhaps.items() if key not in self.sure]
-        lines = [("had already written", list(self.sure.values())), ("may have written", perhaps)]
+        sure = dict.fromkeys(self.sure.values())  # a line that prints in each turn is one
+        unsure = [name for key, name in self.perhaps.items() if key not in self.sure]
+        perhaps = dict.fromkeys([name for name in unsure if name not in sure])
+        lines = [("had already written", sure), ("may have written", perhaps)]
         return [f"  this step {what}: {', '.join(names)}" for what, names in lines if names]
+
+
+def _name(resource: Any, node: Node) -> str | None:
+    """What a node writes, for people; None for what is no writing to them."""
+    if isinstance(resource, GeneratorState):
+        return "a generator"
+    if isinstance(resource, PyFunction):
+        if resource.checks:
+            return None
+        what = "print()" if node.op == "print" else f"py_call of {resource.name}"
+        return what if node.source is None else f"{what} at {_place(node.source)}"
+    if isinstance(resource, VariableState) and resource.name is None and resource.made is not None:
+        return f"{resource!r} (made at {_place(resource.made)})"
+    return repr(resource)
+
+
+def _place(source: Source | str) -> str:
+    """The file and the line."""
+    return source if isinstance(source, str) else f"{cell_name(source.file)}:{source.line}"
 
 
 def _ops(program: Instructions) -> Iterator[Instruction]:

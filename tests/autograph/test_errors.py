@@ -84,6 +84,22 @@ def changes_a_set(x):
     return x
 
 
+def chooses_a_text(x):
+    if x > 0:
+        y = "a"
+    else:
+        y = "b"
+    return y
+
+
+def chooses_a_text_at_once(x):
+    return "a" if x > 0 else "b"
+
+
+def and_or(x):
+    return (x > 0 and x) or x * 2
+
+
 def recursion(x):
     if x > 1:  # the condition
         return x * recursion(x - 1)
@@ -156,6 +172,9 @@ def in_place_and_anew(x):
         (bound_in_a_loop_that_may_not_turn, (x,), ["y is bound only in a loop that may have no",
                                                    "# bound here", "y = ..."]),
         (changes_a_set, (x,), ["seen is changed under a condition", "a set"]),
+        (chooses_a_text, (x,), ["y is something else", "the text 'a'", "a text cannot be chosen"]),
+        (chooses_a_text_at_once, (x,), ["what `x if c else y` gives", "a text cannot be chosen"]),
+        (and_or, (x,), ["what `and` gives is of different dtypes", "write `y if x else z`"]),
         (recursion, (x,), ["calls itself under a condition", "# the condition", "a loop"]),
         (matched, (x,), ["bool()", "# the culprit", "match", "ef.where(condition"]),
         (python_index, (x,), ["known only when the graph runs", "# the culprit"]),

@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import eagerflow as ef
+from eagerflow.errors import TraceError
 from tests.autograph.checks import check_error, check_same
 
 # --- lists and comprehensions ------------------------------------------------------------------
@@ -181,7 +184,7 @@ ERRORS = [
     (filtered_dict, (V,), ["bool()", "# here", "ef.where(condition"]),
     (filtered_set, (V,), ["bool()", "# here", "a set"]),
     (conditional_generator, (V,), ["bool()", "# here", "filter()"]),
-    (list_of_a_caller, (1.0,), ["another function has it", "list_of_a_caller", "ef.stack(list)"]),
+    (list_of_a_caller, (1.0,), ["is held elsewhere", "list_of_a_caller", "ef.stack(list)"]),
     (appends_a_string, (1.0,), ["names gets something other than tensors", "str", "# here"]),
     (any_of_a_generator_with_draws, (V,), ["does something", "next_key", "# here", "any(f(x)"]),
     (sorted_rows, (V,), ["bool()", "# here", "ef.sort"]),
@@ -210,3 +213,38 @@ def test_gradients_go_through_lists_of_unknown_length() -> None:
     assert want == [2.0, 3.0, 4.0]
     assert ef.grad(ef.trace(f))(x).tolist() == want
     assert ef.trace(ef.grad(f))(x).tolist() == want
+
+
+outside: list[Any] = []
+
+
+def fills_a_list_outside(xs):
+    for x in xs:
+        outside.append(x)
+    return ef.stack(outside)
+
+
+def fills_it_under_a_condition(xs):
+    for x in xs:
+        if x > 1:  # here
+            outside.append(x)
+    return xs
+
+
+def test_a_list_outside_is_filled_as_eagerly() -> None:
+    found = []
+    for function in (fills_a_list_outside, ef.trace(fills_a_list_outside)):
+        outside.clear()
+        results = [str(function(ef.tensor(V))) for _ in range(2)]
+        found.append((results, str(outside), type(outside)))
+    assert found[0] == found[1]
+
+
+def test_a_list_outside_gets_no_length_that_depends_on_data() -> None:
+    outside.clear()
+    with pytest.raises(TraceError) as caught:
+        ef.trace(fills_it_under_a_condition)(ef.tensor(V))
+    for words in ("outside gets a length that depends on data", "# here", "return what is"):
+        assert words in str(caught.value)
+    assert type(outside) is list
+    assert outside == []

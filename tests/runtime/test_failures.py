@@ -174,3 +174,30 @@ def test_notebooks_show_no_frames_of_ours() -> None:
 def test_the_wrong_number_of_inputs() -> None:
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         Traced(product, (f32, ("n",)), (f32, ("m",))).program(np.ones(2))
+
+
+def test_what_was_written_is_named_as_people_know_it(capsys: pytest.CaptureFixture[str]) -> None:
+    v = ef.Variable(0.0)  # the variable
+
+    @ef.trace
+    def f(x: Any) -> Any:
+        assert x[0] > -100, "a check is no writing"
+        v.assign_add(1.0)
+        for y in x:
+            print(y)  # the print
+            ef.py_call(lambda z: None, None, y)  # the call
+            if y > 2:
+                raise KeyError(1)
+        return x
+
+    with pytest.raises(KeyError) as caught:
+        f(ef.tensor([1.0, 2.0, 3.0]))
+    capsys.readouterr()
+    code = f.__wrapped__.__code__  # type: ignore[attr-defined]  # of a traced function
+    at = [f"{code.co_filename}:{code.co_firstlineno + i}" for i in (-2, 5, 6)]
+    node, *_, written = caught.value.__notes__
+    assert "{resource=@check" in node
+    assert written == (
+        f"  this step had already written: variable f32[]@cpu:0 (made at {at[0]}), "
+        f"print() at {at[1]}, py_call of <lambda> at {at[2]}"
+    )
