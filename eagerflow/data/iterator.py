@@ -188,17 +188,40 @@ class DatasetIterator:
 
 def _checked(value: Any, own: dict[str, Any]) -> dict[str, Any]:
     """``value`` in ints, if it looks like the position of such a dataset."""
-    found, treedef = tree.flatten(value)
-    expected = tree.flatten(own)[1]
-    try:
-        numbers = [operator.index(x) for x in found]
-    except TypeError:
-        numbers = [-1]
-    if treedef != expected or any(x < 0 for x in numbers):
+    wrong = _difference(value, own, "")
+    if wrong is not None:
         raise TensorValueError(
-            "this is not a position in this dataset",
+            f"this is not a position in this dataset: {wrong}",
             given=repr(value),
             expected=f"numbers like {own}",
+            hint="a position is one of a dataset that is built in the same way",
         )
-    checked: dict[str, Any] = tree.unflatten(treedef, numbers)
+    numbers, treedef = tree.flatten(value)
+    checked: dict[str, Any] = tree.unflatten(treedef, [operator.index(x) for x in numbers])
     return checked
+
+
+def _difference(value: Any, own: Any, where: str) -> str | None:
+    """What of a position is not as in another one, numbers apart; None if nothing is."""
+    name = where or "it"
+    if isinstance(own, dict | list):
+        if type(value) is not type(own):
+            return f"{name} is {value!r}"
+        if isinstance(own, list):
+            if len(value) != len(own):
+                return f"the length of {name} is {len(value)}, and here {len(own)}"
+            pairs = [
+                (f"{where}[{i}]", a, b) for i, (a, b) in enumerate(zip(value, own, strict=True))
+            ]
+        else:
+            dot = where and f"{where}."
+            for key in sorted(value.keys() ^ own.keys(), key=str):
+                return f"{dot}{key} is {'missing' if key in own else 'not known here'}"
+            pairs = [(f"{dot}{key}", value[key], own[key]) for key in own]
+        found = (_difference(a, b, place) for place, a, b in pairs)
+        return next((wrong for wrong in found if wrong is not None), None)
+    try:
+        fits = operator.index(value) >= 0
+    except TypeError:
+        fits = False
+    return None if fits else f"{name} is {value!r}"
