@@ -145,7 +145,8 @@ class Dataset:
         pyarrow.parquet.read_table(path))`` is better.
 
         Args:
-            paths: a file, several, or a pattern such as ``"train-*.parquet"``.
+            paths: a file, several, a pattern such as ``"train-*.parquet"``, or a folder, of which
+                the files ``*.parquet`` are read in the order of their names.
             columns: which to read; all by default.
             on_error: what becomes of a group of rows that is damaged, as for `from_records`. Other
                 than with ``"raise"``, the number of rows is not known.

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, TypeAlias, final
+from typing import IO, Any, Final, TypeAlias, final
 
 import eagerflow as ef
 from eagerflow.data.calls import OnError, skips
@@ -23,11 +23,18 @@ __all__ = ["LineStage", "Paths", "RecordStage", "files", "write_records"]
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
-def files(method: str, paths: Paths) -> list[str]:
-    """The files of ``paths``; patterns in the order of names.
+def files(method: str, paths: Paths, suffix: str | None = None) -> list[str]:
+    """The files of ``paths``; those of patterns and folders in the order of names.
+
+    Args:
+        method: who asks, for messages.
+        paths: the files.
+        suffix: the end of the names of those that are meant by their folder; None if a folder means
+            none.
 
     Raises:
         FileNotFoundError: there is no such file.
+        TensorValueError: there is no path at all, or a folder.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: list[str] = []
@@ -35,10 +42,55 @@ def files(method: str, paths: Paths) -> list[str]:
         matches = [path] if os.path.exists(path) else sorted(glob.glob(path))
         if not matches:
             raise FileNotFoundError(f"{method}: there is no file {path!r}")
-        found += matches
+        for match in matches:
+            found += _files_of(method, match, suffix) if os.path.isdir(match) else [match]
     if not found:
         raise TensorValueError(f"{method}: there is no file", given=repr(paths))
     return found
+
+
+def _files_of(method: str, folder: str, suffix: str | None) -> list[str]:
+    if suffix is None:
+        raise TensorValueError(
+            f"{method}: this is a folder",
+            given=repr(folder),
+            expected="files",
+            hint=f"a pattern names those in it: {os.path.join(folder, '*')!r}",
+        )
+    found = sorted(glob.glob(os.path.join(glob.escape(folder), f"*{suffix}")))
+    if not found:
+        raise FileNotFoundError(f"{method}: there is no file *{suffix} in the folder {folder!r}")
+    return found
+
+
+#: how compressed files begin, and the module that reads them
+_COMPRESSED: Final = {
+    ".gz": (b"\x1f\x8b", "gzip"),
+    ".bz2": (b"BZh", "bz2"),
+    ".xz": (b"\xfd7zXZ\x00", "lzma"),
+}
+
+
+def _check_plain(method: str, paths: list[str]) -> None:
+    """Refuse compressed files, in which a position is not the place of a byte.
+
+    Raises:
+        TensorValueError: a file is compressed.
+    """
+    for path in paths:
+        begin, module = _COMPRESSED.get(os.path.splitext(path)[1], (b"", ""))
+        if module:
+            with open(path, "rb") as file:
+                compressed = file.read(len(begin)) == begin
+            if compressed:
+                lines = f'(line.rstrip("\\n") for line in {module}.open({path!r}, "rt"))'
+                raise TensorValueError(
+                    f"{method}: this file is compressed",
+                    given=repr(path),
+                    hint=f"Dataset.from_iterable(lambda: {lines}) reads its lines"
+                    if method == "from_lines"
+                    else "decompress it first",
+                )
 
 
 class _AbstractFiles(AbstractStage):
@@ -52,6 +104,7 @@ class _AbstractFiles(AbstractStage):
         self.source = capture()  # whoever reads may be a thread, with no line of the user
         self._method = method
         self.paths = files(method, paths)
+        _check_plain(method, self.paths)
 
     @property
     def length(self) -> None:

@@ -38,6 +38,7 @@ class DatasetIterator:
 
     __slots__ = (
         "__weakref__", "_cursor", "_dataset", "_ended", "_epoch", "_lock", "_over", "_position",
+        "_reads",
     )  # fmt: skip
 
     def __init__(self, dataset: Dataset, epoch: int) -> None:
@@ -49,6 +50,7 @@ class DatasetIterator:
         # of who reads; not of who closes, which ends the reading. A handler of signals may ask for
         # the state in the middle of it
         self._lock = threading.RLock()
+        self._reads = 0  # how many elements were asked for
         self._over = False  # the program ends in the middle of the epoch
         ending.before(self, DatasetIterator._end_with_program)
 
@@ -63,19 +65,44 @@ class DatasetIterator:
                 expected="a loop over the dataset around the calls of the traced function",
                 hint="trace the step: for batch in dataset: step(*batch)",
             )
-        with self._lock:
-            if self._ended:
-                raise SystemExit if self._over else StopIteration
-            cursor = self._cursor or self._reopen()
-            before = cursor.state
-            try:
-                return cursor.next()
-            except StopIteration:
-                self.close()
-                raise
-            except BaseException as error:
-                self._fail(error, before)
-                raise
+        number, before = 0, dict[str, Any]()
+        try:
+            with self._lock:
+                if self._ended:
+                    raise SystemExit if self._over else StopIteration
+                cursor = self._cursor or self._reopen()
+                before = cursor.state
+                self._reads = number = self._reads + 1
+                return self._read(cursor, before)
+        except KeyboardInterrupt as error:
+            self._take_back(number, before)
+            hide_frames(error)
+            raise
+
+    def _read(self, cursor: AbstractCursor, before: dict[str, Any]) -> Any:
+        try:
+            return cursor.next()
+        except StopIteration:
+            self.close()
+            raise
+        except BaseException as error:
+            self._fail(error, before)
+            raise
+
+    def _take_back(self, number: int, before: dict[str, Any]) -> None:
+        """Go back to before a reading whose element nobody has got.
+
+        Ctrl-C may come as late as the lock is let go of; the position is still that of the element
+        unless another thread reads, or has read since.
+        """
+        if not number or not self._lock.acquire(blocking=False):
+            return
+        try:
+            unread = number == self._reads and not self._ended
+            if unread and not once(self._dataset._stage):
+                self._leave(before)
+        finally:
+            self._lock.release()
 
     def _fail(self, error: BaseException, before: dict[str, Any]) -> None:
         """What reading has raised, from the position ``before`` on, is about to be raised."""
@@ -188,17 +215,41 @@ class DatasetIterator:
 
 def _checked(value: Any, own: dict[str, Any]) -> dict[str, Any]:
     """``value`` in ints, if it looks like the position of such a dataset."""
-    found, treedef = tree.flatten(value)
-    expected = tree.flatten(own)[1]
-    try:
-        numbers = [operator.index(x) for x in found]
-    except TypeError:
-        numbers = [-1]
-    if treedef != expected or any(x < 0 for x in numbers):
+    wrong = _difference(value, own, "")
+    if wrong is not None:
         raise TensorValueError(
-            "this is not a position in this dataset",
+            f"this is not a position in this dataset: {wrong}",
             given=repr(value),
             expected=f"numbers like {own}",
+            hint="a position is one of a dataset that is built in the same way",
         )
-    checked: dict[str, Any] = tree.unflatten(treedef, numbers)
+    numbers, treedef = tree.flatten(value)
+    checked: dict[str, Any] = tree.unflatten(treedef, [operator.index(x) for x in numbers])
     return checked
+
+
+def _difference(value: Any, own: Any, where: str) -> str | None:
+    """What of a position is not as in another one, numbers apart; None if nothing is."""
+    name = where or "it"
+    if isinstance(own, dict | list) and type(value) is not type(own):
+        return f"{name} is {value!r}"
+    if isinstance(own, list):
+        if len(value) != len(own):
+            return f"the length of {name} is {len(value)}, and here {len(own)}"
+        pairs = [(f"{where}[{i}]", *both) for i, both in enumerate(zip(value, own, strict=True))]
+    elif isinstance(own, dict):
+        dot = where and f"{where}."
+        for key in sorted(value.keys() ^ own.keys(), key=str):
+            return f"{dot}{key} is {'missing' if key in own else 'not known here'}"
+        pairs = [(f"{dot}{key}", value[key], own[key]) for key in own]
+    else:
+        return None if _is_count(value) else f"{name} is {value!r}"
+    found = (_difference(a, b, place) for place, a, b in pairs)
+    return next((wrong for wrong in found if wrong is not None), None)
+
+
+def _is_count(value: Any) -> bool:
+    try:
+        return operator.index(value) >= 0
+    except TypeError:
+        return False

@@ -90,7 +90,7 @@ class ParquetStage(AbstractStage, AbstractView):
 
     def __init__(self, paths: Paths, columns: Sequence[str] | None) -> None:
         self._source = capture()
-        self._paths = files("from_parquet", paths)
+        self._paths = files("from_parquet", paths, ".parquet")
         self._columns = None if columns is None else list(columns)
         self._form: dict[str, Any] = {}
         self._kinds: dict[str, str] = {}  # of the first file, for messages

@@ -19,7 +19,7 @@ from eagerflow.core.texts import Placeholder, text_parts
 from eagerflow.dims import Dim, number_of
 from eagerflow.errors import DTypeError, ShapeError, hides_frames
 from eagerflow.hardware import Device, current_device
-from eagerflow.ops.elements import as_type, fresh_type
+from eagerflow.ops.elements import as_type, fresh_types
 from eagerflow.ops.rules import effect_op
 from eagerflow.types import DTYPES, TensorType
 
@@ -79,14 +79,15 @@ class PyFunction:
                 expected=tree.show(self._treedef),
             )
         arrays = []
+        names: dict[str, Any] = {}
         for x, kind in zip(found, self.types, strict=True):
             weak = isinstance(x, (int, float, complex)) and not isinstance(x, AbstractArray)
             y = as_tensor(x, kind.dtype if weak else None, self._device)
-            if not _has_shape(y, kind) or y.dtype is not kind.dtype:
+            if not _has_shape(y, kind, names) or y.dtype is not kind.dtype:
                 raise (ShapeError if y.dtype is kind.dtype else DTypeError)(
                     f"py_call: {self.name} gave another type than out_types says",
                     given=str(y.type),
-                    expected=str(kind),
+                    expected=f"{kind}{_where(kind, names)}",
                 )
             arrays.append(y._data)
         return arrays
@@ -95,9 +96,13 @@ class PyFunction:
         return f"<function {self.name}>"
 
 
-def _has_shape(x: Tensor, kind: TensorType) -> bool:
-    """Whether the sizes are as the type says; a name stands for one size."""
-    names: dict[str, Any] = {}
+def _where(kind: TensorType, names: dict[str, Any]) -> str:
+    known = [f"{size}={names[str(size)]}" for size in kind.shape if str(size) in names]
+    return f" with {', '.join(known)}" if known else ""
+
+
+def _has_shape(x: Tensor, kind: TensorType, names: dict[str, Any]) -> bool:
+    """Whether the sizes are as the type says; a name stands for one size in all results."""
     return len(x.shape) == kind.ndim and all(
         names.setdefault(str(want), size) == size if isinstance(want, Dim) else size == want
         for size, want in zip(x.shape, kind.shape, strict=True)
@@ -149,7 +154,7 @@ def _restored(x: Any, arrays: Iterator[Any]) -> Any:
 def _types(
     *inputs: TensorType, resource: PyFunction, device: Device | None = None
 ) -> tuple[TensorType, ...]:
-    return tuple([fresh_type(kind, "what the function gives") for kind in resource.types])
+    return tuple(fresh_types(resource.types, "what the function gives"))
 
 
 _py_call = effect_op("py_call", _types, "fence", takes_bytes=True)
@@ -191,8 +196,8 @@ def py_call(function: Callable[..., Any], out_types: Any, /, *args: Any) -> Any:
     Args:
         function: takes the arguments, with tensors that have values in the place of symbolic ones.
         out_types: a tree of what the function gives: types such as ``"f32[8,128]"`` (a name in
-            the place of a size, ``"f32[k]"``, for any size), tensors of such a type, or None if
-            it gives nothing.
+            the place of a size, ``"f32[k]"``, for any size, the same one wherever the name is),
+            tensors of such a type, or None if it gives nothing.
         args: trees of tensors, numbers and anything else.
 
     Returns:

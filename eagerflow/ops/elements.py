@@ -12,14 +12,24 @@ from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind, infer
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.dims import Dim, unknown
+from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.extents import may_be
 from eagerflow.ops.promotion import promoted_dtype, weak_fits
 from eagerflow.types import BYTES, DTYPES, TensorType, as_dtype
 
-__all__ = ["Elements", "as_type", "check", "check_part", "checked", "fresh_type", "part_of", "told"]
+__all__ = [
+    "Elements",
+    "as_type",
+    "check",
+    "check_names",
+    "check_part",
+    "checked",
+    "fresh_types",
+    "part_of",
+    "told",
+]
 
 _TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
 _T = TypeVar("_T")
@@ -44,9 +54,12 @@ def as_type(what: str, kind: Any, device: Device) -> TensorType:
         return type_of(tensor_of(kind))
     match = _TYPE.fullmatch(kind) if isinstance(kind, str) else None
     if match is None:
+        name = kind.strip() if isinstance(kind, str) else ""
+        known = name in _PRINTED or name in DTYPES
         raise DTypeError(
-            f"{what}: this is no type", given=repr(kind), expected="such as 'f32[8,128]'"
-        )
+            f"{what}: this is no type", given=repr(kind), expected="such as 'f32[8,128]'",
+            hint=f'{what}(..., "{name}[]") for one without axes' if known else None,
+        )  # fmt: skip
     dtype, sizes, where = match.groups()
     parts = [part.strip() for part in sizes.split(",") if part.strip()]
     shape: Any = tuple([int(part) if part.isdigit() else Dim(part) for part in parts])
@@ -54,24 +67,50 @@ def as_type(what: str, kind: Any, device: Device) -> TensorType:
     return TensorType(kind, shape, device if where is None else as_device(where))
 
 
-def fresh_type(kind: TensorType, why: str) -> TensorType:
-    """The type with a size of its own for each name: only the run tells.
+def fresh_types(kinds: Sequence[TensorType], why: str) -> list[TensorType]:
+    """The types with a size of its own for each name, the same in all of them: only the run tells.
 
     Args:
-        kind: the type.
+        kinds: the types.
         why: says what the sizes depend on.
     """
     names: dict[str, Any] = {}
-    shape: list[Any] = []
-    for size in kind.shape:
-        if isinstance(size, Dim):
-            name = str(size)
-            if name not in names:
-                names[name] = unknown(name, f"the size {name} depends on {why}")
-            shape.append(names[name])
-        else:
-            shape.append(size)
-    return kind.like(shape=tuple(shape))
+    found = []
+    for kind in kinds:
+        shape: list[Any] = []
+        for size in kind.shape:
+            if isinstance(size, Dim):
+                name = str(size)
+                if name not in names:
+                    names[name] = unknown(name, f"the size {name} depends on {why}")
+                shape.append(names[name])
+            else:
+                shape.append(size)
+        found.append(kind.like(shape=tuple(shape)))
+    return found
+
+
+def check_names(values: Sequence[TensorType], kinds: Sequence[TensorType], axes: int = 0) -> None:
+    """Refuse parts in which one name stands for different sizes, for type rules.
+
+    Args:
+        values: the types of what is given, each of which may be a part.
+        kinds: those of the parts.
+        axes: how many axes come before those of a part.
+
+    Raises:
+        ShapeError: the sizes of a name differ.
+    """
+    sizes: dict[str, Any] = {}
+    for value, kind in zip(values, kinds, strict=True):
+        for size, expected in zip(value.shape[axes:], kind.shape, strict=True):
+            if isinstance(expected, Dim):
+                first = sizes.setdefault(str(expected), size)
+                if not may_equal(first, size):
+                    raise ShapeError(
+                        f"the size {expected} is {first} in one part and {size} in another",
+                        expected=", ".join(map(str, kinds)),
+                    )
 
 
 @final
@@ -105,7 +144,9 @@ class Elements:
         if device is not None:
             types = [TensorType(t.dtype, t.shape, where) for t in types]
         if varying:
-            types = [_varied(t, leaf) for t, leaf in zip(types, leaves, strict=True)]
+            types = [
+                _varied(t, leaf, i) for i, (t, leaf) in enumerate(zip(types, leaves, strict=True))
+            ]
         self.device: Device = types[0].device
         if any(t.device is not self.device for t in types):
             raise DeviceError(
@@ -160,11 +201,12 @@ def _like(what: str, leaf: Any, device: Device) -> TensorType:
     return type_of(as_tensor(leaf, None, device))
 
 
-def _varied(kind: TensorType, leaf: Any) -> TensorType:
+def _varied(kind: TensorType, leaf: Any, part: int) -> TensorType:
     """The type with names for its sizes, unless ``leaf`` itself says which may differ."""
     if isinstance(leaf, (str, TensorType)):
         return kind
-    shape: Any = tuple([Dim(f"d{i}") for i in range(kind.ndim)])
+    of = f"_{part}" if part else ""  # sizes of different parts have nothing to do with each other
+    shape: Any = tuple([Dim(f"d{i}{of}") for i in range(kind.ndim)])
     return kind.like(shape=shape)
 
 

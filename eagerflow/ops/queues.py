@@ -12,7 +12,15 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.ops.elements import Elements, check, check_part, fresh_type, part_of, told
+from eagerflow.ops.elements import (
+    Elements,
+    check,
+    check_names,
+    check_part,
+    fresh_types,
+    part_of,
+    told,
+)
 from eagerflow.ops.rules import count_type, effect_op
 from eagerflow.ops.waits import (
     bind_wait,
@@ -43,6 +51,7 @@ def _put_type(inputs: tuple[TensorType, ...], resource: QueueState, axes: int, t
         check_part(x, kind, axes)
         if axes and not may_equal(x.shape[0], parts[0].shape[0]):
             raise ShapeError("the parts are of different numbers of elements")
+    check_names(parts, resource.types, axes)
     for x in inputs[len(parts) :]:
         if x.dtype is not _INT64:
             raise DTypeError("a priority is an int64", expected="i64")
@@ -71,7 +80,7 @@ def _dequeue_type(
     device: Device | None = None,
 ) -> tuple[TensorType, ...]:  # fmt: skip
     check_asked(asked, timed)
-    return tuple([fresh_type(kind, "the element") for kind in resource.types])
+    return tuple(fresh_types(resource.types, "the element"))
 
 
 def _dequeue_many_type(
@@ -91,7 +100,7 @@ def _dequeue_up_to_type(
 
 
 def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
-    found = [fresh_type(kind, "the elements") for kind in resource.types]
+    found = fresh_types(resource.types, "the elements")
     return tuple([kind.like(shape=(count, *kind.shape)) for kind in found])
 
 
@@ -137,7 +146,8 @@ class Queue:
     Args:
         capacity: how many elements there is room for; None for any number.
         like: one element, which tells dtypes and shapes: a tensor or a pytree of them. A text such
-            as ``"f32[n,3]"`` in the place of a tensor names the sizes that may differ.
+            as ``"f32[n,3]"`` in the place of a tensor names the sizes that may differ from element
+            to element; within one, a name is one size.
         kind: ``"fifo"``, first in, first out; ``"shuffle"``, any may be the next; ``"padding"``, in
             order, and sizes may differ: `dequeue_many` fills up with zeros (all sizes of a tensor,
             the named ones of a text); ``"priority"``, the lowest number first, in order among

@@ -40,8 +40,17 @@ def run(
     graph: Graph, fetches: Iterable[Value | Node | str], feeds: Mapping[Any, Any] | None = None
 ) -> list[Any]:
     """What `Graph.run` does."""
-    if isinstance(fetches, (Value, Node, str)):
-        raise GraphError("fetches is a list of values", given=repr(fetches))
+    if isinstance(fetches, (Value, Node, str)) or not isinstance(fetches, Iterable):
+        raise GraphError(
+            "run: fetches is a list of values", given=repr(fetches),
+            expected="values of the graph, or their names: graph.outputs, "
+            f"[{', '.join([repr(v.name) for v in graph.outputs][:_SHOWN]) or '...'}]",
+        )  # fmt: skip
+    if not isinstance(feeds, Mapping | None):
+        raise GraphError(
+            "run: feeds is a dict, by value or name", given=f"a {type(feeds).__name__}",
+            expected=f"{{{', '.join([f'{v.name!r}: ...' for v in graph.inputs][:_SHOWN])}}}",
+        )  # fmt: skip
     names = _Names(graph)
     wanted = [names.fetch(v) for v in fetches]
     given = names.feeds(feeds or {})

@@ -291,6 +291,27 @@ def test_what_is_no_position_is_refused(change: Callable[[Any], Any]) -> None:
     assert values(iterator) == rest
 
 
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (
+            {"epoch": 0, "seeds": [], "position": {"index": 0}},
+            "the length of seeds is 0, and here 1",
+        ),
+        ({"epoch": 0, "seeds": [1], "position": {"pass": 0}}, "position.index is missing"),
+        ({"epoch": 0, "seeds": [1], "position": 4}, "position is 4"),
+        ({"epoch": -1, "seeds": [1], "position": {"index": 0}}, "epoch is -1"),
+        ({"epoch": 0, "seeds": ["a"], "position": {"index": 0}}, r"seeds\[0\] is 'a'"),
+        ({"epoch": 0, "seeds": [1], "position": {"index": 0}, "x": 1}, "x is not known here"),
+        (7, "it is 7"),
+    ],
+)
+def test_what_differs_in_a_position_is_named(state: Any, words: str) -> None:
+    dataset = Dataset.from_tensors(ef.arange(10)).shuffle(seed=1)
+    with pytest.raises(TensorValueError, match=f"not a position in this dataset: {words}"):
+        dataset.iterator(state)
+
+
 def test_a_refused_position_changes_no_seed() -> None:
     dataset = numbers(8).shuffle()
     iterator = iter(dataset)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import os
 import subprocess
 import sys
@@ -42,6 +45,35 @@ def every_position(make: Callable[[], Dataset], expected: list[Any], plain: Any 
         assert [plain(x) for x in make().iterator(state)] == expected[position:]
         next(iterator, None)
     assert next(iterator, None) is None
+
+
+# --- paths ------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\n")
+    for read in (Dataset.from_lines, Dataset.from_records):
+        with pytest.raises(TensorValueError, match="this is a folder") as caught:
+            read(tmp_path)
+        assert repr(f"{tmp_path}/*") in str(caught.value.hint)
+    assert list(Dataset.from_lines(f"{tmp_path}/*")) == ["a"]
+
+
+@pytest.mark.parametrize(("suffix", "module"), [(".gz", gzip), (".bz2", bz2), (".xz", lzma)])
+def test_compressed_files_are_refused(tmp_path: Path, suffix: str, module: Any) -> None:
+    """What is to be written instead is said, and does it."""
+    path = tmp_path / f"c.txt{suffix}"
+    with module.open(path, "wt") as file:
+        file.write("a\n\nb\n")
+    with pytest.raises(TensorValueError, match="this file is compressed") as caught:
+        Dataset.from_lines(path)
+    written = str(caught.value.hint).removesuffix(" reads its lines")
+    found = eval(written, {"Dataset": Dataset, module.__name__: module})
+    assert list(found) == ["a", "", "b"]
+    with pytest.raises(TensorValueError, match="decompress it first"):
+        Dataset.from_records(path)
+    path.write_text("only its name\n")
+    assert list(Dataset.from_lines(path)) == ["only its name"]
 
 
 # --- checksums --------------------------------------------------------------------------------

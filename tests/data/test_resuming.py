@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.data import Dataset, write_records
 from eagerflow.errors import TensorValueError
+from tests.ctrl_c import ctrl_c_raises
+from tests.ctrl_c import interrupted as at_place
 
 
 def interrupted(x: Any, left: list[int]) -> Any:
@@ -86,6 +88,27 @@ def test_ctrl_c_loses_nothing(source: int, below: int, above: int, method: str) 
     left = [0, 5, 6, 7, 17, 23]
     assert read_on(iter(make(left))) == [text(x) for x in make([])]
     assert len(left) < 6
+
+
+# Python drops an exception that comes within a finaliser
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ctrl_c_anywhere_loses_nothing(workers: int) -> None:
+    """It comes at each place in turn where Python looks for it while an iterator is read."""
+    ended, after = 0, 0
+    with ctrl_c_raises():
+        while ended < 3:  # for who makes elements ahead, not all readings are alike
+            after += 1
+            data = Dataset.from_tensors(ef.arange(4)).map(lambda x: x * 2, workers=workers)
+            iterator = iter(data.prefetch(2))
+            found: list[Any] = []
+            try:
+                at_place(lambda it=iterator, found=found: found.extend(it), after)
+                ended += 1
+            except KeyboardInterrupt:
+                pass
+            found += list(iterator)
+            assert [x.item() for x in found] == [0, 2, 4, 6], after
 
 
 def test_ctrl_c_leaves_the_position_where_it_was() -> None:

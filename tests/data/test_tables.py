@@ -26,6 +26,23 @@ def written(folder: Path, name: str, columns: dict[str, Any], **settings: Any) -
     return folder / name
 
 
+# --- which files ------------------------------------------------------------------------------
+
+
+def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
+    """In the order of names, whatever else is there."""
+    for name in ("b", "a", "[c]"):
+        written(tmp_path, f"{name}.parquet", {"x": [name]})
+    (tmp_path / "_SUCCESS").touch()
+    expected = [b"[c]", b"a", b"b"]
+    for paths in (tmp_path, str(tmp_path), [tmp_path], f"{tmp_path.parent}/{tmp_path.name[:-1]}?"):
+        rows = list(Dataset.from_parquet(paths))
+        assert [str(row["x"]).encode() for row in rows] == expected
+    (tmp_path / "none").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"no file \*\.parquet in the folder"):
+        Dataset.from_parquet(tmp_path / "none")
+
+
 # --- files that do not fit together -----------------------------------------------------------
 
 

@@ -208,6 +208,17 @@ def test_errors_of_results_name_the_line_of_the_call(mode: Any) -> None:
     assert "# the user's line" in str(caught.value)
 
 
+def test_a_name_is_one_size_in_all_results(mode: Any) -> None:
+    def function(x: Any, y: Any) -> Any:
+        a, b = ef.py_call(lambda x, y: (x, y), ("f32[n]", "f32[n]"), x, y)
+        return a + b
+
+    assert mode(function)(ef.ones(2), ef.ones(2)).tolist() == [2.0, 2.0]
+    with pytest.raises(errors.ShapeError, match="gave another type than out_types") as caught:
+        mode(function)(ef.ones(2), ef.ones(1))
+    assert "with n=2" in str(caught.value)
+
+
 def test_effects_before_an_error_have_happened(mode: Any) -> None:
     v = ef.Variable(0.0)
 

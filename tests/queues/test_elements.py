@@ -233,6 +233,53 @@ def test_elements_of_different_sizes_do_not_stack(call: Call) -> None:
     assert [call(queue.dequeue)["x"].shape for _ in range(2)] == [(3, 2), (1, 2)]
 
 
+@pytest.mark.parametrize("kind", ["fifo", "padding"])
+def test_a_name_is_one_size_in_an_element(call: Call, kind: Any) -> None:
+    queue = ef.Queue(9, ("f32[n,2]", "i64[n]"), kind=kind)
+    for n in (3, 1):
+        call(lambda n=n: queue.enqueue((ef.ones((n, 2)), ef.arange(n))))
+    for wrong in (
+        lambda: queue.enqueue((ef.ones((3, 2)), ef.arange(2))),
+        lambda: queue.enqueue_many((ef.ones((4, 3, 2)), ef.ones((4, 2), dtype="int64"))),
+    ):
+        with pytest.raises(errors.ShapeError, match="the size n is 3 in one part and 2 in another"):
+            call(wrong)
+    assert int(queue.size()) == 2
+    if kind == "fifo":
+        assert numbers(call(lambda: ef.add(*_columns(queue.dequeue())))) == [1, 2, 3]
+    else:
+        x, y = call(lambda: queue.dequeue_many(2))
+        assert (x.shape, y.shape) == ((2, 3, 2), (2, 3))
+
+
+def _columns(element: Any) -> tuple[Any, Any]:
+    x, y = element
+    return x[:, 0], y.astype("float32")
+
+
+def test_a_name_is_one_size_that_only_the_run_tells() -> None:
+    queue = ef.Queue(9, ("f32[n]", "f32[n]"))
+    put = ef.trace(lambda x, y: queue.enqueue((x[x > 0], y[y > 0])))
+    put(ef.tensor([1.0, 2.0]), ef.tensor([3.0, 0.0, 4.0]))
+    with pytest.raises(errors.EagerflowError):
+        put(ef.tensor([1.0, 2.0]), ef.tensor([3.0, 0.0, 0.0]))
+    taken = ef.trace(lambda: sum(queue.dequeue()))  # one size: it need not broadcast
+    assert numbers(taken()) == [4.0, 6.0]
+    assert str(taken.graph().outputs[0].type).startswith("f32[n]")
+
+
+def test_sizes_of_an_example_have_nothing_to_do_with_each_other() -> None:
+    queue = ef.Queue(9, (ef.zeros(2), ef.zeros(3)), kind="padding")
+    queue.enqueue((ef.zeros(5), ef.zeros(7)))
+    assert [x.shape for x in queue.dequeue()] == [(5,), (7,)]
+
+
+def test_a_dtype_is_no_type() -> None:
+    with pytest.raises(errors.DTypeError, match="this is no type") as caught:
+        ef.Queue(1, "f32")
+    assert caught.value.hint == 'Queue(..., "f32[]") for one without axes'
+
+
 @row("constant")
 def test_what_is_taken_is_a_constant(call: Call) -> None:
     queue = ef.Queue(5, ef.tensor(0.0))

@@ -36,6 +36,22 @@ def graph() -> Graph:
     return found
 
 
+@pytest.mark.parametrize(
+    "feeds", [[1.0, 2.0], (1.0,), ef.zeros(2), 3.0], ids=lambda x: type(x).__name__
+)
+def test_feeds_that_are_no_dict(graph: Any, feeds: Any) -> None:
+    with pytest.raises(GraphError, match="run: feeds is a dict, by value or name") as caught:
+        graph.run(["a"], feeds)
+    assert caught.value.expected == "{'x': ..., 'y': ..., 'k': ...}"
+
+
+@pytest.mark.parametrize("fetches", ["d", len, ef.trace(abs), 3], ids=lambda x: type(x).__name__)
+def test_fetches_that_are_no_list(graph: Any, fetches: Any) -> None:
+    with pytest.raises(GraphError, match="run: fetches is a list of values") as caught:
+        graph.run(fetches)
+    assert "graph.outputs, ['d', 'e']" in caught.value.expected
+
+
 def test_outputs_of_inputs(graph: Any) -> None:
     x = ef.zeros(2)
     d, e = graph.run(graph.outputs, {"x": x, "y": [1.0, 2.0], "k": 3.0})

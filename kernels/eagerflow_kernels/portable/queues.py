@@ -90,12 +90,14 @@ def _own(x: Array) -> Array:
 
 def _check(types: Sequence[Any], arrays: Sequence[Array], axes: int = 0) -> None:
     """Refuse parts of other shapes, for rules that did not know all sizes."""
+    names: dict[str, int] = {}
     for kind, x in zip(types, arrays, strict=True):
         shape = x.shape[axes:]
         if len(shape) != len(kind.shape) or x.shape[:axes] != arrays[0].shape[:axes]:
             raise ValueError("an element has another shape")
         for size, expected in zip(shape, kind.shape, strict=True):
-            if type(expected) is int and size != expected:
+            known = expected if type(expected) is int else names.setdefault(str(expected), size)
+            if size != known:
                 raise ValueError("an element has another shape")
 
 
