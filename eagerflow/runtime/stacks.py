@@ -117,7 +117,7 @@ class _Search:
                 self.walk(test.lines, test.outputs, ())
             self.walk(body.lines, body.outputs, line.carried)
         else:
-            begins = op == "list_new" and not attrs.get("size", 0)
+            begins = op == "list_new" and "size" not in attrs  # nor one that only a run tells
             self.refuse([*line.inputs, *(() if begins else line.outputs)])
             for block in line.blocks:
                 self.walk(block.lines, block.outputs, ())

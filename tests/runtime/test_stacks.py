@@ -133,6 +133,18 @@ def test_values_stay_values(program: Callable[..., Any]) -> None:
     assert "list_new" in found or "list_p" in found
 
 
+def test_a_list_whose_size_only_a_run_tells() -> None:
+    def f(xs):
+        found = ef.TensorArray(xs.shape[0], xs[0])
+        for i in range(xs.shape[0]):
+            found = found.write(i, xs[i] * 2)
+        return found.stack()
+
+    traced = ef.trace(f)
+    for size in (5, 4, 3, 2):  # the sizes are symbolic from the second one on
+        np.testing.assert_array_equal(np.asarray(traced(X[:size])), 2 * np.asarray(X[:size]))
+
+
 def test_a_list_that_is_given_out_is_a_value() -> None:
     f = ef.trace(lambda xs: pushed(list_new(), xs))
     first, second = f(X), f(X)
