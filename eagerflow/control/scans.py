@@ -29,7 +29,7 @@ from eagerflow.graph.trace import Tracer, tracer_of
 from eagerflow.hardware import as_device
 from eagerflow.ops.sizes import matched
 from eagerflow.source import turn_note
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import DTYPES, LIST, TensorType
 
 __all__ = ["map", "scan"]
 
@@ -288,7 +288,7 @@ def tensor_type(number: Any) -> TensorType:
 
 def _as_one(x: Any) -> Any:
     """``x`` such that cotangents of its uses in a turn are added up first, as those of a graph."""
-    smooth = type(x) is Tensor and x.dtype.is_inexact
+    smooth = type(x) is Tensor and x.dtype.is_inexact and x.dtype is not LIST
     return bind(get_op("identity"), x) if smooth else x
 
 

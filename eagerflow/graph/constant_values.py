@@ -7,12 +7,12 @@ from typing import Any, Final, final
 
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import bind, get_op
-from eagerflow.core.tensor import make_tensor
+from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.graph.ir import Node, Value
 from eagerflow.types import TensorType
 
-__all__ = ["NotConstantError", "remedy_of", "run_constant"]
+__all__ = ["Constants", "NotConstantError", "remedy_of"]
 
 
 @final
@@ -23,29 +23,76 @@ class NotConstantError(Exception):
         self.source = value.node.source if value.node is not None else None
 
 
-def run_constant(node: Node, evaluate: Callable[[Value], Any]) -> Sequence[Any]:
-    """The arrays that ``node`` makes.
+@final
+class Constants:
+    """The values of a graph that follow from constants alone, as far as somebody has asked."""
 
-    Args:
-        node: the node.
-        evaluate: gives the array of an input.
+    def __init__(self) -> None:
+        self._known: dict[Value, Any] = {}
+        self._refused: dict[Value, NotConstantError] = {}
 
-    Raises:
-        NotConstantError: the node is not pure, or works on numbers or on symbolic sizes.
-    """
+    def evaluate(self, value: Value, given: Callable[[Value], Any]) -> Any:
+        """The array of a value; runs what it needs.
+
+        Args:
+            value: the value.
+            given: the array of an input of the graph.
+
+        Raises:
+            NotConstantError: it needs what is not pure, or works on numbers or on symbolic sizes.
+        """
+        inputs: dict[Value, Any] = {}
+        path = [value]  # no recursion: loops that are unrolled make long chains
+        while path:
+            last = path[-1]
+            try:
+                missing = self._step(last, given, inputs)
+            except NotConstantError as error:
+                self._refused.update(dict.fromkeys(path, error))
+                raise
+            if missing is None:
+                path.pop()
+            else:
+                path.append(missing)
+        return inputs[value] if value in inputs else self._known[value]
+
+    def _step(
+        self, value: Value, given: Callable[[Value], Any], inputs: dict[Value, Any]
+    ) -> Value | None:
+        """Find the array of a value; gives another that has to be found before, if any."""
+        if value in self._known or value in inputs:
+            return None
+        if value in self._refused:
+            raise self._refused[value].with_traceback(None)
+        node = value.node
+        if node is None:
+            inputs[value] = given(value)
+            return None
+        _check(node)
+        operands = []
+        for x in node.inputs:
+            if not isinstance(kind := x.type, TensorType):
+                continue
+            if x not in self._known and x not in inputs:
+                return x
+            array = inputs[x] if x in inputs else self._known[x]
+            operands.append(make_tensor(array, kind.device.lanes[kind.dtype]))
+        self._known.update(zip(node.outputs, _run(node, operands), strict=True))
+        return None
+
+
+def _check(node: Node) -> None:
+    """Refuse a node whose results are no constants, whatever its inputs are."""
     special = node.op.startswith("python_") or node.op == "constant"
     if special or _has_dims(node) or next(node.subgraphs(), None) is not None:
         raise NotConstantError(node.outputs[0])
-    op = get_op(node.op)
-    if op.effect != "pure":
+    if get_op(node.op).effect != "pure":
         raise NotConstantError(node.outputs[0])
-    inputs = [
-        make_tensor(evaluate(v), kind.device.lanes[kind.dtype])
-        for v in node.inputs
-        if isinstance(kind := v.type, TensorType)
-    ]
+
+
+def _run(node: Node, operands: Sequence[Tensor]) -> Sequence[Any]:
     with use(BASE):
-        result = bind(op, *inputs, **node.attrs)
+        result = bind(get_op(node.op), *operands, **node.attrs)
     return [y._data for y in (result if type(result) is tuple else (result,))]
 
 

@@ -19,7 +19,7 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, placeholder
 from eagerflow.dims import Dim, resolving, symbols
 from eagerflow.errors import TraceError
-from eagerflow.graph.constant_values import NotConstantError, remedy_of, run_constant
+from eagerflow.graph.constant_values import Constants, NotConstantError, remedy_of
 from eagerflow.graph.effects import Effectful, EffectOrder
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueType
@@ -92,7 +92,7 @@ class Tracer(AbstractInterpreter):
         if parent is not None:
             self._share(parent)
         self._tensors: dict[tuple[Value, Lane], Tensor] = {}  # numbers that became tensors
-        self._constants: dict[Value, Any] = {}
+        self._constants = Constants()
         self.follows_updates = False
         self.opens: bool = parent is not None and parent.opens
         self.pinned: dict[int, tuple[Tensor, TraceError]] = {}
@@ -134,7 +134,7 @@ class Tracer(AbstractInterpreter):
         self.captures, self.operands, self.updated = {}, {}, {}
         self.pinned, self.looked_at = {}, {}
         self.created_resources, self._texts = [], []
-        self._fresh, self._tensors, self._constants = {}, {}, {}
+        self._fresh, self._tensors, self._constants = {}, {}, Constants()
 
     @property
     def is_alive(self) -> bool:
@@ -468,22 +468,18 @@ class Tracer(AbstractInterpreter):
             ) from None
 
     def _evaluate(self, value: Value) -> Any:
-        """Run what ``value`` needs, if that is made of constants and pure ops."""
-        known = self._constants
-        if value in known:
-            return known[value]
-        if value.node is None:
-            for found in self.captures.values():
-                if found.value is value and found.fresh:
-                    return found.handle._data
-            for key, operand in self.operands.items():
-                if operand.value is value and self.parent is not None:
-                    whole = key if type(key) is Value else self.parent.value_of(operand.given)
-                    return self.parent._evaluate(whole)
-            raise NotConstantError(value)
-        result = run_constant(value.node, self._evaluate)
-        known.update(zip(value.node.outputs, result, strict=True))
-        return known[value]
+        return self._constants.evaluate(value, self._given)
+
+    def _given(self, value: Value) -> Any:
+        """The array of an input of the graph, if it is a constant around it."""
+        for found in self.captures.values():
+            if found.value is value and found.fresh:
+                return found.handle._data
+        for key, operand in self.operands.items():
+            if operand.value is value and self.parent is not None:
+                whole = key if type(key) is Value else self.parent.value_of(operand.given)
+                return self.parent._evaluate(whole)
+        raise NotConstantError(value)
 
     def leaked(self, value: Value, what: str) -> NoReturn:
         """Raise for the use of a value outside of this trace."""

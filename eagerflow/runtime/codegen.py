@@ -34,7 +34,7 @@ from eagerflow.graph.ir import Node
 from eagerflow.runtime.chain_text import ChainText
 from eagerflow.runtime.chains import Chain, find_chains
 from eagerflow.runtime.instructions import Block, Instruction, Instructions
-from eagerflow.runtime.stacks import find_stacks, stack_lines
+from eagerflow.runtime.stacks import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.words import Words
 
 __all__ = ["Code", "choose_branch", "generate"]
@@ -126,7 +126,7 @@ class _Writer:
         #: for each instruction in a loop what goes round and is not read before it is set anew
         self.fading: dict[int, list[int]] = {}
         #: lists that are Python's; who notes what instructions give, wants to see values
-        self.stacks = frozenset[int]() if self.noted else find_stacks(program)
+        self.stacks = Stacks() if self.noted else find_stacks(program)
         self._reserve()
         self.last = self._last_reads()
 
@@ -332,8 +332,8 @@ class _Writer:
         self, line: Instruction, node: Node, dead: Callable[[int], bool], fading: Sequence[int]
     ) -> None:
         words = self.words
-        if line.outputs and line.outputs[0] in self.stacks:
-            for statement in stack_lines(line, words.operand):
+        if line.outputs and line.outputs[0] in self.stacks.lists:
+            for statement in stack_lines(line, self.stacks, words.operand):
                 self.put(statement, line)
             return
         if line.index in self.draws:
@@ -441,8 +441,10 @@ class _Writer:
     ) -> None:  # fmt: skip
         """Set registers to others, all at once, and drop some of these."""
         if targets:
-            values = ", ".join(self.operands(sources))
-            self.put(f"{self.registers(targets)} = {values}", line)
+            begins = self.stacks.begins
+            pairs = zip(targets, sources, strict=True)
+            values = ["[]" if begins(to, r) else self.words.operand(r) for to, r in pairs]
+            self.put(f"{self.registers(targets)} = {', '.join(values)}", line)
         if dead:
             self.put(f"del {self.registers(dead)}", line)
 

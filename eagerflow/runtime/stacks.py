@@ -8,43 +8,66 @@ pushing eight arrays takes 0.3 us; a value that keeps its old versions takes six
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from eagerflow.runtime.instructions import Instruction, Instructions
 from eagerflow.types import LIST, TensorType
 
-__all__ = ["find_stacks", "stack_lines"]
+__all__ = ["Stacks", "find_stacks", "stack_lines"]
 
 #: what takes a list and gives the next version of it, as its first input and its first output
 _CHANGES: Final = frozenset({"list_push", "list_pop"})
 
 
-def find_stacks(program: Instructions) -> frozenset[int]:
+class Stacks(NamedTuple):
+    """What `find_stacks` gives.
+
+    Attributes:
+        lists: the registers that hold lists of Python.
+        empty: the registers of empty lists: who begins with one has one of its own.
+    """
+
+    lists: frozenset[int] = frozenset()
+    empty: frozenset[int] = frozenset()
+
+    def begins(self, new: int, old: int) -> bool:
+        """Whether what goes on from ``old`` as ``new`` is a list of Python, and empty."""
+        return new in self.lists and old in self.empty
+
+
+def find_stacks(program: Instructions) -> Stacks:
     """The registers of lists that begin empty in ``program``, and are only pushed to and popped.
 
-    None of their versions is read twice, given out, or read in a branch.
+    None of their versions is read twice, given out, or read in a branch. Only an empty one may be
+    what several begin with, as equal nodes are merged.
     """
     search = _Search(program)
     search.refuse([*program.inputs, *program.constants, *program.outputs])
     search.walk(program.lines, [], ())
-    return frozenset(r for r in search.joined if search.root(r) not in search.refused)
+    search.refuse([old for old, new in search.begun if search.root(new) in search.refused])
+    lists = frozenset(r for r in search.joined if search.root(r) not in search.refused)
+    return Stacks(lists, frozenset(search.empty))
 
 
-def stack_lines(line: Instruction, operand: Callable[[int], str]) -> Iterator[str]:
-    """The statements of an instruction whose first output `find_stacks` has found."""
+def stack_lines(line: Instruction, stacks: Stacks, operand: Callable[[int], str]) -> Iterator[str]:
+    """The statements of an instruction whose first output is among ``stacks.lists``."""
     assert line.node is not None
     new = f"r{line.outputs[0]}"
     if line.node.op == "list_new":
         yield f"{new} = []"
         return
     old = operand(line.inputs[0])
+    if stacks.begins(line.outputs[0], line.inputs[0]):
+        old = new
+        yield f"{new} = []"
     if line.node.op == "list_push":
         yield f"{old} += ({''.join(f'{operand(r)}, ' for r in line.inputs[1:])})"
     else:
         count = len(line.outputs) - 1
         yield f"{''.join(f'r{r}, ' for r in line.outputs[1:])}= {old}[-{count}:]"
         yield f"del {old}[-{count}:]"
-    yield f"{new} = {old}"
+    if old != new:
+        yield f"{new} = {old}"
 
 
 @final
@@ -57,11 +80,15 @@ class _Search:
     Attributes:
         joined: for each register of a list another of the same list, or itself.
         refused: the registers of `root` whose lists stay values.
+        empty: the registers of lists that begin empty.
+        begun: pairs of one of these and a register that goes on from it.
     """
 
     def __init__(self, program: Instructions) -> None:
         self.joined = {r: r for r, kind in enumerate(program.kinds) if _is_list(kind)}
         self.refused: set[int] = set()
+        self.empty = {r for line in program.all if _is_empty(line) for r in line.outputs}
+        self.begun: list[tuple[int, int]] = []
 
     def root(self, register: int) -> int:
         """The register that stands for all of one list."""
@@ -70,8 +97,11 @@ class _Search:
         return register
 
     def join(self, first: int, second: int) -> None:
-        """Have two registers belong to one list."""
+        """Have a register belong to the list that it goes on from, the second one."""
         if first not in self.joined or second not in self.joined:
+            return
+        if second in self.empty:
+            self.begun.append((second, first))
             return
         a, b = self.root(first), self.root(second)
         self.joined[b] = a
@@ -97,14 +127,13 @@ class _Search:
         for register in registers:
             if register in free:
                 free.discard(register)
-            else:  # for the second time, or the first time of many
+            elif register not in self.empty:  # for the second time, or the first time of many
                 self.refuse([register])
 
     def _line(self, line: Instruction) -> None:
-        op, attrs = ("", {}) if line.node is None else (line.node.op, line.node.attrs)
         count = len(line.carried)
-        if op in _CHANGES:
-            self.join(line.inputs[0], line.outputs[0])
+        if line.node is not None and line.node.op in _CHANGES:
+            self.join(line.outputs[0], line.inputs[0])
             self.refuse([*line.inputs[1:], *line.outputs[1:]])
         elif count:
             body = line.blocks[-1]
@@ -117,11 +146,15 @@ class _Search:
                 self.walk(test.lines, test.outputs, ())
             self.walk(body.lines, body.outputs, line.carried)
         else:
-            begins = op == "list_new" and not attrs.get("size", 0)
-            self.refuse([*line.inputs, *(() if begins else line.outputs)])
+            self.refuse([*line.inputs, *(() if _is_empty(line) else line.outputs)])
             for block in line.blocks:
                 self.walk(block.lines, block.outputs, ())
                 self.refuse(block.outputs)
+
+
+def _is_empty(line: Instruction) -> bool:
+    node = line.node
+    return node is not None and node.op == "list_new" and "size" not in node.attrs
 
 
 def _is_list(kind: object) -> bool:

@@ -124,3 +124,31 @@ def test_more_than_some_loops_are_counted_only() -> None:
     lines = str(f.explain()).splitlines()
     assert "# the largest" in lines[3]
     assert lines[-1].endswith("unrolled: and 1 more")
+
+
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.TraceWarning")
+def test_conditions_after_many_turns() -> None:
+    """Whether they are constants is asked of long chains: without recursion, and once."""
+
+    def f(x):
+        y = x
+        for _ in range(1200):
+            y = ef.sin(y) + x
+        if y > 0:
+            y = y * 2
+        for _ in range(300):
+            y = ef.sin(y) + x
+            if y > 100:
+                raise ValueError("too large")
+        return y
+
+    x = ef.tensor(0.3)
+    assert float(ef.trace(f)(x)) == float(f(x))
+
+    def of_constants(x):
+        y = ef.tensor(1.0)
+        for _ in range(1200):
+            y = ef.sin(y)
+        return x + int(y * 0 + 2)
+
+    assert float(ef.trace(of_constants)(x)) == float(of_constants(x))

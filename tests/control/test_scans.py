@@ -148,6 +148,22 @@ def test_an_array_is_a_value() -> None:
         assert (float(x), int(size)) == (1.0, 3)
 
 
+def test_derivatives_of_an_array_that_a_scan_fills() -> None:
+    def f(xs):
+        def turn(array, i):
+            return array.write(i, ef.sin(xs[i])), array.read(i)
+
+        array, _ = ef.scan(turn, ef.TensorArray(xs.shape[0], xs[0]), ef.arange(xs.shape[0]))
+        return (array.stack() ** 2).sum()
+
+    xs = ef.tensor([0.5, 1.0, 2.0], dtype=ef.float64)
+    slope = np.sin(2 * xs.numpy())
+    for g in (ef.grad(f), ef.grad(ef.trace(f)), ef.trace(ef.grad(f))):
+        np.testing.assert_allclose(g(xs).numpy(), slope, rtol=1e-12)
+    for g in both(lambda xs: ef.jvp(f, (xs,), (xs,))[1]):
+        np.testing.assert_allclose(float(g(xs)), (slope * xs.numpy()).sum(), rtol=1e-12)
+
+
 def test_sizes_of_arrays() -> None:
     for g in both(lambda x, i: ef.TensorArray(2, x).write(i, x).stack()):
         with pytest.raises(TensorIndexError, match="index 2 is out of range for a list of size 2"):

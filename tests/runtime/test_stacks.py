@@ -79,6 +79,31 @@ def test_pushed_by_one_loop_and_popped_by_another() -> None:
     assert " = []" in found
 
 
+def test_two_loops_that_begin_with_one_empty_list() -> None:
+    """Equal nodes are merged, so it is one; each loop has a list of its own nevertheless."""
+
+    def f(xs):
+        c = ef.tensor(0.5)
+        for x in xs:
+            c = ef.tanh(c * x)
+        for x in xs:
+            c = ef.sin(c + x)
+        return c
+
+    found = text(ef.grad(f), X)
+    assert "list_push" not in found
+    assert "list_pop" not in found
+
+    def one_is_given_out(xs):
+        start = list_new()
+        a, b = pushed(start, xs), pushed(start, -xs)
+        return popped(a, xs)[1], list_stack(b, xs[0])
+
+    found = text(one_is_given_out, X)
+    assert " = []" in found
+    assert "list_push" in found
+
+
 def old_version(xs):
     values = pushed(list_new(), xs)
     first, last, _ = list_pop(values, [(), ()], [ef.float32, ef.float32])
@@ -93,6 +118,19 @@ def two_carries(xs):
 
     a, b = ef.scan(turn, (start, start), xs)[0]
     return list_stack(a, xs[0]), list_stack(b, xs[0])
+
+
+def pushed_to_one_that_is_empty(xs):
+    start = list_new()
+
+    def turn(c, x):
+        (one, _), y = c
+        one, a = list_pop(list_push(one, x), [()], [ef.float32])
+        _, b, d = list_pop(list_push(list_push(start, y), x * 3), [(), ()], [ef.float32] * 2)
+        return ((one, start), y * a + b - d), a
+
+    (lists, y), rows = ef.scan(turn, ((start, start), xs[0]), xs)
+    return y, rows, list_size(lists[1])
 
 
 def from_around_the_loop(xs):
@@ -124,13 +162,25 @@ def with_absent_elements(xs):
 @pytest.mark.parametrize(
     "program",
     [
-        old_version, two_carries, from_around_the_loop, in_a_branch, made_in_a_branch,
-        with_absent_elements,
+        old_version, two_carries, pushed_to_one_that_is_empty, from_around_the_loop, in_a_branch,
+        made_in_a_branch, with_absent_elements,
     ],
 )  # fmt: skip
 def test_values_stay_values(program: Callable[..., Any]) -> None:
     found = text(program, X)
     assert "list_new" in found or "list_p" in found
+
+
+def test_a_list_whose_size_only_a_run_tells() -> None:
+    def f(xs):
+        found = ef.TensorArray(xs.shape[0], xs[0])
+        for i in range(xs.shape[0]):
+            found = found.write(i, xs[i] * 2)
+        return found.stack()
+
+    traced = ef.trace(f)
+    for size in (5, 4, 3, 2):  # the sizes are symbolic from the second one on
+        np.testing.assert_array_equal(np.asarray(traced(X[:size])), 2 * np.asarray(X[:size]))
 
 
 def test_a_list_that_is_given_out_is_a_value() -> None:
