@@ -48,16 +48,16 @@ class Closing:
         """The runner has never begun: nothing is closed."""
         self._count()
 
-    def close(self, failed: bool) -> None:
+    def close(self, failure: str | None) -> None:
         """The runner has ended.
 
         Args:
-            failed: whether with an error. What others wait to put in is cancelled then.
+            failure: with which error, if with one. What others wait to put in is cancelled then.
         """
-        for one in self._count(failed):
+        for one in self._count(failure is not None):
             state = getattr(one, "resource", None)
             if isinstance(state, (QueueState, BarrierState)):
-                state.end(failed)  # it does not wait until others have put in what they have
+                state.end(failure)  # it does not wait until others have put in what they have
             else:
                 one.close()
 
