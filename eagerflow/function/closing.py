@@ -48,13 +48,21 @@ class Closing:
         """The runner has never begun: nothing is closed."""
         self._count()
 
-    def close(self, failure: str | None) -> None:
+    def close(self, runner: str, error: BaseException | None) -> None:
         """The runner has ended.
 
         Args:
-            failure: with which error, if with one. What others wait to put in is cancelled then.
+            runner: its name.
+            error: with which error, if with one. What others wait to put in is cancelled then, and
+                who waits is told; nobody keeps the error itself, nor what its frames hold.
         """
-        for one in self._count(failure is not None):
+        failure = None
+        if error is not None:
+            first = str(error).partition("\n")[0]
+            failure = (
+                f"the runner {runner} ended with {type(error).__name__}{first and f': {first}'}"
+            )
+        for one in self._count(error is not None):
             state = getattr(one, "resource", None)
             if isinstance(state, (QueueState, BarrierState)):
                 state.end(failure)  # it does not wait until others have put in what they have

@@ -291,7 +291,7 @@ class Runner:
         if self._timer is not None:
             self._timer.cancel()
         try:
-            self._closing.close(None if error is None else self._told(error))
+            self._closing.close(self.name, error)
         except Exception as late:
             error = error or late
         if error is not None:
@@ -299,13 +299,6 @@ class Runner:
         self._ended.set()
         self._end.over = True
         self._end.settle()
-
-    def _told(self, error: BaseException) -> str:
-        """For those who wait for what it would have made."""
-        first = str(error).partition("\n")[0]
-        return (
-            f"the runner {self.name} ended with {type(error).__name__}{': ' * bool(first)}{first}"
-        )
 
     def _fail(self, error: BaseException) -> None:
         error.add_note(f"  in the runner {self.name}, after {self._steps} runs")
