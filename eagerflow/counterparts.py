@@ -15,11 +15,14 @@ from typing import Final, TypeVar, final
 from eagerflow.errors import UnknownNameError
 
 __all__ = [
+    "ACCUMULATORS",
     "ARRAYS",
+    "DATASETS",
     "FUNCTIONS",
     "MODULES",
     "OPTIM",
     "OPTIMISERS",
+    "QUEUES",
     "alike",
     "hint_at",
     "nearest",
@@ -183,6 +186,53 @@ ARRAYS: Final = {
     "type_as": "x.astype(y.dtype)",
     "unsqueeze": "ef.expand_dims(x, axis)",
     "view": "x.reshape(shape)",
+}
+
+_MADE: Final = "Dataset.from_iterable({})"
+
+#: of datasets
+DATASETS: Final = {
+    "apply": "call the function with the dataset, which is a value: data = f(data)",
+    "as_numpy_iterator": "for x in data: x.numpy()",
+    "cache": "read it into memory once: " + _MADE.format("list(data)"),
+    "cardinality": "len(data)",
+    "concatenate": _MADE.format("lambda: itertools.chain(first, second)"),
+    "enumerate": "for i, x in enumerate(data): ...",
+    "flat_map": "a generator function that reads the dataset: " + _MADE.format("rows"),
+    "from_generator": _MADE.format("function") + " calls the function for each epoch",
+    "from_list": _MADE.format("elements"),
+    "from_tensor_slices": "Dataset.from_tensors(tensors): its elements are the rows",
+    "get_single_element": "next(iter(data))",
+    "list_files": _MADE.format("sorted(glob.glob(pattern))"),
+    "range": "Dataset.from_tensors(ef.arange(start, stop))",
+    "reduce": "a loop: for x in data: ...",
+    "unbatch": "a generator function that reads the dataset: " + _MADE.format("rows"),
+}
+
+#: of queues
+QUEUES: Final = {
+    "append": "queue.enqueue(x)",
+    "empty": "queue.size() == 0",
+    "full": "queue.size() == queue.capacity",
+    "get": "queue.dequeue()",
+    "get_nowait": "queue.dequeue(timeout=0)",
+    "is_closed": "queue.closed",
+    "maxsize": "queue.capacity",
+    "pop": "queue.dequeue()",
+    "popleft": "queue.dequeue()",
+    "push": "queue.enqueue(x)",
+    "put": "queue.enqueue(x)",
+    "put_nowait": "queue.enqueue(x, timeout=0)",
+    "qsize": "queue.size()",
+    "shutdown": "queue.close()",
+}
+
+#: of accumulators
+ACCUMULATORS: Final = {
+    "apply_grad": "accumulator.add(gradients, step)",
+    "num_accumulated": "accumulator.size()",
+    "set_global_step": "accumulator.set_step(step)",
+    "take_grad": "accumulator.take(count)",
 }
 
 

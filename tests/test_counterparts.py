@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from functools import reduce
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import counterparts
-from eagerflow.errors import UnknownNameError
+from eagerflow.errors import TensorValueError, UnknownNameError
 from eagerflow.ops.state import Variable
 
 
@@ -21,6 +22,9 @@ def _objects() -> dict[str, tuple[Any, Any]]:
         "Variable": (variable, counterparts.ARRAYS),
         "Linear": (ef.nn.Linear(2, 3), counterparts.MODULES),
         "SGD": (ef.optim.SGD([variable], lr=0.1), counterparts.OPTIMISERS),
+        "Dataset": (ef.data.Dataset.from_tensors(ef.arange(3)), counterparts.DATASETS),
+        "Queue": (ef.Queue(3, ef.tensor(0)), counterparts.QUEUES),
+        "Accumulator": (ef.Accumulator(ef.tensor(0.0)), counterparts.ACCUMULATORS),
     }
 
 
@@ -31,6 +35,29 @@ def test_an_attribute_of_another_framework_is_an_error_with_a_hint(kind: str) ->
         with pytest.raises(UnknownNameError, match=f"{kind} has no '{name}'") as caught:
             getattr(owner, name)
         assert caught.value.hint == hint
+
+
+def test_a_class_tells_as_its_objects_do() -> None:
+    with pytest.raises(UnknownNameError, match="Dataset has no 'from_tensor_slices'") as caught:
+        ef.data.Dataset.from_tensor_slices([1, 2])  # type: ignore[attr-defined]  # the mistake
+    assert caught.value.hint == "Dataset.from_tensors(tensors): its elements are the rows"
+    with pytest.raises(TensorValueError, match="elements do not make one") as refused:
+        ef.data.Dataset([1, 2])  # type: ignore[arg-type]  # the mistake
+    assert "Dataset.from_iterable(elements)" in str(refused.value.hint)
+
+
+def test_what_is_said_of_datasets_and_queues_does_it() -> None:
+    data = ef.data.Dataset.from_tensors(ef.arange(3))
+    kept = ef.data.Dataset.from_iterable(list(data))
+    both = ef.data.Dataset.from_iterable(lambda: itertools.chain(data, kept))
+    for _ in range(2):
+        assert [x.item() for x in both] == [0, 1, 2, 0, 1, 2]
+    assert next(iter(data)).item() == 0
+    queue = ef.Queue(1, ef.tensor(0))
+    assert queue.size() == 0
+    queue.enqueue(1, timeout=0)
+    assert queue.size() == queue.capacity
+    assert queue.dequeue(timeout=0).item() == 1
 
 
 @pytest.mark.parametrize("kind", list(_objects()))

@@ -19,6 +19,7 @@ __all__ = [
     "BASE",
     "AbstractDifferentiator",
     "AbstractInterpreter",
+    "Brake",
     "Composite",
     "Passed",
     "applying_rules",
@@ -414,14 +415,66 @@ class monitored:  # noqa: N801 - a context manager
         stack.count(-1, -1)
 
 
+@final
+class Brake(AbstractInterpreter):
+    """Lets another thread end what this one does: from `pull` on each of its ops raises.
+
+    It is a monitor, which is on for the length of a block, and costs no op anything before. Graphs
+    that are run do not see it; they ask their step (see `eagerflow.runtime.on_behalf`).
+
+    Args:
+        failure: makes the error.
+
+    Attributes:
+        pulled: whether the thread is to end what it does.
+    """
+
+    def __init__(self, failure: Callable[[], Exception]) -> None:
+        self.pulled = False
+        self._failure = failure
+        self._lock = threading.Lock()
+        self._on = self._counted = False
+
+    def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        if self.pulled:
+            raise self._failure()
+        return self.below.bind(op, inputs, attrs)
+
+    def pull(self) -> None:
+        """End what the thread does, now and later on in its block. Any thread may ask."""
+        with self._lock:
+            self.pulled = True
+            if self._on and not self._counted:  # from now on ops look for monitors
+                stack.count(1, 1)
+                self._counted = True
+
+    def __enter__(self) -> Brake:
+        self.below = _monitor.get() or _PROCESS
+        _monitor.set(self)
+        with self._lock:
+            self._on = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        _unlink(_monitor, self)
+        with self._lock:
+            counted, self._on, self._counted = self._counted, False, False
+            if counted:
+                stack.count(-1, -1)
+
+
 def monitors() -> Iterator[AbstractInterpreter]:
-    """The monitors that an op of this thread goes through, from the top."""
+    """The monitors that look at the ops of this thread, from the top."""
     monitor = _monitor.get() or stack.monitor
     while monitor is not None and monitor is not _DEVICE:
         if monitor is _PROCESS:
             monitor = stack.monitor
         else:
-            yield monitor
+            if type(monitor) is not Brake:
+                yield monitor
             monitor = monitor.below
 
 

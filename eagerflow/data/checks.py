@@ -10,20 +10,40 @@ from typing import SupportsIndex
 import numpy as np
 
 from eagerflow.data.calls import OnError
+from eagerflow.data.stage import AbstractStage
 from eagerflow.errors import SettingError, TensorValueError
 
-__all__ = ["check_fill", "check_map", "check_policy", "count_of", "length_of"]
+__all__ = ["check_fill", "check_map", "check_policy", "check_stage", "count_of", "length_of",
+           "unknown"]  # fmt: skip
 
 
-def count_of(method: str, name: str, value: int, least: int) -> int:
-    """``value`` as a number of elements."""
+def check_stage(stage: AbstractStage) -> AbstractStage:
+    """Refuse what no method of datasets has made."""
+    if not isinstance(stage, AbstractStage):
+        raise TensorValueError(
+            "Dataset: elements do not make one by themselves",
+            given=f"a {type(stage).__name__}",
+            hint="Dataset.from_iterable(elements), or Dataset.from_tensors(tensors) for their rows",
+        )
+    return stage
+
+
+def unknown(length: float | None) -> str:
+    """Why there is no length."""
+    if length is None:
+        return "nobody knows the length of this dataset before its end"
+    return "this dataset is endless"
+
+
+def count_of(method: str, name: str, value: int, least: int, what: str = "elements") -> int:
+    """``value`` as a number of elements, or of something else."""
     try:
         found = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         found = None
     if found is None or found < least:
         raise TensorValueError(
-            f"{method}: {name} is no number of elements",
+            f"{method}: {name} is no number of {what}",
             given=repr(value),
             expected=f"an integer, at least {least}",
         )

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
+from eagerflow.counterparts import DATASETS, hint_at
 from eagerflow.data.background import PrefetchStage
 from eagerflow.data.calls import OnError, UserCall
-from eagerflow.data.checks import check_map, check_policy, count_of, length_of
+from eagerflow.data.checks import check_map, check_policy, check_stage, count_of, length_of, unknown
 from eagerflow.data.choices import ShuffleStage, SliceStage
 from eagerflow.data.files import LineStage, Paths, RecordStage
 from eagerflow.data.filters import FilterStage
@@ -51,7 +52,7 @@ class Dataset:
     __slots__ = ("__weakref__", "_epoch", "_lock", "_stage")
 
     def __init__(self, stage: AbstractStage) -> None:
-        self._stage = stage
+        self._stage = check_stage(stage)
         self._epoch = 0  # of the next iteration
         self._lock = threading.Lock()
 
@@ -285,7 +286,7 @@ class Dataset:
         >>> [x.item() for x in numbers.map(int, on_error="skip")]
         [1, 3]
         """
-        threads = count_of("map", "workers", workers, 0)
+        threads = count_of("map", "workers", workers, 0, "threads or processes")
         check_map(threads, processes, on_error)
         given = None if seed is None else Seed(seed)
         how = How(given, threads, bool(processes), bool(ordered) or not threads, on_error)
@@ -324,7 +325,7 @@ class Dataset:
         """
         if buffer_size is None and self._stage.length in (None, math.inf):
             raise LengthError(
-                f"shuffle: {_unknown(self._stage.length)}, so not all of it can be shuffled",
+                f"shuffle: {unknown(self._stage.length)}, so not all of it can be shuffled",
                 expected="a buffer_size",
             )
         size = None if buffer_size is None else count_of("shuffle", "buffer_size", buffer_size, 1)
@@ -411,7 +412,7 @@ class Dataset:
         >>> [x.item() for x in dataset.repeat(2)], [x.item() for x in dataset.repeat().take(3)]
         ([0, 1, 0, 1], [0, 1, 0])
         """
-        times = None if count is None else count_of("repeat", "count", count, 0)
+        times = None if count is None else count_of("repeat", "count", count, 0, "times")
         return Dataset(RepeatStage(self._stage, times))
 
     def take(self, count: int) -> Dataset:
@@ -482,7 +483,7 @@ class Dataset:
     def __len__(self) -> int:
         length = self._stage.length
         if length is None or length == math.inf:
-            raise LengthError(_unknown(length), hint="take(n) reads the first n elements at most")
+            raise LengthError(unknown(length), hint="take(n) reads the first n elements at most")
         return int(length)
 
     def __bool__(self) -> bool:
@@ -492,7 +493,4 @@ class Dataset:
         return f"Dataset.{self._stage}"
 
 
-def _unknown(length: float | None) -> str:
-    if length is None:
-        return "nobody knows the length of this dataset before its end"
-    return "this dataset is endless"
+hint_at(Dataset, DATASETS)

@@ -153,17 +153,18 @@ def _check(row: tuple[Any, ...], axes: int | None, treedef: tree.TreeDef, place:
                 + _at(treedef, place),
                 given=f"{type_of(first)} and {type_of(x)}",
                 expected=f"one {'number of axes' if axes is None else 'shape'} and dtype in all",
-                hint=_hint(first, x) if same and axes is not None else None,
+                hint=_hint(first, x, i == len(row) - 1) if same and axes is not None else None,
             )
 
 
-def _hint(first: ef.Tensor, other: ef.Tensor) -> str:
-    """How elements get one shape."""
+def _hint(first: ef.Tensor, other: ef.Tensor, last: bool) -> str:
+    """How elements get one shape; the last may be a smaller batch."""
     if first.ndim != other.ndim:
         return "bring them to one shape before: .map(...)"
-    if first.ndim and first.shape[1:] == other.shape[1:]:
-        return "batch(…, drop_last=True) leaves out the smaller last one; padded_batch pads"
-    return "padded_batch pads them to one shape"
+    pads = "padded_batch pads them to one shape"
+    if last and first.shape[1:] == other.shape[1:] and first.shape[0] > other.shape[0]:
+        return f"{pads}; if they are batches, batch(…, drop_last=True) leaves out the smaller one"
+    return pads
 
 
 def _at(treedef: tree.TreeDef, place: int) -> str:

@@ -48,16 +48,24 @@ class Closing:
         """The runner has never begun: nothing is closed."""
         self._count()
 
-    def close(self, failed: bool) -> None:
+    def close(self, runner: str, error: BaseException | None) -> None:
         """The runner has ended.
 
         Args:
-            failed: whether with an error. What others wait to put in is cancelled then.
+            runner: its name.
+            error: with which error, if with one. What others wait to put in is cancelled then, and
+                who waits is told; nobody keeps the error itself, nor what its frames hold.
         """
-        for one in self._count(failed):
+        failure = None
+        if error is not None:
+            first = str(error).partition("\n")[0]
+            failure = (
+                f"the runner {runner} ended with {type(error).__name__}{first and f': {first}'}"
+            )
+        for one in self._count(error is not None):
             state = getattr(one, "resource", None)
             if isinstance(state, (QueueState, BarrierState)):
-                state.end(failed)  # it does not wait until others have put in what they have
+                state.end(failure)  # it does not wait until others have put in what they have
             else:
                 one.close()
 

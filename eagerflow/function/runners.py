@@ -143,10 +143,11 @@ class Runner:
 
     @hides_frames
     def stop(self, timeout: float | None = None) -> bool:
-        """End it: what its run waits for is cancelled, and there is no other one.
+        """End it: its run is broken off between two ops or where it waits; there is no other one.
 
-        Nobody can break off Python code that waits for something else, such as a socket: the runner
-        ends when that is over. A warning tells the line if it takes long.
+        A plain function gets a `CancelledError` from its next op, or the traced function that it
+        has called. Nobody can break off Python code that does something else, such as wait for a
+        socket: the runner ends when that is over. A warning tells the line if it takes long.
 
         Args:
             timeout: how many seconds to wait for the end at most.
@@ -290,7 +291,7 @@ class Runner:
         if self._timer is not None:
             self._timer.cancel()
         try:
-            self._closing.close(error is not None)
+            self._closing.close(self.name, error)
         except Exception as late:
             error = error or late
         if error is not None:
@@ -394,11 +395,18 @@ def _call_in_thread(
 ) -> None:
     """Call a plain function for a runner, again and again, in this thread, until a time."""
     interruptible.holder = holder = Interruptible()
+    brake = interpreter.Brake(lambda: deadline.broken_off(_STOPPED))
     step_of.runner = runner.name
     ident = threading.get_ident()
+
+    def cancel(_: str) -> None:
+        brake.pull()  # so that nothing is begun after what it waits for
+        holder.stop()
+
+    late = nullcontext() if end is None else deadline.ends_at(end)
     try:
-        with device(where), nullcontext() if end is None else deadline.ends_at(end):
-            while runner.begin(_nothing, lambda _: holder.stop(), lambda: ident):
+        with device(where), late, brake, deadline.ends_when(lambda: brake.pulled):
+            while runner.begin(_nothing, cancel, lambda: ident):
                 call()
                 runner.count()
                 if end is not None and monotonic() >= end:

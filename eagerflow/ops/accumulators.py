@@ -9,6 +9,7 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
+from eagerflow.counterparts import ACCUMULATORS, hint_at
 from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
 from eagerflow.hardware import Device
@@ -227,6 +228,9 @@ class Accumulator:
         """
         found: Tensor = bind(_size, resource=self.resource, device=self.resource.device)
         return found
+
+
+hint_at(Accumulator, ACCUMULATORS)
 
 
 # --- ops of barriers ----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import Op, bind
 from eagerflow.core.tensor import Tensor
+from eagerflow.counterparts import QUEUES, hint_at
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
@@ -434,6 +435,9 @@ class Queue:
             bind(_cancel_and_close, resource=state, device=state.device)
         else:
             bind_wait(_close, [], state.device, timeout_of("close", timeout), resource=state)
+
+
+hint_at(Queue, QUEUES)
 
 
 def _checked_capacity(capacity: int | None) -> int | None:

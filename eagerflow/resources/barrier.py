@@ -47,7 +47,7 @@ class BarrierState:
         self.device = device
         self.name = name
         self.key_dtype = key_dtype
-        self.ready = QueueState(None, PriorityStore(), "barrier", name=name)
+        self.ready = QueueState(None, PriorityStore(), "barrier", types, name=name)
         self.lock = self.ready.lock
         self.closed = False
         self.cancelled = False
@@ -96,7 +96,7 @@ class BarrierState:
 
     def _check(self, part: int, keys: Sequence[Key]) -> None:
         if self.cancelled or (self.closed and keys and not self._incomplete):
-            raise QueueClosedError("insert_many: the barrier is closed", given=self.state())
+            raise self._closed("insert_many: the barrier is closed")
         seen = set[Key]()
         for key in keys:
             found = self._incomplete.get(key)
@@ -106,10 +106,9 @@ class BarrierState:
                     given=self.state(),
                 )
             if found is None and self.closed:
-                raise QueueClosedError(
+                raise self._closed(
                     f"insert_many: the barrier is closed, and key {key!r} is new",
-                    given=self.state(),
-                    expected="a key of an element that is incomplete",
+                    "a key of an element that is incomplete",
                 )
             seen.add(key)
 
@@ -133,10 +132,9 @@ class BarrierState:
                 else:
                     there, wanted = there + len(self._incomplete), count
                 if there < wanted:
-                    raise QueueClosedError(
+                    raise self._closed(
                         "take_many: the barrier is closed and has too few elements",
-                        given=self.state(),
-                        expected=f"{wanted} element{'s' * (wanted != 1)}",
+                        f"{wanted} element{'s' * (wanted != 1)}",
                     )
         attempt = self.ready.dequeue_many(count, partial)
         attempt.what = "take_many"
@@ -153,7 +151,7 @@ class BarrierState:
         """
         with self.lock:
             if self.closed and (self.cancelled or not cancel):
-                raise QueueClosedError("close: the barrier is already closed", given=self.state())
+                raise self._closed("close: the barrier is already closed")
             self.closed = True
             self.cancelled = cancel
             if cancel:
@@ -161,14 +159,20 @@ class BarrierState:
             self._finish()
         self.ready.settle()
 
-    def end(self, cancel: bool) -> None:
+    def _closed(self, wrong: str, expected: str | None = None) -> QueueClosedError:
+        error = QueueClosedError(wrong, given=self.state(), expected=expected)
+        return self.ready.explained(error)
+
+    def end(self, failure: str | None = None) -> None:
         """Close it; it may be closed already.
 
         Args:
-            cancel: let nothing in any more; what is incomplete is dropped.
+            failure: what has happened to who fills it; errors will tell. Nothing gets in any more
+                then, and what is incomplete is dropped.
         """
+        self.ready.failure = self.ready.failure or failure
         with suppress(QueueClosedError):
-            self.close(cancel)
+            self.close(cancel=failure is not None)
 
     def _finish(self) -> None:
         """No more elements come once nothing is incomplete. The lock is held."""

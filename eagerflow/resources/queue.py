@@ -153,7 +153,7 @@ class _Sent:
 
 
 def _closed(wrong: str, queue: QueueState, expected: str | None = None) -> QueueClosedError:
-    return QueueClosedError(wrong, given=queue.state(), expected=expected)
+    return queue.explained(QueueClosedError(wrong, given=queue.state(), expected=expected))
 
 
 @final
@@ -172,9 +172,10 @@ class QueueState(AbstractMeeting):
 
     Attributes:
         store: the same.
+        failure: why it was closed, if that was an error of who fills it.
     """
 
-    __slots__ = ("closed", "device", "room", "store", "types")
+    __slots__ = ("closed", "device", "failure", "room", "store", "types")
 
     def __init__(
         self,
@@ -191,10 +192,12 @@ class QueueState(AbstractMeeting):
         self.types = tuple(types)
         self.device = device
         self.closed = False
+        self.failure: str | None = None
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f" {self.name!r}"
-        return f"{self.kind} queue{name} of {', '.join(map(str, self.types)) or 'elements'}"
+        kind = self.kind if self.kind == "barrier" else f"{self.kind} queue"
+        return f"{kind}{name} of {', '.join(map(str, self.types)) or 'elements'}"
 
     def state(self) -> str:
         return f"{self!r} with {self.level()}"
@@ -268,16 +271,24 @@ class QueueState(AbstractMeeting):
         """Let nothing in any more, after what already waits."""
         return _Close(self, _PUT, "close")
 
-    def end(self, cancel: bool) -> None:
+    def end(self, failure: str | None = None) -> None:
         """Close it, without waiting for that; it may be closed already.
 
         Args:
-            cancel: whether what waits to get in is cancelled. Else it gets in first.
+            failure: what has happened to who fills it; errors will tell. What waits to get in is
+                cancelled then. Else it gets in first.
         """
-        if cancel:
-            self.cancel_and_close()
-        else:
+        if failure is None:
             self.close().begin()
+        else:
+            self.failure = self.failure or failure
+            self.cancel_and_close()
+
+    def explained(self, error: QueueClosedError) -> QueueClosedError:
+        """The error with a note of why it was closed, if there is more to say."""
+        if self.failure is not None:
+            error.add_note(f"  {self.failure}")
+        return error
 
     def cancel_and_close(self, drop: bool = False) -> None:
         """Let nothing in any more from now on; what waits to get in is cancelled.
@@ -299,6 +310,6 @@ class QueueState(AbstractMeeting):
 
 
 def _cancelled_enqueue(what: str, queue: QueueState) -> Callable[[], Exception]:
-    return lambda: EnqueueCancelledError(
-        f"{what}: the queue was closed while it waited", given=queue.state()
+    return lambda: queue.explained(
+        EnqueueCancelledError(f"{what}: the queue was closed while it waited", given=queue.state())
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from math import inf
@@ -13,8 +13,10 @@ from typing import Any, Final, final
 
 from eagerflow.errors import CancelledError, DeadlineError, TensorValueError
 from eagerflow.resources.attempts import limited
+from eagerflow.runtime.on_behalf import step_of
 
-__all__ = ["LATE", "active", "broken_off", "deadline", "ends_at", "moment", "too_late"]
+__all__ = ["LATE", "active", "broken_off", "deadline", "ends_at", "ends_when", "moment",
+           "too_late"]  # fmt: skip
 
 #: why a step was cancelled whose deadline has passed
 LATE: Final = "its deadline has passed"
@@ -78,18 +80,36 @@ class deadline:  # noqa: N801 - used like a function
 @contextmanager
 def ends_at(moment: float) -> Iterator[None]:
     """The same with the time (of ``time.monotonic``) at which it ends."""
-    global _blocks
     end = min(_moment.get(), moment)
     token = _moment.set(end)
-    with _lock:
-        _blocks += 1
+    _count(1)
     try:
         with limited(lambda: end - monotonic(), _waited_too_long):
             yield
     finally:
-        with _lock:
-            _blocks -= 1
+        _count(-1)
         _moment.reset(token)
+
+
+@contextmanager
+def ends_when(stopped: Callable[[], bool]) -> Iterator[None]:
+    """Within the block the steps of this thread end as soon as ``stopped`` says so.
+
+    They ask it between two ops. Those that wait have to be woken besides.
+    """
+    around, step_of.stopped = step_of.stopped, stopped
+    _count(1)
+    try:
+        yield
+    finally:
+        _count(-1)
+        step_of.stopped = around
+
+
+def _count(change: int) -> None:
+    global _blocks
+    with _lock:
+        _blocks += change
 
 
 def _waited_too_long(attempt: Any) -> DeadlineError:
@@ -97,8 +117,8 @@ def _waited_too_long(attempt: Any) -> DeadlineError:
 
 
 def active() -> bool:
-    """Whether there may be a deadline; ask before `moment`, which takes longer."""
-    return _blocks > 0
+    """Whether steps of this thread may have to end early; it costs little where none has to."""
+    return _blocks > 0 and (_moment.get() != inf or step_of.stopped is not None)
 
 
 def moment() -> float | None:

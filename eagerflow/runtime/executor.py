@@ -73,9 +73,11 @@ class Executor:
                 this thread.
             clock: tells the time.
             checked: whether regions ask between ops whether the step was cancelled; a step with a
-                deadline does.
+                deadline does, and one of a thread that may be told to end its steps.
         """
-        end = deadline.moment() if deadline.active() else None
+        end = None
+        if deadline.active():
+            end, checked = deadline.moment(), True
         if seconds is not None:
             end = clock.now() + seconds
         helpers = worker_count() - 1 if self.flow.parallel else 0

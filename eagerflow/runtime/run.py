@@ -10,6 +10,7 @@ from typing import Any, Final, final
 
 from eagerflow.core.convert import as_tensor, scalar
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.counterparts import nearest
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
 from eagerflow.graph.edit import copy_node, needed
@@ -17,6 +18,7 @@ from eagerflow.graph.ir import Graph, Node, Value, methods
 from eagerflow.graph.kinds import NumberType
 from eagerflow.hardware import as_device
 from eagerflow.ops.promotion import weak_fits
+from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.executor import Executor
 from eagerflow.runtime.instructions import named_axes
 from eagerflow.runtime.program import Program
@@ -87,14 +89,36 @@ class _Names:
             self._values = {v.name: v for v in self.graph.values()}
         name = key.removeprefix("%")
         if name not in self._values:
-            return self.graph.value(name)  # raises
+            raise self._unknown(name)
         return self._values[name]
+
+    def _unknown(self, name: str) -> GraphError:
+        found = nearest(name, [v.name for v in self.graph.values()])
+        inputs = ", ".join([f"%{v.name}" for v in self.graph.inputs])
+        expected = f"a value that print(graph) shows, such as its inputs {inputs}"
+        return GraphError(
+            f"the graph has no value %{name}", given=repr(self.graph),
+            expected=expected if inputs else None,
+            hint=self._variable(name) or (f"did you mean %{found}?" if found else None),
+        )  # fmt: skip
+
+    def _variable(self, name: str) -> str | None:
+        """What to do instead, if that is the name of a variable of the graph."""
+        name = name.removeprefix("@")
+        mine = [n for n in self.graph.nodes if _is_of(n, name)]
+        reads = [f"%{n.outputs[0].name}" for n in mine if n.op == "read"]
+        if reads:
+            return f"@{name} is a variable; feed what is read from it: {', '.join(reads)}"
+        return f"@{name} is a variable, and not read here: assign it before" if mine else None
 
     def feeds(self, feeds: Mapping[Any, Any]) -> dict[Value, Any]:
         """What is fed, by value."""
         found: dict[Value, Any] = {}
         for key, x in feeds.items():
-            value = self.find(key)
+            try:
+                value = self.find(key)
+            except GraphError as error:
+                raise _of_constant(error, x) from None
             if value in found:
                 raise GraphError(
                     f"%{value.name} is fed twice", given=", ".join(map(repr, feeds)),
@@ -117,6 +141,23 @@ class _Names:
                 expected=f"such as {', '.join(effects[:_SHOWN])}" if effects else None,
             )  # fmt: skip
         return found
+
+
+def _is_of(node: Node, name: str) -> bool:
+    """Whether a node reads or writes the variable of that name."""
+    resource = node.attrs.get("resource")
+    return isinstance(resource, VariableState) and resource.name == name
+
+
+def _of_constant(error: GraphError, x: Any) -> GraphError:
+    """The error for a name, with what may be the reason if a number was to be fed."""
+    if type(x) not in _NUMBERS or error.hint:
+        return error
+    return GraphError(
+        error.wrong, given=error.given, expected=error.expected, source=error.source,
+        hint="an argument that is a Python number is a constant of the graph if the trace looked "
+        f"at it: trace with ef.tensor({x!r}) in its place, which is an input",
+    )  # fmt: skip
 
 
 def _program(
@@ -231,9 +272,13 @@ def _converted(value: Value, x: Any) -> Any:
         if not weak_fits(x, kind.dtype):
             raise _wrong_dtype(value, type(x).__name__)
         return scalar(x, as_device(kind.device).lanes[kind.dtype])
-    tensor = as_tensor(x, None, None if isinstance(x, AbstractArray) else as_device(kind.device))
+    plain = type(x) in (list, tuple) and weak_fits(x, kind.dtype)  # as one number is taken
+    where = None if isinstance(x, AbstractArray) else as_device(kind.device)
+    tensor = as_tensor(x, kind.dtype if plain else None, where)
     if tensor.dtype is not kind.dtype:
-        raise _wrong_dtype(value, str(type_of(tensor)))
+        raise _wrong_dtype(
+            value, str(type_of(tensor)), f"convert it: ef.astype(x, {kind.dtype.name!r})"
+        )
     if kind.device is not None and tensor.device != kind.device:
         raise DeviceError(
             f"run: %{value.name} is on another device",
@@ -251,7 +296,7 @@ def _number(value: Value, kind: NumberType, x: Any) -> complex:
     return kind.kind(x)
 
 
-def _wrong_dtype(value: Value, given: str) -> DTypeError:
+def _wrong_dtype(value: Value, given: str, hint: str | None = None) -> DTypeError:
     return DTypeError(
-        f"run: %{value.name} is of another dtype", given=given, expected=str(value.type)
+        f"run: %{value.name} is of another dtype", given=given, expected=str(value.type), hint=hint
     )

@@ -93,12 +93,35 @@ def test_zipped_datasets_stay_side_by_side_after_an_error() -> None:
             assert values(iterator) == [(2, 2), (3, 3)]
 
 
+def test_a_smaller_last_batch_is_dropped_or_padded() -> None:
+    with pytest.raises(ShapeError, match="padded_batch pads") as caught:
+        list(numbers(5).batch(2).batch(3))
+    assert "if they are batches, batch(…, drop_last=True)" in str(caught.value)
+    with pytest.raises(ShapeError) as caught:
+        list(Dataset.from_iterable([ef.ones(3), ef.ones(2), ef.ones(3)]).batch(3))
+    assert "drop_last" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "call"),
+    [
+        ("map: workers is no number of threads or processes", lambda d: d.map(abs, workers=-1)),
+        ("repeat: count is no number of times", lambda d: d.repeat(-1)),
+        ("batch: count is no number of elements", lambda d: d.batch(0)),
+    ],
+)
+def test_what_is_counted_is_named(wrong: str, call: Any) -> None:
+    with pytest.raises(TensorValueError, match=wrong):
+        call(numbers(3))
+
+
 def test_elements_that_do_not_stack_are_named() -> None:
     shapes = Dataset.from_iterable(lambda: [{"x": ef.ones(2)}, {"x": ef.ones(3)}])
     with pytest.raises(ShapeError) as caught:
         list(shapes.batch(2))
     assert "elements 0 and 1 of it differ in shape at ['x']" in str(caught.value)
     assert "f32[2]@cpu:0 and f32[3]@cpu:0" in str(caught.value)
+    assert "drop_last" not in str(caught.value)  # which drops no such element
     with pytest.raises(DTypeError, match="differ in dtype"):
         list(Dataset.from_iterable([1, 1.5]).batch(2))
     with pytest.raises(TensorValueError, match="differ in structure"):

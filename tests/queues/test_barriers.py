@@ -126,8 +126,9 @@ def test_take_waits_until_enough_are_ready(call: Call) -> None:
     assert waiting.waits
     fill(barrier, 2, component=1)
     assert numbers(waiting.result()[0]) == [1, 2]
-    with pytest.raises(errors.WaitTimeoutError, match="take_many"):
+    with pytest.raises(errors.WaitTimeoutError, match="take_many") as caught:
         call(lambda: barrier.take_many(1, timeout=0.01))
+    assert "got: barrier of f32[]" in str(caught.value)
 
 
 @row("barrier-close-new", "barrier-close-old", "barrier-close-ends")

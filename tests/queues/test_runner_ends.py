@@ -56,6 +56,40 @@ def test_an_error_closes_and_cancels(make: Any) -> None:
         out.dequeue()
 
 
+def test_who_waits_is_told_of_the_error(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    numbers_, out = ef.Queue(9, ef.tensor(0)), ef.Queue(1, ef.tensor(0.0))
+    barrier = ef.Barrier((ef.tensor(0.0), ef.tensor(0.0)))
+
+    @make
+    def produce() -> None:
+        out.enqueue(ef.tensor([1.0, 2.0])[numbers_.dequeue()])
+
+    runner = ef.spawn(produce, name="source", closes=[out, barrier])
+    one = Waiting(lambda: out.dequeue(), out)
+    two = Waiting(lambda: barrier.take_many(2), barrier)
+    numbers_.enqueue(5)
+    for call in (
+        one.result, two.result, out.dequeue, lambda: out.enqueue(1.0), ef.trace(out.dequeue),
+        lambda: barrier.take_many(1), lambda: barrier.insert_many(0, [1], [1.0]),
+    ):  # fmt: skip
+        with pytest.raises(errors.QueueClosedError) as caught:
+            call()
+        told = [n for n in caught.value.__notes__ if "runner source" in n]
+        assert len(told) == 1
+        assert told[0].startswith("  the runner source ended with TensorIndexError: ")
+        assert "\n" not in told[0]
+    with pytest.raises(errors.TensorIndexError):
+        runner.join()
+
+
+def test_a_queue_that_ends_well_tells_of_no_error(make: Any) -> None:
+    out = ef.Queue(1, ef.tensor(0.0))
+    ef.spawn(make(lambda: out.enqueue(1.0)), closes=out).stop()
+    with pytest.raises(errors.QueueClosedError) as caught:
+        out.dequeue_many(9)
+    assert not any("runner" in n for n in getattr(caught.value, "__notes__", ()))
+
+
 def test_one_that_is_stopped_closes(make: Any) -> None:
     """It does not wait until others have put in what they have, and they do so."""
     source, out = ef.Queue(9, ef.tensor(0)), ef.Queue(1, ef.tensor(0))

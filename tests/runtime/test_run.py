@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
+from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError, TensorValueError
 from eagerflow.graph import Graph
 from eagerflow.runtime import run as run_module
 from tests.runtime.graphs import Traced, same
@@ -113,6 +113,48 @@ def test_what_is_refused(graph: Any, fetches: Any, feeds: Any, error: Any, words
     with pytest.raises(error, match=words) as caught:
         graph.run(fetches, feeds)
     assert "test_run.py" in str(caught.value.source)
+
+
+def test_names_that_are_not_there() -> None:
+    w, count = ef.Variable([1.0, 2.0], name="w"), ef.Variable(0, name="count")
+
+    @ef.trace
+    def f(x: Any, n: int) -> Any:
+        count.assign(3)
+        return ef.tanh(x * w) if n > 2 else x
+
+    graph = f.graph(ef.zeros(2), 3)
+    x = ef.zeros(2)
+    for fetches, feeds, hint in (
+        (["tahn"], {"x": x}, "did you mean %tanh?"),
+        (["tanh"], {"tahn": x}, "did you mean %tanh?"),
+        (["tanh"], {"w": x}, "@w is a variable; feed what is read from it: %read"),
+        (["tanh"], {"@w": x}, "is a variable; feed what is read from it: %read"),
+        (["tanh"], {"count": 1}, "@count is a variable, and not read here: assign it before"),
+        (["tanh"], {"n": 3}, "trace with ef.tensor(3) in its place, which is an input"),
+        (["tanh"], {"n": ef.tensor(3)}, ""),
+    ):  # fmt: skip
+        with pytest.raises(GraphError, match="the graph has no value") as caught:
+            graph.run(fetches, feeds)
+        assert hint in (caught.value.hint or "")
+        assert bool(hint) == bool(caught.value.hint)
+        assert "its inputs %x" in (caught.value.expected or "")
+        assert "test_run.py" in str(caught.value.source)
+    assert graph.run(["tanh"], {"x": x + 1, "read": x})[0].tolist() == [0.0, 0.0]
+
+
+def test_lists_are_taken_as_their_numbers_are(graph: Any) -> None:
+    assert graph.run(["b"], {"x": [0, 0]})[0].tolist() == [1.0, 1.0]
+    assert graph.run(["b"], {"x": (0, 0.0)})[0].dtype == ef.float32
+    small = Graph.parse("graph f(%x: i8[n]) { %y = negative(%x) : i8[n] return %y }")
+    assert small.run(["y"], {"x": [1, True]})[0].tolist() == [-1, -1]
+    with pytest.raises(TensorValueError, match="300 does not fit into int8"):
+        small.run(["y"], {"x": [300]})
+    for x in ([1.0], np.ones(1), ef.ones(1)):
+        with pytest.raises(DTypeError, match="%x is of another dtype") as caught:
+            small.run(["y"], {"x": x})
+        assert caught.value.hint == "convert it: ef.astype(x, 'int8')"
+        assert small.run(["y"], {"x": ef.astype(x, "int8")})[0].tolist() == [-1]
 
 
 def test_a_value_of_another_graph(graph: Any) -> None:
