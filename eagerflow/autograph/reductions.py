@@ -7,7 +7,7 @@ import operator as operators
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from eagerflow.autograph.branches import choose, not_, or_
+from eagerflow.autograph.branches import choose, if_, not_, or_
 from eagerflow.autograph.calls import call, replacements
 from eagerflow.autograph.comprehensions import REDUCTIONS
 from eagerflow.autograph.convert import operator
@@ -16,6 +16,7 @@ from eagerflow.autograph.loops import for_
 from eagerflow.autograph.regions import as_test, tracer_here
 from eagerflow.autograph.sources import as_source
 from eagerflow.core import interpreter
+from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.graph.ir import Node
@@ -118,15 +119,31 @@ def _extreme(
     key = options.get("key")
     key = call(key) if key is not None else lambda x: x
     source = as_source(items[0]) if len(items) == 1 else None
-    if source is not None:
-        rows = _scalars(source)
-        first: Any = rows[0]
-        rest: Any = rows[1:]
-    else:
+    if source is None:
         found = list(items[0] if len(items) == 1 else items)
         if not interpreter.is_traced() or not any(as_test(key(x)) is not None for x in found):
             return plain(found, **{**options, **({"key": key} if "key" in options else {})})
         first, *rest = found
+        return _best(first, rest, key, beats)
+    rows: Any = _scalars(source)
+
+    def found_in_rows() -> Any:
+        return _best(rows[0], rows[1:], key, beats)
+
+    def none() -> Any:
+        return plain((), **options)  # the default, or the error
+
+    length = rows.shape[0]
+    if type(length) is int:
+        return found_in_rows() if length else none()
+    if "default" in options:
+        return choose(tensor_of(length) > 0, found_in_rows, none)
+    if_(tensor_of(length) == 0, none, lambda: None, ())
+    return found_in_rows()
+
+
+def _best(first: Any, rest: Any, key: Callable[[Any], Any], beats: Callable[[Any, Any], Any]) -> Any:
+    """The item among ``first`` and the ``rest`` whose key no other's beats, the first of them."""
     best = first, key(first)
 
     def body(x: Any) -> None:

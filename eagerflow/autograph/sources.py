@@ -187,7 +187,22 @@ def _is_open(x: Any) -> bool:
 
 
 def _whole(x: Any) -> Any:
-    return tensor_of(x) if isinstance(x, AbstractArray) else x
+    """An end of a range.
+
+    Raises:
+        DTypeError: it is no integer without axes.
+    """
+    if not isinstance(x, AbstractArray):
+        return x if type(x) is Dim else _whole_number(x)
+    found = tensor_of(x)
+    found._check_index()
+    return found
+
+
+def _whole_number(x: Any) -> Any:
+    if isinstance(x, float):  # also one of a trace
+        raise TypeError("'float' object cannot be interpreted as an integer")
+    return x
 
 
 def _zip(*parts: Iterable[Any], strict: bool = False) -> Any:

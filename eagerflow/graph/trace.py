@@ -19,7 +19,7 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, placeholder
 from eagerflow.dims import Dim, resolving, symbols
 from eagerflow.errors import TraceError
-from eagerflow.graph.constant_values import NotConstantError, remedy_of, run_constant
+from eagerflow.graph.constant_values import NotConstantError, remedy_of, run_constants
 from eagerflow.graph.effects import Effectful, EffectOrder
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueType
@@ -469,21 +469,18 @@ class Tracer(AbstractInterpreter):
 
     def _evaluate(self, value: Value) -> Any:
         """Run what ``value`` needs, if that is made of constants and pure ops."""
-        known = self._constants
-        if value in known:
-            return known[value]
-        if value.node is None:
-            for found in self.captures.values():
-                if found.value is value and found.fresh:
-                    return found.handle._data
-            for key, operand in self.operands.items():
-                if operand.value is value and self.parent is not None:
-                    whole = key if type(key) is Value else self.parent.value_of(operand.given)
-                    return self.parent._evaluate(whole)
-            raise NotConstantError(value)
-        result = run_constant(value.node, self._evaluate)
-        known.update(zip(value.node.outputs, result, strict=True))
-        return known[value]
+        return run_constants(value, self._constants, self._constant_input)
+
+    def _constant_input(self, value: Value) -> Any:
+        """The array of an input that was made of data while tracing."""
+        for found in self.captures.values():
+            if found.value is value and found.fresh:
+                return found.handle._data
+        for key, operand in self.operands.items():
+            if operand.value is value and self.parent is not None:
+                whole = key if type(key) is Value else self.parent.value_of(operand.given)
+                return self.parent._evaluate(whole)
+        raise NotConstantError(value)
 
     def leaked(self, value: Value, what: str) -> NoReturn:
         """Raise for the use of a value outside of this trace."""
