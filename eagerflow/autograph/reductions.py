@@ -14,10 +14,10 @@ from eagerflow.autograph.convert import operator
 from eagerflow.autograph.lists import Grown
 from eagerflow.autograph.loops import for_
 from eagerflow.autograph.regions import as_test, tracer_here
-from eagerflow.autograph.sources import as_source
+from eagerflow.autograph.sources import AbstractSource, as_source
 from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of
-from eagerflow.core.tensor import Tensor
+from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.passes.rewrite import effect_of
@@ -46,7 +46,7 @@ def _all(items: Iterable[Any], /) -> Any:
 
 def _first_truth(items: Iterable[Any], *, wanted: bool) -> Any:
     """Whether the truth of an item is ``wanted``."""
-    source = as_source(items)
+    source = _rows_of(items)
     if source is not None:
         rows = _scalars(source)
         return (rows != 0 if wanted else rows == 0).any()
@@ -76,6 +76,11 @@ def _refuse_effects(nodes: Iterable[Node]) -> None:
         )
 
 
+def _rows_of(items: Any) -> AbstractSource | None:
+    """What a loop in the graph goes over, as it is now; None for what Python goes over."""
+    return as_source(tensor_of(items) if isinstance(items, AbstractArray) else items)
+
+
 def _scalars(source: Any) -> Tensor:
     """The rows of a tensor, one element each."""
     (rows,) = source.rows()
@@ -90,7 +95,7 @@ def _scalars(source: Any) -> Tensor:
 
 def _sum(items: Iterable[Any], /, start: Any = 0) -> Any:
     """`sum`, of what may be a tensor or a list of unknown length as well."""
-    source = as_source(items)
+    source = _rows_of(items)
     if source is None:
         return builtins.sum(items, start)
     total = start
@@ -118,7 +123,7 @@ def _extreme(
 ) -> Any:
     key = options.get("key")
     key = call(key) if key is not None else lambda x: x
-    source = as_source(items[0]) if len(items) == 1 else None
+    source = _rows_of(items[0]) if len(items) == 1 else None
     if source is None:
         found = list(items[0] if len(items) == 1 else items)
         if not interpreter.is_traced() or not any(as_test(key(x)) is not None for x in found):
