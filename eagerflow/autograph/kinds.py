@@ -63,6 +63,8 @@ def zeros_as(x: Any) -> Any:
 
 
 def _zero(x: Any) -> Any:
+    if issubclass(type(x), AbstractNumber):  # it may be one of a trace that has ended
+        return x.kind(0)
     if isinstance(x, AbstractArray) or hasattr(x, "__array__"):
         kind = tensor_of(x).type
         known = tracer_here().known_names

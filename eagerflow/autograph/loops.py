@@ -70,7 +70,7 @@ def _as_bool(x: Any) -> Any:
 @operator
 def for_(over: Any, body: FunctionType, going: Callable[[], Any] | None, names: Names) -> None:
     """``for x in over: body(x)``, as long as ``going()`` holds."""
-    found = as_source(over)
+    found = as_source(over, concrete=True)
     if found is not None:
         _for_in_graph(found, body, going, names)
         return

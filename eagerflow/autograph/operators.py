@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
 from typing import Any
 
 from eagerflow.autograph.calls import call
@@ -70,8 +71,13 @@ def _as_lists(result: Any, function: Any) -> Any:
             "a traced function returns a list of which only the graph knows how long it is",
             given=error.given,
             hint="return ef.stack(list)",
-            source=None if code is None else Source(code, 0),
+            source=None if code is None else _beginning(code),
         ) from None
+
+
+def _beginning(code: CodeType) -> Source:
+    """The first instruction of a function that has a line: those that bind its cells have none."""
+    return Source(code, next((start for start, _, line in code.co_lines() if line), 0))
 
 
 def _remedy(source: Source) -> str:

@@ -7,16 +7,17 @@ import operator as operators
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from eagerflow.autograph.branches import choose, not_, or_
+from eagerflow.autograph.branches import choose, if_, not_, or_
 from eagerflow.autograph.calls import call, replacements
 from eagerflow.autograph.comprehensions import REDUCTIONS
 from eagerflow.autograph.convert import operator
 from eagerflow.autograph.lists import Grown
 from eagerflow.autograph.loops import for_
 from eagerflow.autograph.regions import as_test, tracer_here
-from eagerflow.autograph.sources import as_source
+from eagerflow.autograph.sources import AbstractSource, as_source
 from eagerflow.core import interpreter
-from eagerflow.core.tensor import Tensor
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.passes.rewrite import effect_of
@@ -45,7 +46,7 @@ def _all(items: Iterable[Any], /) -> Any:
 
 def _first_truth(items: Iterable[Any], *, wanted: bool) -> Any:
     """Whether the truth of an item is ``wanted``."""
-    source = as_source(items)
+    source = _rows_of(items)
     if source is not None:
         rows = _scalars(source)
         return (rows != 0 if wanted else rows == 0).any()
@@ -75,6 +76,11 @@ def _refuse_effects(nodes: Iterable[Node]) -> None:
         )
 
 
+def _rows_of(items: Any) -> AbstractSource | None:
+    """What a loop in the graph goes over, as it is now; None for what Python goes over."""
+    return as_source(tensor_of(items) if isinstance(items, AbstractArray) else items)
+
+
 def _scalars(source: Any) -> Tensor:
     """The rows of a tensor, one element each."""
     (rows,) = source.rows()
@@ -89,7 +95,7 @@ def _scalars(source: Any) -> Tensor:
 
 def _sum(items: Iterable[Any], /, start: Any = 0) -> Any:
     """`sum`, of what may be a tensor or a list of unknown length as well."""
-    source = as_source(items)
+    source = _rows_of(items)
     if source is None:
         return builtins.sum(items, start)
     total = start
@@ -117,16 +123,32 @@ def _extreme(
 ) -> Any:
     key = options.get("key")
     key = call(key) if key is not None else lambda x: x
-    source = as_source(items[0]) if len(items) == 1 else None
-    if source is not None:
-        rows = _scalars(source)
-        first: Any = rows[0]
-        rest: Any = rows[1:]
-    else:
+    source = _rows_of(items[0]) if len(items) == 1 else None
+    if source is None:
         found = list(items[0] if len(items) == 1 else items)
         if not interpreter.is_traced() or not any(as_test(key(x)) is not None for x in found):
             return plain(found, **{**options, **({"key": key} if "key" in options else {})})
         first, *rest = found
+        return _best(first, rest, key, beats)
+    rows: Any = _scalars(source)
+
+    def found_in_rows() -> Any:
+        return _best(rows[0], rows[1:], key, beats)
+
+    def none() -> Any:
+        return plain((), **options)  # the default, or the error
+
+    length = rows.shape[0]
+    if type(length) is int:
+        return found_in_rows() if length else none()
+    if "default" in options:
+        return choose(tensor_of(length) > 0, found_in_rows, none)
+    if_(tensor_of(length) == 0, none, lambda: None, ())
+    return found_in_rows()
+
+
+def _best(first: Any, rest: Any, key: Callable[[Any], Any], beats: Callable[[Any, Any], Any]) -> Any:
+    """The item among ``first`` and the ``rest`` whose key no other's beats, the first of them."""
     best = first, key(first)
 
     def body(x: Any) -> None:

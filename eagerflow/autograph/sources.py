@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, final
 
 from eagerflow.autograph.calls import call
@@ -61,6 +62,18 @@ class _Rows(AbstractSource):
 
     def pick(self, rows: Iterator[Tensor], i: Any) -> Any:
         return next(rows)
+
+
+@final
+class _Elements(AbstractSource):
+    """The rows of a variable, each as it is when its turn begins."""
+
+    def __init__(self, variable: Any) -> None:
+        self._variable = variable
+        self.length = variable.shape[0]
+
+    def item(self, i: Any) -> Any:
+        return self._variable[i]
 
 
 @final
@@ -138,16 +151,22 @@ def _shortest(lengths: Sequence[Any]) -> Any:
     )
 
 
-def as_source(x: Any) -> AbstractSource | None:
-    """What a loop in the graph goes over; None for what Python goes over."""
+def as_source(x: Any, *, concrete: bool = False) -> AbstractSource | None:
+    """What a loop in the graph goes over; None for what Python goes over.
+
+    Args:
+        x: what is gone over.
+        concrete: whether that may be a tensor with a value, from outside of the trace.
+    """
     if isinstance(x, AbstractSource):
         return x
     if type(x) is Grown:
         return _Rows(x.rows)
-    if not isinstance(x, AbstractArray) or not interpreter.is_traced():
+    if not isinstance(x, AbstractArray) or not interpreter.is_traced() or not x.shape:
         return None
-    data: Any = tensor_of(x)._data
-    return _Rows(x) if isinstance(data, AbstractSymbol) and data.shape else None
+    if type(x) is not Tensor:
+        return _Elements(x)
+    return _Rows(x) if concrete or isinstance(x._data, AbstractSymbol) else None
 
 
 def as_range(x: range) -> AbstractSource:
@@ -187,12 +206,35 @@ def _is_open(x: Any) -> bool:
 
 
 def _whole(x: Any) -> Any:
-    return tensor_of(x) if isinstance(x, AbstractArray) else x
+    """An end of a range.
+
+    Raises:
+        DTypeError: it is no integer without axes.
+    """
+    if not isinstance(x, AbstractArray):
+        return x if type(x) is Dim else _whole_number(x)
+    found = tensor_of(x)
+    found._check_index()
+    return found
+
+
+def _whole_number(x: Any) -> Any:
+    if isinstance(x, float):  # also one of a trace
+        raise TypeError("'float' object cannot be interpreted as an integer")
+    return x
 
 
 def _zip(*parts: Iterable[Any], strict: bool = False) -> Any:
     found = _parts(parts)
-    return zip(*parts, strict=strict) if found is None else _Zip(found)
+    if found is None:
+        return zip(*parts, strict=strict)
+    if strict and len({part.length for part in found}) > 1 and _are_known(found):
+        return zip(*found, strict=True)  # which says so after the turns
+    return _Zip(found)
+
+
+def _are_known(parts: Iterable[AbstractSource]) -> bool:
+    return all(type(part.length) is int for part in parts)
 
 
 def _enumerate(items: Iterable[Any], start: Any = 0) -> Any:
@@ -206,21 +248,20 @@ def _reversed(items: Any) -> Any:
 
 
 def _parts(items: Sequence[Any]) -> list[AbstractSource] | None:
-    """Sources of all items, if one of them is known to the graph alone."""
-    if not any(as_source(x) is not None for x in items):
+    """Sources of all items, if one of them is made of tensors."""
+    found = [as_source(x, concrete=True) for x in items]
+    if not any(x is not None for x in found):
         return None
-    return [_part(x) for x in items]
+    lengths = [x.length for x in found if x is not None and x.length is not None]
+    most = min(lengths) if lengths and all(type(n) is int for n in lengths) else None
+    return [_part(x, most) if y is None else y for x, y in zip(items, found, strict=True)]
 
 
-def _part(x: Any) -> AbstractSource:
-    found = as_source(x)
-    if found is not None:
-        return found
+def _part(x: Any, most: int | None) -> AbstractSource:
+    """A source of what Python goes over, of which ``most`` items are asked for."""
     if isinstance(x, range):
         return as_range(x)
-    if isinstance(x, AbstractArray):
-        return _Rows(x)
-    return _Items(x if isinstance(x, (list, tuple)) else list(x))
+    return _Items(x if isinstance(x, (list, tuple)) else list(islice(x, most)))
 
 
 _FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {

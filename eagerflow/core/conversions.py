@@ -71,11 +71,15 @@ class AbstractConversions(AbstractMethods):
         return complex(self._scalar("complex"))
 
     def __index__(self) -> int:
+        self._check_index()
+        return operator.index(self._scalar("index"))
+
+    def _check_index(self) -> None:
+        """Refuse what `range` refuses."""
         if not self.dtype.is_integer or self.shape:
             raise DTypeError(
                 "only an integer tensor with no axes can be an index", given=str(self.type)
             )
-        return operator.index(self._scalar("index"))
 
     def __format__(self, spec: str) -> str:
         x = self.__tensor__()

@@ -111,7 +111,8 @@ _REMEDIES: Final = {
     "bool()": "choose elements with ef.where(condition, a, b), compute the condition outside, or "
     "do not trace this function",
     "int()": "use the tensor itself as an index, or x.shape[i] for a size",
-    "index()": "index with the tensor itself (x[i]), or use x.shape[i] for a size",
+    "index()": "index with the tensor itself (x[i]), use x.shape[i] for a size, and in the place "
+    "of x[:n] the mask x[ef.arange(x.shape[0]) < n] or a loop over range(n)",
 }
 
 
