@@ -9,7 +9,14 @@ from operator import itemgetter
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.autograph.kinds import kind_of, kind_text, zeros_as
-from eagerflow.autograph.lists import Appended, NeedsArray, grow, growing, one_each
+from eagerflow.autograph.lists import (
+    Appended,
+    NeedsArray,
+    grow,
+    growing,
+    is_outside,
+    one_each,
+)
 from eagerflow.autograph.reading import line_text
 from eagerflow.autograph.regions import (
     Again,
@@ -121,7 +128,8 @@ class Loop:
 
         self._trace(make, turn, extra)
         for (owner, text), parts in zip(self._lists.values(), stacked, strict=True):
-            if type(length) is int:
+            # Python's own lists outside get their items in each run: then that size is static
+            if type(length) is int or is_outside(owner):
                 owner += [tree.map(itemgetter(i), p) for i in range(length) for p in parts]
                 continue
             grown = one_each(parts, text)

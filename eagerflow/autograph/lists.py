@@ -25,8 +25,8 @@ from eagerflow.ops.shape import moveaxis
 from eagerflow.source import is_framework_frame
 from eagerflow.types import TensorType
 
-__all__ = ["Appended", "Grown", "NeedsArray", "grow", "growing", "note_outside",
-           "one_each"]  # fmt: skip
+__all__ = ["Appended", "Grown", "NeedsArray", "as_lists", "grow", "growing", "is_outside",
+           "note_outside", "one_each"]  # fmt: skip
 
 _ARRAY: Final = "array"
 #: by trace, the lists that were there before it, by their ids
@@ -36,6 +36,11 @@ _outside: Final[WeakKeyDictionary[Tracer, frozenset[int]]] = WeakKeyDictionary()
 def note_outside(tracer: Tracer, lists: Iterable[Any]) -> None:
     """Say which lists are there before a trace: they get no length that only the graph knows."""
     _outside[tracer] = frozenset(id(x) for x in lists if type(x) is list)
+
+
+def is_outside(owner: list[Any]) -> bool:
+    """Whether a list was there before the trace that is under way."""
+    return id(owner) in _outside.get(tracer_here().root, ())
 
 
 @final
@@ -204,7 +209,7 @@ def grow(
     line = line_text(functions[0].__code__, functions[0].__code__.co_firstlineno)
     held = list(Snapshot(functions).holders(owner))
     text = held[0].text if held else "a list"
-    if id(owner) in _outside.get(tracer_here().root, ()):
+    if is_outside(owner):
         raise _from_outside(text, "outside of the traced function", line)
     array = TensorArray(0, like, dynamic=True)
     if rows is not None:
@@ -269,9 +274,30 @@ def _from_outside(text: str, where: str, line: str) -> TraceError:
     return TraceError(
         f"{text} gets a length that depends on data, and is held elsewhere as well",
         given=f"a list that is made {where}",
-        hint="make the list in the traced function, and return what is appended: ef.stack(list)",
+        hint="make the list in the traced function, and return what is appended: ef.stack(list); "
+        "what holds the list elsewhere can append that after the call",
         source=line,
     )
+
+
+def as_lists(value: Any, what: str, hint: str, source: Any = None) -> Any:
+    """A tree that leaves the trace, with lists in the place of those that loops of the graph made.
+
+    Args:
+        value: the tree.
+        what: what is wrong if a list has a length that depends on data.
+        hint: what to do then.
+        source: a line for that error.
+
+    Raises:
+        TraceError: one has such a length.
+    """
+    if not any(type(x) is Grown for x in tree.leaves(value)):
+        return value
+    try:
+        return tree.map(lambda x: x.items if type(x) is Grown else x, value)
+    except TraceError as error:
+        raise TraceError(what, given=error.given, hint=hint, source=source) from None
 
 
 def one_each(values: list[Any], text: str) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 from eagerflow.autograph.calls import call
 from eagerflow.autograph.convert import why_not
 from eagerflow.autograph.handlers import Escaped, catching
-from eagerflow.autograph.lists import Grown
+from eagerflow.autograph.lists import as_lists
 from eagerflow.autograph.loops import for_, while_
 from eagerflow.autograph.raising import belongs_to_graph, raise_in_graph
 from eagerflow.autograph.reductions import reduced
@@ -17,7 +17,6 @@ from eagerflow.autograph.regions import tracer_here
 from eagerflow.autograph.standard import printed
 from eagerflow.autograph.texts import shown, text
 from eagerflow.autograph.unbound import unbound_reason
-from eagerflow.core import tree
 from eagerflow.errors import EagerflowError, TraceError, hide_frames, relocate
 from eagerflow.source import Source
 
@@ -61,18 +60,13 @@ def _as_lists(result: Any, function: Any) -> Any:
     Raises:
         TraceError: one has a length that depends on data.
     """
-    if not any(type(x) is Grown for x in tree.leaves(result)):
-        return result
-    try:
-        return tree.map(lambda x: x.items if type(x) is Grown else x, result)
-    except TraceError as error:
-        code = getattr(function, "__code__", None)
-        raise TraceError(
-            "a traced function returns a list of which only the graph knows how long it is",
-            given=error.given,
-            hint="return ef.stack(list)",
-            source=None if code is None else _beginning(code),
-        ) from None
+    code = getattr(function, "__code__", None)
+    return as_lists(
+        result,
+        "a traced function returns a list of which only the graph knows how long it is",
+        "return ef.stack(list)",
+        None if code is None else _beginning(code),
+    )
 
 
 def _beginning(code: CodeType) -> Source:

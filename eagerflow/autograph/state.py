@@ -234,6 +234,9 @@ class Snapshot:
         self._others.append((text, _Names(cls), dict(vars(cls))))
         members = [getattr(v, "__func__", getattr(v, "fget", v)) for v in vars(cls).values()]
         self._pending += [("", v) for v in members if type(v) is FunctionType]
+        self._pending += [
+            (f"{text}.{k}", v) for k, v in vars(cls).items() if isinstance(v, _CONTAINERS)
+        ]
         self._pending += [("", base) for base in cls.__bases__]
 
     def _look_at_object(self, text: str, value: Any) -> None:

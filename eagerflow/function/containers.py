@@ -137,6 +137,11 @@ class ArgumentChange(NamedTuple):
         """The container of a call, whose arguments by parameter are given."""
         return at(self.path, arguments)
 
+    def text(self, names: Sequence[str]) -> str:
+        """What people call the container, given the names of the parameters."""
+        number, *steps = self.path
+        return names[number] + "".join([f".{n}" if n else f"[{k!r}]" for n, k in steps])
+
     def apply(self, owner: Any, value: Any) -> None:
         """Do it to a container."""
         if self.how == "extend":
@@ -176,6 +181,11 @@ class Containers:
     def paths(self) -> tuple[_Path, ...]:
         """The paths of all of them."""
         return tuple(self._paths.values())
+
+    @property
+    def values(self) -> list[Any]:
+        """All of them, but for sets."""
+        return [owner for _, owner, _ in self._found]
 
     def marked(self, value: Any) -> Any:
         """``value`` with `Own` in the place of each of them."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.autograph.calls import call
 from eagerflow.autograph.convert import branches
+from eagerflow.autograph.lists import as_lists
 from eagerflow.autograph.standard import printed
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor
@@ -32,11 +33,12 @@ from eagerflow.graph.ir import Value
 from eagerflow.graph.numbers import TracedNumber
 from eagerflow.graph.trace import Tracer
 from eagerflow.hardware import as_device
+from eagerflow.source import Source
 
 if TYPE_CHECKING:
     from eagerflow.function.tracing import TraceRequest
 
-__all__ = ["Outside", "identifier"]
+__all__ = ["Outside", "identifier", "kept_lists"]
 
 _ARRAY: Final = as_device("cpu:0").backend.array_type
 
@@ -173,19 +175,21 @@ class Outside:
             if self._is_own(change.place, change.new):
                 continue
             _refuse_text(change, change.new)
+            new = kept_lists(change.new, change.place.text, change.source)
             try:
-                if change.new is GONE:
+                if new is GONE:
                     raise TypeError
-                yield make("set", change.place, change.new, self)
+                yield make("set", change.place, new, self)
             except (TraceError, TypeError):
                 self._doubt(f"{change}, only while tracing")
-                self._kept.append((change.place, change.new))
+                self._kept.append((change.place, new))
         for mutation in mutations:
             _refuse_text(mutation, mutation.appended)
+            appended = kept_lists(mutation.appended, mutation.place.text, mutation.source)
             try:
-                if mutation.appended is None:
+                if appended is None:
                     raise TypeError
-                yield make("append", mutation.place, mutation.appended, self)
+                yield make("append", mutation.place, appended, self)
             except (TraceError, TypeError):
                 self._doubt(str(mutation))
                 self._watch.kept.add(id(mutation.value))
@@ -329,6 +333,25 @@ def _refuse_text(what: Rebinding | Mutation, value: Any) -> None:
             given=str(what),
             hint="keep the tensor or the number, and make the text of it outside",
         )
+
+
+def kept_lists(value: Any, text: str, source: Source | None) -> Any:
+    """What is kept outside, with Python's lists in the place of those of the graph.
+
+    Args:
+        value: a tree.
+        text: where it is kept.
+        source: the line that puts it there.
+
+    Raises:
+        TraceError: one has a length that depends on data.
+    """
+    return as_lists(
+        value,
+        f"{text} keeps a list of which only the graph knows how long it is",
+        "keep ef.stack(list), or return it",
+        source,
+    )
 
 
 def _slot(place: Place) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.containers import Apart, Containers, Own, is_container
 from eagerflow.function.entry import Output, Pattern, Store, Trace
 from eagerflow.function.locals import LocalNames
-from eagerflow.function.outside import Outside, identifier
+from eagerflow.function.outside import Outside, identifier, kept_lists
 from eagerflow.function.records import LeafRecord, TraceRecord
 from eagerflow.function.reliance import relying
 from eagerflow.graph.edit import substitute_sizes
@@ -30,6 +30,7 @@ from eagerflow.graph.numbers import TracedNumber
 from eagerflow.graph.passes import optimise
 from eagerflow.graph.trace import Tracer
 from eagerflow.graph.verify import verify
+from eagerflow.source import Source
 
 __all__ = ["TraceRequest", "make_entry"]
 
@@ -101,7 +102,8 @@ class _Maker:
         self.containers = Containers(arguments)
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
-        note_outside(tracer, [held.value for held in outside.reads.containers])
+        there = [held.value for held in outside.reads.containers]
+        note_outside(tracer, [*there, *self.containers.values])
         names = LocalNames(function)
         try:
             with relying() as relied, outside, tracer:
@@ -115,6 +117,12 @@ class _Maker:
         finally:
             tracer.forget()
         return entry, outside.values
+
+    @property
+    def _first_line(self) -> Source | None:
+        """Where the function begins."""
+        code = getattr(self.request.fn, "__code__", None)
+        return None if code is None else Source(code, 0)
 
     # --- inputs ---
 
@@ -164,7 +172,9 @@ class _Maker:
         entry.outputs = tuple(
             [self._output(x, path, outside) for x, path in zip(leaves, paths, strict=True)]
         )
-        changes = list(self.containers.changes())
+        names = self.request.call.names
+        changes = [(c, kept_lists(x, c.text(names), self._first_line))
+                   for c, x in self.containers.changes()]  # fmt: skip
         stores = list(outside.stores(self._store))
         entry.stores = (
             *self._apart([c.path for c, _ in changes], stores, outside),

@@ -248,3 +248,127 @@ def test_a_list_outside_gets_no_length_that_depends_on_data() -> None:
         assert words in str(caught.value)
     assert type(outside) is list
     assert outside == []
+
+
+class _Holder:
+    shared: list[Any] = []  # noqa: RUF012 - of all objects, which is what is tested
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self.kept: Any = None
+
+
+def in_an_argument(log, xs):
+    for x in xs:
+        if x > 1:  # here
+            log.append(x)
+
+
+def in_a_dict(d, xs):
+    for x in xs:
+        if x > 1:  # here
+            d["log"].append(x)
+
+
+def under_another_name(owner, xs):
+    log = owner.log
+    while xs.sum() > 1:  # here
+        log.append(xs.sum())
+        xs = xs / 2
+
+
+def in_a_class(owner, xs):
+    if xs.sum() > 1:  # here
+        type(owner).shared.append(xs.sum())
+
+
+def in_a_default(_, xs, log=[]):  # noqa: B006 - the list is what is tested
+    if xs.sum() > 1:  # here
+        log.append(xs)
+
+
+def in_what_collects_arguments(owner, *rest):
+    if rest[0].sum() > 1:  # here
+        owner.append(rest[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "owner"),
+    [
+        (in_an_argument, []),
+        (in_a_dict, {"log": []}),
+        (under_another_name, _Holder()),
+        (in_a_class, _Holder()),
+        (in_a_default, 0),
+        (in_what_collects_arguments, []),
+    ],
+)
+def test_no_element_is_lost(function, owner) -> None:
+    lists = _Holder.shared, (in_a_default.__defaults__ or ())[0], getattr(owner, "log", [])
+    before = repr(owner if not isinstance(owner, _Holder) else vars(owner))
+    with pytest.raises(TraceError, match="gets a length that depends on data") as caught:
+        ef.trace(function)(owner, ef.tensor(V))
+    assert "# here" in str(caught.value)
+    assert repr(owner if not isinstance(owner, _Holder) else vars(owner)) == before
+    assert all(type(one) is list and one == [] for one in lists)
+
+
+@pytest.mark.filterwarnings("ignore:.*was traced:eagerflow.errors.TraceWarning")
+def test_a_list_outside_is_filled_for_inputs_of_all_sizes() -> None:
+    found = []
+    for function in (in_all_turns, ef.trace(in_all_turns)):
+        owner = _Holder()
+        for size in (2, 3, 4):
+            function(owner, ef.arange(float(size)))
+        found.append(str(owner.log))
+    assert found[0] == found[1]
+
+
+def in_all_turns(owner, xs):
+    for x in xs:
+        owner.log.append(x)
+
+
+def keeps_as_an_attribute(owner, xs):
+    owner.kept = [x for x in xs if x > 1]
+
+
+def keeps_in_an_argument(owner, xs):
+    owner["kept"] = {"above": [x for x in xs if x > 1]}
+
+
+def keeps_in_a_list(_, xs):
+    outside.append([x for x in xs if x > 1])
+
+
+@pytest.mark.parametrize(
+    ("function", "owner", "what"),
+    [
+        (keeps_as_an_attribute, _Holder(), "owner.kept keeps a list"),
+        (keeps_in_an_argument, {}, "owner keeps a list"),
+        (keeps_in_a_list, 0, "outside keeps a list"),
+    ],
+)
+def test_nothing_outside_keeps_what_stands_for_a_list(function, owner, what) -> None:
+    outside.clear()
+    before = repr(owner if not isinstance(owner, _Holder) else vars(owner))
+    with pytest.raises(TraceError, match=what) as caught:
+        ef.trace(function)(owner, ef.tensor(V))
+    assert "ef.stack(list)" in str(caught.value)
+    assert f"{function.__name__}" in str(caught.value)
+    assert repr(owner if not isinstance(owner, _Holder) else vars(owner)) == before
+    assert outside == []
+
+
+@pytest.mark.filterwarnings("ignore:.*was traced:eagerflow.errors.TraceWarning")
+def test_a_list_of_known_length_is_kept_as_one() -> None:
+    owner = _Holder()
+
+    @ef.trace
+    def keeps(xs):
+        owner.kept = [x * 2 for x in xs]
+
+    for size in (2, 3, 4):
+        keeps(ef.ones(size))
+        assert type(owner.kept) is list
+        assert [float(x) for x in owner.kept] == [2.0] * size
