@@ -12,7 +12,7 @@ from eagerflow.autograph.handlers import refuse_caught
 from eagerflow.autograph.jumps import RESULT
 from eagerflow.autograph.kinds import different_objects, kind_of, zeros_as
 from eagerflow.autograph.lists import NeedsArray, growing
-from eagerflow.autograph.raising import raise_in_graph
+from eagerflow.autograph.raising import is_users, raise_in_graph
 from eagerflow.autograph.reading import first_line, line_text
 from eagerflow.autograph.regions import (
     Again,
@@ -30,7 +30,7 @@ from eagerflow.autograph.unbound import forget_name
 from eagerflow.control.branches import cond
 from eagerflow.core import interpreter
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import EagerflowError, TraceError
+from eagerflow.errors import TraceError
 from eagerflow.ops.elementwise_logic import logical_not
 
 __all__ = [
@@ -175,7 +175,7 @@ class Raised(BaseException):
         error: the exception.
     """
 
-    def __init__(self, branch: int, error: Exception) -> None:
+    def __init__(self, branch: int, error: BaseException) -> None:
         super().__init__()
         self.branch = branch
         self.error = error
@@ -245,9 +245,9 @@ class Branches:
         def branch() -> Any:
             try:
                 result, raw, found = Region(self._roots, dead).run(self.functions[i])
-            except (EagerflowError, NameError, Again, NeedsArray, Raised):
-                raise
-            except Exception as error:
+            except BaseException as error:
+                if not is_users(error):
+                    raise
                 raise Raised(i, error) from None
             self._made[i] = raw
             return self._results(i, result, found)
@@ -269,9 +269,9 @@ class Branches:
         def fails() -> None:
             try:
                 self.functions[i]()
-            except (EagerflowError, Again, NeedsArray):
-                raise
-            except Exception as error:
+            except BaseException as error:
+                if not is_users(error):
+                    raise
                 raise_in_graph(error)
                 raise Raised(i, error) from None
 

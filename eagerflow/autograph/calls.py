@@ -10,7 +10,7 @@ from typing import Any, Final
 from eagerflow.autograph.convert import converted, operator
 from eagerflow.autograph.library import is_library
 
-__all__ = ["call", "replacements"]
+__all__ = ["call", "replacements", "wrappers"]
 
 _OWN: Final = "eagerflow."
 #: modules of eagerflow whose functions keep those of the user, to be called when the graph runs
@@ -19,6 +19,9 @@ _LATE: Final = ("eagerflow.ops", "eagerflow.function", "eagerflow.data", "eagerf
 _HIGHER: Final = frozenset({map, filter, sorted, functools.reduce, functools.partial})
 #: functions that do more in converted code: what is called in their place
 replacements: Final[dict[Any, Callable[..., Any]]] = {}
+#: likewise for all functions of a module, or a method of a builtin class by its name: what gives
+#: the function that is called in the place of one
+wrappers: Final[dict[str | tuple[type, str], Callable[[Any], Callable[..., Any]]]] = {}
 
 
 @operator
@@ -33,7 +36,9 @@ def call(function: Any) -> Any:
     if kind is BuiltinFunctionType or kind is type:
         if function in replacements:
             return replacements[function]
-        return _with_converted_arguments(function) if function in _HIGHER else function
+        if function in _HIGHER:
+            return _with_converted_arguments(function)
+        return _wrapped(function, (type(getattr(function, "__self__", None)), function.__name__))
     if kind is functools.partial:
         inner = call(function.func)
         if inner is function.func:
@@ -49,10 +54,16 @@ def _function(function: FunctionType) -> Any:
     if function in replacements:
         return replacements[function]
     if not module.startswith(_OWN) or module.startswith(_LATE):
-        return function
+        return _wrapped(function)
     if function.__closure__:  # a transform of a function, such as ef.grad(f)
         return _with_converted_cells(function)
     return _with_converted_arguments(function)
+
+
+def _wrapped(function: Any, method: tuple[type, str] | None = None) -> Any:
+    """A function of a library, or what `wrappers` have for it."""
+    wrap = wrappers.get(function.__module__ or method)
+    return function if wrap is None else wrap(function)
 
 
 def _with_converted_cells(function: FunctionType) -> FunctionType:

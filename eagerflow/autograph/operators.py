@@ -17,7 +17,7 @@ from eagerflow.autograph.regions import tracer_here
 from eagerflow.autograph.standard import printed
 from eagerflow.autograph.texts import shown, text
 from eagerflow.autograph.unbound import unbound_reason
-from eagerflow.errors import EagerflowError, TraceError, hide_frames, relocate
+from eagerflow.errors import TraceError, hide_frames, relocate
 from eagerflow.source import Source
 
 __all__ = ["call", "catching", "for_", "printed", "reduced", "run", "shown", "text", "while_"]
@@ -36,22 +36,29 @@ def run(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
         raise escaped.error from None
     except NameError as error:
         reason = unbound_reason(tracer_here(), error)
-        if reason is None:
+        if reason is not None:
+            hide_frames(error)
+            raise reason from error
+        if not _is_left_to_graph(error):
             raise
-        hide_frames(error)
-        raise reason from error
     except TraceError as error:
         if error.wrong.startswith("bool()") and isinstance(error.source, Source):
             error.hint = _remedy(error.source)
             relocate(error, error.source)
-        raise
-    except EagerflowError:
-        raise
-    except Exception as error:
-        if not belongs_to_graph(error):
+        if not _is_left_to_graph(error):
             raise
+    except BaseException as error:
+        if not _is_left_to_graph(error):
+            raise
+    return None
+
+
+def _is_left_to_graph(error: BaseException) -> bool:
+    """Let the graph raise an exception that leaves the function, if only a run can."""
+    found = belongs_to_graph(error)
+    if found:
         raise_in_graph(error)
-        return None
+    return found
 
 
 def _as_lists(result: Any, function: Any) -> Any:

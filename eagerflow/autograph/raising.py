@@ -16,11 +16,12 @@ from weakref import WeakSet
 from eagerflow.autograph.library import is_library
 from eagerflow.autograph.regions import tracer_here
 from eagerflow.autograph.texts import is_symbolic
+from eagerflow.errors import EagerflowError
 from eagerflow.graph.trace import Tracer
 from eagerflow.ops import callbacks
 from eagerflow.source import Source, is_framework_frame
 
-__all__ = ["belongs_to_graph", "raise_in_graph"]
+__all__ = ["belongs_to_graph", "is_users", "raise_in_graph"]
 
 #: what is not in the `__dict__` of an exception
 _LINKS: Final = ("__cause__", "__context__", "__suppress_context__")
@@ -46,8 +47,21 @@ def belongs_to_graph(error: BaseException) -> bool:
 
     It may show values, or come after another one that the graph raises or not.
     """
+    if not is_users(error):
+        return False
     after = tracer_here().root in _raising and _is_stated(error)
     return after or is_symbolic(_taken_apart(error))
+
+
+def is_users(error: BaseException) -> bool:
+    """Whether the user's code raises an exception, in a trace as in an eager call.
+
+    What eagerflow raises while it traces is none of these, nor are names that are not there and an
+    interrupt from the keyboard; unless the user's code itself raises such a one.
+    """
+    if isinstance(error, (EagerflowError, NameError)):
+        return _is_stated(error)
+    return isinstance(error, (Exception, SystemExit)) or _is_stated(error)
 
 
 def _is_stated(error: BaseException) -> bool:
@@ -55,7 +69,7 @@ def _is_stated(error: BaseException) -> bool:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if trace is None or is_library(trace.tb_frame.f_globals):
+    if trace is None or is_library(trace.tb_frame.f_globals) or is_framework_frame(trace.tb_frame):
         return False
     return trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
 
@@ -106,7 +120,9 @@ class _Parts:
     def put_together(self) -> BaseException:
         """A new exception, made without `__init__`, which has run already."""
         kind = self.kind.value
-        makes = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+        makes = kind
+        while makes.__module__ != "builtins":
+            makes = makes.__base__  # of several, the one that says what instances are like
         error: BaseException = makes.__new__(kind, *_put_together(self.args))
         error.args = _put_together(self.args)
         members = _members(kind)

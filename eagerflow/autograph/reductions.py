@@ -147,7 +147,9 @@ def _extreme(
     return found_in_rows()
 
 
-def _best(first: Any, rest: Any, key: Callable[[Any], Any], beats: Callable[[Any, Any], Any]) -> Any:
+def _best(
+    first: Any, rest: Any, key: Callable[[Any], Any], beats: Callable[[Any, Any], Any]
+) -> Any:
     """The item among ``first`` and the ``rest`` whose key no other's beats, the first of them."""
     best = first, key(first)
 

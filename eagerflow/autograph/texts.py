@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import io
 from collections.abc import Callable
 from typing import Any, Final
 
-from eagerflow.autograph.calls import replacements
+from eagerflow.autograph.calls import replacements, wrappers
 from eagerflow.autograph.convert import operator
 from eagerflow.autograph.regions import tracer_here
 from eagerflow.core import interpreter, tree
@@ -14,9 +15,13 @@ from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.core.texts import holds_placeholder, joined
 from eagerflow.dims import Dim
+from eagerflow.errors import TraceError
 
 __all__ = ["is_symbolic", "percent", "shown", "text"]
 
+#: modules whose functions take paths
+_OF_PATHS: Final = ("os", "posix", "nt", "posixpath", "ntpath", "genericpath", "pathlib",
+                    "pathlib._local", "glob", "shutil")  # fmt: skip
 _SPELLINGS: Final[dict[str, Callable[[Any], str]]] = {"": str, "r": repr, "a": ascii}
 
 
@@ -98,5 +103,62 @@ def _repr(x: Any, /) -> str:
     return _spelled(x, repr)
 
 
+def _ascii(x: Any, /) -> str:
+    return _spelled(x, ascii)
+
+
+def _formatted(function: Any) -> Callable[..., str]:
+    """``pattern.format`` or ``pattern.format_map`` of a text."""
+    name = function.__name__
+
+    def format(*args: Any, **kwargs: Any) -> str:
+        everything = function.__self__, args, kwargs
+        return _spelled(everything, lambda known: getattr(known[0], name)(*known[1], **known[2]))
+
+    return format
+
+
+def _number(kind: Any) -> Callable[..., Any]:
+    """`int`, `float` or `complex`."""
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        _refuse_texts(
+            args, "a number is made of a text that shows a value", kind.__name__,
+            "compute with the value itself, or use ef.py_call",
+        )  # fmt: skip
+        return kind(*args, **kwargs)
+
+    return make
+
+
+def _with_paths(function: Any) -> Callable[..., Any]:
+    """A function of paths."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        _refuse_texts(
+            (args, kwargs), "a path shows a value", function.__name__,
+            "do it in a function that ef.py_call calls with the value in each step",
+        )  # fmt: skip
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _refuse_texts(args: Any, wrong: str, name: str, hint: str) -> None:
+    """Refuse texts that show values, where Python looks into them at once."""
+    found = next((x for x in tree.leaves(args) if holds_placeholder(x)), None)
+    if found is not None:
+        raise TraceError(
+            f"{wrong}, and only the graph knows the value",
+            given=f"{name}() of {''.join([found])!r}",
+            hint=hint,
+        )
+
+
 replacements[str] = _str
 replacements[builtins.repr] = _repr
+replacements[builtins.ascii] = _ascii
+replacements.update((kind, _number(kind)) for kind in (int, float, complex))
+replacements[io.open] = _with_paths(io.open)
+wrappers.update(dict.fromkeys(_OF_PATHS, _with_paths))
+wrappers.update({(str, name): _formatted for name in ("format", "format_map")})

@@ -1,8 +1,8 @@
 """Texts made of values that only a graph knows.
 
 ``str(x)`` and ``f"{x:.2f}"`` of a symbolic tensor, number or size give a *placeholder*, a text such
-as ``«f32[]@cpu:0 #7»`` that is like no other. What uses the text when the graph runs (a message of
-an exception, a line that is printed) takes the value as an input and spells it then.
+as ``«#7 f32[]@cpu:0 #7»`` that is like no other. What uses the text when the graph runs (a message
+of an exception, a line that is printed) takes the value as an input and spells it then.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = [
 _OPEN: Final = "«"
 _CLOSE: Final = "»"
 _WHOLE: Final = re.compile(f"({_OPEN}[^{_OPEN}{_CLOSE}]*{_CLOSE})")
-#: characters by which a piece of a placeholder is recognised
-_PIECE: Final = 4
+#: an end of a placeholder with its number, or the first digits of that
+_CUT: Final = re.compile(f"{_OPEN}#(?P<first>[0-9]*)$|(?P<whole>{_OPEN}#[0-9]+ |#[0-9]+{_CLOSE})")
 _numbers: Final = count(1)
 
 
@@ -61,6 +61,9 @@ class Placeholder(str):
     def __repr__(self) -> str:
         # the user's code wants the quotes of the text; others show what it is
         return super().__repr__() if _of_framework() else self._spelled(repr)
+
+    def __bool__(self) -> bool:
+        return True if _of_framework() else self.refuse()
 
     def __add__(self, other: Any) -> Any:
         return joined((self, other)) if isinstance(other, str) else NotImplemented
@@ -104,9 +107,10 @@ def _of_framework() -> bool:
 
 def _refuse_methods() -> None:
     kept = {"join", "maketrans", *vars(object), *vars(Placeholder)}
-    for name in vars(str):
-        if name not in kept:
-            setattr(Placeholder, name, Placeholder.refuse)
+    # what `int` asks for first; and `pathlib.Path(...) / text`
+    more = {"__float__", "__int__", "__index__", "__complex__", "__rtruediv__"}
+    for name in more | vars(str).keys() - kept:
+        setattr(Placeholder, name, Placeholder.refuse)
 
 
 _refuse_methods()
@@ -127,7 +131,8 @@ def placeholder(
         kept: of the trace: what makes placeholders live as long as it does.
     """
     kind = kind.replace(_OPEN, "").replace(_CLOSE, "")
-    text = f"{_OPEN}{kind} #{next(_numbers)}{_CLOSE}"
+    number = next(_numbers)
+    text = f"{_OPEN}#{number} {kind} #{number}{_CLOSE}"
     found = Placeholder(text)
     found.value, found.kind, found.spell, found.kept = value, kind, spell, kept
     kept.append(found)
@@ -182,13 +187,13 @@ def joined(texts: Sequence[str]) -> str:
 
 
 def _is_cut(text: str) -> bool:
-    """Whether a text holds a piece of a placeholder of a trace that is under way."""
-    if _OPEN not in text and _CLOSE not in text:
-        return False
-    folded = text.casefold()
-    for known in list(_known):
-        start, end = known[:_PIECE].casefold(), known[-_PIECE:]
-        pieces = (known[:n].casefold() for n in range(1, _PIECE))
-        if start in folded or end in folded or folded.endswith(tuple(pieces)):
-            return True
-    return False
+    """Whether a text holds an end of a placeholder of a trace that is under way.
+
+    That it is one is known by its number: the user's texts may have marks of their own.
+    """
+    numbers = [known[2 : known.index(" ")] for known in list(_known)]
+    return any(
+        any(n.startswith(cut["first"]) for n in numbers) if cut["whole"] is None
+        else cut["whole"].strip(f"{_OPEN}# {_CLOSE}") in numbers
+        for cut in _CUT.finditer(text)
+    )  # fmt: skip

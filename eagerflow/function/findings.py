@@ -26,10 +26,12 @@ __all__ = ["asks_types", "find_calls", "is_handed_over", "unwatched"]
 
 _ONCE: Final = "runs only while tracing"
 _TRACING: Final = "has an effect only while tracing"
+_EMPTY: Final = "runs only while tracing, when a text of a tensor has no value yet"
 _FROZEN: Final = "gives what it gave while tracing"
 _UNSEEN: Final = "cannot be followed: changes are not seen"
 _ARGUMENT: Final = "compute it outside and pass it as an argument, or use ef.py_call"
 _OUTSIDE: Final = "do it outside, or use ef.py_call"
+_CALLED: Final = "ef.py_call({}, None, ...) calls it with values in each run, as ef.print prints"
 _DRAW: Final = "use ef.random, or pass the numbers as an argument"
 
 #: (module, name, or * for all) -> what happens, and the remedy
@@ -49,10 +51,10 @@ _RULES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("datetime", "now"): (_FROZEN, _ARGUMENT),
     ("datetime", "utcnow"): (_FROZEN, _ARGUMENT),
     ("datetime", "today"): (_FROZEN, _ARGUMENT),
-    ("logging", "*"): (_ONCE, _OUTSIDE),
-    ("warnings", "warn"): (_ONCE, _OUTSIDE),
-    ("sys.stdout", "write"): (_ONCE, "use ef.print"),
-    ("sys.stderr", "write"): (_ONCE, "use ef.print"),
+    ("logging", "*"): (_EMPTY, _CALLED),
+    ("warnings", "warn"): (_EMPTY, _CALLED),
+    ("sys.stdout", "write"): (_EMPTY, _CALLED),
+    ("sys.stderr", "write"): (_EMPTY, _CALLED),
     ("threading", "Thread"): (_ONCE, _OUTSIDE),
     ("threading", "Timer"): (_ONCE, _OUTSIDE),
     ("concurrent.futures._base", "*"): (_ONCE, _OUTSIDE),
@@ -101,7 +103,8 @@ def _judge(site: Site, load: Load) -> Finding | None:
             if rule is not None and name not in _PURE:
                 text = ".".join(names[: i + 1])
                 kind = "unwatched" if rule[0] is _UNSEEN else "impure"
-                return Finding(kind, text, rule[0], rule[1], Source(site.code, load.offset))
+                hint = rule[1].format(text)
+                return Finding(kind, text, rule[0], hint, Source(site.code, load.offset))
         if i + 1 < len(names):
             value = _member(value, names[i + 1])
             if value is GONE:

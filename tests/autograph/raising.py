@@ -8,6 +8,7 @@ They are in a module that pytest does not rewrite, so that `assert` says what it
 from __future__ import annotations
 
 import dataclasses
+import sys
 from typing import Any
 
 import eagerflow as ef
@@ -256,6 +257,55 @@ def recomputed(x):
     return ef.grad(lambda y: ef.sum(ef.remat(step)(y)))(x)
 
 
+def error_of_eagerflow(x):
+    if x[0] > 0:
+        raise ef.errors.AxisError("no such axis", given="2", hint=f"{x[0]}")
+
+
+def error_of_tracing(x):
+    if x[0] > 0:
+        raise ef.errors.TraceError(f"{x}")
+
+
+def error_of_two_builtins(x):
+    if x[0] > 0:
+        raise ef.errors.DeadlineError(f"{x}", hint="")
+
+
+def error_of_eagerflow_always(x):
+    raise ef.errors.ShapeError(f"{x}")
+
+
+def system_exit(x):
+    if x[0] > 0:
+        raise SystemExit(f"{x[0]}")
+
+
+def exit_by_call(x):
+    if x[0] > 0:
+        sys.exit(3)
+
+
+def interrupt(x):
+    if x[0] > 0:
+        raise KeyboardInterrupt
+
+
+def name(x):
+    if x[0] > 0:
+        raise NameError(f"{x}")
+
+
+def spelled_by_format(x):
+    if x[0] > 0:
+        raise ValueError("{!r:>40} {a} {{}}".format(x[0], a=x), "{a!r}".format_map({"a": x[1]}))
+
+
+def marks_of_the_user(x):
+    if x[0] > 0:
+        raise ValueError(f"« {x} »", f"«{x[0]:.1f}»«", f"{x} «#no", f"«#1» {x!a} #1»")
+
+
 def explicit_scan(x):
     def body(total, v):
         assert v < 3, f"{v} after {total}"
@@ -269,4 +319,6 @@ RAISING = [in_a_loop, formats, other_ways_to_format, containers, computed_for_th
            asserted, asserted_without_a_text, asserted_with_a_tensor, asserted_with_a_pair, counted,
            nested_loops, nested_branches, either, one_after_the_other, always, sizes,
            updated_in_place, constants, shared_call, differentiated, in_forward_mode, recomputed,
+           error_of_eagerflow, error_of_tracing, error_of_two_builtins, error_of_eagerflow_always,
+           system_exit, exit_by_call, interrupt, name, spelled_by_format, marks_of_the_user,
            explicit_scan]  # fmt: skip

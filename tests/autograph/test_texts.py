@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import gc
+import logging
+import os
+import pathlib
 import re
 import sys
 import weakref
@@ -32,7 +35,7 @@ def _what(error: BaseException | None) -> Any:
 
 
 def _raised(function, x) -> BaseException:
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is compared
+    with pytest.raises(BaseException) as caught:  # noqa: PT011 - which one is compared
         function(ef.tensor(x))
     return caught.value
 
@@ -44,6 +47,39 @@ def test_an_exception_says_what_it_says_eagerly(function) -> None:
         eager, found = _raised(function, x), _raised(traced, x)
         assert _what(found) == _what(eager)
     assert found is not _raised(traced, x)  # a new one each time
+
+
+def error_of_the_trace(x):
+    if x < 0:
+        return ef.zeros(2) + ef.zeros(3)
+    return x
+
+
+def error_of_the_trace_once_more(x):
+    if x < 0:
+        try:
+            return ef.zeros(2) + ef.zeros(3)
+        except ef.errors.ShapeError:
+            raise
+    return x
+
+
+layer = ef.nn.Linear(2, 3)
+
+
+def error_of_a_layer(x):
+    if x < 0:
+        return layer(ef.zeros((5, 4)))[0, 0]
+    return x
+
+
+@pytest.mark.parametrize(
+    "function", [error_of_the_trace, error_of_the_trace_once_more, error_of_a_layer],
+    ids=lambda f: f.__name__,
+)  # fmt: skip
+def test_what_eagerflow_refuses_in_a_branch_is_refused_while_tracing(function) -> None:
+    with pytest.raises(ef.errors.ShapeError):
+        ef.trace(function)(ef.tensor(1.0))
 
 
 def test_what_a_message_shows_is_computed_where_it_is_raised() -> None:
@@ -164,15 +200,61 @@ REFUSED = [
     (lambda x: print("".join(["a", str(x), "b"])[:6]), "was cut or changed"),
     (lambda x: print("{}".format(x)[4:] + "!"), "only the graph knows the value"),
     (lambda x: print("".join(["a", str(x)]).upper()), "was cut or changed"),
+    (lambda x: print("".join(["a", str(x)])[-6:]), "was cut or changed"),
+    (lambda x: float(f"{x}"), "float() of"),
+    (lambda x: int("".join(["1", f"{x}"])), "int() of"),
+    (lambda x: bool(f"{x}"), "only the graph knows the value"),
+    (lambda x: open(f"{x}.txt", "w").close(), "a path shows a value"),
+    (lambda x: os.path.join("a", f"{x}"), "a path shows a value"),
+    (lambda x: os.mkdir(f"{x}"), "a path shows a value"),
+    (lambda x: os.makedirs(f"{x}", exist_ok=True), "a path shows a value"),
+    (lambda x: pathlib.Path("a", f"{x}"), "a path shows a value"),
+    (lambda x: pathlib.Path("a").joinpath(f"{x}"), "a path shows a value"),
+    (lambda x: pathlib.Path("a") / f"{x}", "only the graph knows the value"),
 ]
 
 
 @pytest.mark.parametrize(("function", "words"), REFUSED)
-def test_what_needs_the_text_while_tracing(function, words) -> None:
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.TraceWarning")
+def test_what_needs_the_text_while_tracing(function, words, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(TraceError) as caught:
         ef.trace(function)(ef.tensor(1.0))
     assert words in str(caught.value)
     assert "hint" in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def logs(x):
+    logging.info(f"{x}")
+
+
+logger = logging.getLogger(__name__)
+
+
+def logs_itself(x):
+    logger.info(f"{x}")
+
+
+@pytest.mark.parametrize(
+    ("function", "call"), [(logs, "logging.info"), (logs_itself, "logger.info")]
+)
+def test_what_is_written_while_tracing_has_no_values(function, call) -> None:
+    with pytest.warns(ef.errors.TraceWarning, match="no value yet") as caught:
+        ef.trace(function)(ef.tensor(1.0))
+    assert f"ef.py_call({call}, None, ...)" in str(caught[0].message)
+
+
+def test_paths_that_are_known_are_those_of_python(tmp_path) -> None:
+    @ef.trace
+    def f(x, n):
+        if x > 0:
+            x = x + 1
+        text = f"{n:03d}"
+        names = os.path.join("a", text), pathlib.Path("a") / text, "{}!".format(text)
+        return x, float(text), int("7"), list(map(str, names))
+
+    assert f(ef.tensor(1.0), 5)[1:] == (5.0, 7, [os.path.join("a", "005")] * 2 + ["005!"])
 
 
 def test_a_text_of_a_number_that_python_knows_stays_one() -> None:
@@ -192,7 +274,7 @@ def test_a_text_says_what_it_stands_for(capsys) -> None:
         return x
 
     f(ef.ones(3))
-    assert re.fullmatch(r"«x is f32\[3\]@cpu:0 #\d+»", capsys.readouterr().out)
+    assert re.fullmatch(r"«#(\d+) x is f32\[3\]@cpu:0 #\1»", capsys.readouterr().out)
 
 
 def test_nothing_is_left_of_a_trace() -> None:
