@@ -214,7 +214,7 @@ def train(
     if traced:
         step = ef.trace(step)  # nothing else differs
     result = Result(name, traced, model)
-    title = f"{name}, {'traced' if traced else 'eager'}"
+    title = f"{name}, {'traced' if traced else 'eager'}, batches included"
     total = epochs * len(data)
     with progress_bar(title, total, "step", show=progress) as advance:
         for _ in range(epochs):

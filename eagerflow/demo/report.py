@@ -44,7 +44,7 @@ def main(
         print(f"{eager[0].name}: {comparison(eager, traced)}")
     print()
     longest = max(sum(r.step_times) for found in runs for r in found)
-    print(f"trained in {seconds:.1f} s, the longest run in {longest:.1f} s")
+    print(f"trained in {seconds:.1f} s; the steps of the longest run took {longest:.1f} s of that")
     draw(digits, results, picture)
     print(f"curves and mistakes: {picture}")
     graph = results[-1].graph
@@ -99,7 +99,7 @@ def halves(runs: list[list[Result]]) -> tuple[list[list[Result]], list[list[Resu
 def comparison(eager: list[Result], traced: list[Result]) -> str:
     """Whether runs gave the same eagerly and traced, and how much faster the latter were."""
     times = [sum(r.step_time for r in runs) for runs in (eager, traced)]
-    speed = f"{times[0] / times[1]:.1f} times as fast as eager"
+    speed = f"{times[0] / times[1]:.1f} times as fast by the median step"
     for one, other in zip(eager, traced, strict=True):
         losses = zip(one.losses, other.losses, strict=True)
         differ = [i for i, (a, b) in enumerate(losses) if a != b]
