@@ -147,7 +147,9 @@ def _extreme(
     return found_in_rows()
 
 
-def _best(first: Any, rest: Any, key: Callable[[Any], Any], beats: Callable[[Any, Any], Any]) -> Any:
+def _best(
+    first: Any, rest: Any, key: Callable[[Any], Any], beats: Callable[[Any, Any], Any]
+) -> Any:
     """The item among ``first`` and the ``rest`` whose key no other's beats, the first of them."""
     best = first, key(first)
 
@@ -156,7 +158,11 @@ def _best(first: Any, rest: Any, key: Callable[[Any], Any], beats: Callable[[Any
         value = key(x)
         best = choose(beats(value, best[1]), lambda: (x, value), lambda: best)
 
-    for_(rest, body, None, (("best", 0, True, False),))
+    if isinstance(rest, list):
+        for x in rest:
+            body(x)
+    else:
+        for_(rest, body, None, (("best", 0, True, False),))
     return best[0]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, final
 from eagerflow.errors import CancelledError, DeadlineError, TensorValueError
 from eagerflow.resources.attempts import limited
 
-__all__ = ["LATE", "active", "broken_off", "deadline", "ends_at", "moment", "too_late"]
+__all__ = ["LATE", "active", "broken_off", "check", "deadline", "ends_at", "moment", "too_late"]
 
 #: why a step was cancelled whose deadline has passed
 LATE: Final = "its deadline has passed"
@@ -105,6 +105,16 @@ def moment() -> float | None:
     """The time (of ``time.monotonic``) at which steps of this thread end; None if never."""
     found = _moment.get()
     return None if found == inf else found
+
+
+def check() -> None:
+    """Raise if the deadline of this thread has passed.
+
+    Raises:
+        DeadlineError: it has.
+    """
+    if _blocks and monotonic() >= _moment.get():
+        raise too_late()
 
 
 def too_late() -> DeadlineError:
