@@ -37,6 +37,7 @@ from eagerflow.core import interpreter, tree
 from eagerflow.core.interpreter import BASE
 from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.errors import TraceError
+from eagerflow.ops import callbacks
 
 __all__ = ["Loop", "Names"]
 
@@ -90,7 +91,7 @@ class Loop:
 
     def run(
         self, goes: Callable[[Any], Any], turn: Callable[..., dict[str, Any]],
-        extra: dict[str, Any],
+        extra: dict[str, Any], *, endless: bool = False,
     ) -> None:  # fmt: skip
         """Trace it as a `while_loop`, and set what it sets.
 
@@ -98,11 +99,14 @@ class Loop:
             goes: whether there is another turn, given what goes round.
             turn: runs one, given what goes round; gives what goes round besides the slots.
             extra: that before the first turn.
+            endless: whether only an error ends it.
         """
 
         def make(start: dict[str, Any], step: Callable[..., Any]) -> dict[str, Any]:
             body = UserCode(self._code, lambda carry: step(carry)[0])
             found: dict[str, Any] = while_loop(UserCode(self._code, goes), body, start)
+            if endless:  # it has to run, though nobody needs what it computes
+                callbacks.check(_unreachable, found)
             return found
 
         self._open = True
@@ -334,6 +338,10 @@ class Loop:
             given=line_text(self._code, line),
             hint=f"bind it before the loop: {slot.text} = ...",
         )
+
+
+def _unreachable(carry: Any) -> NoReturn:
+    raise AssertionError("what follows a loop without an end was run")
 
 
 def _detached(x: Any) -> Any:

@@ -18,7 +18,9 @@ __all__ = ["branches", "converted", "operators", "why_not"]
 operators: Final = SimpleNamespace()
 _CELL: Final = CellType(operators)
 _MADE: Final = re.compile(r"\.<locals>\.@\w+")
-_TESTS: Final = ("POP_JUMP", "JUMP_IF", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP", "TO_BOOL")
+#: instructions that test or loop; ``while True`` does but jump back
+_TESTS: Final = ("POP_JUMP", "JUMP_IF", "JUMP_BACKWARD", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP",
+                 "TO_BOOL")  # fmt: skip
 #: instructions that make texts: FORMAT_VALUE, which 3.13 has divided
 _TEXTS: Final = ("FORMAT_",)
 _TESTING: Final = frozenset({"all", "any", "max", "min", "print"})

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, final
 
 from eagerflow.autograph.reading import OPERATORS, NotConvertible
 
-__all__ = ["RESULT", "RETURNED", "lower_jumps", "operator", "returns_early"]
+__all__ = ["RESULT", "RETURNED", "is_always", "lower_jumps", "operator", "returns_early"]
 
 #: what the function returns, and whether it has returned
 RESULT: Final = "@result"
@@ -99,6 +99,8 @@ class _Jumps:
                     found += self._statement(node, brk, cont)
                     return found
             found += self._statement(node, brk, cont)
+            if _is_endless(node):
+                return found + _never(self.block(rest, brk, cont), node)
             if flags:
                 if rest:
                     found.append(self._guarded(self.block(rest, brk, cont), flags, node))
@@ -189,7 +191,9 @@ class _Jumps:
             found.insert(0, _assign(inner[0], ast.Constant(False), node))
         if node.orelse:
             orelse = self.block(node.orelse, brk, cont)
-            found += [self._guarded(orelse, flags, node)] if flags else orelse
+            if _is_endless(node):
+                orelse = _never(orelse, node)
+            found += [self._guarded(orelse, flags, node)] if flags and orelse else orelse
         return found
 
 
@@ -239,10 +243,20 @@ def _ends(body: Sequence[ast.stmt]) -> bool:
 
 def _is_endless(node: ast.stmt) -> bool:
     """Whether nothing but `return` ends a loop."""
-    if not isinstance(node, ast.While) or not isinstance(node.test, ast.Constant):
+    if not isinstance(node, ast.While) or not is_always(node.test):
         return False
     inside = (*_FUNCTIONS, *_LOOPS)
-    return bool(node.test.value) and not any(_breaks(s, ast.Break, inside) for s in node.body)
+    return not any(_breaks(s, ast.Break, inside) for s in node.body)
+
+
+def is_always(test: ast.expr) -> bool:
+    """Whether a test is a constant that is true."""
+    return isinstance(test, ast.Constant) and bool(test.value)
+
+
+def _never(body: list[ast.stmt], at: ast.stmt) -> list[ast.stmt]:
+    """Statements that are never reached: their names stay names of the function."""
+    return [_placed(ast.If(ast.Constant(False), body, []), at)] if body else []
 
 
 def _going(flags: Iterable[str], at: ast.AST) -> ast.Call:

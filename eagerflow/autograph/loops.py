@@ -11,17 +11,20 @@ from eagerflow.autograph.branches import Branches, and_
 from eagerflow.autograph.carried import Loop, Names
 from eagerflow.autograph.convert import operator
 from eagerflow.autograph.reading import line_text
-from eagerflow.autograph.regions import UserCode, as_test, tracer_here
+from eagerflow.autograph.regions import UserCode, as_test, refuse_reached, tracer_here
 from eagerflow.autograph.sources import AbstractSource, as_range, as_source
-from eagerflow.autograph.unrolling import turns_of, unrolled
+from eagerflow.autograph.unrolling import Turns, turns_of, unrolled
+from eagerflow.core import interpreter
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError, TraceError
 
-__all__ = ["for_", "while_"]
+__all__ = ["endless", "for_", "while_"]
 
 #: the most turns that are traced one by one where nothing says how many there are
 _MOST: Final = 1000
+#: the same where Python says when they end
+_MOST_OF_PYTHON: Final = 10_000
 _COUNT: Final = "turn"
 _GOES_ON: Final = "goes on"
 
@@ -36,16 +39,16 @@ def while_(
     def goes_on() -> Any:
         return test() if going is None else and_(going(), test)
 
-    with turns_of(test.__code__) as turns:
+    with turns_of(test.__code__, most=_MOST_OF_PYTHON) as turns:
         while True:
             found = goes_on()
             condition = as_test(found)
             if condition is not None or not found:
                 break
             body()
-            turns.append(None)
+            turns.add()
     if condition is not None:
-        _while_in_graph(condition, body, goes_on, (test, body), names, known=bool(turns))
+        _while_in_graph(condition, body, goes_on, (test, body), names, known=turns.count > 0)
 
 
 def _while_in_graph(
@@ -68,6 +71,39 @@ def _as_bool(x: Any) -> Any:
 
 
 @operator
+def endless(body: FunctionType, names: Names) -> None:
+    """``while True: body()``, which only an exception ends."""
+    reason: EagerflowError | None = None
+    if interpreter.is_traced():
+        try:
+            _endless_in_graph(body, names)
+        except EagerflowError as error:
+            reason = error  # an exception of Python may end it
+        else:
+            return
+    code = body.__code__
+    with turns_of(code) as turns:
+        while reason is None or turns.count < _MOST:
+            body()
+            turns.add()
+    assert reason is not None
+    raise TraceError(
+        "a loop that only an exception ends does in its turns what only Python can repeat",
+        given=f"{turns.count:,} turns, {turns.line}\n    {reason.wrong}",
+        hint=reason.hint or "let tensors and numbers go round, or end it with `break`",
+        source=reason.source,
+    ) from None
+
+
+def _endless_in_graph(body: FunctionType, names: Names) -> None:
+    def turn(carry: dict[str, Any]) -> dict[str, Any]:
+        body()
+        return {_COUNT: carry[_COUNT] + 1}
+
+    Loop((body,), body, names, known=True).run(lambda carry: True, turn, {_COUNT: 0}, endless=True)
+
+
+@operator
 def for_(over: Any, body: FunctionType, going: Callable[[], Any] | None, names: Names) -> None:
     """``for x in over: body(x)``, as long as ``going()`` holds."""
     found = as_source(over, concrete=True)
@@ -75,10 +111,13 @@ def for_(over: Any, body: FunctionType, going: Callable[[], Any] | None, names: 
         _for_in_graph(found, body, going, names)
         return
     rest, condition = iter(over), None
-    with turns_of(body.__code__) as turns:
+    if rest is over:
+        refuse_reached(rest, "a `for`")
+    most = None if isinstance(over, Sized) else _MOST_OF_PYTHON
+    with turns_of(body.__code__, most=most) as turns:
         for item in rest:
             body(item)
-            turns.append(None)
+            turns.add()
             holds = True if going is None else going()
             condition = as_test(holds)
             if condition is not None or not holds:
@@ -86,7 +125,7 @@ def for_(over: Any, body: FunctionType, going: Callable[[], Any] | None, names: 
     if condition is None:
         return
     if type(over) is range:
-        _for_in_graph(as_range(over), body, going, names, len(turns))
+        _for_in_graph(as_range(over), body, going, names, turns.count)
     else:
         _one_by_one(rest, body, going, names, endless=not isinstance(over, Sized))
 
@@ -192,19 +231,19 @@ def _one_by_one(
 
 def _turn_by_turn(
     items: Iterable[Any], body: Callable[[Any], None], going: Callable[[], Any] | None,
-    lines: Sequence[tuple[str, int, int, bool]], turns: list[None], most: int | None,
+    lines: Sequence[tuple[str, int, int, bool]], turns: Turns, most: int | None,
 ) -> None:  # fmt: skip
     code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
     for item in items:
         condition = True if going is None else going()
         test = as_test(condition)
-        turns.append(None)
+        turns.add()
         if test is None:
             if not condition:
                 return
             body(item)
             continue
-        if most is not None and len(turns) > most:
+        if most is not None and turns.count > most:
             raise TraceError(
                 "a loop that a tensor ends goes over something that has no length for the graph",
                 given=f"more than {most:,} turns, {line_text(code, code.co_firstlineno)}",

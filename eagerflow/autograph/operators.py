@@ -10,7 +10,7 @@ from eagerflow.autograph.calls import call
 from eagerflow.autograph.convert import why_not
 from eagerflow.autograph.handlers import Escaped, catching
 from eagerflow.autograph.lists import as_lists
-from eagerflow.autograph.loops import for_, while_
+from eagerflow.autograph.loops import endless, for_, while_
 from eagerflow.autograph.raising import belongs_to_graph, raise_in_graph
 from eagerflow.autograph.reductions import reduced
 from eagerflow.autograph.regions import tracer_here
@@ -20,7 +20,8 @@ from eagerflow.autograph.unbound import unbound_reason
 from eagerflow.errors import TraceError, hide_frames, relocate
 from eagerflow.source import Source
 
-__all__ = ["call", "catching", "for_", "printed", "reduced", "run", "shown", "text", "while_"]
+__all__ = ["call", "catching", "endless", "for_", "printed", "reduced", "run", "shown", "text",
+           "while_"]  # fmt: skip
 
 
 def run(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -158,7 +158,11 @@ def _best(
         value = key(x)
         best = choose(beats(value, best[1]), lambda: (x, value), lambda: best)
 
-    for_(rest, body, None, (("best", 0, True, False),))
+    if isinstance(rest, list):
+        for x in rest:
+            body(x)
+    else:
+        for_(rest, body, None, (("best", 0, True, False),))
     return best[0]
 
 

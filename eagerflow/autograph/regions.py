@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import Any, Final, NoReturn, final
 
-from eagerflow.autograph.reading import first_line
+from eagerflow.autograph.reading import first_line, line_text
 from eagerflow.autograph.state import Slot, Snapshot, handle_slot
 from eagerflow.autograph.unbound import early_read, unbound_reason
 from eagerflow.core import interpreter, tree
@@ -27,6 +27,7 @@ __all__ = [
     "held",
     "is_reached",
     "pin",
+    "refuse_reached",
     "tracer_here",
 ]
 
@@ -102,13 +103,33 @@ class UserCode:
         return self._run(*args)
 
 
-#: what the regions reach that are traced now, the outermost first
-_under_way: Final[list[Snapshot]] = []
+#: the regions that are traced now, the outermost first
+_under_way: Final[list[Region]] = []
 
 
 def is_reached(value: Any) -> bool:
     """Whether a region that is traced now reaches an object."""
-    return any(snapshot.knows(value) for snapshot in _under_way)
+    return any(region.snapshot.knows(value) for region in _under_way)
+
+
+def refuse_reached(iterator: Any, what: str) -> None:
+    """Refuse that a region takes items of an iterator of Python that was there before it.
+
+    Args:
+        iterator: the iterator.
+        what: takes them.
+
+    Raises:
+        TraceError: the iterator was there before a region that is traced now.
+    """
+    region = next((one for one in _under_way if one.snapshot.knows(iterator)), None)
+    if region is not None:
+        raise TraceError(
+            f"{what} takes items of an iterator under a condition, or in a loop, on tensors",
+            given=f"a {type(iterator).__name__}, of which Python takes items only while tracing, "
+            f"in {region.line}",
+            hint="go over a tensor, or take its items before: items = ef.stack(list(iterator))",
+        )
 
 
 @final
@@ -122,7 +143,13 @@ class Region:
 
     def __init__(self, functions: Sequence[Callable[..., Any]], dead: Sequence[str]) -> None:
         self.snapshot = Snapshot(functions)
+        self._code: Any = getattr(functions[0], "__code__")  # noqa: B009 - of a callable
         self._dead = frozenset(dead)
+
+    @property
+    def line(self) -> str:
+        """The line of the branch or the loop, for messages."""
+        return line_text(self._code, self._code.co_firstlineno)
 
     def run(self, function: Callable[[], Any]) -> tuple[Any, Any, Found]:
         """Run it within the part of a trace that is under way; Python is as it was then.
@@ -136,7 +163,7 @@ class Region:
         """
         tracer = tracer_here()
         tracer.follows_updates = True
-        _under_way.append(self.snapshot)
+        _under_way.append(self)
         try:
             result = _run(function, tracer)
             return tree.map(_detached, result), result, self._found(tracer)

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any, Final, final
 
 from eagerflow.autograph.comprehensions import REDUCTIONS, as_function, binds, is_plain
-from eagerflow.autograph.jumps import lower_jumps, operator
+from eagerflow.autograph.jumps import is_always, lower_jumps, operator
 from eagerflow.autograph.names import Liveness, augmented, bound, declared, own_nodes
 from eagerflow.autograph.reading import NotConvertible
 
@@ -135,7 +135,11 @@ class _Function(ast.NodeTransformer):
 
     def visit_While(self, node: Any) -> Any:
         lines = bound([*node.body, node.test])
-        result = ast.Return(node.test)
+        if is_always(node.test) and not node.flags:
+            body = self._branch("while", node.body, node, lines)
+            arguments = [*_named(body), self._where(node, lines)]
+            return [body, self._run("endless", arguments, node)]
+        result = ast.Return(_at(_constant(True), node.test) if is_always(node.test) else node.test)
         test = self._branch("test", [_at(result, node.test)], node, bound([node.test]))
         body = self._branch("while", node.body, node, lines)
         going = self._going(node)

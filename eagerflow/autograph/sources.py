@@ -142,6 +142,8 @@ class _Reversed(AbstractSource):
 def _shortest(lengths: Sequence[Any]) -> Any:
     if all(type(n) is int for n in lengths):
         return min(lengths, default=None)
+    if len(lengths) == 1:
+        return lengths[0]
     if all(type(n) in (int, Dim) and same(n, lengths[0]) for n in lengths):
         return lengths[0]
     raise TraceError(

@@ -1,4 +1,4 @@
-"""`print` in converted code."""
+"""`print` and `next` in converted code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.calls import replacements
-from eagerflow.autograph.regions import tracer_here
+from eagerflow.autograph.regions import refuse_reached, tracer_here
 from eagerflow.autograph.texts import is_symbolic
 from eagerflow.core import interpreter
 from eagerflow.core.texts import has_placeholder
@@ -48,4 +48,11 @@ def _shown(x: Any) -> Any:
     return text if has_placeholder(text) else x
 
 
+def _next(iterator: Any, /, *default: Any) -> Any:
+    """`next`; an error where the graph repeats it, or decides whether it happens."""
+    refuse_reached(iterator, "next()")
+    return builtins.next(iterator, *default)
+
+
 replacements[builtins.print] = _print
+replacements[builtins.next] = _next

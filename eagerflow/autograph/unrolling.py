@@ -12,10 +12,12 @@ from weakref import WeakKeyDictionary
 from eagerflow.autograph.reading import line_text
 from eagerflow.autograph.regions import tracer_here
 from eagerflow.core import interpreter
+from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.trace import Tracer, tracer_of
+from eagerflow.runtime import deadline
 
-__all__ = ["LARGE", "Unrolled", "turns_of", "unrolled", "unrolled_loops"]
+__all__ = ["LARGE", "Turns", "Unrolled", "turns_of", "unrolled", "unrolled_loops"]
 
 #: nodes from which on people are told
 LARGE: Final = 3000
@@ -76,23 +78,71 @@ def _parts(graph: Graph) -> Iterator[Graph]:
             yield from _parts(inner)
 
 
+@final
+class Turns:
+    """The turns of a loop of Python that is traced.
+
+    Args:
+        line: of the loop.
+        graph: which the nodes go into; None where nothing is traced.
+        done: turns that there were before, and the nodes that they made.
+        most: after how many turns that made nodes it is taken for one without an end; None: never.
+
+    Attributes:
+        count: how many there were.
+        line: of the loop, for people.
+    """
+
+    def __init__(
+        self, line: str, graph: Graph | None, done: tuple[int, int], most: int | None
+    ) -> None:
+        self.count, self._made = done
+        self.line = line
+        self._graph = graph
+        self._before = 0 if graph is None else len(graph.nodes)
+        self._most = most
+
+    def add(self) -> None:
+        """Note one.
+
+        Raises:
+            DeadlineError: it is too late.
+            TraceError: there seems to be no end.
+        """
+        self.count += 1
+        if self._graph is None:
+            return
+        deadline.check()
+        if self._most is not None and min(self.count, self.nodes) > self._most:
+            raise TraceError(
+                "a loop of Python has no end while it is traced",
+                given=f"{self.count:,} turns made {self.nodes:,} nodes, {self.line}",
+                hint="let a tensor decide in its test, or in the `if` before its `break`; an "
+                "error that the graph raises in a turn is not there yet for an `except`",
+            )
+
+    @property
+    def nodes(self) -> int:
+        """How many they made."""
+        return self._made + (0 if self._graph is None else len(self._graph.nodes) - self._before)
+
+
 @contextmanager
-def turns_of(code: CodeType, done: tuple[int, int] = (0, 0)) -> Iterator[list[None]]:
-    """Note the turns of a loop of Python: the block appends to a list in each.
+def turns_of(
+    code: CodeType, done: tuple[int, int] = (0, 0), *, most: int | None = None
+) -> Iterator[Turns]:
+    """Note the turns of a loop of Python: the block adds each.
 
     Args:
         code: of which the first line is that of the loop.
         done: turns that there were before, and the nodes that they made.
+        most: as for `Turns`.
     """
-    turns: list[None] = [None] * done[0]
     tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
-    if tracer is None:
-        yield turns
-        return
-    graph = tracer.graph
-    before = len(graph.nodes)
-    yield turns
     line = line_text(code, code.co_firstlineno)
-    one = _loops.setdefault(graph, {}).setdefault(code, Unrolled(line))
-    one.turns += len(turns)
-    one.nodes += done[1] + len(graph.nodes) - before
+    turns = Turns(line, None if tracer is None else tracer.graph, done, most)
+    yield turns
+    if tracer is not None:
+        one = _loops.setdefault(tracer.graph, {}).setdefault(code, Unrolled(line))
+        one.turns += turns.count
+        one.nodes += turns.nodes

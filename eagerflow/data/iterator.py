@@ -73,20 +73,17 @@ class DatasetIterator:
                 cursor = self._cursor or self._reopen()
                 before = cursor.state
                 self._reads = number = self._reads + 1
-                return self._read(cursor, before)
+                try:
+                    return cursor.next()
+                except StopIteration:
+                    self.close()
+                    raise
+                except BaseException as error:
+                    self._fail(error, before)
+                    raise
         except KeyboardInterrupt as error:
             self._take_back(number, before)
             hide_frames(error)
-            raise
-
-    def _read(self, cursor: AbstractCursor, before: dict[str, Any]) -> Any:
-        try:
-            return cursor.next()
-        except StopIteration:
-            self.close()
-            raise
-        except BaseException as error:
-            self._fail(error, before)
             raise
 
     def _take_back(self, number: int, before: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from eagerflow.errors import CancelledError, DeadlineError, TensorValueError
 from eagerflow.resources.attempts import limited
 from eagerflow.runtime.on_behalf import step_of
 
-__all__ = ["LATE", "active", "broken_off", "deadline", "ends_at", "ends_when", "moment",
+__all__ = ["LATE", "active", "broken_off", "check", "deadline", "ends_at", "ends_when", "moment",
            "too_late"]  # fmt: skip
 
 #: why a step was cancelled whose deadline has passed
@@ -125,6 +125,16 @@ def moment() -> float | None:
     """The time (of ``time.monotonic``) at which steps of this thread end; None if never."""
     found = _moment.get()
     return None if found == inf else found
+
+
+def check() -> None:
+    """Raise if the deadline of this thread has passed.
+
+    Raises:
+        DeadlineError: it has.
+    """
+    if _blocks and monotonic() >= _moment.get():
+        raise too_late()
 
 
 def too_late() -> DeadlineError:
