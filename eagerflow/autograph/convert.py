@@ -19,8 +19,8 @@ operators: Final = SimpleNamespace()
 _CELL: Final = CellType(operators)
 _MADE: Final = re.compile(r"\.<locals>\.@\w+")
 _TESTS: Final = ("POP_JUMP", "JUMP_IF", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP", "TO_BOOL")
-#: instructions that make texts: FORMAT_VALUE, which 3.13 has divided
-_TEXTS: Final = ("FORMAT_",)
+#: instructions that make texts: FORMAT_VALUE, which 3.13 has divided; or exceptions
+_TEXTS: Final = ("FORMAT_", "RAISE_VARARGS")
 _TESTING: Final = frozenset({"all", "any", "max", "min", "print"})
 
 #: by id of a code object, which the weak reference shows to be the same: the code to run in its
@@ -53,7 +53,7 @@ def why_not(code: CodeType) -> str | None:
 
 
 def branches(code: CodeType) -> bool:
-    """Whether code, or code within it, tests, loops, prints or makes texts.
+    """Whether code, or code within it, tests, loops, prints, raises or makes texts.
 
     Or calls builtins that do so.
     """

@@ -56,10 +56,11 @@ def belongs_to_graph(error: BaseException) -> bool:
 def is_users(error: BaseException) -> bool:
     """Whether the user's code raises an exception, in a trace as in an eager call.
 
-    What eagerflow raises while it traces is none of these, nor are names that are not there and an
-    interrupt from the keyboard; unless the user's code itself raises such a one.
+    What eagerflow raises while it traces is none of these, nor are names that are not there, a
+    recursion without end (it may be that of the branches, which are all traced), and an interrupt
+    from the keyboard; unless the user's code itself raises such a one.
     """
-    if isinstance(error, (EagerflowError, NameError)):
+    if isinstance(error, (EagerflowError, NameError, RecursionError)):
         return _is_stated(error)
     return isinstance(error, (Exception, SystemExit)) or _is_stated(error)
 
