@@ -14,7 +14,7 @@ from typing import Any
 from eagerflow.autograph.branches import Branches, Raised
 from eagerflow.autograph.calls import converted_argument, replacements
 from eagerflow.autograph.loops import first_turn, raise_in_first_turn
-from eagerflow.autograph.raising import is_users
+from eagerflow.autograph.raising import is_stated, is_users
 from eagerflow.autograph.regions import UserCode, attempt
 from eagerflow.autograph.state import Snapshot
 from eagerflow.control.branches import cond, switch
@@ -112,7 +112,7 @@ def _while_loop(cond: _Function, body: _Function, init: Any, **options: Any) -> 
         with _trial((cond, body)):
             return while_loop(cond, body, init, **options)
     except BaseException as error:
-        if not is_users(error):
+        if not is_stated(error):
             raise
         raised = error
     spread = init if type(init) in (tuple, list) else (init,)
@@ -131,7 +131,7 @@ def _scan(f: _Function, init: Any, xs: Any, *, reverse: bool = False, **options:
         with _trial((f,)):
             return scan(f, init, xs, reverse=reverse, **options)
     except BaseException as error:
-        if not is_users(error):
+        if not is_stated(error):
             raise
         raised = error
     first = tree.map(lambda x: tensor_of(x)[-1 if reverse else 0], xs)
@@ -146,7 +146,7 @@ def _map(f: _Function, xs: Any) -> Any:
         with _trial((f,)):
             return map_(f, xs)
     except BaseException as error:
-        if not is_users(error):
+        if not is_stated(error):
             raise
         raised = error
     first = tree.map(lambda x: tensor_of(x)[0], xs)

@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 from eagerflow.autograph.branches import Branches, and_
 from eagerflow.autograph.carried import Loop, Names
 from eagerflow.autograph.convert import operator
-from eagerflow.autograph.raising import is_users
+from eagerflow.autograph.raising import is_stated
 from eagerflow.autograph.reading import line_text
 from eagerflow.autograph.regions import UserCode, as_test, tracer_here
 from eagerflow.autograph.sources import AbstractSource, as_range, as_source
@@ -64,7 +64,7 @@ def _while_in_graph(
     try:
         Loop(functions, body, names, known=known).run(goes, turn, {_GOES_ON: condition})
     except BaseException as error:
-        if not is_users(error):
+        if not is_stated(error):
             raise
         raised = error
     else:
@@ -162,7 +162,7 @@ def _for_in_graph(
         try:
             _count(over, body, going, names, first)
         except BaseException as error:
-            if not (isinstance(error, EagerflowError) or is_users(error)):
+            if not (isinstance(error, EagerflowError) or is_stated(error)):
                 raise
             if first != start:
                 unrolled().add(code)
@@ -188,7 +188,7 @@ def _for_unknown(
     try:
         _count(over, body, going, names, start)
     except BaseException as error:
-        if not is_users(error):
+        if not is_stated(error):
             raise
         raised = error
     else:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.calls import call as converted
-from eagerflow.autograph.raising import is_users
+from eagerflow.autograph.raising import is_stated
 from eagerflow.autograph.state import Snapshot
 from eagerflow.control.applying import apply
 from eagerflow.control.structured import Structured
@@ -71,7 +71,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         try:
             found = known[key] = _Shared(f, leaves, treedef, tracer)
         except BaseException as error:
-            if not is_users(error):
+            if not is_stated(error):
                 raise
             found = None
         if found is None:  # it raises whatever it gets: so does the trace around
