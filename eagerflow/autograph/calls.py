@@ -10,7 +10,7 @@ from typing import Any, Final
 from eagerflow.autograph.convert import converted, operator
 from eagerflow.autograph.library import is_library
 
-__all__ = ["call", "replacements", "wrappers"]
+__all__ = ["call", "converted_argument", "replacements", "wrappers"]
 
 _OWN: Final = "eagerflow."
 #: modules of eagerflow whose functions keep those of the user, to be called when the graph runs
@@ -21,7 +21,7 @@ _HIGHER: Final = frozenset({map, filter, sorted, functools.reduce, functools.par
 replacements: Final[dict[Any, Callable[..., Any]]] = {}
 #: likewise for all functions of a module, or a method of a builtin class by its name: what gives
 #: the function that is called in the place of one
-wrappers: Final[dict[str | tuple[type, str], Callable[[Any], Callable[..., Any]]]] = {}
+wrappers: Final[dict[Any, Callable[[Any], Callable[..., Any]]]] = {}
 
 
 @operator
@@ -69,7 +69,7 @@ def _wrapped(function: Any, method: tuple[type, str] | None = None) -> Any:
 def _with_converted_cells(function: FunctionType) -> FunctionType:
     """A function with converted ones in the place of those that it was made for."""
     before = [cell.cell_contents for cell in function.__closure__ or ()]
-    after = [_argument(x) for x in before]
+    after = [converted_argument(x) for x in before]
     if all(a is b for a, b in zip(before, after, strict=True)):
         return function
     return FunctionType(
@@ -89,12 +89,15 @@ def _object(function: Any) -> Any:
 
 def _with_converted_arguments(function: Any) -> Any:
     def caller(*args: Any, **kwargs: Any) -> Any:
-        return function(*map(_argument, args), **{k: _argument(v) for k, v in kwargs.items()})
+        return function(
+            *map(converted_argument, args), **{k: converted_argument(v) for k, v in kwargs.items()}
+        )
 
     return caller
 
 
-def _argument(value: Any) -> Any:
+def converted_argument(value: Any) -> Any:
+    """What a function of eagerflow is given in the place of an argument, which it may call."""
     if type(value) in (FunctionType, MethodType, functools.partial):
         return call(value)
     return value

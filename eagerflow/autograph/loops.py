@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Sized
 from functools import partial
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from eagerflow.autograph.branches import Branches, and_
 from eagerflow.autograph.carried import Loop, Names
 from eagerflow.autograph.convert import operator
+from eagerflow.autograph.raising import is_stated
 from eagerflow.autograph.reading import line_text
 from eagerflow.autograph.regions import UserCode, as_test, refuse_reached, tracer_here
 from eagerflow.autograph.sources import AbstractSource, as_range, as_source
 from eagerflow.autograph.unrolling import Turns, turns_of, unrolled
 from eagerflow.core import interpreter
+from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError, TraceError
 
-__all__ = ["endless", "for_", "while_"]
+__all__ = ["endless", "first_turn", "for_", "raise_in_first_turn", "while_"]
 
 #: the most turns that are traced one by one where nothing says how many there are
 _MOST: Final = 1000
@@ -62,7 +64,55 @@ def _while_in_graph(
     def goes(carry: dict[str, Any]) -> Any:
         return carry[_GOES_ON]
 
-    Loop(functions, body, names, known=known).run(goes, turn, {_GOES_ON: condition})
+    try:
+        Loop(functions, body, names, known=known).run(goes, turn, {_GOES_ON: condition})
+    except BaseException as error:
+        if not is_stated(error):
+            raise
+        raised = error
+    else:
+        return
+    code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
+    raise_in_first_turn(condition, body, raised, code, names)
+
+
+def raise_in_first_turn(
+    test: Any, turn: Callable[[], Any], error: BaseException, code: Any, names: Names = ()
+) -> None:
+    """A loop whose turns raise an exception, whatever goes round: the first, if there is one.
+
+    Args:
+        test: whether there is one.
+        turn: runs it.
+        error: what the turns raise.
+        code: the user's.
+        names: those that it binds.
+
+    Raises:
+        TraceError: the first turn does not.
+    """
+    first = partial(first_turn, turn, error, code)
+    found = as_test(test)
+    if found is not None:
+        functions = UserCode(code, first), UserCode(code, lambda: None)
+        Branches(found, functions, _lines(names), (turn,)).run()
+    elif test:
+        first()
+
+
+def first_turn(turn: Callable[[], Any], error: BaseException, code: Any) -> NoReturn:
+    """Run a turn that is known to raise."""
+    turn()
+    raise TraceError(
+        "a turn of a loop on tensors raises an exception, and the first one does not",
+        given=f"{type(error).__name__} from {line_text(code, code.co_firstlineno)}",
+        hint="raise it under a condition on tensors",
+    )
+
+
+def _lines(names: Names) -> list[tuple[str, int, int, bool]]:
+    """The names that a turn binds, as those of an `if`."""
+    return [(name, line, line, live) for name, line, live, _ in names]
 
 
 def _as_bool(x: Any) -> Any:
@@ -140,7 +190,7 @@ def _for_in_graph(
     """
     length = over.length
     if type(length) is not int:
-        _count(over, body, going, names, start)
+        _for_unknown(over, body, going, names, start)
         return
     code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
     known = set(unrolled())  # where that was tried
@@ -150,7 +200,9 @@ def _for_in_graph(
             return
         try:
             _count(over, body, going, names, first)
-        except EagerflowError:
+        except BaseException as error:
+            if not (isinstance(error, EagerflowError) or is_stated(error)):
+                raise
             if first != start:
                 unrolled().add(code)
         else:
@@ -165,6 +217,25 @@ def _for_in_graph(
     begin = start if code in known else start + 1
     items = (over.item(i) for i in range(begin, length))
     _one_by_one(items, body, going, names, (begin - start, made))
+
+
+def _for_unknown(
+    over: AbstractSource, body: Callable[[Any], None], going: Callable[[], Any] | None,
+    names: Names, start: int,
+) -> None:  # fmt: skip
+    """A loop over what has a length that only the graph knows."""
+    try:
+        _count(over, body, going, names, start)
+    except BaseException as error:
+        if not is_stated(error):
+            raise
+        raised = error
+    else:
+        return
+    code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
+    raise_in_first_turn(
+        tensor_of(over.length) > start, lambda: body(over.item(start)), raised, code, names
+    )
 
 
 def _holds(going: Callable[[], Any] | None) -> bool:
@@ -223,7 +294,7 @@ def _one_by_one(
         before: how many turns there were already, and how many nodes these made.
         endless: whether nothing says how many items there are.
     """
-    lines = [(name, line, line, live) for name, line, live, _ in names]
+    lines = _lines(names)
     code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
     with turns_of(code, before) as turns:
         _turn_by_turn(items, body, going, lines, turns, _MOST if endless else None)

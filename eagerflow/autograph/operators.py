@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
+import eagerflow.autograph.explicit  # noqa: F401 - it says what is called in converted code
 from eagerflow.autograph.calls import call
 from eagerflow.autograph.convert import why_not
 from eagerflow.autograph.handlers import Escaped, catching

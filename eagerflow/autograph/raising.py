@@ -21,7 +21,7 @@ from eagerflow.graph.trace import Tracer
 from eagerflow.ops import callbacks
 from eagerflow.source import Source, is_framework_frame
 
-__all__ = ["belongs_to_graph", "is_users", "raise_in_graph"]
+__all__ = ["belongs_to_graph", "is_stated", "is_users", "raise_in_graph"]
 
 #: what is not in the `__dict__` of an exception
 _LINKS: Final = ("__cause__", "__context__", "__suppress_context__")
@@ -49,22 +49,23 @@ def belongs_to_graph(error: BaseException) -> bool:
     """
     if not is_users(error):
         return False
-    after = tracer_here().root in _raising and _is_stated(error)
+    after = tracer_here().root in _raising and is_stated(error)
     return after or is_symbolic(_taken_apart(error))
 
 
 def is_users(error: BaseException) -> bool:
     """Whether the user's code raises an exception, in a trace as in an eager call.
 
-    What eagerflow raises while it traces is none of these, nor are names that are not there and an
-    interrupt from the keyboard; unless the user's code itself raises such a one.
+    What eagerflow raises while it traces is none of these, nor are names that are not there, a
+    recursion without end (it may be that of the branches, which are all traced), and an interrupt
+    from the keyboard; unless the user's code itself raises such a one.
     """
-    if isinstance(error, (EagerflowError, NameError)):
-        return _is_stated(error)
-    return isinstance(error, (Exception, SystemExit)) or _is_stated(error)
+    if isinstance(error, (EagerflowError, NameError, RecursionError)):
+        return is_stated(error)
+    return isinstance(error, (Exception, SystemExit)) or is_stated(error)
 
 
-def _is_stated(error: BaseException) -> bool:
+def is_stated(error: BaseException) -> bool:
     """Whether a `raise` of the user's code has raised an exception, and no mistake in it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.calls import call as converted
+from eagerflow.autograph.raising import is_stated
 from eagerflow.autograph.state import Snapshot
 from eagerflow.control.applying import apply
 from eagerflow.control.structured import Structured
@@ -59,7 +60,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """
     tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
     if tracer is None:
-        args, kwargs = tree.map(lambda x: handle_of(x) if type(x) is Tensor else x, (args, kwargs))
+        args, kwargs = tree.map(_own, (args, kwargs))
         return f(*args, **kwargs)
     leaves, treedef = tree.flatten((args, kwargs))
     leaves = [tensor_of(x) if isinstance(x, AbstractArray) else x for x in leaves]
@@ -67,8 +68,20 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     key = (_identity(f), treedef, *[_token(x, tracer) for x in leaves])
     found = known.get(key)
     if found is None or not found.holds(tracer):
-        found = known[key] = _Shared(f, leaves, treedef, tracer)
+        try:
+            found = known[key] = _Shared(f, leaves, treedef, tracer)
+        except BaseException as error:
+            if not is_stated(error):
+                raise
+            found = None
+        if found is None:  # it raises whatever it gets: so does the trace around
+            args, kwargs = tree.map(_own, (args, kwargs))
+            return converted(f)(*args, **kwargs)
     return found.call(leaves, tracer)
+
+
+def _own(x: Any) -> Any:
+    return handle_of(x) if type(x) is Tensor else x
 
 
 #: by trace, what was called in it

@@ -49,6 +49,163 @@ def test_an_exception_says_what_it_says_eagerly(function) -> None:
     assert found is not _raised(traced, x)  # a new one each time
 
 
+def chosen(x):
+    def yes():
+        raise ValueError(f"yes {x}")
+
+    return ef.cond(x < 0, yes, lambda: x)
+
+
+def chosen_without_a_text(x):
+    def yes(y):
+        raise KeyError(y)
+
+    return ef.cond(x > 0, lambda y: y * 2, yes, x)
+
+
+def chosen_of_two_that_raise(x):
+    def no(y):
+        raise ValueError(f"no {y}")
+
+    def yes(y):
+        raise KeyError(y)
+
+    return ef.cond(x > 0, yes, no, x)
+
+
+def chosen_within_another(x):
+    def yes():
+        raise ValueError(f"{x}")
+
+    return ef.cond(x > -2, lambda: ef.cond(x < 0, yes, lambda: x), lambda: x * 2)
+
+
+def chosen_and_differentiated(x):
+    def loss(y):
+        def yes():
+            raise ValueError(f"{y}")
+
+        return ef.cond(y < 0, yes, lambda: y * y)
+
+    return ef.grad(loss)(x)
+
+
+def chosen_of_several(x):
+    def first(y):
+        raise ValueError(f"first {y}")
+
+    def other(y):
+        if y > 3:
+            raise KeyError(f"other {y}")
+        return y
+
+    return ef.switch((x + 1).astype("i64"), [first, lambda y: y, first, other, other], x)
+
+
+def chosen_of_several_that_raise(x):
+    def first(y):
+        raise ValueError(f"first {y}")
+
+    return ef.switch((x > 0).astype("i64"), [first, first], x)
+
+
+def turned(x):
+    def body(y, n):
+        raise ValueError(f"{y} {n}")
+
+    return ef.while_loop(lambda y, n: y > 0, body, (x, 0))
+
+
+def turned_until(x):
+    def body(y, n):
+        if y > 2:
+            raise ValueError(f"{y} {n}")
+        return y + 1, n + 1
+
+    return ef.while_loop(lambda y, n: y > 0, body, (x, 0))
+
+
+def turned_by_python(x):
+    while x > 0:
+        raise ValueError(f"{x}")
+    return x
+
+
+def gone_over_by_python(x):
+    for i, y in enumerate(ef.stack([x, x + 1])):
+        raise ValueError(f"{i} {y}")
+
+
+def gone_over_what_has_a_length_of_the_graph(x):
+    (found,) = ef.nonzero(ef.stack([x, x]) > 0)
+    for i in found:
+        raise ValueError(f"{i}")
+    return x
+
+
+def scanned(x):
+    def body(total, y):
+        raise ValueError(f"{total} {y}")
+
+    return ef.scan(body, 0.0, ef.stack([x, x + 1]), reverse=True)
+
+
+def mapped(x):
+    def body(y):
+        raise ValueError(f"{y}")
+
+    return ef.map(body, ef.stack([x, x + 1]))
+
+
+def called(x):
+    def body(y):
+        raise ValueError(f"{y}")
+
+    return ef.call(body, x)
+
+
+TAKEN = [chosen, chosen_without_a_text, chosen_of_two_that_raise, chosen_within_another,
+         chosen_and_differentiated, chosen_of_several, chosen_of_several_that_raise, turned,
+         turned_until, turned_by_python, gone_over_by_python,
+         gone_over_what_has_a_length_of_the_graph, scanned, mapped, called]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", TAKEN, ids=lambda f: f.__name__)
+def test_functions_that_raise_do_so_where_they_are_taken(function) -> None:
+    for first in (-1.0, 1.0):
+        traced = ef.trace(function)
+        for x in (first, -3.0, -1.0, 0.0, 1.0, 2.0, 3.5, 9.0):
+            eager, found = (_result(f, ef.tensor(x)) for f in (function, traced))
+            assert found == eager
+
+
+def _result(function, x) -> Any:
+    try:
+        return str(function(x))
+    except Exception as error:
+        return _what(error)
+
+
+def test_what_a_branch_does_before_it_raises_happens_where_it_is_taken() -> None:
+    v, seen = ef.Variable(0.0), []
+
+    @ef.trace
+    def f(x):
+        def yes():
+            seen.append(x)
+            v.assign_add(x)
+            raise ValueError(f"{v}")
+
+        return ef.cond(x > 0, yes, lambda: x)
+
+    assert f(ef.tensor(-1.0)).item() == -1
+    assert v.item() == 0
+    with pytest.raises(ValueError, match=r"^3\."):
+        f(ef.tensor(3.0))
+    assert v.item() == 3
+    assert not seen
+
+
 def error_of_the_trace(x):
     if x < 0:
         return ef.zeros(2) + ef.zeros(3)
