@@ -41,6 +41,8 @@ def _may_have(groups: tuple[str, ...]) -> bool:
 def _texts() -> Iterator[bytes]:
     """What installed packages say of their entry points."""
     for place in sys.path:
+        if not isinstance(place, str):  # Python's own search passes it by
+            continue
         if place.endswith((".egg", ".egg-link")):
             raise NotADirectoryError(place)
         try:

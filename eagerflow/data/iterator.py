@@ -73,7 +73,7 @@ class DatasetIterator:
                 cursor = self._cursor or self._reopen()
                 before = cursor.state
                 self._reads = number = self._reads + 1
-                try:
+                try:  # in this frame: one more in a traceback would keep the cursor alive
                     return cursor.next()
                 except StopIteration:
                     self.close()
