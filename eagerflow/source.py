@@ -12,16 +12,17 @@ import os
 import sys
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import Final, final
+from typing import Any, Final, final
 
 __all__ = ["Source", "capture", "cell_name", "is_framework_frame", "place_of_thread", "position",
-           "turn_note", "users_context"]  # fmt: skip
+           "turn_note", "users_context", "variables_of"]  # fmt: skip
 
 #: no user's; threads of ours begin in the last one
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
 _EXAMPLES: Final = "eagerflow.demo"  # written as users write
 _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep  # that of Python
 _INSTALLED: Final = os.path.join(_LIBRARY, "site-packages")
+_OPTIMIZED: Final = 1  # the flag of code whose variables have places of their own
 _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of its own
 
 #: file name of a code object -> whether it belongs to eagerflow; for a module that runs nodes of
@@ -120,6 +121,15 @@ def is_framework_frame(frame: FrameType) -> bool:
     """Whether ``frame`` runs code of eagerflow."""
     known = _by_file.get(frame.f_code.co_filename)
     return bool(_classify(frame) if known is None else known)
+
+
+def variables_of(frame: FrameType) -> dict[str, Any]:
+    """The variables of a frame, which does not keep their values alive because it was asked."""
+    known = frame.f_locals
+    found = dict(known)
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & _OPTIMIZED:
+        known.clear()  # a copy, which lives as long as the frame; from 3.13 on there is none
+    return found
 
 
 def users_context(error: BaseException) -> BaseException | None:
