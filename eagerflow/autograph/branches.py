@@ -370,7 +370,7 @@ class Branches:
             # the slot, and for each branch that left it alone its values here and there
             uses = 1 + 2 * sum(x is box[0] for x in pair) + sum(x is box[0] for x in old)
             uses += self._updates(box)
-            alone = type(box[0]) is not Tensor or not is_shared(box, uses)
+            alone = not is_shared(box, uses)
             others = [x for x in old if not (alone and x is box[0])]
             others += [x for x in pair if is_pinned(x)]
             twice = [x for i, x in enumerate(pair) if self._is_twice(i, x)]

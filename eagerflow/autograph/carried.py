@@ -336,7 +336,7 @@ class Loop:
         old = [self._aliases[key]] if key in self._aliases else []
         box = [self._start[key]]
         # its slot and what the loop starts with refer to it
-        if type(box[0]) is Tensor and not self._known and is_shared(box, 2):
+        if not self._known and is_shared(box, 2):
             old += box
         if not old:
             return

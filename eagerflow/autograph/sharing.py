@@ -21,13 +21,15 @@ def _references(box: list[Any]) -> int:
 _ONE: Final = _references([object()])
 
 
-def is_shared(box: list[Tensor], own: int) -> bool:
-    """Whether anybody else has a tensor.
+def is_shared(box: list[Any], own: int) -> bool:
+    """Whether anybody else has a value that can be updated in place.
 
     Args:
-        box: a list with the tensor, of which the caller has no other reference.
+        box: a list with the value, of which the caller has no other reference.
         own: how many references there are that are known and count for nothing.
     """
+    if type(box[0]) is not Tensor:  # nothing updates it
+        return False
     loop = held.get(id(box[0]))
     if loop is not None and not loop.alone:
         return True

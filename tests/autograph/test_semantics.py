@@ -348,6 +348,17 @@ def appends_and_accumulates(xs):
     return total, ef.stack(kept)
 
 
+def accumulates_until(xs):
+    total = 0.0
+    for x in xs:
+        if x == 2:
+            break
+        total = total + x
+    else:
+        total += 1
+    return total
+
+
 def of_an_attribute(xs):
     class Box:
         h = xs[0] * 2
@@ -363,7 +374,7 @@ def of_an_attribute(xs):
 @pytest.mark.parametrize(
     "function",
     [accumulates_a_number, accumulates_in_both, accumulates_while, of_fresh_tensors,
-     appends_and_accumulates, of_an_attribute],
+     appends_and_accumulates, accumulates_until, of_an_attribute],
 )  # fmt: skip
 @pytest.mark.parametrize("values", [[1.0, -2.0], [4.0, 2.0, -1.0], [2.5, 0.5]])
 def test_what_nobody_else_has_is_updated_in_place(function, values) -> None:
