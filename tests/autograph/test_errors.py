@@ -342,3 +342,43 @@ def test_lines_are_the_users_and_not_those_of_libraries() -> None:
 
     with pytest.raises(TraceError, match="# the culprit"):
         median(xs)
+
+
+def _taken(xs, i, kinds):
+    try:
+        return xs[i]  # the culprit
+    except kinds:  # the handler
+        return xs[0]
+
+
+@pytest.mark.parametrize("kinds", [IndexError, (ValueError, LookupError)])
+def test_what_only_the_graph_raises_is_not_left_to_a_handler(kinds) -> None:
+    with pytest.raises(TraceError, match="TensorIndexError is raised when the graph runs") as one:
+        ef.trace(lambda xs, i: _taken(xs, i, kinds))(xs, ef.tensor(1))
+    for words in ("# the culprit", "# the handler", "around the call of the traced function"):
+        assert words in str(one.value)
+
+
+def test_a_closed_queue_is_not_left_to_a_handler() -> None:
+    queue = ef.Queue(2, "f32[]")
+
+    @ef.trace
+    def last():
+        try:
+            return queue.dequeue()  # the culprit
+        except ef.errors.QueueClosedError:  # the handler
+            return ef.tensor(-1.0)
+
+    with pytest.raises(TraceError, match="QueueClosedError is raised when the graph") as caught:
+        last()
+    for words in ("# the culprit", "# the handler", "dequeue_up_to"):
+        assert words in str(caught.value)
+
+
+def test_a_broad_handler_is_told_what_it_will_not_catch() -> None:
+    with pytest.warns(ef.errors.TraceWarning, match=r"outside of the `try`(.|\n)*the culprit"):
+        assert float(ef.trace(lambda xs, i: _taken(xs, i, Exception))(xs, ef.tensor(1))) == 2.0
+
+
+def test_handlers_for_something_else_are_left_alone() -> None:
+    assert float(ef.trace(lambda xs, i: _taken(xs, i, KeyError))(xs, ef.tensor(1))) == 2.0
