@@ -10,23 +10,27 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import CodeType, FrameType
-from typing import Final, final
+from types import CodeType, FrameType, ModuleType
+from typing import Any, Final, final
 
 __all__ = ["Source", "capture", "cell_name", "is_framework_frame", "place_of_thread", "position",
-           "turn_note", "users_context"]  # fmt: skip
+           "turn_note", "users_context", "variables_of"]  # fmt: skip
 
 #: no user's; threads of ours begin in the last one
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
 _EXAMPLES: Final = "eagerflow.demo"  # written as users write
 _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep  # that of Python
 _INSTALLED: Final = os.path.join(_LIBRARY, "site-packages")
+_OPTIMIZED: Final = 1  # the flag of code whose variables have places of their own
 _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of its own
 
 #: file name of a code object -> whether it belongs to eagerflow; for a module that runs nodes of
 #: graphs, the name of the local variable that holds the source of the node
 _by_file: dict[str, bool | str] = {}
+#: the files of libraries, whose lines say little to the user
+_libraries: set[str] = set()
 
 
 @final
@@ -73,7 +77,9 @@ class Source:
 
 
 def capture(depth: int = 1) -> Source | None:
-    """The innermost instruction outside of eagerflow, or None if there is none.
+    """The innermost instruction of the user, or None if there is none.
+
+    It is neither eagerflow's nor, if there is another one, of a library that knows nothing of it.
 
     Args:
         depth: how many frames above the caller to start at.
@@ -86,6 +92,7 @@ def position(depth: int = 1) -> tuple[CodeType | None, int]:
     """What `capture` gives, as the bare arguments of `Source`: for whoever does it for each op."""
     frame: FrameType | None = sys._getframe(depth)
     known = _by_file
+    library: tuple[CodeType | None, int] = None, 0  # the best there is if no user's is found
     while frame is not None:
         code = frame.f_code
         internal = known.get(code.co_filename)
@@ -93,15 +100,18 @@ def position(depth: int = 1) -> tuple[CodeType | None, int]:
             internal = _classify(frame)
         if internal is not True:
             if not internal:
-                return code, frame.f_lasti
-            if internal in code.co_varnames:  # to ask a frame for its variables keeps them alive
+                if code.co_filename not in _libraries:
+                    return code, frame.f_lasti
+                if library[0] is None:
+                    library = code, frame.f_lasti
+            elif internal in code.co_varnames:  # to ask a frame for its variables keeps them alive
                 source = frame.f_locals.get(internal)
                 if type(source) is Source:
                     return source.code, source.offset
                 if type(source) is tuple and source[0] is not None:
                     return source  # a code object and an offset
         frame = frame.f_back
-    return None, 0
+    return library
 
 
 def place_of_thread(ident: int) -> Source | None:
@@ -122,6 +132,15 @@ def is_framework_frame(frame: FrameType) -> bool:
     return bool(_classify(frame) if known is None else known)
 
 
+def variables_of(frame: FrameType) -> dict[str, Any]:
+    """The variables of a frame, which does not keep their values alive because it was asked."""
+    known = frame.f_locals
+    found = dict(known)
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & _OPTIMIZED:
+        known.clear()  # a copy, which lives as long as the frame; from 3.13 on there is none
+    return found
+
+
 def users_context(error: BaseException) -> BaseException | None:
     """What was being handled when ``error`` was raised, but for what eagerflow tells itself.
 
@@ -139,6 +158,7 @@ def users_context(error: BaseException) -> BaseException | None:
 def _classify(frame: FrameType) -> bool | str:
     if len(_by_file) > _CACHE_LIMIT:
         _by_file.clear()
+        _libraries.clear()
     name = frame.f_code.co_filename
     if name.startswith("<doctest"):
         internal: bool | str = False
@@ -148,9 +168,22 @@ def _classify(frame: FrameType) -> bool | str:
         internal = internal and not module.startswith(_EXAMPLES)
         if internal:
             internal = str(frame.f_globals.get("REPLAYS", "")) or True
+    if not internal and _is_library(name, frame.f_globals):
+        _libraries.add(name)
     if name != "<string>":  # dataclasses of ours write such code, and users run such code
         _by_file[name] = internal
     return internal
+
+
+def _is_library(file: str, names: Mapping[str, Any]) -> bool:
+    """Whether a file is of Python's library, or of an installed one that does not use eagerflow."""
+    if "site-packages" not in file and "dist-packages" not in file:
+        return file.startswith(_LIBRARY)
+    modules = [
+        value.__name__ if type(value) is ModuleType else getattr(value, "__module__", None)
+        for value in list(names.values())
+    ]
+    return not any(type(m) is str and m.partition(".")[0] in _FRAMEWORK[:3] for m in modules)
 
 
 def cell_name(file: str) -> str:

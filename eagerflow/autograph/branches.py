@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator as python
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
@@ -21,11 +20,10 @@ from eagerflow.autograph.regions import (
     UserCode,
     as_test,
     attempt,
-    held,
-    pin,
     tracer_here,
 )
-from eagerflow.autograph.state import UNBOUND, Slot, cells_of
+from eagerflow.autograph.sharing import is_new, is_pinned, is_shared, pin_choice
+from eagerflow.autograph.state import UNBOUND, Slot, cells_of, handle_slot
 from eagerflow.autograph.unbound import forget_name
 from eagerflow.control.branches import cond
 from eagerflow.core import interpreter
@@ -287,11 +285,14 @@ class Branches:
         """What a branch gives: its result, and the value of each slot."""
         new = found.keys() - self._slots.keys() - self._refused.keys()
         self._slots.update((key, found[key][0]) for key in new)
+        slots = {key: slot for key, slot in self._slots.items() if key not in self._refused}
+        self._raw[i] = {
+            key: found[key][2] if key in found else slot.get() for key, slot in slots.items()
+        }
         values = {
-            key: found[key][1] if key in found else slot.get()
-            for key, slot in self._slots.items() if key not in self._refused
-        }  # fmt: skip
-        self._raw[i] = {key: found[key][2] if key in found else v for key, v in values.items()}
+            key: found[key][1] if key in found else _updated(slot.get(), found)
+            for key, slot in slots.items()
+        }
         if i == 0:
             return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
         self._compare()
@@ -338,6 +339,7 @@ class Branches:
             raise Again
 
     def _leave(self, found: dict[str, Any]) -> Any:
+        self._pin_choices(found)
         for key, text in zip(self._keys, self._texts, strict=True):
             a, b = (raw.get(key, UNBOUND) for raw in self._raw)
             slot = self._slots[key]
@@ -345,39 +347,52 @@ class Branches:
             if slot.kind == "handle":
                 interpreter.current().rebind(slot.owner, found[text])
             elif slot.get() is not value:
-                self._pin(value, (a, b), slot)
                 slot.set(value)
         for key, error in self._refused.items():
             forget_name(tracer_here(), self._slots[key], error)
         a, b = self._made
-        if a is b and type(a) is Tensor and not _is_new(a):
+        if a is b and type(a) is Tensor and not is_new(a):
             return a
-        self._pin(found[""], (a, b), None)
+        old = [x for x in (a, b) if type(x) is Tensor and (is_pinned(x) or not is_new(x))]
+        if old and type(found[""]) is Tensor:
+            self._pin(None, old, found[""])
         return found[""]
 
-    def _pin(self, value: Any, made: tuple[Any, Any], slot: Slot | None) -> None:
-        """Refuse updates in place of what is another tensor or not, as the graph decides."""
-        old = [x for x in made if type(x) is Tensor and not _is_new(x)]
-        if slot is not None:
-            before = slot.get()
-            uses = sum(x is before for x in (*made, *old))
-            uses += 2 * (id(before) in held)
-            # it, its slot, and the argument of the call refer to it; and whoever else shares it
-            if sys.getrefcount(before) <= 3 + uses:
-                old = [x for x in old if x is not before]
-        if type(value) is Tensor and old and made[0] is not made[1]:
-            error = self._alias(slot)
-            for handle in (value, *old):
-                pin(handle, error)
+    def _pin_choices(self, found: dict[str, Any]) -> None:
+        """Refuse updates in place of what is a tensor that others have, or not, by the test."""
+        for key, text in zip(self._keys, self._texts, strict=True):
+            slot, value = self._slots[key], found[text]
+            pair = [raw.get(key, UNBOUND) for raw in self._raw]
+            if type(value) is not Tensor or slot.kind == "handle" or pair[0] is pair[1]:
+                continue
+            box = [slot.get()]
+            old = [x for x in pair if type(x) is Tensor and not is_new(x)]
+            # the slot, and for each branch that left it alone its values here and there
+            uses = 1 + 2 * sum(x is box[0] for x in pair) + sum(x is box[0] for x in old)
+            uses += self._updates(box)
+            alone = not is_shared(box, uses)
+            others = [x for x in old if not (alone and x is box[0])]
+            others += [x for x in pair if is_pinned(x)]
+            twice = [x for i, x in enumerate(pair) if self._is_twice(i, x)]
+            if others or twice:
+                self._pin(slot, others or twice, value)
 
-    def _alias(self, slot: Slot | None) -> TraceError:
-        name = "a tensor" if slot is None else slot.text
+    def _updates(self, box: list[Any]) -> int:
+        """How many references there are to a tensor because a branch updates it in place."""
+        key = handle_slot(box[0]).identity
+        return sum(raw.get(key) is box[0] for raw in self._raw) + (key in self._slots)
+
+    def _is_twice(self, i: int, x: Any) -> bool:
+        """Whether a branch leaves a tensor in two slots."""
+        raw = self._raw[i].items()
+        places = [key for key, y in raw if y is x and self._slots[key].kind != "handle"]
+        return type(x) is Tensor and len(places) > 1
+
+    def _pin(self, slot: Slot | None, old: list[Tensor], value: Tensor) -> None:
         lines = self._lines(slot.key if slot is not None else None)
-        return TraceError(
-            f"{name} is updated in place, and a condition decides which tensor it is",
-            given=f"{lines[0]}\n    and {lines[1]}",
-            hint="write x = x + y in the place of x += y",
-        )
+        name = slot.key if slot is not None and slot.kind == "cell" else None
+        text = "a tensor" if slot is None else slot.text
+        pin_choice(text, old, value, "a condition", f"{lines[0]}\n    and {lines[1]}", name)
 
     # --- errors ---
 
@@ -403,11 +418,10 @@ class Branches:
         return different_objects(what, (a, b), lines, hint)
 
 
-def _is_new(x: Tensor) -> bool:
-    """Whether a branch made a tensor, so that nobody else has it."""
-    data: Any = x._data
-    owner: Any = getattr(data, "tracer", None)  # of the data of a symbolic tensor
-    return owner is not None and not tracer_here().is_within(owner)
+def _updated(x: Any, found: Found) -> Any:
+    """What a slot holds that a branch left alone, where it updated the tensor in it in place."""
+    change = found.get(handle_slot(x).identity) if type(x) is Tensor else None
+    return x if change is None else change[1]
 
 
 _active: Final[list[Any]] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
@@ -21,14 +20,15 @@ from eagerflow.autograph.reading import line_text
 from eagerflow.autograph.regions import (
     Again,
     Found,
+    Held,
     Region,
     UserCode,
     attempt,
     held,
     is_reached,
-    pin,
     tracer_here,
 )
+from eagerflow.autograph.sharing import is_from_outside, is_pinned, is_shared, pin_choice
 from eagerflow.autograph.state import UNBOUND, Slot, cells_of
 from eagerflow.autograph.unbound import forget_name
 from eagerflow.control.loops import while_loop
@@ -75,7 +75,8 @@ class Loop:
         self._open = False  # whether nothing says how many turns there are
         self._stand_ins: dict[int, Any] = {}
         self._taken: list[list[Any]] = []
-        self._unsure: set[Any] = set()  # slots that a turn may leave as they are
+        #: what a turn gives to slots that somebody else may have
+        self._aliases: dict[Any, Tensor] = {}
         self._left: set[Any] = set()  # names that no turn binds for certain
         cells = cells_of(*functions)
         self._lines = {name: line for name, line, _, _ in names}
@@ -149,12 +150,7 @@ class Loop:
         with growing(self._functions) as let_grow:
             for _ in range(_TRIALS):
                 keys = self._keys()
-                start = dict(extra)
-                self._start = {key: self._slots[key].get() for key in keys}
-                for key, text in keys.items():
-                    value = self._start[key]
-                    like = zeros_as(self._like[key]) if value is UNBOUND else value
-                    start[text] = tree.map(_detached, like)
+                start = {**extra, **self._begin(keys)}
                 try:
                     with attempt():
                         result = make(start, partial(self._turn, keys, turn))
@@ -167,6 +163,18 @@ class Loop:
                 self._leave(result, keys)
                 return
         raise TraceError("a loop on tensors does something else each time that it is traced")
+
+    def _begin(self, keys: dict[Any, str]) -> dict[str, Any]:
+        """What goes round before the first turn."""
+        self._start = {key: self._slots[key].get() for key in keys}
+        # the slot and what the loop starts with refer to it
+        self._alone = {key: not is_shared([self._start[key]], 2) for key in keys}
+        found = {}
+        for key, text in keys.items():
+            value = self._start[key]
+            like = zeros_as(self._like[key]) if value is UNBOUND else value
+            found[text] = tree.map(_detached, like)
+        return found
 
     def _keys(self) -> dict[Any, str]:
         """What goes round: the slots that have a value, or of which a turn tells the type."""
@@ -199,8 +207,7 @@ class Loop:
             found = turn(carry, *rows)
             for key, slot in self._slots.items():
                 ends[key] = slot.get()
-                if id(ends[key]) in tracer_here().root.pinned:
-                    self._unsure.add(key)
+                self._note_alias(key, ends[key], holds)
                 if key in holds:
                     self._check_updates(key, carry[keys[key]], holds[key], ends[key])
             ends.update({key: tree.map(_detached, value) for key, value in ends.items()})
@@ -221,6 +228,13 @@ class Loop:
         result.update((text, ends[key]) for key, text in keys.items())
         return result, self._taken
 
+    def _note_alias(self, key: Any, end: Any, holds: dict[Any, Any]) -> None:
+        """Note that a turn gives a slot a tensor from outside of the loop, or one that may be."""
+        if is_pinned(end) or (
+            is_from_outside(end) and not any(end is own for own in holds.values())
+        ):
+            self._aliases[key] = end
+
     def _put(self, key: Any, value: Any, saved: list[Any]) -> Any:
         """Let a slot hold what goes round; gives the tensor that turns may update in place."""
         slot = self._slots[key]
@@ -235,7 +249,7 @@ class Loop:
         slot.set(own)
         if type(own) is not Tensor:
             return None
-        held[id(own)] = own
+        held[id(own)] = Held(own, self._alone[key])
         return own
 
     def _check_updates(self, key: Any, before: Any, tensor: Any, now: Any) -> None:
@@ -249,6 +263,8 @@ class Loop:
         elif tensor._data is not before._data:
             if type(self._start[key]) is not Tensor:
                 return  # the first turn made it of a number
+            if now is not tensor and self._alone[key]:
+                return  # nobody sees the one that is updated
             if now is tensor:
                 self._in_place[key] = True
                 raise Again
@@ -314,22 +330,24 @@ class Loop:
             elif key in self._like and not self._known and not slot.key.startswith("@"):
                 forget_name(tracer_here(), slot, self._maybe_unbound(slot))
             else:
-                if not self._known or key in self._unsure:
-                    self._pin(slot, self._start[key], value)
+                self._pin(slot, key, value)
                 slot.set(value)
 
-    def _pin(self, slot: Slot, before: Any, value: Any) -> None:
+    def _pin(self, slot: Slot, key: Any, value: Any) -> None:
         """Refuse updates in place of what is another tensor only if turns made it one."""
-        # its slot, what the loop starts with, and the arguments of two calls refer to it
-        if type(before) is not Tensor or sys.getrefcount(before) <= 4:
+        if type(value) is not Tensor:
             return
-        error = TraceError(
-            f"{slot.text} is updated in place, and a loop on tensors decides which tensor it is",
-            given=line_text(self._code, self._lines.get(slot.key, self._code.co_firstlineno)),
-            hint="write x = x + y in the place of x += y",
-        )
-        pin(before, error)
-        pin(value, error)
+        old = [self._aliases[key]] if key in self._aliases else []
+        box = [self._start[key]]
+        # its slot and what the loop starts with refer to it
+        if not self._known and is_shared(box, 2):
+            old += box
+        if not old:
+            return
+        line = self._lines.get(slot.key, self._code.co_firstlineno)
+        name = slot.key if slot.kind == "cell" else None
+        lines = line_text(self._code, line)
+        pin_choice(slot.text, old, value, "a loop on tensors", lines, name)
 
     def _maybe_unbound(self, slot: Slot) -> TraceError:
         line = self._lines.get(slot.key, self._code.co_firstlineno)

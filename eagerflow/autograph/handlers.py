@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType, TracebackType
 from typing import Any, Final, final
+from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.convert import operator
 from eagerflow.autograph.reading import line_text
-from eagerflow.errors import TraceError
+from eagerflow.autograph.regions import tracer_here
+from eagerflow.core import interpreter
+from eagerflow.errors import (
+    CancelledError,
+    QueueClosedError,
+    TensorIndexError,
+    TraceError,
+    WaitTimeoutError,
+)
+from eagerflow.graph.ir import Node
+from eagerflow.graph.trace import Tracer, tracer_of
 
-__all__ = ["Escaped", "catching", "refuse_caught"]
+__all__ = ["Escaped", "catching", "missed", "refuse_caught"]
+
+
+_WAITING: Final = (QueueClosedError, CancelledError, WaitTimeoutError)
+#: by op, what it raises in an ordinary run
+_RAISED: Final[dict[str, Sequence[type[BaseException]]]] = {
+    **dict.fromkeys(("take", "take_along_axis"), (TensorIndexError,)),
+    **dict.fromkeys(
+        ("queue_enqueue", "queue_enqueue_many", "queue_dequeue", "queue_dequeue_many",
+         "queue_dequeue_up_to", "accumulator_take", "barrier_take_many", "reader_read",
+         "reader_read_up_to"), _WAITING,
+    ),
+}  # fmt: skip
+#: what handlers name that are for whatever happens
+_BROAD: Final = {Exception, BaseException}
+_OUTSIDE: Final = "put the `try` around the call of the traced function"
+_HINTS: Final[dict[type[BaseException], str]] = {
+    TensorIndexError: f"{_OUTSIDE}, or test the index: `if i < x.shape[0]`, ef.where(...)",
+    QueueClosedError: f"{_OUTSIDE}, or take what is left with dequeue_up_to(n)",
+    CancelledError: _OUTSIDE,
+    WaitTimeoutError: _OUTSIDE,
+}
 
 
 @final
@@ -40,6 +72,9 @@ class catching:  # noqa: N801 - converted code calls it as an operator
 
     def __enter__(self) -> None:
         _under_way.append(self)
+        tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+        self._nodes = [] if tracer is None else tracer.graph.nodes
+        self._before = len(self._nodes)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None,
@@ -48,6 +83,37 @@ class catching:  # noqa: N801 - converted code calls it as an operator
         _under_way.pop()
         if isinstance(error, TraceError) and self.catches(error):
             raise Escaped(error) from None
+        if error is None:
+            self._look_at(self._nodes[self._before :])
+
+    def _look_at(self, nodes: Sequence[Node]) -> None:
+        """Refuse nodes of the block that raise, when the graph runs, what a handler is for."""
+        for node in nodes:
+            raised = next((e for e in _raised_by(node) if self._is_for(e)), None)
+            if raised is not None:
+                self._tell(node, raised)
+            for _, part in node.subgraphs():
+                self._look_at(part.nodes)
+
+    def _is_for(self, raised: type[BaseException]) -> bool:
+        return any(issubclass(raised, k) or issubclass(k, raised) for k in self._flat)
+
+    @property
+    def _flat(self) -> tuple[type[BaseException], ...]:
+        """The classes that the handlers name, which may be in tuples."""
+        found: list[Any] = [self._kinds()]
+        while any(type(x) is tuple for x in found):
+            found = [y for x in found for y in (x if type(x) is tuple else (x,))]
+        return tuple(found)
+
+    def _tell(self, node: Node, raised: type[BaseException]) -> None:
+        what = f"{raised.__name__} is raised when the graph runs, outside of the `try` around it"
+        given = f"{node.op} at {node.source}\n    and the handler at {self.line}"
+        if {k for k in self._flat if issubclass(raised, k) or issubclass(k, raised)} <= _BROAD:
+            _notes.setdefault(tracer_here().root, []).append(f"{what}: {given}")
+            return
+        error = TraceError(what, given=given, hint=_HINTS[raised], source=node.source)
+        raise Escaped(error) if self.catches(error) else error
 
     def catches(self, error: BaseException) -> bool:
         """Whether a handler is for ``error``."""
@@ -61,6 +127,20 @@ class catching:  # noqa: N801 - converted code calls it as an operator
 
 
 _under_way: Final[list[catching]] = []
+#: by trace, what broad handlers will not catch
+_notes: Final[WeakKeyDictionary[Tracer, list[str]]] = WeakKeyDictionary()
+
+
+def missed(tracer: Tracer) -> list[str]:
+    """What handlers for all exceptions will not catch, for people."""
+    return _notes.get(tracer, [])
+
+
+def _raised_by(node: Node) -> Sequence[type[BaseException]]:
+    """What a node raises in an ordinary run."""
+    if node.op == "getitem" and "array" in node.attrs["key"]:
+        return (TensorIndexError,)
+    return _RAISED.get(node.op, ())
 
 
 def refuse_caught(error: BaseException) -> None:

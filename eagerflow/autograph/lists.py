@@ -22,7 +22,7 @@ from eagerflow.errors import TraceError
 from eagerflow.graph.trace import Tracer
 from eagerflow.ops.joining import concat, stack
 from eagerflow.ops.shape import moveaxis
-from eagerflow.source import is_framework_frame
+from eagerflow.source import is_framework_frame, variables_of
 from eagerflow.types import TensorType
 
 __all__ = ["Appended", "Grown", "NeedsArray", "as_lists", "grow", "growing", "is_outside",
@@ -265,7 +265,7 @@ def _check_frames(owner: list[Any], text: str, line: str) -> None:
     """Refuse a list that a function around has in a variable of its own."""
     frame = sys._getframe(1)
     while frame is not None:
-        if not is_framework_frame(frame) and any(x is owner for x in frame.f_locals.values()):
+        if not is_framework_frame(frame) and any(x is owner for x in variables_of(frame).values()):
             raise _from_outside(text, f"in {frame.f_code.co_qualname}", line)
         frame = frame.f_back  # type: ignore[assignment]  # the last one has none
 

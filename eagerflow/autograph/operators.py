@@ -13,6 +13,7 @@ from eagerflow.autograph.handlers import Escaped, catching
 from eagerflow.autograph.lists import as_lists
 from eagerflow.autograph.loops import endless, for_, while_
 from eagerflow.autograph.raising import belongs_to_graph, raise_in_graph
+from eagerflow.autograph.reading import NO_SOURCE
 from eagerflow.autograph.reductions import reduced
 from eagerflow.autograph.regions import tracer_here
 from eagerflow.autograph.standard import printed
@@ -87,6 +88,8 @@ def _remedy(source: Source) -> str:
     """What to do where Python asks for the truth of a tensor after all."""
     reason = why_not(source.code)
     ways = "choose with ef.where(condition, a, b) or ef.cond(condition, f, g)"
+    if reason == NO_SOURCE:
+        ways = f"write it in a file, in IPython or in a notebook, or {ways}"
     if reason is not None:
         return f"{source.function} is not converted, because {reason}; {ways}"
     if "sorted(" in source.text or ".sort(" in source.text:

@@ -18,7 +18,15 @@ from typing import Any, Final, final
 
 from eagerflow.source import cell_name
 
-__all__ = ["OPERATORS", "NotConvertible", "compiled", "definition", "first_line", "line_text"]
+__all__ = [
+    "NO_SOURCE",
+    "OPERATORS",
+    "NotConvertible",
+    "compiled",
+    "definition",
+    "first_line",
+    "line_text",
+]
 
 #: the free variable through which converted code calls operators
 OPERATORS: Final = "@operators"
@@ -27,7 +35,8 @@ _OWN: Final = "@function"
 _FUTURES: Final = sum(
     getattr(__future__, name).compiler_flag for name in __future__.all_feature_names
 )  # fmt: skip
-_NO_SOURCE: Final = "its source is not at hand (it was made by exec, or typed at a plain prompt)"
+#: why a function without source is not converted
+NO_SOURCE: Final = "its source is not at hand (it was made by exec, or typed at a plain prompt)"
 _CHANGED: Final = "its source has changed since it was imported"
 
 Definition = ast.FunctionDef | ast.Lambda
@@ -50,7 +59,7 @@ def definition(code: CodeType, namespace: dict[str, Any]) -> Definition:
     """
     lines = linecache.getlines(code.co_filename, namespace)
     if not lines:
-        raise NotConvertible(_NO_SOURCE)
+        raise NotConvertible(NO_SOURCE)
     for node in _candidates(code, lines):
         if _fits(code, node):
             return node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType
-from typing import Any, Final, NoReturn, final
+from typing import Any, Final, NamedTuple, NoReturn, final
 
 from eagerflow.autograph.reading import first_line, line_text
 from eagerflow.autograph.state import Slot, Snapshot, handle_slot
@@ -20,6 +20,7 @@ from eagerflow.graph.trace import Tracer, tracer_of
 __all__ = [
     "Again",
     "Found",
+    "Held",
     "Region",
     "UserCode",
     "as_test",
@@ -27,6 +28,7 @@ __all__ = [
     "held",
     "is_reached",
     "pin",
+    "references_of_regions",
     "refuse_reached",
     "tracer_here",
 ]
@@ -213,14 +215,30 @@ def _refuse(slot: Slot) -> NoReturn:
     )
 
 
-#: the tensors that loops hold on to while a turn is traced, by their ids
-held: Final[dict[int, Tensor]] = {}
+class Held(NamedTuple):
+    """A tensor that a loop holds on to while a turn is traced.
+
+    Attributes:
+        tensor: the tensor.
+        alone: whether nobody but the loop has what it is in the first turn.
+    """
+
+    tensor: Tensor
+    alone: bool
 
 
-def pin(handle: Tensor, error: TraceError) -> None:
-    """Refuse from here on that a tensor is updated in place."""
-    root = tracer_here().root
-    root.pinned[id(handle)] = (handle, error)
+#: by the ids of the tensors
+held: Final[dict[int, Held]] = {}
+
+
+def references_of_regions(x: Tensor) -> int:
+    """How many references there are to a tensor for the sake of the regions traced now."""
+    found = sum(snapshot.references[id(x)] for snapshot in _under_way)
+    part: Tracer | None = tracer_here()
+    while part is not None:
+        found += id(x) in part.updated
+        part = part.parent
+    return found
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dis
 import functools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -297,6 +297,18 @@ class Snapshot:
     def knows(self, value: Any) -> bool:
         """Whether ``value`` was reached."""
         return self._seen.get(id(value)) is value
+
+    @functools.cached_property
+    def references(self) -> Counter[int]:
+        """How many references the copies have to tensors, by the ids of these."""
+        saved = [held.values() for _, _, held, _ in self._dicts]
+        saved += [held.values() for _, _, held in self._spaces]
+        saved += [items for _, _, items in self._lists]
+        saved += [kept.values() if isinstance(kept, dict) else kept for *_, kept in self._others]
+        found = Counter(id(x) for values in saved for x in values if type(x) is Tensor)
+        found.update(id(x) for _, _, x in (*self._cells, *self.globals) if type(x) is Tensor)
+        found.update(id(x) for x, _ in self.tensors)
+        return found
 
     def holders(self, value: Any) -> Iterator[Slot]:
         """The slots that held ``value``."""

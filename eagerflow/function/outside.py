@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.autograph.calls import call
 from eagerflow.autograph.convert import branches
+from eagerflow.autograph.handlers import missed
 from eagerflow.autograph.lists import as_lists
 from eagerflow.autograph.standard import printed
 from eagerflow.core import tree
@@ -249,6 +250,8 @@ class Outside:
         for found in self._prints:
             if not printed(self._tracer, found.source):
                 self._report(found)
+        for text in missed(self._tracer):
+            self._doubt(text)
         return list(dict.fromkeys(self._notes))
 
     # --- inputs and guards ---

@@ -64,7 +64,7 @@ class Tracer(AbstractInterpreter):
         looked_at: the concrete tensors whose elements Python has seen, by id of their data.
         effects: the order of effects.
         follows_updates: of a part, whether its maker looks after handles from outside that change.
-        pinned: the handles that nothing may update in place, each with the error that tells why.
+        pinned: the handles that nothing may update in place, each with what makes the error.
         opens: of a part, whether composites in it become their ops alone.
         own_rules: the names of composites with derivatives of their own, which the graph lacks.
     """
@@ -95,7 +95,7 @@ class Tracer(AbstractInterpreter):
         self._constants = Constants()
         self.follows_updates = False
         self.opens: bool = parent is not None and parent.opens
-        self.pinned: dict[int, tuple[Tensor, TraceError]] = {}
+        self.pinned: dict[int, tuple[Tensor, Callable[[], TraceError]]] = {}
         self._texts: list[Placeholder] = []
         self._alive = False
         self.innermost: Tracer | None = None  # of the trace of the whole function alone
@@ -302,7 +302,7 @@ class Tracer(AbstractInterpreter):
 
     def rebind(self, handle: Tensor, value: Tensor) -> None:
         if id(handle) in self.root.pinned:
-            raise self.root.pinned[id(handle)][1]
+            raise self.root.pinned[id(handle)][1]()
         data = handle._data
         own = data.tracer is self if type(data) is Symbol else self.is_fresh(handle)
         if self.parent is not None and not own and not self.follows_updates:

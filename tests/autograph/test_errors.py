@@ -10,6 +10,7 @@ import os
 import traceback
 from typing import Any
 
+import numpy as np
 import pytest
 
 import eagerflow as ef
@@ -249,7 +250,9 @@ def test_code_without_source() -> None:
     namespace: dict[str, Any] = {}
     exec("def f(x):\n    if x > 0:\n        return x\n    return -x\n", namespace)
     f = namespace["f"]
-    with pytest.raises(TraceError, match="f is not converted, because its source is not at hand"):
+    with pytest.raises(
+        TraceError, match=r"its source is not at hand .* in a file, in IPython or in a notebook"
+    ):
         ef.trace(f)(x)
     assert ef.trace(lambda n: f(n) * 1.0)(3) == 3.0  # Python values need no conversion
 
@@ -330,3 +333,52 @@ def test_a_helper_of_a_helper_is_named() -> None:
     with pytest.raises(EagerflowError) as caught:
         ef.trace(lambda x: outer(x))(x)
     assert "inner: return x & 1.5  # the culprit" in str(caught.value)
+
+
+def test_lines_are_the_users_and_not_those_of_libraries() -> None:
+    @ef.trace
+    def median(x):
+        return np.median(x)  # the culprit
+
+    with pytest.raises(TraceError, match="# the culprit"):
+        median(xs)
+
+
+def _taken(xs, i, kinds):
+    try:
+        return xs[i]  # the culprit
+    except kinds:  # the handler
+        return xs[0]
+
+
+@pytest.mark.parametrize("kinds", [IndexError, (ValueError, LookupError)])
+def test_what_only_the_graph_raises_is_not_left_to_a_handler(kinds) -> None:
+    with pytest.raises(TraceError, match="TensorIndexError is raised when the graph runs") as one:
+        ef.trace(lambda xs, i: _taken(xs, i, kinds))(xs, ef.tensor(1))
+    for words in ("# the culprit", "# the handler", "around the call of the traced function"):
+        assert words in str(one.value)
+
+
+def test_a_closed_queue_is_not_left_to_a_handler() -> None:
+    queue = ef.Queue(2, "f32[]")
+
+    @ef.trace
+    def last():
+        try:
+            return queue.dequeue()  # the culprit
+        except ef.errors.QueueClosedError:  # the handler
+            return ef.tensor(-1.0)
+
+    with pytest.raises(TraceError, match="QueueClosedError is raised when the graph") as caught:
+        last()
+    for words in ("# the culprit", "# the handler", "dequeue_up_to"):
+        assert words in str(caught.value)
+
+
+def test_a_broad_handler_is_told_what_it_will_not_catch() -> None:
+    with pytest.warns(ef.errors.TraceWarning, match=r"outside of the `try`(.|\n)*the culprit"):
+        assert float(ef.trace(lambda xs, i: _taken(xs, i, Exception))(xs, ef.tensor(1))) == 2.0
+
+
+def test_handlers_for_something_else_are_left_alone() -> None:
+    assert float(ef.trace(lambda xs, i: _taken(xs, i, KeyError))(xs, ef.tensor(1))) == 2.0

@@ -151,8 +151,10 @@ def _plain(result: Any) -> list[float]:
 
 #: what is refused since updates in place would depend on data
 REFUSED = (
-    "a loop on tensors decides which tensor it is",
-    "a condition decides which tensor it is",
+    "holds as well: a loop on tensors decides",
+    "hold as well: a loop on tensors decides",
+    "holds as well: a condition decides",
+    "hold as well: a condition decides",
     "in place and gives the name to another one",
 )
 ARGUMENTS = [(1.0, 0.5, -2.0), (3.0, 2.0, 1.0), (-1.0, 0.0, 0.5)]

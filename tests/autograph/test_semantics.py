@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow.errors import TraceError
 from tests.autograph.test_programs import _ops
 
 
@@ -288,3 +289,147 @@ def test_threads_that_set_globals_meanwhile_are_left_alone() -> None:
         warnings.simplefilter("ignore")
         assert ef.trace(f)(ef.tensor(1.0)).item() == 1.0
     namespace.pop("_from_another_thread", None)
+
+
+def accumulates_a_number(xs):
+    total = 0.0
+    for x in xs:
+        if x > 0:
+            total = total + x
+        total += 1
+    return total
+
+
+def accumulates_in_both(xs):
+    total, seen = xs[0] * 0, 0
+    for x in xs:
+        if x > 0 and x < 3:
+            total = total + x
+            seen = seen + 1
+        else:
+            total -= x
+        total += 1
+        seen += 1
+    return total, seen
+
+
+def accumulates_while(xs):
+    total = xs[0] * 2
+    while total < 10:
+        for x in xs:
+            if x > 1:
+                total = total + x
+            total += 1
+        total += 1
+    else:
+        total *= 2
+    return total
+
+
+def of_fresh_tensors(xs):
+    x = xs[0]
+    y = x * 2 if x > 0 else x * 3
+    y += 1
+    if x > -10:
+        if x > 0:
+            y = y + 1
+        y += 1
+    y -= 1
+    return y, x
+
+
+def appends_and_accumulates(xs):
+    kept, total = [], 0.0
+    for x in xs:
+        if x > 0:
+            kept.append(x)
+            total = total + x
+        total += 1
+    return total, ef.stack(kept)
+
+
+def accumulates_until(xs):
+    total = 0.0
+    for x in xs:
+        if x == 2:
+            break
+        total = total + x
+    else:
+        total += 1
+    return total
+
+
+def of_an_attribute(xs):
+    class Box:
+        h = xs[0] * 2
+
+    box = Box()
+    for x in xs:
+        if x > 0:
+            box.h = box.h + x
+        box.h += 1
+    return box.h
+
+
+@pytest.mark.parametrize(
+    "function",
+    [accumulates_a_number, accumulates_in_both, accumulates_while, of_fresh_tensors,
+     appends_and_accumulates, accumulates_until, of_an_attribute],
+)  # fmt: skip
+@pytest.mark.parametrize("values", [[1.0, -2.0], [4.0, 2.0, -1.0], [2.5, 0.5]])
+def test_what_nobody_else_has_is_updated_in_place(function, values) -> None:
+    want = function(ef.tensor(values))
+    traced = ef.trace(function)
+    for _ in range(2):
+        assert repr(traced(ef.tensor(values))) == repr(want)
+
+
+def chooses_an_argument(x, y):
+    if x > 0:
+        z = x
+    else:
+        z = y
+    z += 1  # here
+    return z
+
+
+def chooses_what_has_a_name(x, y):
+    z = x * 2
+    kept = z
+    if y > 0:
+        z = z + 1
+    z += 1  # here
+    return kept
+
+
+def binds_two_names(x, y):
+    if x > 0:
+        z = kept = x * 2
+    else:
+        z = kept = y * 2
+    z += 1  # here
+    return z, kept
+
+
+def chooses_in_turns(x, y):
+    z = x
+    while z < y:
+        z = z + 1
+    z += 1  # here
+    return z
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (chooses_an_argument, ["z is updated", "that x and y hold as well", "write z = z + y"]),
+        (chooses_what_has_a_name, ["that kept holds as well: a condition", "write z = z + y"]),
+        (binds_two_names, ["z is updated", "as well: a condition", "write z = z + y"]),
+        (chooses_in_turns, ["that x holds as well: a loop on tensors", "write z = z + y"]),
+    ],
+)
+def test_what_somebody_else_has_is_not_updated_in_place(function, words) -> None:
+    with pytest.raises(TraceError) as caught:
+        ef.trace(function)(ef.tensor(1.0), ef.tensor(2.0))
+    for one in (*words, "# here"):
+        assert one in str(caught.value)

@@ -334,3 +334,10 @@ def test_an_installed_package_adds_an_op_a_kernel_and_a_device(
         "devices": ["cpu:0", "abacus:0"],
         "there": ["f32[2]@abacus:0", "Beads", 3.0],
     }
+
+
+def test_places_that_are_no_texts_are_passed_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [tmp_path, str(tmp_path)])
+    assert list(plugins._texts()) == []
