@@ -301,7 +301,7 @@ class Snapshot:
     @functools.cached_property
     def references(self) -> Counter[int]:
         """How many references the copies have to tensors, by the ids of these."""
-        saved = [held.values() for _, _, held, _ in self._dicts]
+        saved: list[Iterable[Any]] = [held.values() for _, _, held, _ in self._dicts]
         saved += [held.values() for _, _, held in self._spaces]
         saved += [items for _, _, items in self._lists]
         saved += [kept.values() if isinstance(kept, dict) else kept for *_, kept in self._others]
