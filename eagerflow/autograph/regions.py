@@ -27,7 +27,6 @@ __all__ = [
     "attempt",
     "held",
     "is_reached",
-    "pin",
     "references_of_regions",
     "refuse_reached",
     "tracer_here",
@@ -233,7 +232,7 @@ held: Final[dict[int, Held]] = {}
 
 def references_of_regions(x: Tensor) -> int:
     """How many references there are to a tensor for the sake of the regions traced now."""
-    found = sum(snapshot.references[id(x)] for snapshot in _under_way)
+    found = sum(region.snapshot.references[id(x)] for region in _under_way)
     part: Tracer | None = tracer_here()
     while part is not None:
         found += id(x) in part.updated

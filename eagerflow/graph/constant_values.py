@@ -17,9 +17,16 @@ __all__ = ["Constants", "NotConstantError", "remedy_of"]
 
 @final
 class NotConstantError(Exception):
-    """A value depends on an input or an effect."""
+    """A value depends on an input or an effect.
+
+    Attributes:
+        value: the input, or what the effect gives.
+        source: of the value.
+    """
 
     def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
         self.source = value.node.source if value.node is not None else None
 
 
@@ -29,7 +36,8 @@ class Constants:
 
     def __init__(self) -> None:
         self._known: dict[Value, Any] = {}
-        self._refused: dict[Value, NotConstantError] = {}
+        #: what each depends on; an exception would hold frames, and what is in them
+        self._refused: dict[Value, Value] = {}
 
     def evaluate(self, value: Value, given: Callable[[Value], Any]) -> Any:
         """The array of a value; runs what it needs.
@@ -48,7 +56,7 @@ class Constants:
             try:
                 missing = self._step(last, given, inputs)
             except NotConstantError as error:
-                self._refused.update(dict.fromkeys(path, error))
+                self._refused.update(dict.fromkeys(path, error.value))
                 raise
             if missing is None:
                 path.pop()
@@ -63,7 +71,7 @@ class Constants:
         if value in self._known or value in inputs:
             return None
         if value in self._refused:
-            raise self._refused[value].with_traceback(None)
+            raise NotConstantError(self._refused[value])
         node = value.node
         if node is None:
             inputs[value] = given(value)

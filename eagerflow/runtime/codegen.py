@@ -394,6 +394,8 @@ class _Writer:
         self.indent += " "
         self.lines(test.lines, self._last_inside(test))
         self.put(f"if not {self.words.operand(test.outputs[0])}: break", line)
+        if self.noted:  # a turn of numbers alone would ask nobody whether to go on
+            self.put("t = note(-1, t)", line)
         self.indent = self.indent[:-1]
         self.block(body, line, line.carried)
 

@@ -53,8 +53,8 @@ class RegionCode:
         self._name = name
         nodes = [line.node for line in self._instructions.all if line.node is not None]
         self._ops = {node.op for node in nodes}
-        #: code without ops cannot be interrupted between them
-        self.checked = any(op not in signatures for op in self._ops)
+        #: code without ops and loops cannot be interrupted between them
+        self.checked = any(op not in signatures or op == "while_loop" for op in self._ops)
         self.lanes: tuple[Lane | None, ...] = tuple(
             map(self._instructions.lane, self._instructions.outputs)
         )

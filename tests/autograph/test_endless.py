@@ -203,23 +203,12 @@ def changes_a_set(x):
         x = x + 1
 
 
-def handled(x):
-    source = ef.Queue(1, "f32[]")
-    while True:  # the loop
-        try:
-            x = x + source.dequeue()
-        except QueueClosedError:
-            break
-    return x
-
-
 @pytest.mark.parametrize(
     ("function", "words"),
     [
         (takes, ["what only Python can repeat", "next() takes items", "ef.stack(list"]),
         (goes_over_items, ["what only Python can repeat", "a `for` takes items", "ef.stack(list"]),
         (changes_a_set, ["what only Python can repeat", "seen.all is changed", "ef.where"]),
-        (handled, ["has no end while it is traced", "is not there yet for an `except`"]),
     ],
 )
 def test_what_only_python_repeats_is_refused(function, words, monkeypatch) -> None:
@@ -260,3 +249,15 @@ def test_tests_of_long_graphs_do_not_recurse() -> None:
         return x * 2 if x > 5 else x
 
     assert ef.trace(f)(ef.tensor(1.0)) == f(ef.tensor(1.0))
+
+
+def test_a_deadline_ends_a_loop_of_numbers_alone() -> None:
+    def counts(n):
+        while n >= 0:
+            n = n + 1
+        return n
+
+    f = ef.trace(counts)
+    f(-1)
+    with pytest.raises(TimeoutError), ef.deadline(0.05):
+        f(0)
