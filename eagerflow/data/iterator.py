@@ -65,7 +65,8 @@ class DatasetIterator:
                 expected="a loop over the dataset around the calls of the traced function",
                 hint="trace the step: for batch in dataset: step(*batch)",
             )
-        number, before = 0, dict[str, Any]()
+        number = 0
+        before: dict[str, Any] = {}
         try:
             with self._lock:
                 if self._ended:

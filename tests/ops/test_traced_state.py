@@ -58,7 +58,7 @@ def test_rows_of_another_shape_are_refused_when_the_graph_runs() -> None:
 def test_the_description_of_a_variable_shows_its_type_and_reads_nothing() -> None:
     v = ef.Variable([1.0, 2.0], name="w")
     texts = []
-    traced = Traced(lambda x: texts.append(repr(v)) or x, [ef.ones(2)])
+    traced = Traced(lambda x: texts.extend([repr(v)]) or x, [ef.ones(2)])
     assert texts == ["Variable(f32[2]@cpu:0, name='w')"]
     assert _ops(traced) == []
     with ef.GradientTape():
