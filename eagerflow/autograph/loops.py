@@ -64,8 +64,27 @@ def _while_in_graph(
     def goes(carry: dict[str, Any]) -> Any:
         return carry[_GOES_ON]
 
-    try:
+    def run() -> None:
         Loop(functions, body, names, known=known).run(goes, turn, {_GOES_ON: condition})
+
+    _run_or_raise(run, body, lambda: condition, body, names)
+
+
+def _run_or_raise(
+    run: Callable[[], None], body: Callable[..., None], test: Callable[[], Any],
+    first: Callable[[], None], names: Names,
+) -> None:  # fmt: skip
+    """Trace a loop; if its turns raise an exception of the user, let the graph raise it.
+
+    Args:
+        run: traces it.
+        body: of the loop.
+        test: gives whether there is a turn.
+        first: runs the first one.
+        names: as for `while_`.
+    """
+    try:
+        run()
     except BaseException as error:
         if not is_stated(error):
             raise
@@ -73,7 +92,7 @@ def _while_in_graph(
     else:
         return
     code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
-    raise_in_first_turn(condition, body, raised, code, names)
+    raise_in_first_turn(test(), first, raised, code, names)
 
 
 def raise_in_first_turn(
@@ -224,18 +243,14 @@ def _for_unknown(
     names: Names, start: int,
 ) -> None:  # fmt: skip
     """A loop over what has a length that only the graph knows."""
-    try:
+
+    def run() -> None:
         _count(over, body, going, names, start)
-    except BaseException as error:
-        if not is_stated(error):
-            raise
-        raised = error
-    else:
-        return
-    code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
-    raise_in_first_turn(
-        tensor_of(over.length) > start, lambda: body(over.item(start)), raised, code, names
-    )
+
+    def first() -> None:
+        body(over.item(start))
+
+    _run_or_raise(run, body, lambda: tensor_of(over.length) > start, first, names)
 
 
 def _holds(going: Callable[[], Any] | None) -> bool:
