@@ -1,8 +1,8 @@
 """Lists of which nobody has an old version: what pushes and pops may change them.
 
 A loop pushes what its derivative needs, and the loop of the derivative pops it. There each version
-of the list is read once, by what makes the next one. So in generated code it is a Python list, and
-pushing eight arrays takes 0.3 us; a value that keeps its old versions takes six times that.
+of the list is read once, by what makes the next one. So in generated code it is a Python list: to
+push and pop eight arrays takes 0.2 us, and 4 us with a value that keeps its old versions.
 """
 
 from __future__ import annotations
