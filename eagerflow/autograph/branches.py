@@ -157,8 +157,8 @@ def _message(message: Callable[[], Any] | None) -> tuple[Any, ...]:
         return ()
     try:
         return (message(),)
-    except TraceError:  # it is made by Python of values that only the graph knows
-        return ("an assertion of a traced function fails",)
+    except TraceError as error:  # it is made by Python of values that only the graph knows
+        return (f"an assertion fails, whose message the graph cannot make: {error.wrong}",)
 
 
 # --- on tensors ---------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import os
 import pathlib
 import re
@@ -454,3 +455,14 @@ def test_nothing_is_left_of_a_trace() -> None:
     gone = make()
     gc.collect()
     assert gone() is None
+
+
+def test_an_assertion_whose_message_needs_python_says_why_it_is_not_there() -> None:
+    def positive(x):
+        assert x > 0, math.floor(x.item())
+        return x
+
+    f = ef.trace(positive)
+    assert float(f(ef.tensor(2.0))) == 2.0
+    with pytest.raises(AssertionError, match=r"whose message the graph cannot make: item\(\)"):
+        f(ef.tensor(-2.5))
