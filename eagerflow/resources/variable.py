@@ -19,9 +19,10 @@ __all__ = ["VariableGroup", "VariableState", "in_order"]
 class VariableState:
     """An array of a fixed dtype and shape on a device.
 
-    Readers get a view of the array, never the array itself. So each read is an object of its own,
-    and as long as anybody holds one, the array has a second reference and is not written into:
-    a value that was read never changes. Its elements lie by rows, whatever it was made from.
+    Readers get a view of the array (``data[...]``), never the array itself. So each read is an
+    object of its own, and as long as anybody holds one, the array has a second reference and is not
+    written into: a value that was read never changes. Its elements lie by rows, whatever it was
+    made from.
 
     Args:
         data: the first value.
@@ -58,7 +59,7 @@ class VariableState:
     def read(self) -> Any:
         """A view of the value."""
         with self.lock:
-            return _view(self._data)
+            return self._data[...]
 
     def store(self, data: Any) -> Any:
         """Replace the value; gives a view of it. The caller holds the lock.
@@ -67,7 +68,7 @@ class VariableState:
             data: an array of the right dtype and shape.
         """
         self._data = data
-        return _view(data)
+        return data[...]
 
     def writable(self) -> Any | None:
         """The array itself if nobody else can see its memory, else None.
@@ -75,7 +76,7 @@ class VariableState:
         The caller holds the lock. A view of an array that owns its memory has a reference to it;
         of arrays that do not work so, nothing is known.
         """
-        if getrefcount(self._data) <= _ALONE and _view(self._data).base is self._data:
+        if getrefcount(self._data) <= _ALONE and self._data[...].base is self._data:
             return self._data
         return None
 
@@ -113,7 +114,7 @@ class VariableGroup:
     def read(self) -> list[Any]:
         """Views of the values. While they are taken none is assigned."""
         with self.held():
-            return [_view(state._data) for state in self.states]
+            return [state._data[...] for state in self.states]
 
 
 def in_order(states: Iterable[VariableState]) -> list[VariableState]:
@@ -122,11 +123,6 @@ def in_order(states: Iterable[VariableState]) -> list[VariableState]:
     With one order, nobody waits for somebody who waits for him.
     """
     return sorted(set(states), key=id)
-
-
-def _view(data: Any) -> Any:
-    """Another array object for the same memory."""
-    return data[...]
 
 
 def _count(state: VariableState) -> int:

@@ -5,8 +5,10 @@ For an update of plain momentum it is::
     def chain_4(r5, r6):
         if not (r5.flags.c_contiguous): return plain_5(r5, r6)
         with lock_1, lock_2:
-            o0, n0 = target(variable_1)
-            o1, n1 = target(variable_2)
+            n0 = variable_1.writable()
+            o0 = variable_1._data
+            if n0 is None: n0 = empty_like(o0)
+            ...
             t0 = multiply(o0, momentum)
             ...
             variable_2._data = n1
@@ -28,7 +30,6 @@ from eagerflow.runtime.chains import (
     blocks,
     scratch,
     sweep,
-    target,
 )
 from eagerflow.runtime.instructions import Instruction
 from eagerflow.runtime.words import Words
@@ -97,13 +98,15 @@ class ChainText:
 
     def open(self, indent: str) -> None:
         """Where the values of the variables are, and where the new ones go."""
-        find = self.words.bound(target, "target")
         for i, variable in enumerate(self.states):
             word, register = self.words.bound(variable, "variable"), self.made.states[variable]
             if register < 0:
                 self.add(f"{indent}o{i} = {word}._data")
             else:
-                self.add(f"{indent}o{i}, n{i} = {find}({word})")
+                empty = self.words.bound(empty_like, "empty_like")
+                self.add(f"{indent}n{i} = {word}.writable()")
+                self.add(f"{indent}o{i} = {word}._data")
+                self.add(f"{indent}if n{i} is None: n{i} = {empty}(o{i})")
                 self.names[register] = f"n{i}"
         for line in self.made.lines:
             if line.node is not None and line.node.op == "read":

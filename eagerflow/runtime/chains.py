@@ -24,8 +24,7 @@ from eagerflow.runtime.instructions import Instruction, Instructions
 from eagerflow.types import TensorType
 from eagerflow_kernels.portable import state
 
-__all__ = ["ASSIGNMENTS", "UFUNCS", "Chain", "blocks", "find_chains", "scratch", "sweep",
-           "target"]  # fmt: skip
+__all__ = ["ASSIGNMENTS", "UFUNCS", "Chain", "blocks", "find_chains", "scratch", "sweep"]
 
 #: ops whose every element IEEE 754 defines, as they are called in NumPy
 UFUNCS: Final[Mapping[str, Any]] = {
@@ -256,18 +255,6 @@ def _is_array(kind: TensorType) -> bool:
 
 
 # --- running them -----------------------------------------------------------------------------
-
-
-def target(variable: VariableState) -> tuple[Any, Any]:
-    """The array of a variable and where its next value goes, which may be the same.
-
-    The caller holds the lock.
-    """
-    out = variable.writable()
-    if out is not None:
-        return out, out
-    data = variable._data
-    return data, np.empty_like(data)
 
 
 def blocks(array: Any, step: int) -> list[Any]:

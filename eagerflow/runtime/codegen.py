@@ -336,14 +336,15 @@ class _Writer:
             for statement in stack_lines(line, self.stacks, words.operand):
                 self.put(statement, line)
             return
+        under = ""
         if line.index in self.draws:
             text = words.draw(node, *self.draws[line.index])
         elif node.op.startswith("python_"):
             text = words.number(line, node)
         else:
-            text = words.kernel(line, node, dead, fading)
+            text, under = words.kernel(line, node, dead, fading)
         targets = self.registers(line.outputs)
-        self.put(f"{targets} = {text}" if targets else text, line)
+        self.put(f"{under}{targets} = {text}" if targets else f"{under}{text}", line)
         if len(line.outputs) > 1:
             for register in line.outputs:
                 wrapped = words.wrapped(f"r{register}", register, line, node)

@@ -13,7 +13,7 @@ from eagerflow.errors import CancelledError, EagerflowError, relocate, strip
 from eagerflow.graph.ir import Node
 from eagerflow.graph.printer import print_node
 from eagerflow.runtime.codegen import Code
-from eagerflow.runtime.instructions import Instruction, Instructions
+from eagerflow.runtime.instructions import LOOPS, Instruction, Instructions
 from eagerflow.runtime.written import Written
 from eagerflow.source import is_framework_frame, turn_note
 from eagerflow.types import TensorType
@@ -139,7 +139,8 @@ def _with_notes(
     if not isinstance(error, EagerflowError) and node.source is not None:
         error.add_note(f"  at: {node.source}")
     over: dict[int, int] = {}  # for each loop around it
-    for loop, _ in reversed(program.around[index]):
+    own = [program.all[index]] if node.op in LOOPS else []  # stopped between two of its turns
+    for loop in (*own, *[one for one, _ in reversed(program.around[index])]):
         turn = _local(frames, f"k{loop.index}")
         if turn is not None and loop.node is not None:
             error.add_note(turn_note(loop.node.op, turn, loop.node.source))

@@ -16,11 +16,12 @@ from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.source import Source
 from eagerflow.types import TensorType
 
-__all__ = ["CONTROL", "Block", "Instruction", "Instructions", "check_given", "flatten", "has_dims",
-           "named_axes", "on_device", "parts"]  # fmt: skip
+__all__ = ["CONTROL", "LOOPS", "Block", "Instruction", "Instructions", "check_given", "flatten",
+           "has_dims", "named_axes", "on_device", "parts"]  # fmt: skip
 
+LOOPS: Final = frozenset({"scan", "while_loop"})
 #: nodes with subgraphs of which it depends on values whether and how often they run
-CONTROL: Final = frozenset({"cond", "scan", "switch", "while_loop"})
+CONTROL: Final = LOOPS | {"cond", "switch"}
 
 #: ops that only look at an array in another way, and never fail
 _VIEWS: Final = frozenset({"expand_dims", "permute_dims"})

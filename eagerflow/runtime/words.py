@@ -14,6 +14,7 @@ from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.instructions import Instruction, Instructions, has_dims, parts
 from eagerflow.runtime.numbers import EXPRESSIONS, broadcast_sizes, power, to_array
 from eagerflow.runtime.reuse import pays, reusing
+from eagerflow.runtime.spelled import spelled
 from eagerflow.types import LIST, TensorType
 
 __all__ = ["GENERATED", "Words"]
@@ -95,8 +96,8 @@ class Words:
 
     def kernel(
         self, line: Instruction, node: Node, dead: Callable[[int], bool], fading: Sequence[int] = ()
-    ) -> str:
-        """The call of the kernel of an op.
+    ) -> tuple[str, str]:
+        """The call of the kernel of an op, and what it has to stand under, if anything.
 
         Args:
             line: the instruction.
@@ -108,6 +109,9 @@ class Words:
         entry, attrs = self.entry(op, line, node)
         kernel = self.reused(entry.kernel, line, node, dead, fading)
         words = [self.operand(r) for r in line.inputs]
+        found = spelled(kernel, node, words, self.program.types(line), self.bound)
+        if found is not None:
+            return found
         words += [f"{key}={self.attribute(value, line)}" for key, value in attrs.items()]
         text = f"{self.bound(kernel, node.op)}({', '.join(words)})"
         if op.moves:
@@ -115,8 +119,8 @@ class Words:
         if len(line.outputs) == 1:
             if not _gives_one(op):
                 text = f"{self.bound(_only, 'only')}({text})"
-            return self.wrapped(text, line.outputs[0], line, node)
-        return text
+            text = self.wrapped(text, line.outputs[0], line, node)
+        return text, ""
 
     def entry(self, op: Op, line: Instruction, node: Node) -> tuple[Entry, dict[str, Any]]:
         """The kernel, and the attributes that it gets."""

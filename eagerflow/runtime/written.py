@@ -10,13 +10,12 @@ from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.ops.callbacks import PyFunction
 from eagerflow.resources.generator import GeneratorState
 from eagerflow.resources.variable import VariableState
-from eagerflow.runtime.instructions import Instruction, Instructions
+from eagerflow.runtime.instructions import LOOPS, Instruction, Instructions
 from eagerflow.source import Source, cell_name
 
 __all__ = ["Written"]
 
 _EFFECTS: Final = ("writes", "fence", "blocks")
-_LOOPS: Final = ("scan", "while_loop")
 _SURE, _PERHAPS = 2, 1
 
 
@@ -157,4 +156,4 @@ def _in_turns_before(program: Instructions, line: Instruction, turns: Mapping[in
 
 
 def _is_loop(line: Instruction) -> bool:
-    return line.node is not None and line.node.op in _LOOPS
+    return line.node is not None and line.node.op in LOOPS

@@ -15,6 +15,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.runtime import workers
+from eagerflow.runtime.on_behalf import step_of
 from tests.runtime import interrupted
 
 
@@ -72,6 +73,39 @@ def test_deadlines(f: Callable[..., Any], size: int, monkeypatch: pytest.MonkeyP
             assert any("already written: variable" in n for n in caught.value.__notes__)
         with ef.deadline(1000):
             assert f(x, 3).numpy().tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("places", range(3, 20))
+def test_wherever_it_is_stopped_it_says_what_it_wrote(
+    places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    v = ef.Variable(0.0)
+
+    @ef.trace
+    def f(x: Any, n: Any) -> Any:
+        for _ in range(n[0]):
+            for _ in range(n[1]):
+                v.assign_add(1.0)
+            x = ef.sin(x)
+        return x
+
+    x, n = ef.ones(2), ef.tensor([5, 2])
+    f(x, n)
+    v.assign(0.0)
+    left = places
+
+    def stopped() -> bool:
+        nonlocal left
+        left -= 1
+        return left == 0
+
+    monkeypatch.setattr(step_of, "stopped", stopped)
+    with pytest.raises(errors.CancelledError) as caught, ef.deadline(1000):
+        f(x, n)
+    monkeypatch.undo()
+    assert left == 0
+    said = any("written: variable" in n for n in caught.value.__notes__)  # or may have been
+    assert said == (v.numpy() > 0)
 
 
 def test_a_call_after_the_deadline_does_nothing() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from eagerflow_kernels.cpu.constants import constant
 from eagerflow_kernels.portable.activations import gelu_by_tanh
 from eagerflow_kernels.table import special
 
@@ -21,6 +22,12 @@ def _erfc() -> Any:
     import scipy.special  # noqa: PLC0415 - `import eagerflow` must not load SciPy
 
     return scipy.special.erfc
+
+
+@special("relu", "cpu")
+def relu(x: Array) -> Any:
+    """As the portable kernel."""
+    return np.maximum(x, constant(0, x.dtype))
 
 
 @special("silu", "cpu")

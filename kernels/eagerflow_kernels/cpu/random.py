@@ -106,7 +106,7 @@ def check_parameters(x: Array, *parameters: Array, claim: str, refusal: str) -> 
     """The same values, if the parameters are what the claim says."""
     held: Any
     if all(p.ndim == 0 for p in parameters):  # numbers: Python's own are looked at faster
-        held = CLAIMS[claim](*(p.item() for p in parameters))
+        held = CLAIMS[claim](*[p.item() for p in parameters])
     else:
         wide = (p.astype(np.float32) if p.dtype.itemsize < 4 else p for p in parameters)
         held = np.all(CLAIMS[claim](*wide))

@@ -33,7 +33,8 @@ _BLOCK = 512  # elements that are added one after the other; their rounding erro
 @special("sum", "cpu")
 def total(x: Array, *, axis: Axes, keepdims: bool) -> Any:
     """NumPy adds pairwise along the fastest axis only; along others, long sums go by blocks."""
-    if x.size < 4 * _BLOCK or x.dtype.char not in "fF" or _has_fastest(x, axis):
+    short = len(axis) == 1 and x.shape[axis[0]] < 2 * _BLOCK
+    if short or x.size < 4 * _BLOCK or x.dtype.char not in "fF" or _has_fastest(x, axis):
         return _add(x, axis, None, None, keepdims)
     out = x
     for a in axis:

@@ -7,8 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from eagerflow_kernels.cpu.constants import constant
 from eagerflow_kernels.cpu.reduction import total
-from eagerflow_kernels.portable.softmax import by_class, gradient_of, loss_gradient, standardized
+from eagerflow_kernels.portable.softmax import (
+    as_before,
+    by_class,
+    loss_gradient,
+    standardized,
+)
 from eagerflow_kernels.table import special
 
 __all__: list[str] = []
@@ -17,6 +23,8 @@ Array = np.ndarray[Any, Any]
 
 _add: Any = np.add.reduce  # without the Python code around it
 _max: Any = np.maximum.reduce
+_INDEX: Any = np.dtype(np.int64)
+_UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
 @special("softmax", "cpu")
@@ -47,7 +55,8 @@ def _check(
         IndexError: one is out of range.
     """
     # of the bits of a negative number an unsigned one is larger than any number of classes
-    if labels.size == 0 or _max(labels.view(f"u{labels.itemsize}"), None) < classes:
+    bits = labels.view(_UNSIGNED[labels.itemsize])
+    if bits.size == 0 or bits.item(bits.argmax()) < classes:
         if ignore_index is None or not 0 <= ignore_index < classes:
             return None
         counted: Array = labels != ignore_index
@@ -95,18 +104,27 @@ def softmax_cross_entropy_with_gradient(
     safe = labels if counted is None else np.where(counted, labels, 0)
     rows = by_class(np, x, axis)
     if rows.size == 0:
-        losses, shares = np.zeros(rows.shape[:1], rows.dtype), rows.copy()
-    else:
-        shares = np.subtract(rows, _max(rows, 1, None, None, True))
-        picked = shares[np.arange(len(rows)), safe.reshape(-1)]
-        sums = _add(np.exp(shares, out=shares), 1, None, None, True)
-        losses = np.subtract(np.log(sums[:, 0]), picked)
-        shares /= sums
+        losses = np.zeros(rows.shape[:1], rows.dtype)
+        return _reduced(losses, labels, counted, reduction), x.copy()
+    shares = np.subtract(rows, _max(rows, 1, None, None, True))
+    elements, own = _own(shares, safe.reshape(-1))
+    picked = elements[own]
+    sums = _add(np.exp(shares, shares), 1, None, None, True)
+    np.divide(shares, sums, shares)
+    losses = np.log(sums.reshape(-1))
+    np.subtract(losses, picked, losses)
+    elements[own] = np.subtract(elements[own], constant(1, x.dtype))
     scale = _scale(g, x, labels, counted, reduction)
-    return (
-        _reduced(losses, labels, counted, reduction),
-        gradient_of(np, shares, x, safe, axis, scale),
-    )
+    np.multiply(shares, scale.reshape(-1, 1) if scale.ndim else scale, shares)
+    return _reduced(losses, labels, counted, reduction), as_before(np, shares, x, axis)
+
+
+def _own(rows: Array, labels: Array) -> tuple[Array, Any]:
+    """Memory of the rows, and the index of the elements in it that the labels say."""
+    if not rows.flags.c_contiguous:
+        return rows, (np.arange(len(rows)), labels)
+    index = np.arange(0, rows.size, rows.shape[1], dtype=_INDEX)
+    return rows.reshape(-1), np.add(index, labels.astype(_INDEX, copy=False), index)
 
 
 def _reduced(losses: Array, labels: Array, counted: Array | None, reduction: str) -> Any:

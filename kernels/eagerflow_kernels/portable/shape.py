@@ -85,7 +85,7 @@ def split(xp: Any, x: Array, *, sizes: tuple[int, ...], axis: int) -> tuple[Arra
 def unstack(xp: Any, x: Array, *, axis: int) -> tuple[Array, ...]:
     """Views without the axis, one per place on it."""
     if axis == 0:
-        return tuple([x[i, ...] for i in range(x.shape[0])])
+        return tuple([x[i, ...] for i in range(len(x))])
     lead = (slice(None),) * axis
     return tuple(x[(*lead, i, ...)] for i in range(x.shape[axis]))
 

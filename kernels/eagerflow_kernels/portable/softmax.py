@@ -9,7 +9,8 @@ from typing import Any
 
 from eagerflow_kernels.table import portable
 
-__all__ = ["by_class", "gradient_of", "loss", "loss_gradient", "reduced", "standardized"]
+__all__ = ["as_before", "by_class", "gradient_of", "loss", "loss_gradient", "reduced",
+           "standardized"]  # fmt: skip
 
 Array = Any  # of whatever namespace xp is
 
@@ -53,6 +54,8 @@ def check_labels(
 
 def by_class(xp: Any, x: Array, axis: int) -> Array:
     """``x`` with the class axis last, as rows."""
+    if axis == 1 and x.ndim == 2:
+        return x
     if axis == x.ndim - 1:
         return x.reshape(-1, x.shape[axis])
     return xp.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])
@@ -92,6 +95,13 @@ def gradient_of(xp: Any, rows: Array, x: Array, safe: Array, axis: int, scale: A
     if rows.size:
         rows[xp.arange(rows.shape[0]), safe.reshape(-1)] -= 1
         rows *= scale.reshape(-1, 1) if scale.ndim else scale
+    return as_before(xp, rows, x, axis)
+
+
+def as_before(xp: Any, rows: Array, x: Array, axis: int) -> Array:
+    """The array whose `by_class` is ``rows``, in the shape of ``x``."""
+    if axis == 1 and x.ndim == 2:
+        return rows
     if axis == x.ndim - 1:
         return rows.reshape(x.shape)
     moved = (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
