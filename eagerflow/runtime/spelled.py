@@ -32,6 +32,8 @@ def spelled(
     known = getattr(kernel, "func", None)
     if known is shape.permute_dims:
         return f"{operands[0]}.transpose({node.attrs['axes']!r})", ""
+    if known is shape.unstack and node.attrs["axis"] == 0 and node.outputs:
+        return ", ".join([f"{operands[0]}[{i}, ...]" for i in range(len(node.outputs))]), ""
     if known is elementwise.cast and types[0].dtype.dtype.kind != "c":
         dtype = node.attrs["dtype"].dtype
         return f"{operands[0]}.astype({bound(dtype, 'dtype')})", ""

@@ -25,7 +25,7 @@ GENERATED: Final = "eagerflow.runtime.generated"
 _LITERALS: Final = (int, bool, str, type(None))
 _TICKETS: Final = 2**64
 #: ops whose kernels give arrays even where a result has no axes
-_ARRAYS: Final = frozenset({"assign_add", "assign_sub", "unstack"})
+_ARRAYS: Final = frozenset({"assign_add", "assign_sub", "check_parameters", "unstack"})
 
 
 @final
