@@ -150,7 +150,7 @@ FUNCTIONS: Final = {
 #: of ``ef.random``
 RANDOM: Final = {
     "choice": "x[ef.random.randint((count,), 0, len(x))]; without repetitions, "
-    "ef.random.permutation(x)[:count]; of weighted numbers, ef.random.categorical(logits)",
+    "ef.random.permutation(x)[:count]; with weights, x[ef.random.categorical((count,), logits)]",
 }
 
 _SCHEDULE: Final = "a schedule is the learning rate: lr=ef.optim.{}"

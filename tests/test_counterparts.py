@@ -161,6 +161,8 @@ def test_a_choice_is_made_as_it_is_said() -> None:
     ef.random.seed(0)
     again = x[ef.random.randint((100,), 0, len(x))]
     assert set(again.tolist()) == {10, 20, 30, 40}
+    logits = ef.log(ef.tensor([0.0, 0.5, 0.0, 0.5]) + 1e-30)
+    assert set(x[ef.random.categorical((100,), logits)].tolist()) == {20, 40}
     once = ef.random.permutation(x)[:3].tolist()
     assert len(set(once)) == 3
     assert set(once) <= {10, 20, 30, 40}
