@@ -17,6 +17,7 @@ from eagerflow.errors import UnknownNameError
 __all__ = [
     "ACCUMULATORS",
     "ARRAYS",
+    "DATA",
     "DATASETS",
     "FUNCTIONS",
     "MODULES",
@@ -219,8 +220,10 @@ OPTIMISERS: Final = {
     "zero_grad": _VALUES,
 }
 
-_CAST: Final = "x.astype(ef.{})"
-
+_ASKED: Final = (
+    "ef.grad(f) differentiates by the arguments of f, or by wrt=; net.freeze() leaves variables "
+    "out of net.trainable"
+)
 #: functions that are methods elsewhere
 _ALSO_METHODS: Final = (
     "abs", "ceil", "cos", "cosh", "diag", "diagonal", "diff", "erf", "exp", "expm1", "flip",
@@ -229,14 +232,22 @@ _ALSO_METHODS: Final = (
     "tril", "triu", "trunc",
 )  # fmt: skip
 
+_OPERATORS: Final = {
+    "add": "+", "bmm": "@", "div": "/", "eq": "==", "matmul": "@", "mm": "@", "mul": "*",
+    "pow": "**", "sub": "-",
+}  # fmt: skip
+_CASTS: Final = {
+    "bfloat16": "bfloat16", "bool": "bool", "double": "float64", "float": "float32",
+    "half": "float16", "int": "int32", "long": "int64",
+}  # fmt: skip
+
 #: of tensors and variables
-ARRAYS: Final = {name: f"ef.{name}(x)" for name in _ALSO_METHODS} | {
-    "add": "x + y",
+ARRAYS: Final = {
+    **{name: f"ef.{name}(x)" for name in _ALSO_METHODS},
+    **{name: f"x {sign} y" for name, sign in _OPERATORS.items()},
+    **{name: f"x.astype(ef.{dtype})" for name, dtype in _CASTS.items()},
     "add_": "x += y",
     "backward": "ef.grad(f) and " + _LOSS,
-    "bfloat16": _CAST.format("bfloat16"),
-    "bmm": "x @ y",
-    "bool": _CAST.format("bool"),
     "chunk": "ef.array_split(x, count, axis)",
     "clamp": "x.clip(low, high)",
     "clone": "x.copy()",
@@ -247,39 +258,27 @@ ARRAYS: Final = {name: f"ef.{name}(x)" for name in _ALSO_METHODS} | {
     "data": "x.value of a variable; a tensor is a value itself",
     "detach": "ef.stop_gradient(x)",
     "dim": "x.ndim",
-    "div": "x / y",
-    "double": _CAST.format("float64"),
-    "eq": "x == y",
     "expand": "ef.broadcast_to(x, shape)",
     "expand_as": "ef.broadcast_to(x, y.shape)",
     "fill_": "x[...] = value; of a variable, x.assign(ef.full(x.shape, value))",
-    "float": _CAST.format("float32"),
     "gather": "ef.take_along_axis(x, indices, axis)",
     "grad": "ef.grad(f)(x) gives the gradient; none is kept in a tensor",
-    "half": _CAST.format("float16"),
     "index_select": "ef.take(x, indices, axis)",
-    "int": _CAST.format("int32"),
     "log_softmax": "ef.nn.functional.log_softmax(x)",
-    "long": _CAST.format("int64"),
     "masked_fill": "ef.where(mask, value, x)",
-    "matmul": "x @ y",
     "maximum": "ef.maximum(x, y)",
     "minimum": "ef.minimum(x, y)",
-    "mm": "x @ y",
-    "mul": "x * y",
     "mul_": "x *= y",
     "norm": "ef.linalg.norm(x)",
     "numel": "x.size",
     "outer": "ef.outer(x, y)",
     "permute": "ef.permute_dims(x, axes)",
-    "pow": "x ** y",
     "relu": "ef.nn.functional.relu(x)",
     "repeat_interleave": "ef.repeat(x, count)",
-    "requires_grad": "ef.grad(f) differentiates by the arguments of f",
-    "requires_grad_": "ef.grad(f) differentiates by the arguments of f",
+    "requires_grad": _ASKED,
+    "requires_grad_": _ASKED,
     "roll": "ef.roll(x, shift)",
     "split": "ef.split(x, sections, axis): in so many parts, or before these indices",
-    "sub": "x - y",
     "sub_": "x -= y",
     "t": "x.T",
     "tile": "ef.tile(x, repetitions)",
@@ -292,6 +291,15 @@ ARRAYS: Final = {name: f"ef.{name}(x)" for name in _ALSO_METHODS} | {
     "view_as": "x.reshape(y.shape)",
     "where": "ef.where(condition, x, y)",
     "zero_": "x[...] = 0; of a variable, x.assign(ef.zeros(x.shape))",
+}
+
+_PARTS: Final = "x[order[:n]] and x[order[n:]], with order = ef.random.permutation(len(x))"
+#: of ``ef.data``
+DATA: Final = {
+    "DataLoader": "ef.data.Dataset.from_tensors((x, y)).shuffle(seed=0).batch(50)",
+    "IterableDataset": "ef.data.Dataset.from_iterable(function)",
+    "TensorDataset": "ef.data.Dataset.from_tensors((x, y)): its elements are the rows",
+    "random_split": _PARTS,
 }
 
 _MADE: Final = "Dataset.from_iterable({})"
@@ -310,8 +318,10 @@ DATASETS: Final = {
     "from_tensor_slices": "Dataset.from_tensors(tensors): its elements are the rows",
     "get_single_element": "next(iter(data))",
     "list_files": _MADE.format("sorted(glob.glob(pattern))"),
+    "random_split": _PARTS,
     "range": "Dataset.from_tensors(ef.arange(start, stop))",
     "reduce": "a loop: for x in data: ...",
+    "split": _PARTS,
     "unbatch": "a generator function that reads the dataset: " + _MADE.format("rows"),
 }
 
@@ -395,8 +405,7 @@ def alike(here: Iterable[str], there: Iterable[str]) -> tuple[str, str] | None:
     return ".".join(theirs), ".".join(ours)
 
 
-@final
-class _Elsewhere:
+class AbstractElsewhere:
     """An attribute that objects of other frameworks have, and those here do not.
 
     To look for it raises `AttributeError`, as if it were not there. In a class it is found only by
@@ -409,10 +418,26 @@ class _Elsewhere:
         self.__doc__ = f"Not here: {hint}."  # what `help` shows
 
     def __get__(self, instance: object, owner: type) -> object:
-        raise UnknownNameError(f"{owner.__name__} has no {self._name!r}", hint=self._hint)
+        raise self._unknown(owner)
+
+    def _unknown(self, owner: type) -> UnknownNameError:
+        return UnknownNameError(f"{owner.__name__} has no {self._name!r}", hint=self._hint)
 
     def __repr__(self) -> str:
         return f"<not here: {self._hint}>"
+
+
+@final
+class _Elsewhere(AbstractElsewhere):
+    """One that objects may set for themselves."""
+
+
+@final
+class _NeverHere(AbstractElsewhere):
+    """One of objects that have no attributes but those of their class."""
+
+    def __set__(self, instance: object, value: object) -> None:
+        raise self._unknown(type(instance))
 
 
 def hint_at(owner: type, hints: Mapping[str, str]) -> None:
@@ -422,8 +447,9 @@ def hint_at(owner: type, hints: Mapping[str, str]) -> None:
         owner: the class.
         hints: what to do in the place of attributes that other frameworks have.
     """
+    kind = _Elsewhere if owner.__dictoffset__ else _NeverHere
     for name, hint in hints.items():
-        setattr(owner, name, _Elsewhere(name, hint))
+        setattr(owner, name, kind(name, hint))
     setattr(owner, "__dir__", _names)  # noqa: B010 - mypy knows it as a method, which cannot be assigned
 
 
@@ -461,7 +487,9 @@ def _is_called(frame: FrameType) -> bool:
 
 def _names(value: object) -> list[str]:
     """What ``dir`` lists, and completion in notebooks: only names that are there."""
-    return [n for n in object.__dir__(value) if not isinstance(_static(value, n), _Elsewhere)]
+    return [
+        n for n in object.__dir__(value) if not isinstance(_static(value, n), AbstractElsewhere)
+    ]
 
 
 def _static(value: object, name: str) -> object:

@@ -112,6 +112,15 @@ def test_subclasses_may_use_the_names() -> None:
     assert ef.trace(net)(ef.tensor([2.0])).tolist() == [2.0]
 
 
+@pytest.mark.parametrize("value", [ef.ones(2), ef.Variable(1.0)], ids=["tensor", "variable"])
+def test_to_set_it_is_an_error_where_it_cannot_be(value: Any) -> None:
+    with pytest.raises(UnknownNameError, match="has no 'requires_grad'") as caught:
+        value.requires_grad = False
+    assert "net.freeze()" in str(caught.value.hint)
+    with pytest.raises(UnknownNameError, match="has no 'data'"):
+        value.data = 1
+
+
 def test_help_says_it_too() -> None:
     assert repr(vars(ef.nn.Module)["state_dict"]) == (
         "<not here: net.state is a dict of its variables>"
@@ -124,6 +133,7 @@ def test_help_says_it_too() -> None:
         ("eagerflow", counterparts.FUNCTIONS),
         ("eagerflow.optim", counterparts.OPTIM),
         ("eagerflow.random", counterparts.RANDOM),
+        ("eagerflow.data", counterparts.DATA),
     ],
 )
 def test_a_function_of_another_framework_is_an_error_with_a_hint(
@@ -211,7 +221,7 @@ def test_a_name_that_is_spelled_otherwise_is_somewhere(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "table", ["ARRAYS", "FUNCTIONS", "MODULES", "OPTIM", "OPTIMISERS", "RANDOM"]
+    "table", ["ARRAYS", "FUNCTIONS", "MODULES", "OPTIM", "OPTIMISERS", "RANDOM", "DATA"]
 )
 def test_what_is_named_in_a_hint_is_there(table: str) -> None:
     for hint in getattr(counterparts, table).values():
