@@ -480,8 +480,9 @@ def never_called(getter: Callable[[_S], _R]) -> Callable[[_S], _R]:
 def _is_called(frame: FrameType) -> bool:
     """Whether the attribute that ``frame`` is about to read is called at once: ``x.name()``."""
     code, at = frame.f_code.co_code, frame.f_lasti
-    if "LOAD_METHOD" in opmap:
-        return code[at] == opmap["LOAD_METHOD"]
+    method = opmap.get("LOAD_METHOD", 256)
+    if method < 256:  # greater numbers are the compiler's own
+        return code[at] == method
     return code[at] == opmap["LOAD_ATTR"] and bool(code[at + 1] & 1)  # since Python 3.12
 
 
