@@ -17,12 +17,14 @@ from eagerflow.errors import UnknownNameError
 __all__ = [
     "ACCUMULATORS",
     "ARRAYS",
+    "DATA",
     "DATASETS",
     "FUNCTIONS",
     "MODULES",
     "OPTIM",
     "OPTIMISERS",
     "QUEUES",
+    "RANDOM",
     "alike",
     "hint_at",
     "nearest",
@@ -52,33 +54,58 @@ _NAMES: Final = {
     "FIFOQueue": "Queue",
     "Optimizer": "AbstractOptimiser",
     "arctanh": "atanh",
+    "bernoulli": "random.bernoulli",
     "cat": "concat",
+    "clip_by_value": "clip",
+    "clone": "copy",
     "constant": "tensor",
     "convert_to_tensor": "asarray",
     "custom_gradient": "custom_vjp",
+    "default_rng": "random.Generator",
     "det": "linalg.det",
+    "detach": "stop_gradient",
+    "double": "float64",
+    "float": "float32",
     "from_numpy": "asarray",
     "gather": "take",
+    "half": "float16",
+    "identity": "eye",
+    "index_select": "take",
+    "int": "int32",
     "inv": "linalg.inv",
+    "inverse": "linalg.inv",
+    "jacfwd": "jacobian",
+    "jacrev": "jacobian",
+    "long": "int64",
     "lstsq": "linalg.lstsq",
+    "multinomial": "random.categorical",
     "norm": "linalg.norm",
+    "normal": "random.normal",
     "numpy_function": "py_call",
     "pure_callback": "py_call",
     "py_function": "py_call",
     "qr": "linalg.qr",
     "rand": "random.uniform",
+    "randint": "random.randint",
     "randn": "random.normal",
+    "random": "random.uniform",
+    "random_sample": "random.uniform",
+    "randperm": "random.permutation",
     "recompute_grad": "remat",
     "reduce_max": "max",
     "reduce_mean": "mean",
     "reduce_min": "min",
     "reduce_sum": "sum",
+    "repeat_interleave": "repeat",
+    "shuffle": "random.permutation",
     "solve": "linalg.solve",
+    "standard_normal": "random.normal",
     "svd": "linalg.svd",
     "switch_case": "switch",
     "trace": "linalg.trace",
     "transpose": "permute_dims",
     "trapz": "trapezoid",
+    "trunc_normal_": "truncated_normal",
     "unique": "unique_values",
     "unsqueeze": "expand_dims",
     "upsample": "interpolate",
@@ -91,20 +118,40 @@ FUNCTIONS: Final = {
     "PriorityQueue": _QUEUE.format("priority"),
     "RandomShuffleQueue": _QUEUE.format("shuffle"),
     "Session": "graph = f.graph(...) of a traced function f; graph.run(fetches, feeds)",
+    "append": "ef.concat([x, y])",
     "backward": "ef.grad(f) and " + _LOSS,
+    "bmm": "x @ y",
+    "boolean_mask": "x[mask]",
     "cast": "x.astype(dtype)",
+    "chunk": "ef.array_split(x, count, axis)",
+    "device_put": "x.to(device)",
     "enable_grad": _SCOPED,
     "fori_loop": "in a traced function, for i in range(n) is a loop of the graph if n is a tensor",
+    "gather_nd": "x[i, j]",
     "inference_mode": _SCOPED,
+    "is_tensor": "isinstance(x, ef.Tensor)",
     "jit": "@ef.trace makes a graph of a function",
     "load": "ef.checkpoint.load(path)",
     "manual_seed": "ef.random.seed(number)",
+    "masked_fill": "ef.where(mask, value, x)",
+    "mm": "x @ y",
+    "ndim": "x.ndim",
     "no_grad": _SCOPED,
+    "numel": "x.size",
     "placeholder": "the arguments of a traced function are the inputs of its graph",
     "save": "ef.checkpoint.save(path, tree)",
     "set_grad_enabled": _SCOPED,
+    "set_num_threads": "ef.config(threads=count)",
+    "shape": "x.shape",
+    "size": "x.size",
     "view": "ef.reshape(x, shape)",
     "vmap": "ops take whole batches; ef.map(f, xs) is a loop over the rows of xs",
+}
+
+#: of ``ef.random``
+RANDOM: Final = {
+    "choice": "x[ef.random.randint((count,), 0, len(x))]; without repetitions, "
+    "ef.random.permutation(x)[:count]; with weights, x[ef.random.categorical((count,), logits)]",
 }
 
 _SCHEDULE: Final = "a schedule is the learning rate: lr=ef.optim.{}"
@@ -118,6 +165,9 @@ OPTIM: Final = {
     "LambdaLR": "the learning rate may be a function of the number of updates: lr=lambda n: ...",
     "MultiStepLR": _SCHEDULE.format("MultiStepSchedule(0.1, milestones=(30, 80))"),
     "OneCycleLR": _SCHEDULE.format("OneCycleSchedule(0.1, total_steps=100)"),
+    "ReduceLROnPlateau": "optimiser.lr may be set at any time: optimiser.lr = 0.5 * optimiser.lr",
+    "SequentialLR": _SCHEDULE.format("ChainedSchedule(schedules, milestones)"),
+    "SparseAdam": "ef.optim.Adam takes sparse gradients as they are",
     "StepLR": _SCHEDULE.format("StepSchedule(0.1, step_size=30)"),
     "clip_grad_norm_": "grads, norm = ef.optim.clip_by_global_norm(grads, max_norm)",
     "clip_grad_value_": "grads = ef.optim.clip_by_value(grads, limit)",
@@ -170,22 +220,86 @@ OPTIMISERS: Final = {
     "zero_grad": _VALUES,
 }
 
+_ASKED: Final = (
+    "ef.grad(f) differentiates by the arguments of f, or by wrt=; net.freeze() leaves variables "
+    "out of net.trainable"
+)
+#: functions that are methods elsewhere
+_ALSO_METHODS: Final = (
+    "abs", "ceil", "cos", "cosh", "diag", "diagonal", "diff", "erf", "exp", "expm1", "flip",
+    "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logsumexp", "median",
+    "rsqrt", "sigmoid", "sign", "sin", "sinh", "softmax", "sqrt", "square", "tan", "tanh", "trace",
+    "tril", "triu", "trunc",
+)  # fmt: skip
+
+_OPERATORS: Final = {
+    "add": "+", "bmm": "@", "div": "/", "eq": "==", "matmul": "@", "mm": "@", "mul": "*",
+    "pow": "**", "sub": "-",
+}  # fmt: skip
+_CASTS: Final = {
+    "bfloat16": "bfloat16", "bool": "bool", "double": "float64", "float": "float32",
+    "half": "float16", "int": "int32", "long": "int64",
+}  # fmt: skip
+
 #: of tensors and variables
 ARRAYS: Final = {
+    **{name: f"ef.{name}(x)" for name in _ALSO_METHODS},
+    **{name: f"x {sign} y" for name, sign in _OPERATORS.items()},
+    **{name: f"x.astype(ef.{dtype})" for name, dtype in _CASTS.items()},
+    "add_": "x += y",
     "backward": "ef.grad(f) and " + _LOSS,
+    "chunk": "ef.array_split(x, count, axis)",
+    "clamp": "x.clip(low, high)",
+    "clone": "x.copy()",
     "contiguous": "leave it out: how elements lie in memory is of no account",
+    "copy_": "x[...] = y; of a variable, x.assign(y)",
     "cpu": "x.to('cpu')",
     "cuda": "x.to('gpu:0')",
     "data": "x.value of a variable; a tensor is a value itself",
     "detach": "ef.stop_gradient(x)",
+    "dim": "x.ndim",
     "expand": "ef.broadcast_to(x, shape)",
+    "expand_as": "ef.broadcast_to(x, y.shape)",
+    "fill_": "x[...] = value; of a variable, x.assign(ef.full(x.shape, value))",
+    "gather": "ef.take_along_axis(x, indices, axis)",
     "grad": "ef.grad(f)(x) gives the gradient; none is kept in a tensor",
+    "index_select": "ef.take(x, indices, axis)",
+    "log_softmax": "ef.nn.functional.log_softmax(x)",
+    "masked_fill": "ef.where(mask, value, x)",
+    "maximum": "ef.maximum(x, y)",
+    "minimum": "ef.minimum(x, y)",
+    "mul_": "x *= y",
+    "norm": "ef.linalg.norm(x)",
+    "numel": "x.size",
+    "outer": "ef.outer(x, y)",
     "permute": "ef.permute_dims(x, axes)",
-    "requires_grad": "ef.grad(f) differentiates by the arguments of f",
-    "requires_grad_": "ef.grad(f) differentiates by the arguments of f",
+    "relu": "ef.nn.functional.relu(x)",
+    "repeat_interleave": "ef.repeat(x, count)",
+    "requires_grad": _ASKED,
+    "requires_grad_": _ASKED,
+    "roll": "ef.roll(x, shift)",
+    "split": "ef.split(x, sections, axis): in so many parts, or before these indices",
+    "sub_": "x -= y",
+    "t": "x.T",
+    "tile": "ef.tile(x, repetitions)",
+    "topk": "ef.topk(x, count)",
     "type_as": "x.astype(y.dtype)",
+    "unbind": "ef.unstack(x)",
+    "unique": "ef.unique_values(x)",
     "unsqueeze": "ef.expand_dims(x, axis)",
     "view": "x.reshape(shape)",
+    "view_as": "x.reshape(y.shape)",
+    "where": "ef.where(condition, x, y)",
+    "zero_": "x[...] = 0; of a variable, x.assign(ef.zeros(x.shape))",
+}
+
+_PARTS: Final = "x[order[:n]] and x[order[n:]], with order = ef.random.permutation(len(x))"
+#: of ``ef.data``
+DATA: Final = {
+    "DataLoader": "ef.data.Dataset.from_tensors((x, y)).shuffle(seed=0).batch(50)",
+    "IterableDataset": "ef.data.Dataset.from_iterable(function)",
+    "TensorDataset": "ef.data.Dataset.from_tensors((x, y)): its elements are the rows",
+    "random_split": _PARTS,
 }
 
 _MADE: Final = "Dataset.from_iterable({})"
@@ -204,8 +318,10 @@ DATASETS: Final = {
     "from_tensor_slices": "Dataset.from_tensors(tensors): its elements are the rows",
     "get_single_element": "next(iter(data))",
     "list_files": _MADE.format("sorted(glob.glob(pattern))"),
+    "random_split": _PARTS,
     "range": "Dataset.from_tensors(ef.arange(start, stop))",
     "reduce": "a loop: for x in data: ...",
+    "split": _PARTS,
     "unbatch": "a generator function that reads the dataset: " + _MADE.format("rows"),
 }
 
@@ -289,8 +405,7 @@ def alike(here: Iterable[str], there: Iterable[str]) -> tuple[str, str] | None:
     return ".".join(theirs), ".".join(ours)
 
 
-@final
-class _Elsewhere:
+class AbstractElsewhere:
     """An attribute that objects of other frameworks have, and those here do not.
 
     To look for it raises `AttributeError`, as if it were not there. In a class it is found only by
@@ -303,10 +418,26 @@ class _Elsewhere:
         self.__doc__ = f"Not here: {hint}."  # what `help` shows
 
     def __get__(self, instance: object, owner: type) -> object:
-        raise UnknownNameError(f"{owner.__name__} has no {self._name!r}", hint=self._hint)
+        raise self._unknown(owner)
+
+    def _unknown(self, owner: type) -> UnknownNameError:
+        return UnknownNameError(f"{owner.__name__} has no {self._name!r}", hint=self._hint)
 
     def __repr__(self) -> str:
         return f"<not here: {self._hint}>"
+
+
+@final
+class _Elsewhere(AbstractElsewhere):
+    """One that objects may set for themselves."""
+
+
+@final
+class _NeverHere(AbstractElsewhere):
+    """One of objects that have no attributes but those of their class."""
+
+    def __set__(self, instance: object, value: object) -> None:
+        raise self._unknown(type(instance))
 
 
 def hint_at(owner: type, hints: Mapping[str, str]) -> None:
@@ -316,8 +447,9 @@ def hint_at(owner: type, hints: Mapping[str, str]) -> None:
         owner: the class.
         hints: what to do in the place of attributes that other frameworks have.
     """
+    kind = _Elsewhere if owner.__dictoffset__ else _NeverHere
     for name, hint in hints.items():
-        setattr(owner, name, _Elsewhere(name, hint))
+        setattr(owner, name, kind(name, hint))
     setattr(owner, "__dir__", _names)  # noqa: B010 - mypy knows it as a method, which cannot be assigned
 
 
@@ -348,14 +480,17 @@ def never_called(getter: Callable[[_S], _R]) -> Callable[[_S], _R]:
 def _is_called(frame: FrameType) -> bool:
     """Whether the attribute that ``frame`` is about to read is called at once: ``x.name()``."""
     code, at = frame.f_code.co_code, frame.f_lasti
-    if "LOAD_METHOD" in opmap:
-        return code[at] == opmap["LOAD_METHOD"]
+    method = opmap.get("LOAD_METHOD", 256)
+    if method < 256:  # greater numbers are the compiler's own
+        return code[at] == method
     return code[at] == opmap["LOAD_ATTR"] and bool(code[at + 1] & 1)  # since Python 3.12
 
 
 def _names(value: object) -> list[str]:
     """What ``dir`` lists, and completion in notebooks: only names that are there."""
-    return [n for n in object.__dir__(value) if not isinstance(_static(value, n), _Elsewhere)]
+    return [
+        n for n in object.__dir__(value) if not isinstance(_static(value, n), AbstractElsewhere)
+    ]
 
 
 def _static(value: object, name: str) -> object:

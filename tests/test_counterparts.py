@@ -112,6 +112,15 @@ def test_subclasses_may_use_the_names() -> None:
     assert ef.trace(net)(ef.tensor([2.0])).tolist() == [2.0]
 
 
+@pytest.mark.parametrize("value", [ef.ones(2), ef.Variable(1.0)], ids=["tensor", "variable"])
+def test_to_set_it_is_an_error_where_it_cannot_be(value: Any) -> None:
+    with pytest.raises(UnknownNameError, match="has no 'requires_grad'") as caught:
+        value.requires_grad = False
+    assert "net.freeze()" in str(caught.value.hint)
+    with pytest.raises(UnknownNameError, match="has no 'data'"):
+        value.data = 1
+
+
 def test_help_says_it_too() -> None:
     assert repr(vars(ef.nn.Module)["state_dict"]) == (
         "<not here: net.state is a dict of its variables>"
@@ -120,12 +129,17 @@ def test_help_says_it_too() -> None:
 
 @pytest.mark.parametrize(
     ("space", "hints"),
-    [("eagerflow", counterparts.FUNCTIONS), ("eagerflow.optim", counterparts.OPTIM)],
+    [
+        ("eagerflow", counterparts.FUNCTIONS),
+        ("eagerflow.optim", counterparts.OPTIM),
+        ("eagerflow.random", counterparts.RANDOM),
+        ("eagerflow.data", counterparts.DATA),
+    ],
 )
 def test_a_function_of_another_framework_is_an_error_with_a_hint(
     space: str, hints: dict[str, str]
 ) -> None:
-    module: Any = ef.optim if space.endswith("optim") else ef
+    module = reduce(getattr, space.split(".")[1:], ef)
     for name, hint in hints.items():
         with pytest.raises(UnknownNameError, match=f"{space} has no '{name}'") as caught:
             getattr(module, name)
@@ -135,12 +149,49 @@ def test_a_function_of_another_framework_is_an_error_with_a_hint(
 @pytest.mark.parametrize(
     ("name", "found"),
     [("randn", "random.normal"), ("arrange", "arange"), ("cat", "concat"), ("constant", "tensor"),
-     ("reduce_sum", "sum"), ("FIFOQueue", "Queue")],
+     ("reduce_sum", "sum"), ("FIFOQueue", "Queue"), ("randint", "random.randint"),
+     ("randperm", "random.permutation"), ("jacrev", "jacobian"), ("long", "int64")],
 )  # fmt: skip
 def test_the_nearest_name(name: str, found: str) -> None:
     with pytest.raises(UnknownNameError) as caught:
         getattr(ef, name)
     assert caught.value.hint == f"did you mean {found!r}?"
+
+
+def test_the_nearest_initial_value() -> None:
+    for name, found in (("xavier_uniform_", "xavier_uniform"), ("zeros_", "zeros"),
+                        ("trunc_normal_", "truncated_normal")):  # fmt: skip
+        with pytest.raises(UnknownNameError, match=r"eagerflow\.nn\.init has no") as caught:
+            getattr(ef.nn.init, name)
+        assert caught.value.hint == f"did you mean {found!r}?"
+
+
+def test_a_choice_is_made_as_it_is_said() -> None:
+    x = ef.tensor([10, 20, 30, 40])
+    ef.random.seed(0)
+    again = x[ef.random.randint((100,), 0, len(x))]
+    assert set(again.tolist()) == {10, 20, 30, 40}
+    logits = ef.log(ef.tensor([0.0, 0.5, 0.0, 0.5]) + 1e-30)
+    assert set(x[ef.random.categorical((100,), logits)].tolist()) == {20, 40}
+    once = ef.random.permutation(x)[:3].tolist()
+    assert len(set(once)) == 3
+    assert set(once) <= {10, 20, 30, 40}
+
+
+def test_what_is_said_of_tensors_does_it() -> None:
+    x, y = ef.tensor([[3.0, -1.0], [2.0, 5.0]]), ef.zeros((2, 2))
+    assert x.clip(0, 4).tolist() == [[3.0, 0.0], [2.0, 4.0]]
+    assert ef.take_along_axis(x, ef.argsort(x, axis=1), axis=1).tolist() == [[-1, 3], [2, 5]]
+    assert ef.expand_dims(x, 0).shape == (1, 2, 2)
+    assert [part.shape for part in ef.array_split(x, 2, 0)] == [(1, 2), (1, 2)]
+    assert ef.repeat(x, 2).shape == (8,)
+    assert x.swapaxes(0, 1).tolist() == x.T.tolist() == [[3, 2], [-1, 5]]
+    parts = ef.split(ef.arange(5), range(2, 5, 2))
+    assert [part.tolist() for part in parts] == [[0, 1], [2, 3], [4]]
+    y[...] = x
+    assert y.tolist() == x.tolist()
+    y[...] = 0
+    assert y.tolist() == [[0, 0], [0, 0]]
 
 
 def test_nothing_is_near() -> None:
@@ -164,15 +215,19 @@ _KNOWN = {
 @pytest.mark.parametrize("name", counterparts._NAMES)
 def test_a_name_that_is_spelled_otherwise_is_somewhere(name: str) -> None:
     path = counterparts._NAMES[name].split(".")
-    places: list[Any] = [ef, ef.data, ef.optim, ef.nn.functional]
+    places: list[Any] = [ef, ef.data, ef.optim, ef.nn.functional, ef.nn.init]
     found = [reduce(lambda at, part: getattr(at, part, None), path, place) for place in places]
     assert any(thing is not None for thing in found)
 
 
-@pytest.mark.parametrize("table", ["ARRAYS", "FUNCTIONS", "MODULES", "OPTIM", "OPTIMISERS"])
+@pytest.mark.parametrize(
+    "table", ["ARRAYS", "FUNCTIONS", "MODULES", "OPTIM", "OPTIMISERS", "RANDOM", "DATA"]
+)
 def test_what_is_named_in_a_hint_is_there(table: str) -> None:
     for hint in getattr(counterparts, table).values():
         for owner, rest in re.findall(r"\b(net|optimiser|x|ef)\.([a-z_A-Z.0-9]+)", hint):
-            found: Any = ef.Variable(1.0) if rest == "value" else _KNOWN[owner]
+            found: Any = _KNOWN[owner]
+            if rest in ("value", "assign"):
+                found = ef.Variable(1.0)
             for part in rest.rstrip(".").split("."):
                 found = getattr(found, part)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from opcode import opmap
 from types import CodeType
-from typing import Any
+from typing import Any, Final
 
 import eagerflow.autograph.explicit  # noqa: F401 - it says what is called in converted code
 from eagerflow.autograph.calls import call
@@ -24,6 +25,8 @@ from eagerflow.source import Source
 
 __all__ = ["call", "catching", "endless", "for_", "printed", "reduced", "run", "shown", "text",
            "while_"]  # fmt: skip
+
+_RETURN: Final = opmap["RETURN_VALUE"]
 
 
 def run(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -75,12 +78,16 @@ def _as_lists(result: Any, function: Any) -> Any:
         result,
         "a traced function returns a list of which only the graph knows how long it is",
         "return ef.stack(list)",
-        None if code is None else _beginning(code),
+        None if code is None else _returning(code),
     )
 
 
-def _beginning(code: CodeType) -> Source:
-    """The first instruction of a function that has a line: those that bind its cells have none."""
+def _returning(code: CodeType) -> Source:
+    """Where a function returns; if that is in several places, where it begins."""
+    ends = [2 * i for i, op in enumerate(code.co_code[::2]) if op == _RETURN]
+    if len(ends) == 1:
+        return Source(code, ends[0])
+    # those instructions that bind cells have no line
     return Source(code, next((start for start, _, line in code.co_lines() if line), 0))
 
 

@@ -86,7 +86,16 @@ class AbstractConversions(AbstractMethods):
         if x._lane.symbolic:
             text: str = x._data.text(x, lambda known: format(known, spec))
             return text
-        return format(self.item(), spec) if spec and not self.shape else format(str(self), spec)
+        if spec and not self.shape:
+            return format(self.item(), spec)
+        try:
+            return format(str(self), spec)
+        except ValueError:
+            raise TensorValueError(
+                f"the format {spec!r} is for one number",
+                given=str(self.type),
+                hint="ef.round(x, 2) rounds all elements, x.mean() is one number",
+            ) from None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = self.__tensor__()
@@ -97,6 +106,8 @@ class AbstractConversions(AbstractMethods):
                 hint="use eagerflow's function of that name, or ef.stop_gradient(x) or x.numpy()"
                 " if nothing is to be differentiated here",
             )
+        if value._lane.symbolic:
+            value._data.concrete("numpy.asarray()")
         array = value.numpy()
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:

@@ -22,4 +22,4 @@ def __getattr__(name: str) -> object:
     """Word the error for a name that is not here, with the nearest one that is."""
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _counterparts.unknown_name("eagerflow.data", name, globals())
+    raise _counterparts.unknown_name("eagerflow.data", name, globals(), _counterparts.DATA)

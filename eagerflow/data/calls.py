@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Literal, TypeAlias, final
 
 import eagerflow as ef
@@ -64,19 +65,40 @@ class UserCall:
         except StopIteration as error:
             raise self.failed(index, error) from error
         except Exception as error:
-            self.failed(index, error)
+            self.failed(index, error, len(draws))
             raise
 
     def given(self, element: Any) -> Any:
         """The element as the function gets it; traced ones would trace anew for other bytes."""
         return with_bytes(element) if isinstance(self.function, ef.TracedFunction) else element
 
-    def failed(self, index: int, error: Exception) -> Exception:
-        """``error``, which now names the element and the line."""
+    def failed(self, index: int, error: Exception, draws: int = 0) -> Exception:
+        """``error``, which now names the element and the line.
+
+        Args:
+            index: of the element.
+            error: the one that the function has raised.
+            draws: how many generators it got.
+        """
         if isinstance(error, StopIteration):  # it would end the iteration without a word
             error = RuntimeError(f"{self} raised StopIteration in element {index}")
-        error.add_note(f"  in element {index} of {self}\n  at: {self.source}")
+        hint = self._hint(draws) if isinstance(error, TypeError) else ""
+        error.add_note(f"  in element {index} of {self}{hint}\n  at: {self.source}")
         return error
+
+    def _hint(self, draws: int) -> str:
+        """What to say if the function cannot be called with an element at all."""
+        try:
+            signature(self.function).bind(None, *[None] * draws)
+        except TypeError:
+            more = "a generator, because of seed=" if draws else "with seed= a generator"
+            return (
+                "\n  hint: the function gets the whole element as one argument "
+                f"(x, y = element takes a pair apart), and {more}"
+            )
+        except ValueError:  # a function of C that does not tell
+            pass
+        return ""
 
     @property
     def name(self) -> str:

@@ -165,7 +165,9 @@ class _Elsewhere:
         place, error = failed
         del failed  # the traceback of the error will lead here
         try:
-            raise error if place < 0 else self._call.failed(indices[place], error)
+            if place >= 0:
+                error = self._call.failed(indices[place], error, int(self._seed is not None))
+            raise error
         finally:
             del error
 

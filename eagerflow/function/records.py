@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -76,6 +77,11 @@ class TraceRecord:
         titles = {"outside": "read from outside"}
         lines += [f"  {titles.get(kind, kind)}: {item}" for kind, item in self.shown()]
         return "\n".join(lines)
+
+    def static_of(self, name: str) -> list[str]:
+        """What Python asked for of one argument."""
+        starts = re.compile(rf"(axis \d+ of )?{re.escape(name)} ?= ?")
+        return [item for item in self.static if starts.match(item)]
 
     def shown(self) -> list[tuple[str, str]]:
         """What the trace depends on, and what is to be known of it, each with its kind.

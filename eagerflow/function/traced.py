@@ -199,7 +199,7 @@ class TracedFunction:
         entry.record.seconds = perf_counter() - start
         self._records.append(entry.record)
         self._traced += 1
-        self._note_storm(reason)
+        self._note_storm(reason, entry.record)
         self._tell(entry.record)
         self._cache.add(call, entry)
         captured = entry.read()
@@ -218,14 +218,15 @@ class TracedFunction:
             return Reason("the first call")
         return difference(call, min(records, key=lambda before: distance(call, before)))
 
-    def _note_storm(self, reason: Reason) -> None:
+    def _note_storm(self, reason: Reason, record: TraceRecord) -> None:
         if not reason.culprit:
             return
         count = self._causes[reason.culprit] = self._causes.get(reason.culprit, 1) + 1
         if count == _STORM:
+            static = "".join(f"  static: {item}\n" for item in record.static_of(reason.culprit)[:2])
             _warn(
                 f"{self.name} was traced {count} times because of {reason.culprit}; {reason.text}\n"
-                "  each trace costs time and memory; f.explain() tells more"
+                f"{static}  each trace costs time and memory; f.explain() tells more"
             )
 
     def _tell(self, record: TraceRecord) -> None:

@@ -121,6 +121,8 @@ _REMEDIES: Final = {
     "int()": "use the tensor itself as an index, or x.shape[i] for a size",
     "index()": "index with the tensor itself (x[i]), use x.shape[i] for a size, and in the place "
     "of x[:n] the mask x[ef.arange(x.shape[0]) < n] or a loop over range(n)",
+    "numpy.asarray()": "use eagerflow's function in the place of NumPy's, return the tensor and "
+    "look at it outside of the traced function, or use ef.py_call to run NumPy in each step",
 }
 
 

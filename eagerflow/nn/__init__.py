@@ -42,11 +42,17 @@ from eagerflow.nn.summary import Summary as Summary
 
 #: what other libraries have and is no class here
 _INSTEAD = {
+    "BCELoss": "use the function ef.nn.functional.binary_cross_entropy",
+    "BCEWithLogitsLoss": "use the function ef.nn.functional.binary_cross_entropy_with_logits",
     "Dense": "use ef.nn.Linear",
     "ModuleDict": "a plain dict of modules will do",
     "ModuleList": "a plain list of modules will do",
     "Parameter": "assign an ef.Variable to an attribute",
+    "ParameterDict": "a plain dict of variables will do",
+    "ParameterList": "a plain list of variables will do",
     "Upsample": "use the function ef.nn.functional.interpolate",
+    "ZeroPad2d": "use the function ef.nn.functional.pad",
+    "utils": "ef.optim.clip_by_global_norm(grads, max_norm) clips gradients",
 }
 
 

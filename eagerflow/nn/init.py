@@ -11,6 +11,7 @@ import math
 from typing import Any, Final, Literal
 
 import eagerflow as ef
+from eagerflow.counterparts import unknown_name
 from eagerflow.errors import ShapeError, TensorValueError
 
 __all__ = [
@@ -317,3 +318,10 @@ xavier_uniform = glorot_uniform
 xavier_normal = glorot_normal
 kaiming_uniform = he_uniform
 kaiming_normal = he_normal
+
+
+def __getattr__(name: str) -> object:
+    """Word the error for a name that is not here, with the nearest one that is."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise unknown_name("eagerflow.nn.init", name, {n: globals()[n] for n in __all__})

@@ -137,7 +137,7 @@ def _cuts(name: str, x: Tensor, where: Any, axis: int, *, even: bool) -> Shape:
     """The sizes of the parts that a number of sections, or indices, cut an axis into."""
     size = x.shape[axis]
     alone = isinstance(where, (int, Dim)) or not getattr(where, "ndim", False)
-    if isinstance(where, (list, tuple)) or not alone:
+    if isinstance(where, (list, tuple, range)) or not alone:
         places = [as_index(name, "index", i) for i in where]
         ends = [0, *(place_within(i, size) for i in places), size]
         sizes = tuple(b - a for a, b in pairwise(ends))

@@ -23,7 +23,7 @@ from typing import Any, Concatenate, Final, ParamSpec, final
 
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.tensor import Tensor
-from eagerflow.counterparts import unknown_name
+from eagerflow.counterparts import RANDOM, unknown_name
 from eagerflow.errors import TensorValueError, TraceError
 from eagerflow.ops.draws import default_state, set_state
 from eagerflow.ops.random_continuous import (
@@ -172,7 +172,7 @@ def __getattr__(name: str) -> object:
     """Word the error for a name that is not here, with the nearest one that is."""
     if name.startswith("__"):
         raise AttributeError(name)
-    raise unknown_name("eagerflow.random", name, {n: globals()[n] for n in __all__})
+    raise unknown_name("eagerflow.random", name, {n: globals()[n] for n in __all__}, RANDOM)
 
 
 def __dir__() -> list[str]:

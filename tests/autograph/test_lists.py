@@ -180,7 +180,11 @@ EQUAL = [
 ]
 
 ERRORS = [
-    (returned_filtered, (V,), ["returns a list of which only the graph knows", "ef.stack(list)"]),
+    (
+        returned_filtered,
+        (V,),
+        ["returns a list of which only the graph knows", "ef.stack(list)", "# here"],
+    ),
     (filtered_dict, (V,), ["bool()", "# here", "ef.where(condition"]),
     (filtered_set, (V,), ["bool()", "# here", "a set"]),
     (conditional_generator, (V,), ["bool()", "# here", "filter()"]),

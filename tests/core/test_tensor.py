@@ -79,10 +79,25 @@ def test_python_conversions() -> None:
     assert [10, 20, 30][ef.tensor(1)] == 20
     assert list(range(ef.tensor(3))) == [0, 1, 2]
     assert f"{ef.tensor(1.23456):.2f}" == "1.23"
+    assert f"{ef.tensor([1, 2]):>8}" == "   [1 2]"
     one = ef.tensor(1)
     for wrong in (lambda: float(ef.tensor(1j)), lambda: [1][ef.tensor(0.0)], lambda: len(one)):
         with pytest.raises((TypeError, ValueError)):
             wrong()
+
+
+def test_a_format_for_one_number_is_not_for_many() -> None:
+    with pytest.raises(errors.TensorValueError, match=r"format '\.2f' is for one number") as caught:
+        f"{ef.ones(3):.2f}"
+    assert caught.value.given == "f32[3]@cpu:0"
+
+    @ef.trace
+    def shown(x: ef.Tensor) -> ef.Tensor:
+        ef.print(f"{x:.1f}")
+        return x
+
+    with pytest.raises(errors.TensorValueError, match=r"format '\.1f' is for one number"):
+        shown(ef.ones(3))
 
 
 def test_iteration_and_containment() -> None:

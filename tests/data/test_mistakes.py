@@ -60,6 +60,24 @@ def test_an_error_in_a_map_names_the_element_and_the_line() -> None:
     assert values(iterator) == [[4], [5]]  # it goes on behind the element
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_function_of_another_number_of_arguments_is_told_what_it_gets(workers: int) -> None:
+    pairs = Dataset.from_tensors((ef.arange(3), ef.arange(3)))
+    how = {"workers": workers} if workers else {}
+    with pytest.raises(TypeError) as caught:
+        list(pairs.map(lambda x, y: (x, y), **how))
+    (note,) = caught.value.__notes__
+    assert "the whole element as one argument" in note
+    assert "with seed= a generator" in note
+    with pytest.raises(TypeError) as caught:
+        list(pairs.map(lambda pair: pair, seed=0, **how))
+    (note,) = caught.value.__notes__
+    assert "and a generator, because of seed=" in note
+    with pytest.raises(TypeError) as caught:
+        list(pairs.map(lambda pair: len(3), **how))  # takes an element, and fails
+    assert "one argument" not in caught.value.__notes__[0]
+
+
 def test_an_error_of_an_iterable_names_the_element() -> None:
     def source() -> Iterator[int]:
         yield 1

@@ -123,8 +123,25 @@ def test_the_third_trace_for_one_reason_warns_with_it() -> None:
     x = ef.tensor(0.0)
     f(x, 1)
     f(x, 2)
-    with pytest.warns(TraceWarning, match=r"f was traced 3 times because of n; n: now 3, before 2"):
+    with pytest.warns(
+        TraceWarning,
+        match=r"f was traced 3 times because of n; n: now 3, before 2 \(static\)\n"
+        r"  static: n=3, because of its use as an index or a size\n",
+    ):
         f(x, 3)
+
+
+def test_the_warning_names_the_line_that_asks_for_a_size() -> None:
+    @ef.trace
+    def f(other, x):
+        return x[:2] if x.shape[0] > 2 else other  # <- line
+
+    f(ef.ones(1), ef.ones(3))
+    f(ef.ones(1), ef.ones(4))
+    with pytest.warns(
+        TraceWarning, match=r"\n  static: axis 0 of x = 5, because of n > 2 at .* # <- line\n  each"
+    ):
+        f(ef.ones(1), ef.ones(5))
 
 
 # --- how long they live -------------------------------------------------------------------------

@@ -56,6 +56,7 @@ def test_a_helper_is_named_not_its_caller() -> None:
         (lambda x: int(x.sum()), "int() of a tensor", "use the tensor itself"),
         (lambda x: float(x.sum()), "float() of a tensor", "ef.py_call"),
         (lambda x: x.numpy(), "numpy() of a tensor", "outside of the traced function"),
+        (lambda x: np.sin(x), "numpy.asarray() of a tensor", "eagerflow's function"),
         (lambda x: x.sum().item(), "item() of a tensor", "outside of the traced function"),
         (lambda x: x.tolist(), "tolist() of a tensor", "outside of the traced function"),
     ],

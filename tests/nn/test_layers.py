@@ -298,6 +298,19 @@ def test_dropout_draws_anew_in_each_run_of_a_trace() -> None:
     assert (f(x).numpy() == eager).all()
 
 
+def test_an_error_in_a_sequence_names_the_layer() -> None:
+    inner = nn.Sequential(nn.Linear(3, 3), nn.Linear(5, 2))
+    model = nn.Sequential(nn.Linear(4, 3), nn.Identity(), nn.functional.relu, inner)
+    want = ["  in layers.1 of Sequential, a Linear", "  in layers.3 of Sequential, a Sequential"]
+    for call in (model, ef.trace(model), model.summary):
+        with pytest.raises(ShapeError, match="does not have 5 elements") as caught:
+            call(ef.ones((2, 4)))
+        assert caught.value.__notes__[-2:] == want
+    with pytest.raises(ShapeError) as caught:
+        nn.Sequential(lambda x: x @ x, nn.functional.relu)(ef.ones((2, 3)))
+    assert caught.value.__notes__ == ["  in layers.0 of Sequential, a function"]
+
+
 def test_sequential_is_like_a_list() -> None:
     one, other = nn.Identity(), nn.Flatten()
     model = nn.Sequential(one, abs, other)

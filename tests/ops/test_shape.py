@@ -234,7 +234,9 @@ def test_parts_that_do_not_fit(call: Callable[[], object], wrong: str) -> None:
     assert str(caught.value).startswith(wrong)
 
 
-@pytest.mark.parametrize("where", [2, [1], [0, 2, 2, 9], [-1], np.array([1, 3]), ef.tensor([2])])
+@pytest.mark.parametrize(
+    "where", [2, [1], [0, 2, 2, 9], [-1], range(1, 4, 2), np.array([1, 3]), ef.tensor([2])]
+)
 def test_cutting_as_numpy_has_it(where: object) -> None:
     x = np.arange(8).reshape(2, 4)
     plain = where.numpy() if isinstance(where, ef.Tensor) else where

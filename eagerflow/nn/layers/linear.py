@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import eagerflow as ef
-from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.errors import EagerflowError, ShapeError, TensorValueError
 from eagerflow.nn import functional as F  # noqa: N812 - its usual name
 from eagerflow.nn import init
 from eagerflow.nn.checks import check_one, check_sizes, linear_error
@@ -104,9 +104,13 @@ class Sequential(Module):
 
     def forward(self, x: Any) -> Any:
         before = None
-        for layer in self.layers:
+        for i, layer in enumerate(self.layers):
             check_one(layer, x, before)
-            x, before = layer(x), layer
+            try:
+                x, before = layer(x), layer
+            except EagerflowError as error:
+                error.add_note(f"  in layers.{i} of Sequential, a {type(layer).__name__}")
+                raise
         return x
 
     def __len__(self) -> int:
