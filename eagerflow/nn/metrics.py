@@ -304,12 +304,10 @@ def _surprise(
 ) -> tuple[ef.Tensor, ef.Tensor]:
     """The sum of ``-log softmax(scores)`` at the labels, and how many count."""
     scores, labels = _scored("perplexity", scores, labels)
-    counts = labels != ignore_index
-    chosen = ef.where(counts, labels, 0)[..., None]
-    wide = scores.astype(ef.float64)
-    right = ef.take_along_axis(wide, chosen, axis=-1)[..., 0]
-    losses = ef.where(counts, ef.logsumexp(wide, axis=-1) - right, 0.0)
-    return losses.sum(), counts.astype(ef.int64).sum()
+    losses = ef.softmax_cross_entropy(
+        scores.astype(ef.float64), labels, axis=-1, ignore_index=ignore_index, reduction="sum"
+    )
+    return losses, (labels != ignore_index).astype(ef.int64).sum()
 
 
 def perplexity(scores: ef.Tensor, labels: ef.Tensor, ignore_index: int = -100) -> ef.Tensor:
@@ -319,6 +317,9 @@ def perplexity(scores: ef.Tensor, labels: ef.Tensor, ignore_index: int = -100) -
         scores: ``[..., classes]``.
         labels: integers, ``[...]``.
         ignore_index: a label that does not count, such as that of padding.
+
+    Raises:
+        TensorIndexError: another label that is no class.
 
     >>> round(float(ef.nn.metrics.perplexity(ef.zeros((5, 8)), ef.arange(5))), 6)
     8.0

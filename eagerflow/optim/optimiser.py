@@ -126,6 +126,8 @@ class AbstractOptimiser(ABC):
                 trace, its run tells).
             ShapeError: a gradient has not the shape of its variable.
             DTypeError: a gradient has another kind of dtype.
+            TensorIndexError: a sparse gradient has a row that the variable has not (in a trace,
+                its run tells).
             DeviceError: a gradient is on another device than its variable. Nothing has been
                 changed in any of these cases.
 

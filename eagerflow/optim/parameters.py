@@ -288,8 +288,8 @@ def _checked(p: Parameter, g: Any) -> Any:
             given=_both(p, g),
             hint=f"move it with .to('{v.device}')",
         )
-    if isinstance(g, ef.IndexedSlices) and not is_traced():
-        _check_indices(p, g)
+    if isinstance(g, ef.IndexedSlices):
+        g = _with_known_rows(p, g)
     return g if g.dtype is p.dtype else g.astype(p.dtype)
 
 
@@ -297,16 +297,23 @@ def _both(p: Parameter, g: Any) -> str:
     return f"variable {p.variable.type}, gradient {g.type}"
 
 
-def _check_indices(p: Parameter, g: ef.IndexedSlices) -> None:
-    """Raise if a row is out of range; else only the kernel would, with other variables changed."""
+def _with_known_rows(p: Parameter, g: ef.IndexedSlices) -> ef.IndexedSlices:
+    """The gradient, if it has no row that is out of range; else other variables would be changed.
+
+    Of what a trace knows too late, its run tells, before it changes anything.
+    """
+    if is_traced():
+        rows = ef.check_labels(g.indices, int(p.variable.shape[0]), of="rows")
+        return ef.IndexedSlices(g.values, rows, g.shape)
     if not g.indices.size:
-        return
+        return g
     first, last = int(g.indices.min()), int(g.indices.max())
     if first < 0 or last >= int(p.variable.shape[0]):
         raise TensorIndexError(
             f"update: the gradient of {p.path or 'the variable'} has rows that are out of range",
             given=f"rows {first} to {last}, variable {p.variable.type}",
         )
+    return g
 
 
 def _may_be(given: Shape, wanted: Shape) -> bool:

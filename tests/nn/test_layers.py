@@ -189,6 +189,20 @@ def test_the_mean_over_all_batches() -> None:
     assert len(step.traces) == 1
 
 
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_the_mean_over_all_batches_is_as_precise_as_its_dtype(dtype: str, traced: bool) -> None:
+    layer = nn.BatchNorm(1, momentum=None)
+    assert layer.num_batches_tracked is not None
+    assert layer.running_mean is not None
+    layer.num_batches_tracked.assign(999)
+    layer.running_mean.assign([2.0])
+    x = ef.tensor([[1.0], [3.0]], dtype=getattr(ef, dtype))
+    for _ in range(100):
+        (ef.trace(layer) if traced else layer)(x)
+    np.testing.assert_allclose(layer.running_mean.numpy(), 2.0, rtol=1e-5)
+
+
 def test_a_batch_of_one_vector_is_refused_and_leaves_all_as_it_was() -> None:
     layer = nn.BatchNorm(2)
     before = {path: v.numpy().copy() for path, v in layer.state.items()}

@@ -121,6 +121,20 @@ def test_perplexity_of_huge_logits() -> None:
 # --- errors -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("label", [-1, 3, 100])
+def test_perplexity_of_what_is_no_class(label: int, traced: bool) -> None:
+    function = ef.trace(metrics.perplexity) if traced else metrics.perplexity
+    scores, labels = ef.tensor([[0.0, 1.0, 2.0]] * 2), ef.tensor([1, label])
+    with pytest.raises(TensorIndexError, match=f"label {label} is out of range for 3 classes"):
+        function(scores, labels)
+    running = metrics.Perplexity()
+    with pytest.raises(TensorIndexError):
+        running.update(scores, labels)
+    assert int(running.count) == 0
+    assert np.isfinite(float(metrics.perplexity(scores, labels, ignore_index=label)))
+
+
 def test_what_does_not_fit() -> None:
     with pytest.raises(ShapeError, match=r"predictions=i64\[3\]@cpu:0, labels=i64\[2\]@cpu:0"):
         metrics.accuracy(ef.tensor([0, 1, 1]), ef.tensor([0, 1]))

@@ -73,6 +73,25 @@ def test_wrong_gradients_change_nothing(
 
 
 @pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("wrong", [-1, 1, 7])
+def test_rows_of_sparse_gradients_are_checked_in_each_run(name: str, wrong: int) -> None:
+    variables = two()
+    optimiser = make(name, variables)
+
+    @ef.trace
+    def step(rows: ef.Tensor) -> None:
+        sparse = ef.IndexedSlices(ef.ones(2), rows, (1,))
+        optimiser.update({"layer.weight": ef.ones((1, 2)), "layer.bias": sparse})
+
+    step(ef.tensor([0, 0]))
+    before = content(variables, optimiser)
+    with pytest.raises(TensorIndexError, match=f"index {wrong} is out of range for 1 rows"):
+        step(ef.tensor([0, wrong]))
+    assert content(variables, optimiser) == before
+    assert len(step.traces) == 1
+
+
+@pytest.mark.parametrize("name", CLASSES)
 @pytest.mark.parametrize("lr", [-1.0, float("nan"), ef.tensor(-1.0)])
 def test_a_learning_rate_is_checked_in_each_run(name: str, lr: Any) -> None:
     variables = two()

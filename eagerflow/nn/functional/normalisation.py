@@ -7,7 +7,7 @@ from typing import Any
 
 import eagerflow as ef
 from eagerflow.core.convert import TensorLike
-from eagerflow.dims import may_equal
+from eagerflow.dims import maximum, may_equal
 from eagerflow.errors import ShapeError, VariableError
 from eagerflow.nn.functional.messages import speaks_for_parts
 
@@ -182,7 +182,7 @@ def batch_norm(
 def _unbiased(x: ef.Tensor, axes: tuple[int, ...]) -> float:
     """What makes the unbiased variance of that of the elements themselves."""
     count: Any = math.prod(x.shape[a] for a in axes)
-    factor: float = count / (count - 1)
+    factor: float = count / maximum(count - 1, 1)  # one element is refused, but in empty batches
     return factor
 
 
@@ -212,14 +212,14 @@ def _check_variables(name: str, *running: object) -> None:
             )
 
 
-def _move(running: object, value: ef.Tensor, momentum: float, count: Any = None) -> None:
+def _move(running: object, value: ef.Tensor, momentum: float, count: Any) -> None:
     """Let the variable go towards the value; nothing is differentiated through that.
 
     Args:
         running: the variable.
         value: what it goes towards.
         momentum: how far.
-        count: of how many elements the value is, if it may be of none.
+        count: of how many elements the value is; of none, nothing moves.
     """
     if not isinstance(running, ef.Variable) or (type(count) is int and not count):
         return
@@ -242,6 +242,8 @@ def instance_norm(
     eps: float = 1e-5,
 ) -> ef.Tensor:
     """Mean 0 and variance 1 of each channel of each sample (Ulyanov et al., 2016).
+
+    Running statistics move as in `batch_norm`: not by an empty batch.
 
     Args:
         x: floating, ``[N, C, ...]`` with at least three axes.
@@ -270,8 +272,9 @@ def instance_norm(
     if use_input_stats:
         _check_variables("instance_norm", running_mean, running_var)
         out, mean, var = ef.standardize(tensor, axes, eps=eps, least=2)
-        _move(running_mean, ef.mean(mean, axis=0), momentum)
-        _move(running_var, ef.mean(var, axis=0) * _unbiased(tensor, axes), momentum)
+        count = math.prod(tensor.shape[a] for a in (0, *axes))
+        _move(running_mean, ef.mean(mean, axis=0), momentum, count)
+        _move(running_var, ef.mean(var, axis=0) * _unbiased(tensor, axes), momentum, count)
     else:
         out = _by_running("instance_norm", tensor, running_mean, running_var, eps)
     return _scaled(out, _by_channel(weight, ndim), _by_channel(bias, ndim))

@@ -84,8 +84,9 @@ class BatchNorm(Module):
         training = self.training or self.running_mean is None
         count = self.num_batches_tracked if self.training else None
         momentum: Any = 0.0 if self.momentum is None else self.momentum
-        if self.momentum is None and count is not None:
-            momentum = 1.0 / (count + 1).astype(x.dtype)
+        if self.momentum is None and count is not None and self.running_mean is not None:
+            # not in the dtype of the input: in bfloat16, 1 - 1/257 is 1
+            momentum = 1.0 / (count + 1).astype(self.running_mean.dtype)
         out = F.batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias,
             training=training, momentum=momentum, eps=self.eps,

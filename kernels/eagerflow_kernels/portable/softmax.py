@@ -56,9 +56,9 @@ def by_class(xp: Any, x: Array, axis: int) -> Array:
     """``x`` with the class axis last, as rows."""
     if axis == 1 and x.ndim == 2:
         return x
-    if axis == x.ndim - 1:
-        return x.reshape(-1, x.shape[axis])
-    return xp.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])
+    if axis != x.ndim - 1:
+        x = xp.moveaxis(x, axis, -1)
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])  # -1 has no value beside an axis of 0
 
 
 def reduced(xp: Any, losses: Array, counted: Array, reduction: str) -> Array:

@@ -133,6 +133,22 @@ def test_arguments_are_checked() -> None:
         F.mse_loss(x, x, reduction="average")
 
 
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 0), (2, 0, 3), (0, 0, 3), (2, 0, 0)])
+def test_no_classes(shape: tuple[int, ...], traced: bool) -> None:
+    def loss(x: Any, y: Any) -> Any:
+        return F.cross_entropy(x, y, reduction="sum")
+
+    function = ef.value_and_grad(loss)
+    labels = ef.full(shape[:1][len(shape) == 1 :] + shape[2:], -100)
+    found, gradient = (ef.trace(function) if traced else function)(ef.zeros(shape), labels)
+    assert float(found) == 0
+    assert gradient.shape == shape
+    if labels.size:
+        with pytest.raises(TensorIndexError, match="none, since there are no classes"):
+            loss(ef.zeros(shape), ef.zeros_like(labels))
+
+
 @pytest.mark.parametrize("scale", [1e4, 1e30])
 @pytest.mark.parametrize("label", [0, 1, 2])
 def test_extreme_scores(scale: float, label: int) -> None:

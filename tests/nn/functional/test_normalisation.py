@@ -37,12 +37,19 @@ def test_running_statistics_move_in_each_call(traced: bool) -> None:
         np.testing.assert_allclose(var.numpy(), want_var, atol=1e-6)
 
 
+NORMS = {
+    "batch_norm": lambda x, mean, var: F.batch_norm(x, mean, var, training=True),
+    "instance_norm": lambda x, mean, var: F.instance_norm(x, mean, var),
+}
+
+
 @pytest.mark.parametrize("traced", [False, True])
-def test_an_empty_batch_moves_no_running_statistics(traced: bool) -> None:
+@pytest.mark.parametrize("name", NORMS)
+def test_an_empty_batch_moves_no_running_statistics(name: str, traced: bool) -> None:
     mean, var = _running()
 
     def step(x: Any) -> Any:
-        return ef.grad(lambda x: F.batch_norm(x, mean, var, training=True).sum())(x)
+        return ef.grad(lambda x: NORMS[name](x, mean, var).sum())(x)
 
     f = ef.trace(step) if traced else step
     for n in (3, 4, 5):  # with a symbolic number of rows from the second on
@@ -51,6 +58,25 @@ def test_an_empty_batch_moves_no_running_statistics(traced: bool) -> None:
     assert f(ef.ones((0, 2, 4))).shape == (0, 2, 4)
     np.testing.assert_array_equal((mean.numpy(), var.numpy()), before)
     assert not traced or len(f.traces) < 4
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("empty", [(0, 2, 1), (0, 2, 0), (3, 2, 0)])
+def test_nor_does_one_with_other_sizes(name: str, empty: tuple[int, ...], traced: bool) -> None:
+    mean, var = _running()
+
+    def step(x: Any) -> Any:
+        return NORMS[name](x, mean, var)
+
+    f = ef.trace(step) if traced else step
+    for shape in ((3, 2, 4), (4, 2, 5)):  # both are symbolic from the second on
+        f(ef.ones(shape))
+    before = mean.numpy(), var.numpy()
+    assert f(ef.ones(empty)).shape == empty
+    np.testing.assert_array_equal((mean.numpy(), var.numpy()), before)
+    with pytest.raises(TensorValueError, match="too few values for each mean and variance: 1"):
+        f(ef.ones((1, 2, 1)))
 
 
 @pytest.mark.parametrize("traced", [False, True])
