@@ -16,18 +16,23 @@ __all__ = ["as_element", "join", "nbytes", "pad", "stack", "type_of", "with_byte
 
 _NUMBERS = (bool, int, float, complex)
 _ARRAYS = (*_NUMBERS, np.ndarray, np.generic)
+_TEXTS = (str, bytes)
+#: what is known to be a leaf
+_LEAVES = frozenset((*_NUMBERS, *_TEXTS, np.ndarray, ef.Tensor))
 
 
 def as_element(value: Any) -> Any:
     """``value`` with tensors for its arrays and numbers; other leaves, such as a path, stay."""
     if type(value) is ef.Tensor:
         return value
+    if type(value) is tuple and _LEAVES.issuperset(map(type, value)):
+        return tuple([_as_leaf(leaf) for leaf in value])  # most are, and trees take longer
     leaves, treedef = tree.flatten(value)
     return tree.unflatten(treedef, [_as_leaf(leaf) for leaf in leaves])
 
 
 def _as_leaf(leaf: Any) -> Any:
-    if type(leaf) is ef.Tensor or isinstance(leaf, str | bytes):
+    if type(leaf) is ef.Tensor or isinstance(leaf, _TEXTS):
         return leaf
     if type(leaf) in _NUMBERS:
         return ef.tensor(leaf)
