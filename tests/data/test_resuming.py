@@ -211,6 +211,8 @@ def test_an_error_that_is_new_is_raised() -> None:
         lambda data: data.padded_batch(1).shuffle(4, seed=0),
         lambda data: data.padded_batch(1).bucket_by_length(len, [3], 1),
         lambda data: data.filter(lambda x: True).shuffle(3, seed=0).batch(2).prefetch(1),
+        lambda data: data.padded_batch(1).take(len(data) // 2),
+        lambda data: Dataset.from_tensors(ef.arange(5)).repeat(len(data) // 8),
     ],
 )
 def test_a_position_behind_the_end_of_shorter_data_is_refused(
