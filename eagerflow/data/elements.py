@@ -18,6 +18,7 @@ _NUMBERS = (bool, int, float, complex)
 _ARRAYS = (*_NUMBERS, np.ndarray, np.generic)
 _TEXTS = (str, bytes)
 _LISTS = "lists are containers of tensors here; map each to a tensor before: .map(ef.tensor)"
+_TENSORS = frozenset((ef.Tensor,))
 #: what is known to be a leaf
 _LEAVES = frozenset((*_NUMBERS, *_TEXTS, np.ndarray, ef.Tensor))
 
@@ -130,7 +131,11 @@ def _combine(
     """``function`` of each leaf; sizes after the first ``axes`` must be equal, if it is given."""
     first, treedef = tree.flatten(parts[0])
     columns = [first]
+    alike = len(first) if _is_row(parts[0]) else None
     for i, part in enumerate(parts[1:], start=1):
+        if _is_row(part) and len(part) == alike:
+            columns.append(part)
+            continue
         leaves, other = tree.flatten(part)
         if other != treedef:
             raise TensorValueError(
@@ -143,6 +148,11 @@ def _combine(
     for place, row in enumerate(rows):
         _check(row, axes, treedef, place, method)
     return tree.unflatten(treedef, [function(list(row)) for row in rows])
+
+
+def _is_row(value: Any) -> bool:
+    """Whether it is a tuple of tensors, as most elements are; to look at trees takes longer."""
+    return type(value) is tuple and _TENSORS.issuperset(map(type, value))
 
 
 def _check(
