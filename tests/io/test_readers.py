@@ -6,6 +6,8 @@ import gc
 import os
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -397,12 +399,19 @@ def test_ctrl_c_between_reading_and_noting(make_file: MakeFile) -> None:
     assert [reader.read().wait()[0][1] for _ in range(2)] == [b"1", b"2"]
 
 
+@pytest.fixture(params=[False, True], ids=["unheard", "heard"])
+def _heard(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With and without somebody who listens to events."""
+    with recorded() if request.param else nullcontext():
+        yield
+
+
 # between opening a file and noting it: the file is closed by being forgotten
 _FORGOTTEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @_FORGOTTEN
-@pytest.mark.usefixtures("_ctrl_c")
+@pytest.mark.usefixtures("_ctrl_c", "_heard")
 def test_ctrl_c_anywhere_loses_nothing(make_file: MakeFile) -> None:
     """Lines, and names of files, are in their places or with who took them."""
     paths = [make_file("a", b"1\n2\n"), make_file("none", b""), make_file("b", b"3\n4\n5\n")]
@@ -427,7 +436,7 @@ def test_ctrl_c_anywhere_loses_nothing(make_file: MakeFile) -> None:
 
 
 @_FORGOTTEN
-@pytest.mark.usefixtures("_ctrl_c")
+@pytest.mark.usefixtures("_ctrl_c", "_heard")
 def test_ctrl_c_anywhere_of_a_producer_of_names(make_file: MakeFile) -> None:
     """Who puts a name in reads on behalf of who waits."""
     path = make_file("a", b"1\n2\n").encode()
