@@ -24,8 +24,8 @@ class Event:
         kind: what happened: ``"op"``, ``"node"`` for an op that a graph runs, ``"step"`` for a
             run of a graph, ``"run"`` for one of a runner (see `eagerflow.spawn`), ``"queue"`` when
             a queue or its like changes; of a pipeline ``"element"`` for one that was made ahead,
-            ``"take"`` for one that was handed over, ``"skip"`` for one that was left out after an
-            error. ``docs/queues.md`` has a table.
+            or read by a reader, ``"take"`` for one that was handed over, ``"skip"`` for one that
+            was left out after an error. ``docs/queues.md`` has a table.
         name: of what, such as the op's name.
         device: where, such as ``"cpu:0"``.
         start: when it began, in seconds of ``time.perf_counter``.

@@ -11,7 +11,7 @@ import numpy as np
 
 from eagerflow.data.calls import OnError
 from eagerflow.data.stage import AbstractStage
-from eagerflow.errors import SettingError, TensorValueError
+from eagerflow.errors import DTypeError, SettingError, TensorValueError
 
 __all__ = ["check_fill", "check_map", "check_policy", "check_stage", "count_of", "length_of",
            "unknown"]  # fmt: skip
@@ -52,7 +52,14 @@ def count_of(method: str, name: str, value: int, least: int, what: str = "elemen
 
 def length_of(value: SupportsIndex) -> int:
     """What a function gave for the length of an element."""
-    found = operator.index(value)
+    try:
+        found = operator.index(value)
+    except TypeError:
+        raise DTypeError(
+            "bucket_by_length: this is no length",
+            given=f"a {type(value).__name__}: {value!r}",
+            expected="an integer, at least 0",
+        ) from None
     if found < 0:
         raise TensorValueError(
             "bucket_by_length: this is no length", given=f"{found}", expected="at least 0"

@@ -184,6 +184,11 @@ class _SliceCursor(AbstractCounter):
         self._start = start
         self._stop = stop
 
+    def restore(self, state: dict[str, Any]) -> None:
+        if state["index"] > self._stop:
+            raise behind_end(state["index"], int(self._stop))
+        super().restore(state)
+
     def next(self) -> Any:
         while self._index < self._start:
             self._index += 1

@@ -16,18 +16,25 @@ __all__ = ["as_element", "join", "nbytes", "pad", "stack", "type_of", "with_byte
 
 _NUMBERS = (bool, int, float, complex)
 _ARRAYS = (*_NUMBERS, np.ndarray, np.generic)
+_TEXTS = (str, bytes)
+_LISTS = "lists are containers of tensors here; map each to a tensor before: .map(ef.tensor)"
+_TENSORS = frozenset((ef.Tensor,))
+#: what is known to be a leaf
+_LEAVES = frozenset((*_NUMBERS, *_TEXTS, np.ndarray, ef.Tensor))
 
 
 def as_element(value: Any) -> Any:
     """``value`` with tensors for its arrays and numbers; other leaves, such as a path, stay."""
     if type(value) is ef.Tensor:
         return value
+    if type(value) is tuple and _LEAVES.issuperset(map(type, value)):
+        return tuple([_as_leaf(leaf) for leaf in value])  # most are, and trees take longer
     leaves, treedef = tree.flatten(value)
     return tree.unflatten(treedef, [_as_leaf(leaf) for leaf in leaves])
 
 
 def _as_leaf(leaf: Any) -> Any:
-    if type(leaf) is ef.Tensor or isinstance(leaf, str | bytes):
+    if type(leaf) is ef.Tensor or isinstance(leaf, _TEXTS):
         return leaf
     if type(leaf) in _NUMBERS:
         return ef.tensor(leaf)
@@ -70,10 +77,11 @@ def stack(elements: Sequence[Any]) -> Any:
     return _combine(ef.stack, elements, 0)
 
 
-def pad(elements: Sequence[Any], value: Any) -> Any:
+def pad(elements: Sequence[Any], value: Any, method: str) -> Any:
     """As `stack`, where each size is that of the largest of them; ``value`` fills the rest.
 
-    The rest of bytes is filled with empty ones, unless ``value`` is bytes.
+    The rest of bytes is filled with empty ones, unless ``value`` is bytes. Messages name the
+    ``method`` of `Dataset`.
     """
 
     def padded(row: list[Any]) -> Any:
@@ -83,16 +91,16 @@ def pad(elements: Sequence[Any], value: Any) -> Any:
         shape = [max(sizes) for sizes in zip(*found, strict=True)]
         blank = row[0].dtype is ef.bytes and not isinstance(value, bytes)
         fill = b"" if blank else value
-        made = np.full((len(row), *shape), _fill(fill, row[0]), row[0].numpy().dtype)
+        made = np.full((len(row), *shape), _fill(fill, row[0], method), row[0].numpy().dtype)
         for place, x in enumerate(row):
             inside: Any = (place, *map(slice, x.shape))
             made[inside] = x.numpy()
         return ef.asarray(made, device=row[0].device)
 
-    return _combine(padded, elements, None)
+    return _combine(padded, elements, None, method)
 
 
-def _fill(value: Any, like: ef.Tensor) -> Any:
+def _fill(value: Any, like: ef.Tensor, method: str) -> Any:
     """``value`` in the dtype of ``like``, if it has one there."""
     dtype = like.numpy().dtype
     kind = np.asarray(value).dtype.kind
@@ -104,7 +112,7 @@ def _fill(value: Any, like: ef.Tensor) -> Any:
         fits = False
     if not fits:
         raise TensorValueError(
-            f"padded_batch: {like.dtype} has no such value to fill with",
+            f"{method}: {like.dtype} has no such value to fill with",
             given=f"value={value!r}",
             expected=f"a value of {like.dtype}",
         )
@@ -116,31 +124,46 @@ def join(batches: Sequence[Any]) -> Any:
     return batches[0] if len(batches) == 1 else _combine(ef.concat, batches, 1)
 
 
-def _combine(function: Callable[[list[Any]], Any], parts: Sequence[Any], axes: int | None) -> Any:
+def _combine(
+    function: Callable[[list[Any]], Any], parts: Sequence[Any], axes: int | None,
+    method: str = "batch",
+) -> Any:  # fmt: skip
     """``function`` of each leaf; sizes after the first ``axes`` must be equal, if it is given."""
     first, treedef = tree.flatten(parts[0])
     columns = [first]
+    alike = len(first) if _is_row(parts[0]) else None
     for i, part in enumerate(parts[1:], start=1):
+        if _is_row(part) and len(part) == alike:
+            columns.append(part)
+            continue
         leaves, other = tree.flatten(part)
         if other != treedef:
             raise TensorValueError(
-                f"batch: elements 0 and {i} of it differ in structure",
+                f"{method}: elements 0 and {i} of it differ in structure",
                 given=f"{tree.show(treedef)} and {tree.show(other)}",
+                hint=_LISTS if "[" in tree.show(treedef) else None,
             )
         columns.append(leaves)
     rows = list(zip(*columns, strict=True))
     for place, row in enumerate(rows):
-        _check(row, axes, treedef, place)
+        _check(row, axes, treedef, place, method)
     return tree.unflatten(treedef, [function(list(row)) for row in rows])
 
 
-def _check(row: tuple[Any, ...], axes: int | None, treedef: tree.TreeDef, place: int) -> None:
+def _is_row(value: Any) -> bool:
+    """Whether it is a tuple of tensors, as most elements are; to look at trees takes longer."""
+    return type(value) is tuple and _TENSORS.issuperset(map(type, value))
+
+
+def _check(
+    row: tuple[Any, ...], axes: int | None, treedef: tree.TreeDef, place: int, method: str
+) -> None:
     """Refuse what cannot be stacked; nothing is converted."""
     first = row[0]
     for i, x in enumerate(row):
         if type(x) is not ef.Tensor:
             raise DTypeError(
-                f"batch: element {i} of it has no tensor{_at(treedef, place)}",
+                f"{method}: element {i} of it has no tensor{_at(treedef, place)}",
                 given=f"a {type(x).__name__}",
                 expected="a tensor, an array or a number",
                 hint="map it to one, or to what can do without it, before batch",
@@ -149,7 +172,7 @@ def _check(row: tuple[Any, ...], axes: int | None, treedef: tree.TreeDef, place:
         if x.dtype is not first.dtype or not fits:
             same = x.dtype is first.dtype
             raise (ShapeError if same else DTypeError)(
-                f"batch: elements 0 and {i} of it differ in {'shape' if same else 'dtype'}"
+                f"{method}: elements 0 and {i} of it differ in {'shape' if same else 'dtype'}"
                 + _at(treedef, place),
                 given=f"{type_of(first)} and {type_of(x)}",
                 expected=f"one {'number of axes' if axes is None else 'shape'} and dtype in all",

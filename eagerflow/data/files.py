@@ -36,9 +36,8 @@ def files(method: str, paths: Paths, suffix: str | None = None) -> list[str]:
         FileNotFoundError: there is no such file.
         TensorValueError: there is no path at all, or a folder.
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: list[str] = []
-    for path in (os.fspath(one) for one in given):
+    for path in _each(method, paths):
         matches = [path] if os.path.exists(path) else sorted(glob.glob(path))
         if not matches:
             raise FileNotFoundError(f"{method}: there is no file {path!r}")
@@ -47,6 +46,20 @@ def files(method: str, paths: Paths, suffix: str | None = None) -> list[str]:
     if not found:
         raise TensorValueError(f"{method}: there is no file", given=repr(paths))
     return found
+
+
+def _each(method: str, paths: Paths) -> list[str]:
+    given: Any = [paths] if isinstance(paths, str | os.PathLike) else paths
+    several = isinstance(given, Iterable) and not isinstance(given, bytes)
+    names = list(given) if several else [given]
+    for name in names:
+        if not isinstance(name, str | os.PathLike):
+            raise TensorValueError(
+                f"{method}: this is no path",
+                given=f"a {type(name).__name__}: {name!r}",
+                expected="a file, several of them, or a pattern",
+            )
+    return [os.fspath(name) for name in names]
 
 
 def _files_of(method: str, folder: str, suffix: str | None) -> list[str]:

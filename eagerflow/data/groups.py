@@ -17,6 +17,7 @@ from eagerflow.data.stage import (
     Rows,
     Threads,
 )
+from eagerflow.errors import TensorValueError
 from eagerflow.resources.queue import QueueState
 
 __all__ = ["BatchStage", "RepeatStage", "ZipStage"]
@@ -150,6 +151,12 @@ class _RepeatCursor(AbstractFollower):
 
     def restore(self, state: dict[str, Any]) -> None:
         if state["pass"]:
+            if self._count is not None and state["pass"] >= self._count:
+                raise TensorValueError(
+                    "this position is behind the end of the dataset",
+                    given=f"pass {state['pass']}, counted from 0",
+                    expected=f"a pass below {self._count}",
+                )
             self._pass = state["pass"]
             self._open(self._pass)
         self._source.restore(state["source"])

@@ -44,14 +44,20 @@ def decode_image(
     >>> ef.data.decode_image(buffer.getvalue(), mode="L", size=(1, 1))
     Tensor([[[76]]], u8[1,1,1]@cpu:0)
     """
-    found = bytes(source) if isinstance(source, bytearray | memoryview) else source
+    found: str | bytes
+    if isinstance(source, bytes):
+        found = source
+    elif isinstance(source, (bytearray, memoryview)):
+        found = bytes(source)
+    else:
+        found = os.fspath(source)
     try:
-        values = pixels(found if isinstance(found, bytes) else os.fspath(found), mode, size)
+        values = pixels(found, mode, size)
     except MissingError as error:
         raise SettingError(
             "decode_image: Pillow is not installed", hint="pip install eagerflow[data]"
         ) from error
     except DamagedError as error:
-        given = f"{len(found)} bytes" if isinstance(found, bytes) else os.fspath(found)
+        given = f"{len(found)} bytes" if isinstance(found, bytes) else found
         raise RecordError(f"decode_image: {error}", given=given) from error
     return ef.asarray(values)

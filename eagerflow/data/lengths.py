@@ -72,7 +72,7 @@ class _PaddedCursor(AbstractFollower):
         except StopIteration:
             if not elements or self._stage.drop_last:
                 raise
-        return pad(elements, self._stage.value)
+        return pad(elements, self._stage.value, "padded_batch")
 
 
 @final
@@ -133,7 +133,7 @@ class _BucketCursor(AbstractFollower):
     def next(self) -> Any:
         elements = self._gather()
         self._index += 1
-        return pad(elements, self._stage.value)
+        return pad(elements, self._stage.value, "bucket_by_length")
 
     def _gather(self) -> list[Any]:
         """The elements of the next batch."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 from eagerflow.data.wire import IDLE, Wire, dump, load
-from eagerflow.errors import CancelledError, SettingError, WorkerError
+from eagerflow.errors import CancelledError, SettingError, WorkerError, relocate
 from eagerflow.source import Source
 
 __all__ = ["Pool", "stop_server"]
@@ -238,7 +238,10 @@ class Pool:
         self._give_back(process)
         if not failed:
             return value, None
-        return None, (place if failed == 1 else -1, load(value))
+        failure = load(value)
+        if failed != 1:  # by the function; what went wrong after it has no line of the user there
+            relocate(failure, self._source)
+        return None, (-1 if failed == 2 else place, failure)
 
     def _take(self) -> _Process:
         stale = None

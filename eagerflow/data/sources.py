@@ -132,7 +132,8 @@ def iterable_stage(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Abstr
         return SequenceStage(items)
     if not (hasattr(source, "__iter__") or hasattr(source, "__getitem__") or callable(source)):
         raise TensorValueError(
-            f"from_iterable: a {type(source).__name__} cannot be iterated",
+            "from_iterable: this cannot be iterated",
+            given=f"a {type(source).__name__}: {source!r}",
             expected="an iterable, or a function that gives one",
         )
     return IterableStage(source)

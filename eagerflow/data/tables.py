@@ -92,6 +92,8 @@ class ParquetStage(AbstractStage, AbstractView):
         self._source = capture()
         self._paths = files("from_parquet", paths, ".parquet")
         self._columns = None if columns is None else list(columns)
+        if self._columns == []:
+            raise TensorValueError("from_parquet: there is no column", given="columns=[]")
         self._form: dict[str, Any] = {}
         self._kinds: dict[str, str] = {}  # of the first file, for messages
         self._groups: list[tuple[str, int]] = []

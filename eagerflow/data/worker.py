@@ -203,7 +203,7 @@ def _work(wire: Wire) -> None:
             wire.send([0, 0], answer)
         except DTypeError as error:  # nothing was sent
             error.add_note("  of what the function gave")
-            wire.send([1, 0], _failure(error))
+            wire.send([3, 0], _failure(error))
 
 
 def _be_as(folders: list[str], environment: dict[str, str]) -> None:

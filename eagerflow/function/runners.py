@@ -440,8 +440,10 @@ def spawn(
         name: of the runner, in messages and lists of threads; by default that of the function,
             with a number.
         closes: what it closes when it ends, so that nobody waits for more: queues, barriers, or
-            anything that has ``close``. What several runners name is closed by the last of them. If
-            one ends with an error, it closes a queue at once, and cancels what waits to get in.
+            anything that has ``close``. What several runners name is closed by the last of them
+            that goes on; one that is spawned after all others have ended finds it closed
+            (``docs/queues.md``: how to hold it open). If one ends with an error, it closes a queue
+            at once, and cancels what waits to get in.
         kwargs: keyword arguments of the function.
 
     Raises:

@@ -15,10 +15,12 @@ import os
 from abc import ABC, abstractmethod
 from functools import partial
 from threading import get_ident
+from time import perf_counter
 from typing import IO, final
 from weakref import finalize
 
 from eagerflow.errors import CancelledError, FileError, QueueClosedError, RecordError
+from eagerflow.events import Event, emit, listening
 from eagerflow.hardware import Device
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 from eagerflow.resources.queue import QueueState
@@ -236,8 +238,10 @@ class ReaderState(AbstractMeeting):
         ended: whether no more files come.
     """
 
-    __slots__ = ("_asked", "_asker", "_back", "_begun", "_names", "_now", "count", "device",
-                 "ended", "files", "form", "skip_damaged", "skipped", "wants")  # fmt: skip
+    __slots__ = (
+        "_asked", "_asker", "_back", "_begun", "_names", "_noted", "_now", "count", "device",
+        "ended", "files", "form", "skip_damaged", "skipped", "wants",
+    )  # fmt: skip
 
     def __init__(
         self, files: QueueState, form: AbstractFormat, skip_damaged: bool = False,
@@ -256,6 +260,7 @@ class ReaderState(AbstractMeeting):
         self._asked: AbstractAttempt | None = None  # for the next name
         self._begun: AbstractAttempt | None = None  # the one that was begun last
         self._asker = 0  # the thread that is asking right now
+        self._noted: list[Event] = []  # that are to be told once the lock is free
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f" {self.name!r}"
@@ -318,6 +323,7 @@ class ReaderState(AbstractMeeting):
     def _move(self, now: _Open, taken: list[Record]) -> bool:
         file, form, number = now.file, self.form, now.number
         wrong: str | None
+        start = perf_counter() if listening() else None
         try:
             if file.tell() != now.offset:  # Ctrl-C came while it was read
                 file.seek(now.offset)
@@ -335,15 +341,26 @@ class ReaderState(AbstractMeeting):
             taken += (record,)
             now.offset, now.number, now.ended = behind, number + 1, ended
             self.count += 1
+            if start is not None:
+                self._note("element", start, nbytes=len(data))
             return True
+        which = f"{form.what} {number} of {now.path} {wrong}"
         now.offset, now.number = behind, number + 1
         if self.skip_damaged:
             self.skipped += 1
+            if start is not None:
+                self._note("skip", start, detail=which)
             return False
         raise RecordError(
-            f"{form.what} {number} of {now.path} {wrong}",
+            which,
             hint="reading goes on behind it; skip_damaged=True leaves out what is damaged",
         )
+
+    def _note(self, kind: str, start: float, nbytes: int = 0, detail: str = "") -> None:
+        """Make an event, to be told later: who hears of it may want to read, too."""
+        device = "" if self.device is None else str(self.device)
+        event = Event(kind, self.label, device, start, perf_counter(), get_ident(), nbytes, detail)
+        self._noted += (event,)
 
     def restore(self, taken: list[Record]) -> None:
         """Take records back, to give them first."""
@@ -363,6 +380,11 @@ class ReaderState(AbstractMeeting):
         super().settle(attempt, tell)
         while self._ask():
             super().settle(None, tell)
+        while tell and self._noted:
+            with self.lock:
+                noted, self._noted = self._noted, []
+            for event in noted:
+                emit(event)
 
     def _ask(self) -> bool:
         """Ask for the next name if it is wanted; whether there is something new at once.

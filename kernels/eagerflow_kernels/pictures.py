@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import sys
 import zlib
@@ -19,6 +20,8 @@ _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _PNG_HEAD: Final = 33
 #: colour types of the file format, and what Pillow calls them
 _PNG_MODES: Final = {0: "L", 2: "RGB", 6: "RGBA"}
+#: modes in which each colour is a byte, and how many colours they have
+_BYTE_MODES: Final = {"L": 1, "RGB": 3, "RGBA": 4}
 #: parts that do not change the pixels
 _PNG_NOTES: Final = frozenset(
     {b"bKGD", b"cHRM", b"eXIf", b"gAMA", b"iTXt", b"pHYs", b"sRGB", b"tEXt", b"tIME", b"zTXt"}
@@ -38,21 +41,24 @@ def _pillow() -> Any:
         raise MissingError("Pillow is not installed: pip install eagerflow[data]") from error
 
 
-def _opened(source: bytes | str | IO[bytes]) -> Any:
-    """The picture, of a file that is read whole.
+def _content(path: str) -> bytes:
+    """The bytes of a file, in as few calls of the system as there can be.
 
-    Pillow reads in small parts, and threads would meet at each of them.
+    Threads that decode hand the interpreter over at each of them; `open` makes two more.
     """
-    if isinstance(source, str):
-        with open(source, "rb", buffering=0) as file:
-            source = file.read()
-    found = _plain_png(source) if isinstance(source, bytes) else None
-    if found is not None:
-        return found
-    return _pillow().open(io.BytesIO(source) if isinstance(source, bytes) else source)
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        size = os.fstat(handle).st_size
+        data = os.read(handle, size + 1)
+        if len(data) == size:
+            return data
+        with open(handle, "rb", buffering=0, closefd=False) as rest:  # of a pipe, or a huge file
+            return data + rest.read()
+    finally:
+        os.close(handle)
 
 
-def _plain_png(data: bytes) -> Any:
+def _plain_png(pillow: Any, data: bytes) -> Any:
     """The picture of a PNG file as most are; None for what is else, or is damaged.
 
     Pillow's decoder without its Python, in which small pictures spend a fifth of their time
@@ -62,7 +68,7 @@ def _plain_png(data: bytes) -> Any:
         return None
     try:
         width, height, depth, colour, *rest = struct.unpack_from(">IIBBBBB", data, 16)
-        mode, pillow = _PNG_MODES.get(colour), _pillow()
+        mode = _PNG_MODES.get(colour)
         most = pillow.MAX_IMAGE_PIXELS or sys.maxsize
         if mode is None or depth != 8 or any(rest) or not 0 < width * height <= most:
             return None
@@ -108,19 +114,36 @@ def pixels(
     """
     pillow = _pillow()
     try:
-        with _opened(source) as image:
-            if mode == "own":
-                mode = None
-                if image.mode == "P":
-                    mode = "RGBA" if "transparency" in image.info else "RGB"
-            found = image if mode is None or image.mode == mode else image.convert(mode)
-            if size is not None:
-                found = found.resize((size[1], size[0]), pillow.Resampling.BILINEAR)
-            values = np.array(found)
+        if isinstance(source, str):
+            source = _content(source)
+        image = _plain_png(pillow, source) if isinstance(source, bytes) else None
+        if image is not None:
+            return _elements(pillow, image, mode, size)
+        with pillow.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
+            return _elements(pillow, image, mode, size)
     except FileNotFoundError:
         raise
     except pillow.UnidentifiedImageError:
         raise DamagedError("this is no picture of a known format") from None
     except (OSError, SyntaxError, ValueError, EOFError, pillow.DecompressionBombError) as error:
         raise DamagedError(f"this picture cannot be read: {error}") from error
+
+
+def _elements(
+    pillow: Any, image: Any, mode: str | None, size: tuple[int, int] | None
+) -> np.ndarray[Any, Any]:
+    """Those of a picture; of bytes they are read-only."""
+    if mode == "own":
+        mode = None
+        if image.mode == "P":
+            mode = "RGBA" if "transparency" in image.info else "RGB"
+    if mode is not None and image.mode != mode:
+        image = image.convert(mode)
+    if size is not None:
+        image = image.resize((size[1], size[0]), pillow.Resampling.BILINEAR)
+    colours = _BYTE_MODES.get(image.mode)
+    if colours is not None:  # what NumPy would ask for, without a copy of it
+        values = np.frombuffer(image.tobytes(), np.uint8)
+        return values.reshape(image.height, image.width, colours)
+    values = np.array(image)
     return values if values.ndim == 3 else values[:, :, np.newaxis]

@@ -110,7 +110,7 @@ def test_what_cannot_be_padded_is_refused() -> None:
         list(Dataset.from_iterable([1, 1.5]).padded_batch(2))
     with pytest.raises(ShapeError, match="padded_batch pads"):
         list(dataset([1, 2]).batch(2))
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(DTypeError, match=r"this is no length\n  got: a float: 1\.5") as caught:
         list(dataset([1]).bucket_by_length(lambda x: 1.5, [3], 2))
     assert "in element 0 of bucket_by_length(<lambda>)" in caught.value.__notes__[0]
     with pytest.raises(TensorValueError, match="this is no length") as negative:

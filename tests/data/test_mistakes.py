@@ -154,6 +154,45 @@ def test_elements_that_do_not_stack_are_named() -> None:
         list(Dataset.from_iterable([ef.ones(3), ef.ones((3, 1))]).batch(2))
 
 
+@pytest.mark.parametrize(
+    ("elements", "error", "words"),
+    [
+        (["a", "b"], DTypeError, "element 0 of it has no tensor"),
+        ([ef.ones(2), ef.ones((2, 2))], ShapeError, "elements 0 and 1 of it differ in shape"),
+        ([1, 1.5], DTypeError, "elements 0 and 1 of it differ in dtype"),
+        ([{"x": 1}, {"y": 1}], TensorValueError, "elements 0 and 1 of it differ in structure"),
+        ([b"", True], DTypeError, "element 0 of it has no tensor"),
+        ([np.ones(1, bool), np.ones(2, bool)], TensorValueError, "bool has no such value"),
+    ],
+)
+def test_the_method_that_pads_is_named(
+    elements: list[Any], error: type[Exception], words: str
+) -> None:
+    dataset = Dataset.from_iterable(elements)
+    with pytest.raises(error, match=f"^padded_batch: {words}"):
+        list(dataset.padded_batch(2, value=7))
+    with pytest.raises(error, match=f"^bucket_by_length: {words}"):
+        list(dataset.bucket_by_length(lambda x: 1, [3], 2, value=7))
+
+
+def test_lists_of_numbers_are_told_apart_from_tensors() -> None:
+    lists = Dataset.from_iterable([{"tokens": [1, 2]}, {"tokens": [3]}])
+    with pytest.raises(TensorValueError, match=r"lists are containers .* \.map\(ef\.tensor\)"):
+        list(lists.padded_batch(2))
+    with pytest.raises(TensorValueError) as caught:
+        list(Dataset.from_iterable([{"x": 1}, {"y": 1}]).batch(2))
+    assert "lists are" not in str(caught.value)
+    (batch,) = Dataset.from_iterable([[1, 2], [3]]).map(ef.tensor).padded_batch(2)
+    assert batch.tolist() == [[1, 2], [3, 0]]
+
+
+@pytest.mark.parametrize("method", ["from_lines", "from_records", "from_parquet"])
+@pytest.mark.parametrize("paths", [3, None, b"a.txt", ["a.txt", 4]], ids=repr)
+def test_what_is_no_path_is_refused(method: str, paths: Any) -> None:
+    with pytest.raises(TensorValueError, match=f"^{method}: this is no path"):
+        getattr(Dataset, method)(paths)
+
+
 def test_lengths_that_nobody_knows() -> None:
     unknown = numbers(4).filter(lambda x: True)
     with pytest.raises(LengthError, match="nobody knows"):

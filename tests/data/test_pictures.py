@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,10 @@ def png(mode: str, shape: tuple[int, int], **options: Any) -> bytes:
     return buffer.getvalue()
 
 
+def plain_png(data: bytes) -> Any:
+    return _plain_png(Image, data)
+
+
 def by_pillow(data: bytes) -> Any:
     try:
         with Image.open(io.BytesIO(data)) as image:
@@ -42,7 +49,7 @@ def test_the_same_pixels(mode: str, shape: tuple[int, int], options: dict[str, A
     data = png(mode, shape, **options)
     expected = by_pillow(data)
     assert expected is not None
-    assert np.array_equal(np.array(_plain_png(data)), expected)
+    assert np.array_equal(np.array(plain_png(data)), expected)
     assert np.array_equal(pixels(data, None, None), expected.reshape(*shape, -1))
 
 
@@ -50,7 +57,7 @@ def test_notes_change_nothing() -> None:
     notes = PngImagePlugin.PngInfo()
     notes.add_text("Comment", "made by a test")
     data = png("RGB", (9, 8), pnginfo=notes, dpi=(72, 72))
-    assert np.array_equal(np.array(_plain_png(data)), by_pillow(data))
+    assert np.array_equal(np.array(plain_png(data)), by_pillow(data))
 
 
 def test_what_is_not_plain_is_left_to_pillow() -> None:
@@ -58,11 +65,11 @@ def test_what_is_not_plain_is_left_to_pillow() -> None:
     for mode in ("P", "1", "LA", "I;16"):
         buffer = io.BytesIO()
         Image.fromarray(values).convert(mode).save(buffer, "PNG")
-        assert _plain_png(buffer.getvalue()) is None
+        assert plain_png(buffer.getvalue()) is None
         assert pixels(buffer.getvalue(), "own", None).shape[:2] == (3, 4)
-    assert _plain_png(png("RGB", (4, 4), transparency=(0, 0, 0))) is None
-    assert _plain_png(b"") is None
-    assert _plain_png(png("L", (4, 4))[:20]) is None
+    assert plain_png(png("RGB", (4, 4), transparency=(0, 0, 0))) is None
+    assert plain_png(b"") is None
+    assert plain_png(png("L", (4, 4))[:20]) is None
 
 
 @given(st.sampled_from(sorted(MODES)), st.integers(0, 10**6), st.integers(0, 7), st.booleans())
@@ -73,7 +80,7 @@ def test_damage_is_never_taken_for_a_picture(mode: str, place: int, bit: int, cu
         del data[place:]
     else:
         data[place] ^= 1 << bit
-    found = _plain_png(bytes(data))
+    found = plain_png(bytes(data))
     if found is not None:  # what was hit is nothing that anybody reads
         assert np.array_equal(np.array(found), by_pillow(bytes(data)))
 
@@ -83,3 +90,41 @@ def test_damaged_pixels_are_an_error() -> None:
     data[len(data) // 2] ^= 0x10
     with pytest.raises(DamagedError):
         pixels(bytes(data), "RGB", None)
+
+
+@pytest.mark.parametrize("mode", [*MODES, "P", "1", "LA", "I;16"])
+def test_files_give_what_their_bytes_give(mode: str, tmp_path: Path) -> None:
+    values = np.arange(12, dtype="u1").reshape(3, 4)
+    path = tmp_path / "picture.png"
+    Image.fromarray(values).convert(mode).save(path)
+    expected = by_pillow(path.read_bytes())
+    for source in (str(path), path.read_bytes(), io.BytesIO(path.read_bytes())):
+        found = pixels(source, None, None)
+        assert found.dtype == expected.dtype
+        assert np.array_equal(found, expected.reshape(3, 4, -1))
+
+
+def test_a_file_that_does_not_say_its_size(tmp_path: Path) -> None:
+    data, path = png("RGB", (300, 200)), tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(data,))
+    writer.start()
+    found = pixels(str(path), None, None)
+    writer.join()
+    assert np.array_equal(found, by_pillow(data))
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "empty.png").touch()
+    for path in (tmp_path, tmp_path / "empty.png"):
+        with pytest.raises(DamagedError):
+            pixels(str(path), None, None)
+    with pytest.raises(FileNotFoundError, match=r"missing\.png"):
+        pixels(str(tmp_path / "missing.png"), None, None)
+
+
+def test_pixels_are_not_copied_twice() -> None:
+    data = png("RGB", (64, 64))
+    found = pixels(data, "RGB", None)
+    assert not found.flags.writeable  # the very bytes that Pillow gave
+    assert np.array_equal(found, by_pillow(data))

@@ -15,7 +15,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.data import Dataset
 from eagerflow.data.processes import stop_server
-from eagerflow.errors import DTypeError, WorkerError
+from eagerflow.errors import DTypeError, ShapeError, WorkerError
 
 PROCESSES = {"workers": 2, "processes": True}
 
@@ -66,6 +66,18 @@ def test_a_result_that_cannot_be_sent_is_named() -> None:
     assert "in element 1 of map(locked)" in "\n".join(caught.value.__notes__)
     assert next(iterator)["x"].item() == 2
     del caught, iterator
+
+
+def test_what_fails_behind_the_function_names_the_line_of_the_pipeline() -> None:
+    """Not one of the process, whose program nobody has written."""
+    locks = numbers(3).map(lambda x: threading.Lock(), **PROCESSES)
+    shapes = numbers(3).map(lambda x: ef.ones(int(x)), **PROCESSES).batch(3)
+    for dataset, error in ((locks, DTypeError), (shapes, ShapeError)):
+        with pytest.raises(error) as caught:
+            list(dataset)
+        assert "test_processes.py" in str(caught.value)
+        assert "<string>" not in str(caught.value)
+        del caught
 
 
 def test_an_element_that_cannot_be_sent_is_named() -> None:

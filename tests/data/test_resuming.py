@@ -211,6 +211,8 @@ def test_an_error_that_is_new_is_raised() -> None:
         lambda data: data.padded_batch(1).shuffle(4, seed=0),
         lambda data: data.padded_batch(1).bucket_by_length(len, [3], 1),
         lambda data: data.filter(lambda x: True).shuffle(3, seed=0).batch(2).prefetch(1),
+        lambda data: data.padded_batch(1).take(len(data) // 2),
+        lambda data: Dataset.from_tensors(ef.arange(5)).repeat(len(data) // 8),
     ],
 )
 def test_a_position_behind_the_end_of_shorter_data_is_refused(
@@ -221,3 +223,15 @@ def test_a_position_behind_the_end_of_shorter_data_is_refused(
     shorter = make(Dataset.from_tensors(ef.arange(8)))
     with pytest.raises(TensorValueError, match="behind the end"):
         shorter.iterator(iterator.state)
+
+
+def test_a_position_behind_the_last_that_is_taken_is_refused() -> None:
+    def taken(count: int) -> Dataset:
+        return Dataset.from_iterable(lambda: iter(range(40))).take(count)
+
+    iterator = iter(taken(20))
+    _ = [next(iterator) for _ in range(15)]
+    assert [x.item() for x in taken(17).iterator(iterator.state)] == [15, 16]
+    assert list(taken(15).iterator(iterator.state)) == []
+    with pytest.raises(TensorValueError, match=r"behind the end.*\n.*element 15\n.*at most 14"):
+        taken(14).iterator(iterator.state)

@@ -26,6 +26,12 @@ def written(folder: Path, name: str, columns: dict[str, Any], **settings: Any) -
     return folder / name
 
 
+def test_no_column_at_all_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.parquet", {"x": [1]})
+    with pytest.raises(TensorValueError, match="there is no column"):
+        Dataset.from_parquet(path, columns=[])
+
+
 # --- which files ------------------------------------------------------------------------------
 
 

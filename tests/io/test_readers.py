@@ -6,6 +6,8 @@ import gc
 import os
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from eagerflow.resources.stores import FifoStore
 from tests.io.conftest import MakeFile
 from tests.queues.modes import Call, Waiting, until
 from tests.queues.test_interrupts import _ctrl_c, interrupted  # noqa: F401 - a fixture
+from tests.recorded import recorded
 
 
 def names(*paths: str, close: bool = True) -> ef.Queue:
@@ -219,6 +222,61 @@ def test_runners_that_wait_hold_no_thread(make_file: MakeFile) -> None:
     assert int(out.size()) == 250
 
 
+# --- what is told -----------------------------------------------------------------------------
+
+
+def test_each_record_is_an_event(call: Call, make_file: MakeFile) -> None:
+    reader = ef.io.TextLineReader(
+        names(make_file("a", b"one\nthree\n"), make_file("b", b"x\n")), name="words"
+    )
+    call(reader.read)  # nobody listens
+    with recorded() as found:
+        call(lambda: reader.read_up_to(5))
+    told = found.of("element", "words")
+    assert [event.nbytes for event in told] == [5, 1]
+    assert {event.device for event in told} == {"cpu:0"}
+    assert all(event.seconds > 0 for event in told)
+    assert reader.resource._noted == []
+
+
+def test_what_comes_back_is_told_once(call: Call, make_file: MakeFile) -> None:
+    files = names(make_file("a", b"1\n2\n"), close=False)
+    reader = ef.io.TextLineReader(files, name="back")
+    with recorded() as found:
+        with pytest.raises(errors.WaitTimeoutError):
+            call(lambda: reader.read_up_to(3, timeout=0.01))
+        call(lambda: reader.read_up_to(2))
+    assert len(found.of("element", "back")) == 2
+
+
+def test_a_record_that_is_left_out_is_an_event(call: Call, make_records: MakeFile) -> None:
+    path = Path(make_records("a.records", b"one", b"two"))
+    data = bytearray(path.read_bytes())
+    data[data.index(b"one")] ^= 1
+    path.write_bytes(data)
+    reader = ef.io.RecordReader(names(str(path)), skip_damaged=True, name="careless")
+    with recorded() as found:
+        assert call(reader.read)[1].tolist() == b"two"
+    (skip,) = found.of("skip", "careless")
+    assert skip.detail.startswith(f"record 0 of {path} is damaged")
+    assert [event.nbytes for event in found.of("element", "careless")] == [3]
+
+
+def test_who_hears_of_a_record_may_read(make_file: MakeFile) -> None:
+    reader = ef.io.TextLineReader(names(make_file("a", b"1\n2\n3\n")))
+    heard: list[bytes] = []
+
+    class Greedy:
+        def event(self, event: ef.events.Event) -> None:
+            if event.kind == "element":
+                ef.events.remove_instrument(self)
+                heard.append(reader.read()[1].item())
+
+    ef.events.add_instrument(Greedy())
+    assert reader.read()[1].item() == b"1"
+    assert heard == [b"2"]
+
+
 # --- what is damaged --------------------------------------------------------------------------
 
 
@@ -341,12 +399,19 @@ def test_ctrl_c_between_reading_and_noting(make_file: MakeFile) -> None:
     assert [reader.read().wait()[0][1] for _ in range(2)] == [b"1", b"2"]
 
 
+@pytest.fixture(params=[False, True], ids=["unheard", "heard"])
+def _heard(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With and without somebody who listens to events."""
+    with recorded() if request.param else nullcontext():
+        yield
+
+
 # between opening a file and noting it: the file is closed by being forgotten
 _FORGOTTEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @_FORGOTTEN
-@pytest.mark.usefixtures("_ctrl_c")
+@pytest.mark.usefixtures("_ctrl_c", "_heard")
 def test_ctrl_c_anywhere_loses_nothing(make_file: MakeFile) -> None:
     """Lines, and names of files, are in their places or with who took them."""
     paths = [make_file("a", b"1\n2\n"), make_file("none", b""), make_file("b", b"3\n4\n5\n")]
@@ -371,7 +436,7 @@ def test_ctrl_c_anywhere_loses_nothing(make_file: MakeFile) -> None:
 
 
 @_FORGOTTEN
-@pytest.mark.usefixtures("_ctrl_c")
+@pytest.mark.usefixtures("_ctrl_c", "_heard")
 def test_ctrl_c_anywhere_of_a_producer_of_names(make_file: MakeFile) -> None:
     """Who puts a name in reads on behalf of who waits."""
     path = make_file("a", b"1\n2\n").encode()

@@ -122,6 +122,20 @@ def test_the_last_of_several_closes(make: Any) -> None:
     assert (feeder.steps, out.closed, _users) == (50, True, {})
 
 
+def test_a_holder_keeps_open_what_runners_with_inputs_of_their_own_share() -> None:
+    """As ``docs/queues.md`` says: else the first one may have ended before the next is spawned."""
+    out, spawned = ef.Queue(9, ef.tensor(0)), ef.Queue(1, ef.tensor(0))
+    holder = ef.spawn(spawned.dequeue, closes=out)
+    for part in ([], [1], [2, 3]):
+        left = iter(part)
+        feeder = ef.spawn(lambda left=left: out.enqueue(next(left)), closes=out)
+        assert feeder.join()  # before the next one is spawned
+        assert not out.closed
+    spawned.close()
+    assert holder.join()
+    assert (numbers(out.dequeue_up_to(9)), out.closed, _users) == ([1, 2, 3], True, {})
+
+
 def test_an_iterator_that_is_used_up_is_an_end() -> None:
     out = ef.Queue(None, ef.tensor(0))
     left = iter([1, 2])
