@@ -9,6 +9,7 @@ from typing import Any
 import eagerflow.autograph.explicit  # noqa: F401 - it says what is called in converted code
 from eagerflow.autograph.calls import call
 from eagerflow.autograph.convert import why_not
+from eagerflow.autograph.exits import ended, leaving, managed, manager
 from eagerflow.autograph.handlers import Escaped, catching
 from eagerflow.autograph.lists import as_lists
 from eagerflow.autograph.loops import endless, for_, while_
@@ -22,8 +23,8 @@ from eagerflow.autograph.unbound import unbound_reason
 from eagerflow.errors import TraceError, hide_frames, relocate
 from eagerflow.source import Source
 
-__all__ = ["call", "catching", "endless", "for_", "printed", "reduced", "run", "shown", "text",
-           "while_"]  # fmt: skip
+__all__ = ["call", "catching", "ended", "endless", "for_", "leaving", "managed", "manager",
+           "printed", "reduced", "run", "shown", "text", "while_"]  # fmt: skip
 
 
 def run(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -221,18 +221,39 @@ class _Function(ast.NodeTransformer):
         kinds: list[ast.expr] = [
             h.type or _at(ast.Name("BaseException", ast.Load()), h) for h in node.handlers
         ]
+        last = node.finalbody
         if not kinds:
-            return self._bodies(node)
+            return self._finally(self._bodies(node), last)
         place = node.handlers[0]
         caught = _at(ast.Tuple(copy.deepcopy(kinds), ast.Load()), place)
         later = _at(ast.Lambda(_no_arguments(), caught), place)
         node = self._bodies(node)
         block = ast.With([ast.withitem(operator("catching", [later], node), None)], node.body)
         node.body = [_at(block, node)]
-        return node
+        return self._finally(node, last)
 
     def visit_TryStar(self, node: ast.TryStar) -> Any:
         return self.visit_Try(node)
+
+    def _finally(self, node: Any, last: Sequence[ast.stmt]) -> Any:
+        """A `try` that is told where its `finally` block begins and ends, if it has one."""
+        if not last:
+            return node
+        node.finalbody.insert(0, self._run("ended", [], last[0]))
+        leaving = operator("leaving", [_later(_at(_constant(None), last[0]))], node)
+        return _at(ast.With([ast.withitem(leaving, None)], [node]), node)
+
+    def visit_With(self, node: ast.With) -> Any:
+        place = node.items[0].context_expr
+        for item in node.items:
+            item.context_expr = operator("manager", [self.visit(item.context_expr)], place)
+            if item.optional_vars is not None:
+                item.optional_vars = self.visit(item.optional_vars)
+        leaving = operator("leaving", [_later(_at(_constant(None), place))], place)
+        block = operator("managed", [], place)
+        node.items = [ast.withitem(leaving, None), *node.items, ast.withitem(block, None)]
+        node.body = self._block(node.body)
+        return node
 
     def _bodies(self, node: Any) -> Any:
         """A statement with the blocks in it rewritten."""
