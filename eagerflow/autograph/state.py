@@ -19,8 +19,10 @@ from eagerflow.autograph.library import is_library, is_library_class
 from eagerflow.autograph.reading import OPERATORS
 from eagerflow.core.tensor import AbstractArray, Tensor
 
-__all__ = ["UNBOUND", "AbstractStandIn", "Slot", "Snapshot", "cells_of", "handle_slot"]
+__all__ = ["CACHED", "UNBOUND", "AbstractStandIn", "Slot", "Snapshot", "cells_of", "handle_slot"]
 
+#: the class of functions with a cache
+CACHED: Final = type(lru_cache(lambda: None))
 #: how many objects are looked at
 _MOST: Final = 20_000
 
@@ -179,6 +181,8 @@ class Snapshot:
             self._look_at_module(text, value)
         elif issubclass(kind, type):
             self._look_at_class(text, value)
+        elif kind is CACHED:
+            self._pending.append((text, value.__wrapped__))
         elif not is_library_class(kind):
             self._look_at_object(text, value)
 
