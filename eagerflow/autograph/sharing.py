@@ -6,6 +6,7 @@ import ast
 import sys
 from typing import Any, Final
 
+from eagerflow.autograph.jumps import RESULT
 from eagerflow.autograph.regions import held, references_of_regions, tracer_here
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
@@ -80,11 +81,13 @@ def pin_choice(
         if not names and followed:
             holder = "the caller, a container or a debugger"
             note = "; or trace it without the debugger, which holds what it has shown of variables"
+        shown = "what the function returns" if name == RESULT else name
+        own = next(iter(names), "x") if variable in (None, RESULT) else variable
         return TraceError(
-            f"{name} is updated in place, and it may be a tensor that {holder} "
+            f"{shown} is updated in place, and it may be a tensor that {holder} "
             f"{'hold' if len(names) > 1 else 'holds'} as well: {what} decides",
             given=lines,
-            hint=f"{_rewritten(variable or 'x')}, which makes a new tensor{note}",
+            hint=f"{_rewritten(own)}, which makes a new tensor{note}",
         )
 
     pinned = tracer_here().root.pinned
