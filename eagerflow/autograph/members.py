@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable
 from typing import Any, Final, final
 
-__all__ = ["Attributes", "Memory", "memory_of", "slots_of"]
+__all__ = ["Attributes", "HeldMemory", "memory_of", "slots_of"]
 
 #: bytes from on which memory is not looked at
 _MOST_BYTES: Final = 1 << 20
@@ -70,7 +70,7 @@ def slots_of(cls: type) -> list[str]:
 
 
 @final
-class Memory:
+class HeldMemory:
     """What is in an array that Python writes to, and what was.
 
     Args:
@@ -95,7 +95,7 @@ class Memory:
         self.owner[... if getattr(self.owner, "shape", None) == () else slice(None)] = self._held
 
 
-def memory_of(x: Any) -> Memory | None:
+def memory_of(x: Any) -> HeldMemory | None:
     """The memory of a `bytearray`, an `array`, an array of NumPy; None of a large one."""
     kind = type(x)
     if (kind.__module__, kind.__name__) not in _ARRAYS:
@@ -106,4 +106,4 @@ def memory_of(x: Any) -> Memory | None:
                 return None
     except (TypeError, ValueError, BufferError):  # of a dtype that no buffer has
         return None
-    return Memory(x, copy.copy(x))
+    return HeldMemory(x, copy.copy(x))

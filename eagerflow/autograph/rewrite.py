@@ -21,7 +21,7 @@ from typing import Any, Final, final
 from eagerflow.autograph.comprehensions import REDUCTIONS, as_function, binds, is_plain
 from eagerflow.autograph.jumps import is_always, lower_jumps, operator
 from eagerflow.autograph.names import Liveness, augmented, bound, declared, own_nodes
-from eagerflow.autograph.reading import NotConvertible
+from eagerflow.autograph.reading import OPERATORS, NotConvertible
 
 __all__ = ["LATER", "rewrite"]
 
@@ -230,6 +230,9 @@ class _Function(ast.NodeTransformer):
         node = self._bodies(node)
         block = ast.With([ast.withitem(operator("catching", [later], node), None)], node.body)
         node.body = [_at(block, node)]
+        if isinstance(node, ast.Try):  # a bare `except:` is not for what eagerflow tells itself
+            passing = ast.Attribute(ast.Name(OPERATORS, ast.Load()), "passing", ast.Load())
+            node.handlers.insert(0, _at(ast.ExceptHandler(passing, None, [ast.Raise()]), place))
         return self._finally(node, last)
 
     def visit_TryStar(self, node: ast.TryStar) -> Any:
@@ -326,6 +329,11 @@ class _Function(ast.NodeTransformer):
         return operator("choose", [test, *map(self._later, (node.body, node.orelse))], node)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
+        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            right = node.comparators[0]
+            if isinstance(right, ast.Constant) and type(right.value) is bool:
+                node.left = operator("flag", [self.visit(node.left)], node.left)
+                return node
         if len(node.ops) == 1 or self._is_stuck(*node.comparators[1:]):
             return self.generic_visit(node)
         signs = _constant(tuple(_COMPARISONS[type(op)] for op in node.ops))

@@ -17,7 +17,7 @@ from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple, final
 
 from eagerflow.autograph.library import is_bare_class, is_library, is_library_class
-from eagerflow.autograph.members import Attributes, Memory, memory_of, slots_of
+from eagerflow.autograph.members import Attributes, HeldMemory, memory_of, slots_of
 from eagerflow.autograph.reading import OPERATORS
 from eagerflow.core.tensor import AbstractArray, Tensor
 
@@ -155,7 +155,7 @@ class Snapshot:
         self._dicts: list[tuple[str, dict[Any, Any] | Attributes, dict[Any, Any], type | None]] = []
         self._lists: list[tuple[str, list[Any], list[Any]]] = []
         self._others: list[tuple[str, Any, Any]] = []
-        self._memories: list[tuple[str, Memory]] = []
+        self._memories: list[tuple[str, HeldMemory]] = []
         self._spaces: list[tuple[str, dict[str, Any], dict[str, Any]]] = []  # modules
         self._stored: set[str] = set()  # names that the code sets there
         self.tensors: list[tuple[Tensor, Any]] = []
