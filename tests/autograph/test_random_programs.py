@@ -167,9 +167,9 @@ def check(lines: list[str]) -> None:
     traced = ef.trace(f)
     for args in ARGUMENTS:
         want = _plain(f(*args, ROWS))
-        assert _plain(converted(f)(*args, ROWS)) == want  # type: ignore[arg-type]  # a function
         if any(abs(x) > 1e100 or x != x for x in want):
             continue  # kernels warn where Python's floats overflow
+        assert _plain(converted(f)(*args, ROWS)) == want  # type: ignore[arg-type]  # a function
         results = []
         for g in (f, traced):
             tensors = [ef.tensor(x, dtype="float64") for x in (*args, ROWS)]
