@@ -37,6 +37,7 @@ __all__ = [
     "choose",
     "compare",
     "failed",
+    "flag",
     "going",
     "if_",
     "not_",
@@ -127,6 +128,18 @@ def compare(signs: Sequence[str], left: Any, second: Any, *rest: Callable[[], An
     if not rest:
         return found
     return and_(found, lambda: compare(signs[1:], second, rest[0](), *rest[1:]))
+
+
+@operator
+def flag(x: Any) -> Any:
+    """``x`` in ``x is True``; refused where it may be a flag of which only the graph knows that."""
+    if type(x) is Tensor and x.dtype.kind == "bool" and x.ndim == 0 and as_test(x) is not None:
+        raise TraceError(
+            "`is True` and `is False` of what is known only when the graph runs",
+            given="what is a bool tensor then, and neither True nor False itself",
+            hint="write `if x:` or `if not x:`, or compare by ==",
+        )
+    return x
 
 
 @operator

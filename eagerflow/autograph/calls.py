@@ -19,8 +19,8 @@ _LATE: Final = ("eagerflow.ops", "eagerflow.function", "eagerflow.data", "eagerf
 _HIGHER: Final = frozenset({map, filter, sorted, functools.reduce, functools.partial})
 #: functions that do more in converted code: what is called in their place
 replacements: Final[dict[Any, Callable[..., Any]]] = {}
-#: likewise for all functions of a module, or a method of a builtin class by its name: what gives
-#: the function that is called in the place of one
+#: likewise for all functions of a module, a method of a builtin class by its name, or objects of a
+#: class: what gives the function that is called in the place of one
 wrappers: Final[dict[Any, Callable[[Any], Callable[..., Any]]]] = {}
 
 
@@ -44,6 +44,8 @@ def call(function: Any) -> Any:
         if inner is function.func:
             return function
         return functools.partial(inner, *function.args, **function.keywords)
+    if kind in wrappers:
+        return wrappers[kind](function)
     return _object(function)
 
 

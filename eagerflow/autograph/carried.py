@@ -72,6 +72,7 @@ class Loop:
         self._in_place: dict[Any, bool] = {}  # whether the tensor in a slot is itself updated
         self._like: dict[Any, Any] = {}  # what a turn gives for a name that is not bound before
         self._lists: dict[Any, tuple[list[Any], str]] = {}  # that turns append to
+        self._over: Sequence[Tensor] = ()
         self._open = False  # whether nothing says how many turns there are
         self._stand_ins: dict[int, Any] = {}
         self._taken: list[list[Any]] = []
@@ -115,7 +116,7 @@ class Loop:
 
     def scan(
         self, turn: Callable[..., dict[str, Any]], extra: dict[str, Any], rows: list[Tensor],
-        length: Any,
+        length: Any, over: Sequence[Tensor] = (),
     ) -> None:  # fmt: skip
         """Trace it as a `scan`, and set what it sets.
 
@@ -124,7 +125,9 @@ class Loop:
             extra: what goes round besides the slots, before the first turn.
             rows: the tensors of which each turn gets a row.
             length: how many turns there are.
+            over: the tensors whose rows they are, which no turn may update.
         """
+        self._over = over
         stacked: list[Any] = []
 
         def make(start: dict[str, Any], step: Callable[..., Any]) -> dict[str, Any]:
@@ -277,6 +280,7 @@ class Loop:
 
     def _learn(self, found: Found, ends: dict[Any, Any], keys: dict[Any, str]) -> None:
         """Raise `Again` if the turn did more than was known."""
+        self._check_rows(found, keys)
         before = self._known_so_far
         for key, (slot, value, _) in found.items():
             if slot.kind == "list":
@@ -313,6 +317,18 @@ class Loop:
             f"{line_text(code, self._lines.get(slot.key, code.co_firstlineno))}",
             hint="start with a value of the same structure and type, such as ef.zeros(...)",
         )
+
+    def _check_rows(self, found: Found, keys: dict[Any, str]) -> None:
+        """Refuse a turn that updates in place the tensor that the loop goes over."""
+        updated = [slot.owner for slot, *_ in found.values() if slot.kind == "handle"]
+        updated += [self._start[key] for key in keys if self._in_place[key]]
+        if any(x is row for x in updated for row in self._over):
+            raise TraceError(
+                "a loop on tensors updates in place the tensor that it goes over",
+                given=line_text(self._code, self._code.co_firstlineno),
+                expected="rows that are as they were before the loop",
+                hint="go over a range: `for i in range(xs.shape[0])`, and read xs[i]",
+            )
 
     def _unbinds(self, key: Any) -> NoReturn:
         slot = self._slots[key]

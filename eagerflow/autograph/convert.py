@@ -18,9 +18,9 @@ __all__ = ["branches", "converted", "operators", "why_not"]
 operators: Final = SimpleNamespace()
 _CELL: Final = CellType(operators)
 _MADE: Final = re.compile(r"\.<locals>\.@\w+")
-#: instructions that test or loop; ``while True`` does but jump back
+#: instructions that test, loop or catch; ``while True`` does but jump back
 _TESTS: Final = ("POP_JUMP", "JUMP_IF", "JUMP_BACKWARD", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP",
-                 "TO_BOOL")  # fmt: skip
+                 "TO_BOOL", "PUSH_EXC_INFO")  # fmt: skip
 #: instructions that make texts: FORMAT_VALUE, which 3.13 has divided; or exceptions
 _TEXTS: Final = ("FORMAT_", "RAISE_VARARGS")
 _TESTING: Final = frozenset({"all", "any", "max", "min", "print"})
@@ -55,7 +55,7 @@ def why_not(code: CodeType) -> str | None:
 
 
 def branches(code: CodeType) -> bool:
-    """Whether code, or code within it, tests, loops, prints, raises or makes texts.
+    """Whether code, or code within it, tests, loops, prints, raises, catches or makes texts.
 
     Or calls builtins that do so.
     """

@@ -14,7 +14,7 @@ from typing import Any
 from eagerflow.autograph.branches import Branches, Raised
 from eagerflow.autograph.calls import converted_argument, replacements
 from eagerflow.autograph.loops import first_turn, raise_in_first_turn
-from eagerflow.autograph.raising import is_stated, is_users
+from eagerflow.autograph.raising import check_in_graph, is_stated, is_users
 from eagerflow.autograph.regions import UserCode, attempt
 from eagerflow.autograph.state import Snapshot
 from eagerflow.control.branches import cond, switch
@@ -28,6 +28,7 @@ from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import TraceError
 from eagerflow.ops.elementwise_logic import logical_or
+from eagerflow.runtime.codegen import choose_branch
 from eagerflow.source import turn_note
 
 __all__: list[str] = []
@@ -61,15 +62,20 @@ def _switch(index: Any, branches: Sequence[_Function], *operands: Any) -> Any:
             raise
     raising = branches[_first_that_raises(index, branches, operands)]
     others = [f for f in branches if f is not raising]
-    if not others:
-        return raising(*_own(operands))
     number = tensor_of(index)
+    if not others:
+        check_in_graph(functools.partial(_check_index, len(branches)), number)
+        return raising(*_own(operands))
     taken = [number == i for i, f in enumerate(branches) if f is raising]
     rest = [others[0] if f is raising else f for f in branches]
     return _branches(
         functools.reduce(logical_or, taken),
         _with(raising, operands), lambda: _switch(index, rest, *operands),
     )  # fmt: skip
+
+
+def _check_index(count: int, index: Tensor) -> None:
+    choose_branch(int(index), count)
 
 
 def _first_that_raises(index: Any, branches: Sequence[_Function], operands: Any) -> int:

@@ -8,6 +8,7 @@ from typing import Any, Final, final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.convert import operator
+from eagerflow.autograph.raising import line_of
 from eagerflow.autograph.reading import line_text
 from eagerflow.autograph.regions import tracer_here
 from eagerflow.core import interpreter
@@ -15,19 +16,22 @@ from eagerflow.errors import (
     CancelledError,
     QueueClosedError,
     TensorIndexError,
+    TensorValueError,
     TraceError,
     WaitTimeoutError,
 )
 from eagerflow.graph.ir import Node
 from eagerflow.graph.trace import Tracer, tracer_of
+from eagerflow.source import capture
 
-__all__ = ["Escaped", "catching", "missed", "refuse_caught"]
+__all__ = ["Escaped", "catching", "missed", "note", "raised_by", "refuse_caught"]
 
 
 _WAITING: Final = (QueueClosedError, CancelledError, WaitTimeoutError)
 #: by op, what it raises in an ordinary run
 _RAISED: Final[dict[str, Sequence[type[BaseException]]]] = {
     **dict.fromkeys(("take", "take_along_axis"), (TensorIndexError,)),
+    **dict.fromkeys(("cholesky", "inv", "solve"), (TensorValueError,)),
     **dict.fromkeys(
         ("queue_enqueue", "queue_enqueue_many", "queue_dequeue", "queue_dequeue_many",
          "queue_dequeue_up_to", "accumulator_take", "barrier_take_many", "reader_read",
@@ -39,6 +43,7 @@ _BROAD: Final = {Exception, BaseException}
 _OUTSIDE: Final = "put the `try` around the call of the traced function"
 _HINTS: Final[dict[type[BaseException], str]] = {
     TensorIndexError: f"{_OUTSIDE}, or test the index: `if i < x.shape[0]`, ef.where(...)",
+    TensorValueError: f"{_OUTSIDE}, or test the matrix before",
     QueueClosedError: f"{_OUTSIDE}, or take what is left with dequeue_up_to(n)",
     CancelledError: _OUTSIDE,
     WaitTimeoutError: _OUTSIDE,
@@ -89,7 +94,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
     def _look_at(self, nodes: Sequence[Node]) -> None:
         """Refuse nodes of the block that raise, when the graph runs, what a handler is for."""
         for node in nodes:
-            raised = next((e for e in _raised_by(node) if self._is_for(e)), None)
+            raised = next((e for e in raised_by(node) if self._is_for(e)), None)
             if raised is not None:
                 self._tell(node, raised)
             for _, part in node.subgraphs():
@@ -110,7 +115,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
         what = f"{raised.__name__} is raised when the graph runs, outside of the `try` around it"
         given = f"{node.op} at {node.source}\n    and the handler at {self.line}"
         if {k for k in self._flat if issubclass(raised, k) or issubclass(k, raised)} <= _BROAD:
-            _notes.setdefault(tracer_here().root, []).append(f"{what}: {given}")
+            note(f"{what}: {given}")
             return
         error = TraceError(what, given=given, hint=_HINTS[raised], source=node.source)
         raise Escaped(error) if self.catches(error) else error
@@ -127,16 +132,21 @@ class catching:  # noqa: N801 - converted code calls it as an operator
 
 
 _under_way: Final[list[catching]] = []
-#: by trace, what broad handlers will not catch
+#: by trace, what handlers and ends of blocks will not do
 _notes: Final[WeakKeyDictionary[Tracer, list[str]]] = WeakKeyDictionary()
 
 
+def note(text: str) -> None:
+    """Note what runs of the graph will do otherwise than eager ones, for people."""
+    _notes.setdefault(tracer_here().root, []).append(text)
+
+
 def missed(tracer: Tracer) -> list[str]:
-    """What handlers for all exceptions will not catch, for people."""
+    """What was noted in a trace."""
     return _notes.get(tracer, [])
 
 
-def _raised_by(node: Node) -> Sequence[type[BaseException]]:
+def raised_by(node: Node) -> Sequence[type[BaseException]]:
     """What a node raises in an ordinary run."""
     if node.op == "getitem" and "array" in node.attrs["key"]:
         return (TensorIndexError,)
@@ -152,12 +162,9 @@ def refuse_caught(error: BaseException) -> None:
     handler = next((one for one in reversed(_under_way) if one.catches(error)), None)
     if handler is None:
         return
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    raised = (
-        "" if trace is None else f", raised at {line_text(trace.tb_frame.f_code, trace.tb_lineno)}"
-    )
+    # an assertion is raised by eagerflow, for the line that is under way
+    place = line_of(error) or capture()
+    raised = "" if place is None else f", raised at {line_text(place.code, place.line)}"
     raise TraceError(
         "an exception is raised under a condition on a tensor, and caught",
         given=f"{type(error).__name__}{raised}\n    and caught at {handler.line}",

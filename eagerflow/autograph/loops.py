@@ -284,15 +284,14 @@ def _count(
 
 def _scan(over: AbstractSource, body: Callable[[Any], None], loop: Loop, start: int) -> None:
     """A loop whose number of turns is known when it begins."""
-    rows = over.rows()
-    if start:
-        rows = [x[start:] for x in rows]
+    whole = over.rows()
+    rows = [x[start:] for x in whole] if start else whole
 
     def turn(carry: dict[str, Any], parts: list[Tensor]) -> dict[str, Any]:
         body(over.pick(iter(parts), carry[_COUNT]))
         return {_COUNT: carry[_COUNT] + 1}
 
-    loop.scan(turn, {_COUNT: start}, rows, over.length - start)
+    loop.scan(turn, {_COUNT: start}, rows, over.length - start, whole)
 
 
 def _one_by_one(

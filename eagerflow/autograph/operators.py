@@ -8,23 +8,28 @@ from types import CodeType
 from typing import Any, Final
 
 import eagerflow.autograph.explicit  # noqa: F401 - it says what is called in converted code
+from eagerflow.autograph.branches import Raised
 from eagerflow.autograph.calls import call
-from eagerflow.autograph.convert import why_not
+from eagerflow.autograph.convert import operators, why_not
+from eagerflow.autograph.exits import ended, leaving, managed, manager
 from eagerflow.autograph.handlers import Escaped, catching
-from eagerflow.autograph.lists import as_lists
+from eagerflow.autograph.lists import NeedsArray, as_lists
 from eagerflow.autograph.loops import endless, for_, while_
 from eagerflow.autograph.raising import belongs_to_graph, raise_in_graph
 from eagerflow.autograph.reading import NO_SOURCE
 from eagerflow.autograph.reductions import reduced
-from eagerflow.autograph.regions import tracer_here
+from eagerflow.autograph.regions import Again, tracer_here
 from eagerflow.autograph.standard import printed
 from eagerflow.autograph.texts import shown, text
 from eagerflow.autograph.unbound import unbound_reason
 from eagerflow.errors import TraceError, hide_frames, relocate
 from eagerflow.source import Source
 
-__all__ = ["call", "catching", "endless", "for_", "printed", "reduced", "run", "shown", "text",
-           "while_"]  # fmt: skip
+__all__ = ["call", "catching", "ended", "endless", "for_", "leaving", "managed", "manager",
+           "printed", "reduced", "run", "shown", "text", "while_"]  # fmt: skip
+
+#: what passes by the handlers of the user
+setattr(operators, "passing", (Escaped, Again, NeedsArray, Raised))  # noqa: B010 - as the others
 
 _RETURN: Final = opmap["RETURN_VALUE"]
 

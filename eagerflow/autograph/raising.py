@@ -7,7 +7,7 @@ is raised in a trace, and its tensors and texts become inputs of the node that r
 from __future__ import annotations
 
 import dis
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MemberDescriptorType
 from typing import Any, Final, final
@@ -21,7 +21,14 @@ from eagerflow.graph.trace import Tracer
 from eagerflow.ops import callbacks
 from eagerflow.source import Source, is_framework_frame
 
-__all__ = ["belongs_to_graph", "is_stated", "is_users", "raise_in_graph"]
+__all__ = [
+    "belongs_to_graph",
+    "check_in_graph",
+    "is_stated",
+    "is_users",
+    "line_of",
+    "raise_in_graph",
+]
 
 #: what is not in the `__dict__` of an exception
 _LINKS: Final = ("__cause__", "__context__", "__suppress_context__")
@@ -36,10 +43,15 @@ def raise_in_graph(error: BaseException) -> None:
     def check(parts: _Parts) -> None:
         raise parts.put_together()
 
-    callbacks.check(check, _taken_apart(error))
-    tracer = tracer_here()
-    tracer.graph.nodes[-1].source = _line(error)
-    _raising.add(tracer.root)
+    check_in_graph(check, _taken_apart(error))
+    node = tracer_here().graph.nodes[-1]
+    node.source = line_of(error) or node.source
+
+
+def check_in_graph(check: Callable[[Any], None], value: Any) -> None:
+    """Append a node that calls what may raise an exception, given the value of ``value`` then."""
+    callbacks.check(check, value)
+    _raising.add(tracer_here().root)
 
 
 def belongs_to_graph(error: BaseException) -> bool:
@@ -75,7 +87,7 @@ def is_stated(error: BaseException) -> bool:
     return trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
 
 
-def _line(error: BaseException) -> Source | None:
+def line_of(error: BaseException) -> Source | None:
     """Where the user's code raised an exception."""
     found, trace = None, error.__traceback__
     while trace is not None:

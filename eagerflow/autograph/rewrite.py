@@ -21,7 +21,7 @@ from typing import Any, Final, final
 from eagerflow.autograph.comprehensions import REDUCTIONS, as_function, binds, is_plain
 from eagerflow.autograph.jumps import is_always, lower_jumps, operator
 from eagerflow.autograph.names import Liveness, augmented, bound, declared, own_nodes
-from eagerflow.autograph.reading import NotConvertible
+from eagerflow.autograph.reading import OPERATORS, NotConvertible
 
 __all__ = ["LATER", "rewrite"]
 
@@ -221,18 +221,42 @@ class _Function(ast.NodeTransformer):
         kinds: list[ast.expr] = [
             h.type or _at(ast.Name("BaseException", ast.Load()), h) for h in node.handlers
         ]
+        last = node.finalbody
         if not kinds:
-            return self._bodies(node)
+            return self._finally(self._bodies(node), last)
         place = node.handlers[0]
         caught = _at(ast.Tuple(copy.deepcopy(kinds), ast.Load()), place)
         later = _at(ast.Lambda(_no_arguments(), caught), place)
         node = self._bodies(node)
         block = ast.With([ast.withitem(operator("catching", [later], node), None)], node.body)
         node.body = [_at(block, node)]
-        return node
+        if isinstance(node, ast.Try):  # a bare `except:` is not for what eagerflow tells itself
+            passing = ast.Attribute(ast.Name(OPERATORS, ast.Load()), "passing", ast.Load())
+            node.handlers.insert(0, _at(ast.ExceptHandler(passing, None, [ast.Raise()]), place))
+        return self._finally(node, last)
 
     def visit_TryStar(self, node: ast.TryStar) -> Any:
         return self.visit_Try(node)
+
+    def _finally(self, node: Any, last: Sequence[ast.stmt]) -> Any:
+        """A `try` that is told where its `finally` block begins and ends, if it has one."""
+        if not last:
+            return node
+        node.finalbody.insert(0, self._run("ended", [], last[0]))
+        leaving = operator("leaving", [_later(_at(_constant(None), last[0]))], node)
+        return _at(ast.With([ast.withitem(leaving, None)], [node]), node)
+
+    def visit_With(self, node: ast.With) -> Any:
+        place = node.items[0].context_expr
+        for item in node.items:
+            item.context_expr = operator("manager", [self.visit(item.context_expr)], place)
+            if item.optional_vars is not None:
+                item.optional_vars = self.visit(item.optional_vars)
+        leaving = operator("leaving", [_later(_at(_constant(None), place))], place)
+        block = operator("managed", [], place)
+        node.items = [ast.withitem(leaving, None), *node.items, ast.withitem(block, None)]
+        node.body = self._block(node.body)
+        return node
 
     def _bodies(self, node: Any) -> Any:
         """A statement with the blocks in it rewritten."""
@@ -305,6 +329,11 @@ class _Function(ast.NodeTransformer):
         return operator("choose", [test, *map(self._later, (node.body, node.orelse))], node)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
+        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            right = node.comparators[0]
+            if isinstance(right, ast.Constant) and type(right.value) is bool:
+                node.left = operator("flag", [self.visit(node.left)], node.left)
+                return node
         if len(node.ops) == 1 or self._is_stuck(*node.comparators[1:]):
             return self.generic_visit(node)
         signs = _constant(tuple(_COMPARISONS[type(op)] for op in node.ops))

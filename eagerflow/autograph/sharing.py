@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from typing import Any, Final
 
+from eagerflow.autograph.jumps import RESULT
 from eagerflow.autograph.regions import held, references_of_regions, tracer_here
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
-from eagerflow.source import is_framework_frame, variables_of
+from eagerflow.source import capture, is_framework_frame, variables_of
 
 __all__ = ["is_from_outside", "is_new", "is_pinned", "is_shared", "pin_choice"]
 
@@ -71,21 +73,47 @@ def pin_choice(
         lines: where.
         variable: the one that holds it.
     """
+    followed = _is_followed()
 
     def error() -> TraceError:
         names = sorted({n for x in old for n in _names(x)} - {variable})
-        holder = " and ".join(names) or "the caller or a container"
-        own = variable or "x"
+        holder, note = " and ".join(names) or "the caller or a container", ""
+        if not names and followed:
+            holder = "the caller, a container or a debugger"
+            note = "; or trace it without the debugger, which holds what it has shown of variables"
+        shown = "what the function returns" if name == RESULT else name
+        own = next(iter(names), "x") if variable in (None, RESULT) else variable
         return TraceError(
-            f"{name} is updated in place, and it may be a tensor that {holder} "
+            f"{shown} is updated in place, and it may be a tensor that {holder} "
             f"{'hold' if len(names) > 1 else 'holds'} as well: {what} decides",
             given=lines,
-            hint=f"write {own} = {own} + y in the place of {own} += y, which makes a new tensor",
+            hint=f"{_rewritten(own)}, which makes a new tensor{note}",
         )
 
     pinned = tracer_here().root.pinned
     for handle in (value, *old):
         pinned[id(handle)] = (handle, error)
+
+
+def _is_followed() -> bool:
+    """Whether a debugger, or what else may look at variables, follows the code that runs."""
+    monitoring: Any = getattr(sys, "monitoring", None)  # from Python 3.12 on
+    tool = None if monitoring is None else monitoring.get_tool(monitoring.DEBUGGER_ID)
+    return sys.gettrace() is not None or tool is not None
+
+
+def _rewritten(name: str) -> str:
+    """How to write the update in place that is under way without one."""
+    place = capture()
+    try:
+        node = ast.parse(place.text).body[0] if place is not None else None
+    except (SyntaxError, IndexError):  # a part of a statement
+        node = None
+    if not isinstance(node, ast.AugAssign):
+        return f"write {name} = {name} + y in the place of {name} += y"
+    left = ast.unparse(node.target)
+    made = ast.unparse(ast.BinOp(ast.parse(left, mode="eval").body, node.op, node.value))
+    return f"write {left} = {made} in the place of {ast.unparse(node)}"
 
 
 def _names(x: Tensor) -> list[str]:

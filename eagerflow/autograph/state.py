@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import dis
 import functools
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import ChainMap, Counter, UserDict, UserList, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from operator import is_
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple, final
 
-from eagerflow.autograph.library import is_library, is_library_class
+from eagerflow.autograph.library import is_bare_class, is_library, is_library_class
+from eagerflow.autograph.members import Attributes, HeldMemory, memory_of, slots_of
 from eagerflow.autograph.reading import OPERATORS
 from eagerflow.core.tensor import AbstractArray, Tensor
 
-__all__ = ["UNBOUND", "AbstractStandIn", "Slot", "Snapshot", "cells_of", "handle_slot"]
+__all__ = ["CACHED", "UNBOUND", "AbstractStandIn", "Slot", "Snapshot", "cells_of", "handle_slot"]
 
+#: the class of functions with a cache
+CACHED: Final = type(lru_cache(lambda: None))
 #: how many objects are looked at
 _MOST: Final = 20_000
 
@@ -67,7 +71,8 @@ class Slot(NamedTuple):
     @property
     def identity(self) -> tuple[str, int, Any]:
         """What tells it apart."""
-        return self.kind, id(self.owner), self.key
+        owner = self.owner.owner if type(self.owner) is Attributes else self.owner
+        return self.kind, id(owner), self.key
 
     def get(self) -> Any:
         """What it holds, or `UNBOUND`."""
@@ -147,9 +152,10 @@ class Snapshot:
     def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
         self._seen: dict[int, Any] = {}
         self._cells: list[tuple[str, CellType, Any]] = []
-        self._dicts: list[tuple[str, dict[Any, Any], dict[Any, Any], type | None]] = []
+        self._dicts: list[tuple[str, dict[Any, Any] | Attributes, dict[Any, Any], type | None]] = []
         self._lists: list[tuple[str, list[Any], list[Any]]] = []
         self._others: list[tuple[str, Any, Any]] = []
+        self._memories: list[tuple[str, HeldMemory]] = []
         self._spaces: list[tuple[str, dict[str, Any], dict[str, Any]]] = []  # modules
         self._stored: set[str] = set()  # names that the code sets there
         self.tensors: list[tuple[Tensor, Any]] = []
@@ -175,12 +181,24 @@ class Snapshot:
             self._pending += [(text, value.func), (text, value.args), (text, value.keywords)]
         elif issubclass(kind, _CONTAINERS):
             self._look_at_container(text, value)
+            if not is_library_class(kind):
+                self._look_at_object(text, value)
         elif issubclass(kind, ModuleType):
             self._look_at_module(text, value)
         elif issubclass(kind, type):
             self._look_at_class(text, value)
-        elif not is_library_class(kind):
+        elif not is_library_class(kind) or is_bare_class(kind) or kind in _WRAPPERS:
             self._look_at_object(text, value)
+        else:
+            self._look_at_library(text, value)
+
+    def _look_at_library(self, text: str, value: Any) -> None:
+        """An object of a class of libraries: their own code is not looked into."""
+        memory = memory_of(value)
+        if memory is not None:
+            self._memories.append((text, memory))
+        elif type(value) is CACHED:
+            self._pending.append((text, value.__wrapped__))
 
     def _look_at_container(self, text: str, value: Any) -> None:
         kind = type(value)
@@ -208,6 +226,7 @@ class Snapshot:
             self._pending.append((name, content))
         if library:
             return
+        self._look_at_attributes(function.__name__, function, None)
         names, stored = _names(function.__code__)
         self._stored |= stored
         namespace = function.__globals__
@@ -231,7 +250,7 @@ class Snapshot:
     def _look_at_class(self, text: str, cls: type) -> None:
         if is_library_class(cls):
             return
-        self._others.append((text, _Names(cls), dict(vars(cls))))
+        self._dicts.append((f"{text}.", Attributes(cls), dict(vars(cls)), cls))
         members = [getattr(v, "__func__", getattr(v, "fget", v)) for v in vars(cls).values()]
         self._pending += [("", v) for v in members if type(v) is FunctionType]
         self._pending += [
@@ -242,15 +261,18 @@ class Snapshot:
     def _look_at_object(self, text: str, value: Any) -> None:
         cls = type(value)
         self._pending.append((cls.__name__, cls))
+        self._look_at_attributes(text, value, cls)
+
+    def _look_at_attributes(self, text: str, value: Any, cls: type | None) -> None:
         own = getattr(value, "__dict__", None)
         if type(own) is dict and id(own) not in self._seen:
             self._seen[id(own)] = own
             self._dicts.append((f"{text}.", own, dict(own), cls))
             self._pending += [(f"{text}.{k}", v) for k, v in own.items()]
-        names = [n for n in _slots(cls) if n not in ("__dict__", "__weakref__")]
+        names = [] if cls is None else slots_of(cls)
         if names:
-            entries = _Slots(value, names)
-            self._others.append((text, entries, entries.copy()))
+            entries = Attributes(value, names)
+            self._dicts.append((f"{text}.", entries, entries.copy(), cls))
             self._pending += [(f"{text}.{k}", v) for k, v in entries.copy().items()]
 
     # --- comparing ---
@@ -266,12 +288,18 @@ class Snapshot:
         for text, other, saved in self._others:
             if not _same_items(other.copy(), saved):
                 yield Slot("other", other, None, text), saved, other
+        for text, memory in self._memories:
+            if memory.changed:
+                yield Slot("other", memory.owner, None, text), None, memory.owner
 
     def _entries(self) -> Iterator[tuple[Slot, Any, Any]]:
         """The entries of dicts, objects and modules that changed."""
         for text, names, held, cls in self._dicts:
-            for key in {**held, **names}:
-                old, new = held.get(key, UNBOUND), names.get(key, UNBOUND)
+            now = names.copy() if type(names) is Attributes else names
+            if all(map(is_, now.values(), held.values())) and list(now) == list(held):
+                continue  # as of most
+            for key in {**held, **now}:
+                old, new = held.get(key, UNBOUND), now.get(key, UNBOUND)
                 if old is not new:
                     yield Slot("entry", names, key, _joined(text, key), cls), old, new
         for text, names, held in self._spaces:
@@ -293,6 +321,9 @@ class Snapshot:
             if not _same_items(other.copy(), saved):
                 other.clear()
                 other.extend(saved) if isinstance(other, deque) else other.update(saved)
+        for _, memory in self._memories:
+            if memory.changed:
+                memory.restore()
 
     def knows(self, value: Any) -> bool:
         """Whether ``value`` was reached."""
@@ -325,52 +356,10 @@ class Snapshot:
 
 
 _CONTAINERS: Final = (AbstractStandIn, dict, list, tuple, set, frozenset, deque)
+#: containers of the standard library that are written in Python
+_WRAPPERS: Final = (ChainMap, UserDict, UserList)
 _STORES: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR"})
 _ATOMS: Final = frozenset({int, float, complex, bool, str, bytes, type(None), Tensor, range})
-
-
-@final
-class _Slots:
-    """The attributes of an object that are kept in slots."""
-
-    def __init__(self, owner: Any, names: list[str]) -> None:
-        self._owner = owner
-        self._names = names
-
-    def copy(self) -> dict[str, Any]:
-        return {n: getattr(self._owner, n) for n in self._names if hasattr(self._owner, n)}
-
-    def clear(self) -> None:
-        """They are set again one by one."""
-
-    def update(self, names: dict[str, Any]) -> None:
-        _set_names(self._owner, self.copy(), names)
-
-
-@final
-class _Names:
-    """The names of a class."""
-
-    def __init__(self, owner: type) -> None:
-        self._owner = owner
-
-    def copy(self) -> dict[str, Any]:
-        return dict(vars(self._owner))
-
-    def clear(self) -> None:
-        """Names of a class are set again one by one."""
-
-    def update(self, names: dict[str, Any]) -> None:
-        _set_names(self._owner, self.copy(), names)
-
-
-def _set_names(owner: Any, now: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Let ``owner`` have the attributes ``wanted`` in the place of those of ``now``."""
-    for name in now.keys() - wanted.keys():
-        delattr(owner, name)
-    for name, value in wanted.items():
-        if name not in now or now[name] is not value:
-            setattr(owner, name, value)
 
 
 def _list_changes(text: str, now: list[Any], before: list[Any]) -> Iterator[tuple[Slot, Any, Any]]:
@@ -414,9 +403,3 @@ def _names(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
             said |= more[0]
             stored |= more[1]
     return frozenset(said), frozenset(stored)
-
-
-def _slots(cls: type) -> Iterator[str]:
-    for base in cls.__mro__:
-        names = base.__dict__.get("__slots__", ())
-        yield from (names,) if isinstance(names, str) else names

@@ -16,6 +16,7 @@ from eagerflow.autograph.calls import call
 from eagerflow.autograph.convert import branches
 from eagerflow.autograph.handlers import missed
 from eagerflow.autograph.lists import as_lists
+from eagerflow.autograph.remembered import is_cached
 from eagerflow.autograph.standard import printed
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor
@@ -127,7 +128,10 @@ class Outside:
 
     def converted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function with Python's control flow on tensors as that of graphs, if it has any."""
-        if not any(branches(site.code) for site in self.reads.sites):
+        cached = any(
+            is_cached(held.value) for held in self.reads.objects
+        )  # what they give is noted
+        if not cached and not any(branches(site.code) for site in self.reads.sites):
             return function
         return call(function)  # type: ignore[no-any-return]  # a callable
 

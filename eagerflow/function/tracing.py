@@ -10,6 +10,7 @@ from typing import Any, Final, final
 from eagerflow import settings
 from eagerflow.autograph.lists import note_outside
 from eagerflow.autograph.operators import run
+from eagerflow.autograph.remembered import check_remembered
 from eagerflow.autograph.unrolling import LARGE, unrolled_loops
 from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
@@ -111,6 +112,7 @@ class _Maker:
                     result = run(function, args, kwargs)
                 entry = self._finish(result, outside)
             entry.locals = names.values(tracer)
+            check_remembered(tracer)
             for one in relied.values():
                 one.settle(outside.reads)
             entry.guards.rely(relied.values())

@@ -380,5 +380,46 @@ def test_a_broad_handler_is_told_what_it_will_not_catch() -> None:
         assert float(ef.trace(lambda xs, i: _taken(xs, i, Exception))(xs, ef.tensor(1))) == 2.0
 
 
+def test_a_bare_handler_does_not_hide_what_a_trace_refuses() -> None:
+    def value(x):
+        try:
+            return x * float(x)  # the culprit
+        except:  # noqa: E722 - it is tested
+            return x
+
+    def grown(xs):
+        found = []
+        for x in xs:
+            try:
+                if x > 1:
+                    found.append(x)
+            except BaseException:
+                found.clear()
+        return ef.stack(found)
+
+    with pytest.raises(TraceError, match="# the culprit"):
+        ef.trace(value)(x)
+    assert ef.trace(grown)(xs).tolist() == grown(xs).tolist()
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_a_flag_of_the_graph_is_neither_true_nor_false_itself(value) -> None:
+    def flagged(x):
+        found = False
+        if x > 0:
+            found = True
+        if value:
+            return x if found is True else -x  # the culprit
+        return -x if found is not False else x  # the culprit
+
+    def masked(x, mask):
+        return x if mask is True or mask is False else x * mask
+
+    with pytest.raises(TraceError, match="# the culprit"):
+        ef.trace(flagged)(x)
+    assert ef.trace(masked)(x, value).item() == 1.0
+    assert ef.trace(masked)(x, ef.tensor([True, False])).tolist() == [1.0, 0.0]
+
+
 def test_handlers_for_something_else_are_left_alone() -> None:
     assert float(ef.trace(lambda xs, i: _taken(xs, i, KeyError))(xs, ef.tensor(1))) == 2.0

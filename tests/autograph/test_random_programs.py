@@ -167,6 +167,8 @@ def check(lines: list[str]) -> None:
     traced = ef.trace(f)
     for args in ARGUMENTS:
         want = _plain(f(*args, ROWS))
+        if any(abs(x) > 1e100 or x != x for x in want):
+            continue  # kernels warn where Python's floats overflow
         assert _plain(converted(f)(*args, ROWS)) == want  # type: ignore[arg-type]  # a function
         results = []
         for g in (f, traced):
@@ -178,10 +180,9 @@ def check(lines: list[str]) -> None:
                     raise
                 return
             results.append((_plain(result), [x.tolist() for x in tensors]))
-        if not any(abs(x) > 1e100 or x != x for x in want):
-            in_place = any("= " in line and line.split()[1] in ("+=", "-=") for line in lines)
-            assert in_place or results[0][0] == want  # two names may be one tensor
-            assert results[1] == results[0]
+        in_place = any("= " in line and line.split()[1] in ("+=", "-=") for line in lines)
+        assert in_place or results[0][0] == want  # two names may be one tensor
+        assert results[1] == results[0]
 
 
 @settings(

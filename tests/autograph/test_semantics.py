@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -411,6 +412,15 @@ def binds_two_names(x, y):
     return z, kept
 
 
+def best_of_rows(x, y):
+    best = x
+    for row in ef.stack([x, y]):
+        if row > best:
+            best = row
+    best *= y - 1  # here
+    return best
+
+
 def chooses_in_turns(x, y):
     z = x
     while z < y:
@@ -422,14 +432,36 @@ def chooses_in_turns(x, y):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (chooses_an_argument, ["z is updated", "that x and y hold as well", "write z = z + y"]),
-        (chooses_what_has_a_name, ["that kept holds as well: a condition", "write z = z + y"]),
-        (binds_two_names, ["z is updated", "as well: a condition", "write z = z + y"]),
-        (chooses_in_turns, ["that x holds as well: a loop on tensors", "write z = z + y"]),
+        (
+            chooses_an_argument,
+            ["z is updated", "that x and y hold as well", "write z = z + 1"],
+        ),
+        (chooses_what_has_a_name, ["that kept holds as well: a condition", "write z = z + 1"]),
+        (binds_two_names, ["z is updated", "as well: a condition", "write z = z + 1"]),
+        (best_of_rows, ["best is updated", "write best = best * (y - 1) in the place of best *="]),
+        (chooses_in_turns, ["that x holds as well: a loop on tensors", "write z = z + 1"]),
     ],
 )
 def test_what_somebody_else_has_is_not_updated_in_place(function, words) -> None:
     with pytest.raises(TraceError) as caught:
         ef.trace(function)(ef.tensor(1.0), ef.tensor(2.0))
     for one in (*words, "# here"):
+        assert one in str(caught.value)
+
+
+@pytest.mark.parametrize("function", [accumulates_in_both, accumulates_until])
+def test_what_a_debugger_holds_is_not_updated_in_place(function) -> None:
+    def look(frame, *_):
+        if frame.f_code.co_filename != __file__:
+            return None
+        return frame.f_locals and look  # as one that shows variables
+
+    before = sys.gettrace()
+    sys.settrace(look)
+    try:
+        with pytest.raises(TraceError) as caught:
+            ef.trace(function)(ef.tensor([1.0, -2.0]))
+    finally:
+        sys.settrace(before)
+    for one in ("total is updated in place", "or a debugger", "trace it without the debugger"):
         assert one in str(caught.value)
