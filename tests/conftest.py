@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import sys
 import threading
@@ -14,6 +15,10 @@ from hypothesis import HealthCheck, settings
 
 from eagerflow import settings as ef_settings
 from eagerflow.core import interpreter
+
+# what a shell starts in the background ignores Ctrl-C, and so would all programs that tests start
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # --- Hypothesis: HYPOTHESIS_PROFILE=slow for many examples, as `make test-slow` does ---------
 
