@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Final, final
 
 from eagerflow.autograph.convert import operator
-from eagerflow.autograph.handlers import catching, note, raised_by
+from eagerflow.autograph.handlers import OpenBlocks, catching, note, raised_by
 from eagerflow.autograph.regions import UserCode
 from eagerflow.core import interpreter
 from eagerflow.core.op import get_op
@@ -43,7 +43,7 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
         self.block: catching | None = None
 
     def __enter__(self) -> None:
-        _under_way.append(self)
+        _under_way.all.append(self)
         tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
         self._nodes: Sequence[Node] = [] if tracer is None else tracer.graph.nodes
         self._before = self._end = len(self._nodes)
@@ -63,7 +63,7 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        _under_way.pop()
+        _under_way.all.pop()
         if error is not None:
             return
         left_out = next(_with_effects(self._nodes[self._end :]), None)
@@ -78,20 +78,20 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
             )
 
 
-_under_way: Final[list[leaving]] = []
+_under_way: Final = OpenBlocks()
 
 
 @operator
 def ended() -> None:
     """Say that the block of a `try` has ended."""
-    _under_way[-1].end()
+    _under_way.all[-1].end()
 
 
 @operator
 def manager(given: Any) -> Any:
     """A context manager of a `with`, as it is."""
     if type(given) is contextlib.suppress and interpreter.is_traced():
-        _under_way[-1].kinds += given._exceptions  # type: ignore[attr-defined]  # of the class
+        _under_way.all[-1].kinds += given._exceptions  # type: ignore[attr-defined]  # of the class
     return given
 
 
@@ -101,7 +101,7 @@ class managed:  # noqa: N801 - converted code calls it as an operator
     """The block of a `with`."""
 
     def __enter__(self) -> None:
-        self._of = _under_way[-1]
+        self._of = _under_way.all[-1]
         self._of.begin()
 
     def __exit__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from types import CodeType, TracebackType
 from typing import Any, Final, final
@@ -24,7 +25,7 @@ from eagerflow.graph.ir import Node
 from eagerflow.graph.trace import Tracer, tracer_of
 from eagerflow.source import capture
 
-__all__ = ["Escaped", "catching", "missed", "note", "raised_by", "refuse_caught"]
+__all__ = ["Escaped", "OpenBlocks", "catching", "missed", "note", "raised_by", "refuse_caught"]
 
 
 _WAITING: Final = (QueueClosedError, CancelledError, WaitTimeoutError)
@@ -63,6 +64,14 @@ class Escaped(BaseException):
         self.error = error
 
 
+@final
+class OpenBlocks(threading.local):
+    """The blocks that this thread is in, the innermost last: others may run converted code, too."""
+
+    def __init__(self) -> None:
+        self.all: list[Any] = []
+
+
 @operator
 @final
 class catching:  # noqa: N801 - converted code calls it as an operator
@@ -76,7 +85,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
         self._kinds = kinds
 
     def __enter__(self) -> None:
-        _under_way.append(self)
+        _under_way.all.append(self)
         tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
         self._nodes = [] if tracer is None else tracer.graph.nodes
         self._before = len(self._nodes)
@@ -85,7 +94,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        _under_way.pop()
+        _under_way.all.pop()
         if isinstance(error, TraceError) and self.catches(error):
             raise Escaped(error) from None
         if error is None:
@@ -131,7 +140,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
         return line_text(code, code.co_firstlineno)
 
 
-_under_way: Final[list[catching]] = []
+_under_way: Final = OpenBlocks()
 #: by trace, what handlers and ends of blocks will not do
 _notes: Final[WeakKeyDictionary[Tracer, list[str]]] = WeakKeyDictionary()
 
@@ -159,7 +168,7 @@ def refuse_caught(error: BaseException) -> None:
     Raises:
         TraceError: one is.
     """
-    handler = next((one for one in reversed(_under_way) if one.catches(error)), None)
+    handler = next((one for one in reversed(_under_way.all) if one.catches(error)), None)
     if handler is None:
         return
     # an assertion is raised by eagerflow, for the line that is under way

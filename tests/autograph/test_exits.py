@@ -250,3 +250,38 @@ def test_errors_of_context_managers_are_those_of_python() -> None:
     with pytest.raises(TypeError) as traced:
         ef.trace(f)(x)
     assert str(traced.value) == str(eager.value)
+
+
+def test_threads_do_not_meet_in_each_others_blocks() -> None:
+    inside, left = threading.Event(), threading.Event()
+    found: list[Any] = []
+
+    def maker(x: Any) -> Any:
+        def later() -> None:
+            with contextlib.nullcontext():
+                inside.set()
+                left.wait(10)
+
+        found.append(threading.Thread(target=later))
+        return x if x > 0 else -x
+
+    def begin() -> Any:
+        found[0].start()
+        inside.wait(10)
+        return contextlib.nullcontext()
+
+    def end() -> Any:
+        left.set()
+        found[0].join()
+        return contextlib.nullcontext()
+
+    def first(xs: Any) -> Any:
+        with begin(), contextlib.suppress(IndexError), end():
+            xs = ef.take(xs, ef.tensor([7]))
+        return xs
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TraceWarning)  # of threads in traced functions
+        ef.trace(maker)(x)
+        with pytest.raises(TraceError, match="is raised when the graph runs"):
+            ef.trace(first)(xs)
