@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from eagerflow.core.op import Op, functions, joint
 from eagerflow.core.slices import IndexedSlices
@@ -18,10 +18,6 @@ __all__ = ["Cotangent", "add", "dense", "fit", "full_like", "pull"]
 
 Cotangent = Tensor | IndexedSlices
 _C = TypeVar("_C", Tensor, Tensor | IndexedSlices)
-
-#: ops of one input that do the same to each element, whose rules take the rows of a sparse
-#: cotangent as they are
-_BY_ROW: Final = frozenset({"identity", "copy", "cast", "negative"})
 
 
 def full_like(x: Any, value: float) -> Tensor:
@@ -83,7 +79,7 @@ def pull(
         attrs: the attributes.
     """
     if type(g) is IndexedSlices:
-        if op.name in _BY_ROW:
+        if op.linear_rows:
             (rows,) = pull(op, wanted, g.values, out, inputs, attrs)
             return [None if rows is None else IndexedSlices(rows, g.indices, g.shape)]
         g = g.to_dense()

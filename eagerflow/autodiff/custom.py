@@ -10,6 +10,7 @@ from eagerflow.autodiff.cotangents import Cotangent, fit
 from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
+from eagerflow.core.costs import FREE
 from eagerflow.core.interpreter import Composite, Passed
 from eagerflow.core.op import bind, define
 from eagerflow.core.slices import IndexedSlices
@@ -27,6 +28,10 @@ _stop_gradient: Final = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    cost=FREE,
+    storage="same",
+    order="input",
+    fails_on="nothing",
 )
 
 

@@ -18,13 +18,12 @@ from eagerflow.autograph.regions import UserCode
 from eagerflow.core import interpreter
 from eagerflow.core.op import get_op
 from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import kind_of
 from eagerflow.graph.trace import tracer_of
-from eagerflow.runtime.instructions import CONTROL
 
 __all__ = ["ended", "leaving", "managed", "manager"]
 
 #: ops without an effect of their own, and one whose effect happens in any case
-_HARMLESS: Final = frozenset({*CONTROL, "call", "constant", "mutex_release"})
 _EFFECTS: Final = ("writes", "fence", "blocks")
 
 
@@ -124,7 +123,7 @@ def _nodes_of(nodes: Iterable[Node]) -> Iterator[Node]:
 def _with_effects(nodes: Iterable[Node]) -> Iterator[Node]:
     """The nodes that do something other than to give values."""
     for node in _nodes_of(nodes):
-        silent = node.op in _HARMLESS or node.op.startswith("python_")
+        silent = kind_of(node.op) != "op" or node.op == "mutex_release"
         if not silent and get_op(node.op).effect in _EFFECTS:
             yield node
 

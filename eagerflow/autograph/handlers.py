@@ -13,6 +13,7 @@ from eagerflow.autograph.raising import line_of
 from eagerflow.autograph.reading import line_text
 from eagerflow.autograph.regions import tracer_here
 from eagerflow.core import interpreter
+from eagerflow.core.op import find_op
 from eagerflow.errors import (
     CancelledError,
     QueueClosedError,
@@ -22,23 +23,13 @@ from eagerflow.errors import (
     WaitTimeoutError,
 )
 from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import kind_of
 from eagerflow.graph.trace import Tracer, tracer_of
 from eagerflow.source import capture
 
 __all__ = ["Escaped", "OpenBlocks", "catching", "missed", "note", "raised_by", "refuse_caught"]
 
 
-_WAITING: Final = (QueueClosedError, CancelledError, WaitTimeoutError)
-#: by op, what it raises in an ordinary run
-_RAISED: Final[dict[str, Sequence[type[BaseException]]]] = {
-    **dict.fromkeys(("take", "take_along_axis"), (TensorIndexError,)),
-    **dict.fromkeys(("cholesky", "inv", "solve"), (TensorValueError,)),
-    **dict.fromkeys(
-        ("queue_enqueue", "queue_enqueue_many", "queue_dequeue", "queue_dequeue_many",
-         "queue_dequeue_up_to", "accumulator_take", "barrier_take_many", "reader_read",
-         "reader_read_up_to"), _WAITING,
-    ),
-}  # fmt: skip
 #: what handlers name that are for whatever happens
 _BROAD: Final = {Exception, BaseException}
 _OUTSIDE: Final = "put the `try` around the call of the traced function"
@@ -157,9 +148,8 @@ def missed(tracer: Tracer) -> list[str]:
 
 def raised_by(node: Node) -> Sequence[type[BaseException]]:
     """What a node raises in an ordinary run."""
-    if node.op == "getitem" and "array" in node.attrs["key"]:
-        return (TensorIndexError,)
-    return _RAISED.get(node.op, ())
+    op = find_op(node.op) if kind_of(node.op) == "op" else None
+    return () if op is None else op.raised(node.attrs)
 
 
 def refuse_caught(error: BaseException) -> None:

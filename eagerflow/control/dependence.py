@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eagerflow.graph.ir import Graph, Value
-from eagerflow.runtime.instructions import CONTROL
+from eagerflow.graph.signatures import is_control, kind_of
 
 __all__ = ["Places", "dependence"]
 
@@ -33,7 +33,7 @@ def dependence(
     places = [frozenset((i,)) for i in range(count)]
     if op == "call":
         return _of_graph(attrs["body"], places, reads)
-    if op in ("cond", "switch"):
+    if kind_of(op) == "branches":
         branches = [_of_graph(g, places[1:], reads) for g in attrs["branches"]]
         return [_NONE.union(*found) for found in zip(*branches, strict=True)]
     total: int = attrs["carry"] if op == "scan" else count
@@ -50,7 +50,7 @@ def _of_graph(graph: Graph, inputs: Sequence[Places], reads: Mapping[int, int]) 
     known: dict[Value, Places] = dict(zip(graph.inputs, inputs, strict=True))
     for node in graph.nodes:
         given = [known[v] for v in node.inputs]
-        if node.op in CONTROL or node.op == "call":
+        if node.op == "call" or is_control(node.op):
             found = dependence(node.op, node.attrs, len(given), reads)
             places = [_NONE.union(*[given[i] if i >= 0 else {i} for i in f]) for f in found]
         elif node.op == "read":

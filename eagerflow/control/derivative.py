@@ -21,12 +21,13 @@ from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
 from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import NodeKind, is_loop, kind_of
 from eagerflow.runtime.instructions import named_axes
 
 __all__ = ["differentiate"]
 
-_MAKERS: Final[dict[str, Any]] = {
-    "call": CallDerivative, "cond": BranchDerivative, "switch": BranchDerivative,
+_MAKERS: Final[dict[NodeKind, Any]] = {
+    "call": CallDerivative, "branches": BranchDerivative, "loop": LoopDerivative,
 }  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def differentiate(
     key = (*wanted, *watched)
     found = whole.derivatives.get(key)
     if found is None:
-        make = _MAKERS.get(whole.op, LoopDerivative)
+        make = _MAKERS[kind_of(whole.op)]
         found = whole.derivatives[key] = make(whole, wanted, reads)
         _warn_of_turns(whole, reads)
     # in the place of all reads inside
@@ -77,7 +78,7 @@ def _warn_of_turns(whole: Structured, reads: Sequence[Node]) -> None:
 
     Of one that is read after it was assigned in the same turn, the tape warns.
     """
-    if whole.op not in ("while_loop", "scan"):
+    if not is_loop(whole.op):
         return
     order = [n for graph in graphs_of(whole.attrs) for n in nodes_of(graph)]
     for read in reads:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from eagerflow.autodiff.backward import search
 from eagerflow.autodiff.cotangents import Cotangent, add
@@ -16,6 +16,7 @@ from eagerflow.autodiff.tape import Link, Tape
 from eagerflow.control.scattered import rows_in
 from eagerflow.control.sizes import names_of
 from eagerflow.core.interpreter import installed
+from eagerflow.core.op import find_op
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, symbols
@@ -24,18 +25,12 @@ from eagerflow.graph.edit import copy_node, named_sizes, needed
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.graph.signatures import kind_of
 from eagerflow.graph.trace import Tracer
 from eagerflow.runtime.replay import replay
 from eagerflow.types import TensorType
 
 __all__ = ["Gradient", "Joint", "close_constants", "part_of"]
-
-#: pure ops of one array that never fail
-_SAFE: Final = frozenset({
-    "abs", "broadcast_to", "cast", "cos", "exp", "expand_dims", "expm1", "identity", "log", "log1p",
-    "negative", "permute_dims", "reciprocal", "relu", "reshape", "rsqrt", "sigmoid", "sin", "sqrt",
-    "square", "squeeze", "stop_gradient", "tanh",
-})  # fmt: skip
 
 
 class Gradient(NamedTuple):
@@ -204,8 +199,7 @@ class Joint:
         made = set[Value]()
         for node in self._whole.nodes:
             given = {v for v in node.inputs if v.node is None or v.node.op != "constant"}
-            safe = node.op in _SAFE and not any(named_sizes(tuple(node.attrs.values())))
-            if safe and given and given <= known:
+            if given and given <= known and _is_safe(node):
                 made.update(node.outputs)
                 known.update(node.outputs)
         residuals = [v for v in self.residuals if v in made]
@@ -215,6 +209,18 @@ class Joint:
         return bases, residuals, part_of(
             self._whole, [self.inputs[i] for i in bases], nodes, residuals
         )  # fmt: skip
+
+
+def _is_safe(node: Node) -> bool:
+    """Whether it is a pure op of one array that never fails."""
+    op = find_op(node.op) if kind_of(node.op) == "op" else None
+    if op is None or op.effect != "pure" or len(node.inputs) != 1:
+        return False
+    fails_on = op.failing(node.attrs)
+    if fails_on == "nothing" or (fails_on == "sizes" and op.elementwise):
+        return True
+    types = [v.type.shape for v in node.inputs]
+    return fails_on == "sizes" and not any(named_sizes((*types, *node.attrs.values())))
 
 
 def _input(tracer: Tracer, value: Value) -> Any:

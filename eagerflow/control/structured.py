@@ -13,7 +13,7 @@ from eagerflow.graph.effects import Effectful
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.kinds import ValueType
 from eagerflow.graph.passes.rewrite import RANKS
-from eagerflow.runtime.instructions import CONTROL
+from eagerflow.graph.signatures import is_control, is_loop, kind_of
 from eagerflow.types import TensorType
 
 __all__ = ["Structured", "effects_of", "graphs_of", "nodes_of", "reads_any"]
@@ -98,7 +98,7 @@ class Structured:
 
 
 def _fixed(op: str, attrs: Mapping[str, Any]) -> Iterator[int]:
-    if op in ("while_loop", "scan"):
+    if is_loop(op):
         body: Graph = attrs["body"]
         pairs = zip(body.inputs[: attrs.get("carry")], body.outputs, strict=False)
         yield from (i for i, (before, after) in enumerate(pairs) if before is after)
@@ -134,9 +134,9 @@ def reads_any(node: Node, resources: Sequence[Any]) -> bool:
 def effects_of(graph: Graph) -> Iterator[Effectful]:
     """What the nodes of ``graph`` do to state, and to which resource."""
     for node in graph.nodes:
-        if node.op == "constant" or node.op.startswith("python_"):
+        if kind_of(node.op) in ("constant", "number"):
             continue
-        if node.op in CONTROL or node.op == "call":
+        if is_control(node.op) or node.op == "call":
             for inner in graphs_of(node.attrs):
                 yield from effects_of(inner)
             continue

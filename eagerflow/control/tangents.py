@@ -18,6 +18,7 @@ from eagerflow.core.interpreter import installed
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
 from eagerflow.graph.ir import Graph
+from eagerflow.graph.signatures import NodeKind, kind_of
 from eagerflow.runtime.replay import replay
 
 __all__ = ["push"]
@@ -44,7 +45,7 @@ def push(
     key = ("push", *map(_rank, along))
     pushed: _Pushed | None = whole.derivatives.get(key)
     if pushed is None:
-        make = _MAKERS.get(whole.op, _push_loop)
+        make = _MAKERS[kind_of(whole.op)]
         pushed = whole.derivatives[key] = make(whole, along)
     given = [
         t if type(t) is Tensor else full_like(x, 0.0)
@@ -224,6 +225,6 @@ def _push_call(whole: Structured, along: Sequence[_Along]) -> _Pushed:
     return _Pushed(pushed, along, part.outputs)
 
 
-_MAKERS: Final[dict[str, Any]] = {
-    "call": _push_call, "cond": _push_branches, "switch": _push_branches,
+_MAKERS: Final[dict[NodeKind, Any]] = {
+    "call": _push_call, "branches": _push_branches, "loop": _push_loop,
 }  # fmt: skip

@@ -31,7 +31,7 @@ from eagerflow_kernels import table
 from eagerflow_kernels.lists import ListData
 from eagerflow_kernels.records import DamagedError
 
-__all__ = ["Entry", "execute", "explain", "find_entry", "lane_key", "resolve"]
+__all__ = ["Entry", "execute", "explain", "find_entry", "is_own", "lane_key", "resolve"]
 
 _LOW = frozenset(d for d in DTYPES.values() if not d.is_native)
 _FLOAT16 = DTYPES["float16"]
@@ -173,6 +173,14 @@ def find_entry(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any], key
         entry = Entry(_find_kernel(op, lanes, device), device)
     op.entries[key] = entry
     return entry
+
+
+def is_own(op: Op, kernel: Callable[..., Any]) -> bool:
+    """Whether ``kernel``, as an entry has it, is the one that came with the op, for NumPy."""
+    own = table.original_kernel(op.name)
+    if isinstance(own, str):
+        return kernel is getattr(np, own, None)
+    return own is not None and getattr(kernel, "func", None) is own
 
 
 def _check_dtypes(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> None:

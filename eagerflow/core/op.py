@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any, Final, Literal, final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 from eagerflow import plugins
 from eagerflow.core import interpreter
+from eagerflow.core.facts import GENERAL, family_of
 from eagerflow.errors import (
     DeviceError,
     DTypeError,
@@ -19,6 +20,21 @@ from eagerflow.hardware import forget_kernel
 from eagerflow.types import BYTES, TensorType
 from eagerflow_kernels import table
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from eagerflow.core.costs import CostRule
+    from eagerflow.core.facts import (
+        Facts,
+        FailsOn,
+        InlineRule,
+        Neutral,
+        Order,
+        Raised,
+        StackRule,
+        Storage,
+    )
+
 __all__ = [
     "OPS_OF_BYTES",
     "Effect",
@@ -29,6 +45,7 @@ __all__ = [
     "check_devices",
     "declare",
     "define",
+    "find_op",
     "functions",
     "get_op",
     "infer",
@@ -73,7 +90,7 @@ class Op:
         nondifferentiable: says that there is no derivative, instead of a rule.
         saved: what the vjp reads the *values* of; of all else it sees dtype and shape only.
             ``"indices"`` are the inputs of integer and bool dtypes.
-        lower: the loop-IR form, for ops that can be fused (none until there is a compiler).
+        native: its form for a compiler (none until there is one).
         cuts: whether nothing flows to some input, so that a tape has to look at which.
         effect: what it does to state.
         precision: ``"exact"`` moves elements and takes every dtype as it is; other ops compute
@@ -81,10 +98,32 @@ class Op:
         moves: whether it takes a device to a device (and so has no kernel of its own).
         takes_bytes: whether inputs may be bytes.
         entries: the cache of resolved kernels, by lane.
+
+    All else, from ``cost`` on, are the facts that `eagerflow.core.facts.Facts` explains.
     """
 
-    __slots__ = ("cuts", "effect", "entries", "infer", "jvp", "lower", "moves", "name",
+    __slots__ = (*GENERAL, "cuts", "effect", "entries", "infer", "jvp", "moves", "name", "native",
                  "nondifferentiable", "precision", "saved", "takes_bytes", "vjp")  # fmt: skip
+
+    cost: CostRule
+    outputs: int | None
+    elementwise: bool
+    ieee: bool
+    storage: Storage
+    order: Order
+    array_scalars: bool
+    fails_on: FailsOn | Callable[[Mapping[str, Any]], FailsOn]
+    raises: Raised | Callable[[Mapping[str, Any]], Raised]
+    commutative: bool
+    neutral: Neutral | None
+    involution: bool
+    idempotent: bool
+    linear_rows: bool
+    updates: str | None
+    errors_as: str | None
+    with_gradient: str | None
+    inline: InlineRule | None
+    on_stack: StackRule | None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -93,19 +132,33 @@ class Op:
         self.jvp: Rule | None = None
         self.nondifferentiable = False
         self.saved: Saved = "all"
-        self.lower: Rule | None = None
+        self.native: Rule | None = None
         self.cuts = False
         self.effect: Effect = "pure"
         self.precision: Precision = "elementwise"
         self.moves = False
         self.takes_bytes = False
         self.entries: dict[Any, Any] = {}
+        self.state(GENERAL)
+
+    def state(self, facts: Facts) -> None:
+        """Set facts; the others stay."""
+        for name, fact in facts.items():
+            setattr(self, name, fact)
 
     def __repr__(self) -> str:
         return f"Op({self.name!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (get_op, (self.name,))
+
+    def raised(self, attrs: Mapping[str, Any]) -> Raised:
+        """What it raises in an ordinary run, with these attributes."""
+        return self.raises(attrs) if callable(self.raises) else self.raises
+
+    def failing(self, attrs: Mapping[str, Any]) -> FailsOn:
+        """For what its kernel may raise an error, with these attributes."""
+        return self.fails_on(attrs) if callable(self.fails_on) else self.fails_on
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -150,12 +203,13 @@ def define(
     jvp: Rule | None = None,
     nondifferentiable: bool = False,
     saved: Saved = "all",
-    lower: Rule | None = None,
+    native: Rule | None = None,
     effect: Effect = "pure",
     precision: Precision = "elementwise",
     moves: bool = False,
     takes_bytes: bool = False,
     replace: bool = False,
+    **facts: Unpack[Facts],
 ) -> Op:
     """Define an op.
 
@@ -166,12 +220,14 @@ def define(
         jvp: the forward-mode rule, if it is not to be derived.
         nondifferentiable: instead of ``vjp``: there is no derivative.
         saved: what the vjp reads the values of.
-        lower: the loop-IR form.
+        native: its form for a compiler.
         effect: what it does to state.
         precision: how low-precision dtypes are computed.
         moves: whether it takes a device to a device.
         takes_bytes: whether inputs may be bytes.
         replace: overwrite an op of that name (as when a notebook cell runs again).
+        facts: what it costs, how its result lies in memory, and so on; those that are not given
+            are those of the family of ``infer`` (see `eagerflow.core.facts`).
 
     Raises:
         OpDefinitionError: the name is taken, or there is no statement about its gradient.
@@ -191,9 +247,10 @@ def define(
             expected="either vjp=... or nondifferentiable=True",
         )
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
-    op.saved, op.lower, op.effect, op.precision, op.moves = saved, lower, effect, precision, moves
+    op.saved, op.native, op.effect, op.precision, op.moves = saved, native, effect, precision, moves
     op.takes_bytes = takes_bytes
     op.cuts = isinstance(vjp, tuple) and None in vjp
+    op.state({**GENERAL, **family_of(infer), **facts})
     _forget(name)
     return op
 
@@ -204,13 +261,19 @@ def get_op(name: str) -> Op:
     Raises:
         OpDefinitionError: there is none.
     """
+    found = find_op(name)
+    if found is None:
+        raise OpDefinitionError(f"there is no op named {name!r}")
+    return found
+
+
+def find_op(name: str) -> Op | None:
+    """The same; None if there is none."""
     found = _ops.get(name)
     if found is None or found.infer is None:
         load_plugins()
         found = _ops.get(name)
-    if found is None or found.infer is None:
-        raise OpDefinitionError(f"there is no op named {name!r}")
-    return found
+    return None if found is None or found.infer is None else found
 
 
 def all_ops() -> dict[str, Op]:

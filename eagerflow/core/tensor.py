@@ -152,12 +152,12 @@ def _general(name: str, self: Any, other: Any) -> Any:
 
 def _reflected(name: str) -> Callable[[Any, Any], Tensor]:
     forward = _operator(name)
-    commutes = name in ("add", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor")
+    op = declare(name)
 
     def method(self: Any, other: Any) -> Any:
         try:
             if isinstance(other, _NUMBERS):
-                return forward(self, other) if commutes else functions[name](other, self)
+                return forward(self, other) if op.commutative else functions[name](other, self)
             return NotImplemented
         except BaseException as error:
             hide_frames(error)

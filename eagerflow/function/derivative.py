@@ -8,7 +8,7 @@ results need is forward, the rest is backward, and what crosses is a residual.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, final
+from typing import Any, final
 
 from eagerflow.autodiff.tape import Tape
 from eagerflow.control.joint import Joint, part_of
@@ -27,8 +27,6 @@ from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType
 
 __all__ = ["Derivative"]
-
-_DRAWS: Final = ("next_key",)
 
 
 @final
@@ -160,7 +158,7 @@ def _only_draws(node: Node) -> bool:
     inner = [graph for _, graph in node.subgraphs()]
     if inner:
         return all(_only_draws(n) for graph in inner for n in graph.nodes)
-    return node.op in _DRAWS or effect_of(node) == "pure"
+    return node.op == "next_key" or effect_of(node) == "pure"
 
 
 def _wrapped(raw: Sequence[Any], program: Program) -> list[Any]:

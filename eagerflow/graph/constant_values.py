@@ -10,6 +10,7 @@ from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.graph.ir import Node, Value
+from eagerflow.graph.signatures import kind_of
 from eagerflow.types import TensorType
 
 __all__ = ["Constants", "NotConstantError", "remedy_of"]
@@ -91,8 +92,7 @@ class Constants:
 
 def _check(node: Node) -> None:
     """Refuse a node whose results are no constants, whatever its inputs are."""
-    special = node.op.startswith("python_") or node.op == "constant"
-    if special or _has_dims(node) or next(node.subgraphs(), None) is not None:
+    if kind_of(node.op) != "op" or _has_dims(node) or next(node.subgraphs(), None) is not None:
         raise NotConstantError(node.outputs[0])
     if get_op(node.op).effect != "pure":
         raise NotConstantError(node.outputs[0])

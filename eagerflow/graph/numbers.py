@@ -21,6 +21,7 @@ from eagerflow.core.convert import scalar
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.dims import Dim, number_of
 from eagerflow.errors import TraceError
+from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
 from eagerflow.source import Source
 
 if TYPE_CHECKING:
@@ -41,12 +42,11 @@ __all__ = [
 #: what the error ends in for a number that differs from turn to turn or from branch to branch
 VARIES: Final = "of a number that is known only when the graph runs"
 _KINDS: Final = frozenset({int, float, complex, bool})
-#: what another class calls the operator if it is the right operand
+#: by the sign of an operator what another class calls it if it is the right operand
 _REFLECTED: Final = {
-    "**": "__rpow__", "==": "__eq__", "!=": "__ne__", "<": "__gt__", "<=": "__ge__",
-    ">": "__lt__", ">=": "__le__", "+": "__radd__", "-": "__rsub__", "*": "__rmul__",
-    "/": "__rtruediv__", "//": "__rfloordiv__", "%": "__rmod__", "divmod()": "__rdivmod__",
-    "&": "__rand__", "|": "__ror__", "^": "__rxor__", "<<": "__rlshift__", ">>": "__rrshift__",
+    **{op.sign: op.reflected for op in NUMBER_OPS.values() if op.arity == 2},
+    "divmod()": "__rdivmod__", "&": "__rand__", "|": "__ror__", "^": "__rxor__",
+    "<<": "__rlshift__", ">>": "__rrshift__",
 }  # fmt: skip
 
 
@@ -139,24 +139,27 @@ class ResultRoot(AbstractRoot):
         )
 
 
-def _binary(name: str, sign: str, function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+def _binary(name: str) -> tuple[Any, Any]:
+    op = NUMBER_OPS[f"python_{name}"]
+
     def forward(self: TracedNumber, other: Any) -> Any:
-        return self._combine(name, sign, function, self, other)
+        return self._combine(op, self, other)
 
     def reflected(self: TracedNumber, other: Any) -> Any:
-        return self._combine(name, sign, function, other, self)
+        return self._combine(op, other, self)
 
     return forward, reflected
 
 
-def _compared(name: str, sign: str, function: Callable[[Any, Any], Any]) -> Any:
+def _compared(name: str) -> Any:
     """A comparison: its result is needed at once, unless only the graph knows the number."""
-    plainly, _ = _asked(sign, function)
+    op = NUMBER_OPS[f"python_{name}"]
+    plainly, _ = _asked(op.sign, op.function)
 
     def method(self: TracedNumber, other: Any) -> Any:
         other = number_of(other) if type(other) is Dim else other
         if _is_number(other) and not self.elsewhere and (self.varies or _varies(other)):
-            return self.innermost.compare(f"python_{name}", self, other)
+            return self.innermost.compare(op.name, self, other)
         return plainly(self, other)
 
     return method
@@ -178,11 +181,13 @@ def _asked(sign: str, function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
     return forward, reflected
 
 
-def _unary(name: str, function: Callable[[Any], Any]) -> Any:
+def _unary(name: str) -> Any:
+    op = NUMBER_OPS[f"python_{name}"]
+
     def method(self: TracedNumber) -> Any:
         if self.elsewhere:
-            return function(self.ask(name))
-        return self.innermost.number(f"python_{name}", function(self.number), self)
+            return op.function(self.ask(name))
+        return self.innermost.number(op.name, op.function(self.number), self)
 
     return method
 
@@ -262,9 +267,8 @@ class TracedNumber(AbstractNumber):
             return scalar(self.ask("arithmetic with tensors"), lane)
         return self.innermost.number_tensor(self, lane)
 
-    def _combine(
-        self, name: str, sign: str, function: Callable[[Any, Any], Any], a: Any, b: Any
-    ) -> Any:
+    def _combine(self, op: NumberOp, a: Any, b: Any) -> Any:
+        sign, function = op.sign, op.function
         forward = a is self
         other = b if forward else a
         if type(other) is Dim:
@@ -273,7 +277,7 @@ class TracedNumber(AbstractNumber):
         known = type(other) is TracedNumber or type(other) in _KINDS
         if not known and forward and _decides(other, sign):
             return NotImplemented
-        if not known or self.elsewhere or (name == "pow" and not _keeps_kind(a, b)):
+        if not known or self.elsewhere or (op.widens and not _keeps_kind(a, b)):
             return self._plainly(sign, function, a, b)
         try:
             result = function(_number(a), _number(b))
@@ -281,7 +285,7 @@ class TracedNumber(AbstractNumber):
             if not (_varies(a) or _varies(b)):
                 raise
             result = function(type(_number(a))(1), type(_number(b))(1))
-        return self.innermost.number(f"python_{name}", result, a, b)
+        return self.innermost.number(op.name, result, a, b)
 
     def _plainly(self, sign: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         """What Python makes of the number itself: a result, or its own words for an error."""
@@ -289,16 +293,16 @@ class TracedNumber(AbstractNumber):
         what = f"{sign} {other!r}" if type(other) in _KINDS else sign
         return function(_plain(a, what), _plain(b, what))
 
-    __add__, __radd__ = _binary("add", "+", operator.add)
-    __sub__, __rsub__ = _binary("sub", "-", operator.sub)
-    __mul__, __rmul__ = _binary("mul", "*", operator.mul)
-    __truediv__, __rtruediv__ = _binary("truediv", "/", operator.truediv)
-    __floordiv__, __rfloordiv__ = _binary("floordiv", "//", operator.floordiv)
-    __mod__, __rmod__ = _binary("mod", "%", operator.mod)
-    _power, __rpow__ = _binary("pow", "**", operator.pow)
-    __neg__ = _unary("neg", operator.neg)
-    __pos__ = _unary("pos", operator.pos)
-    __abs__ = _unary("abs", abs)
+    __add__, __radd__ = _binary("add")
+    __sub__, __rsub__ = _binary("sub")
+    __mul__, __rmul__ = _binary("mul")
+    __truediv__, __rtruediv__ = _binary("truediv")
+    __floordiv__, __rfloordiv__ = _binary("floordiv")
+    __mod__, __rmod__ = _binary("mod")
+    _power, __rpow__ = _binary("pow")
+    __neg__ = _unary("neg")
+    __pos__ = _unary("pos")
+    __abs__ = _unary("abs")
 
     def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
         if modulus is None:
@@ -320,12 +324,12 @@ class TracedNumber(AbstractNumber):
         divmod(_number(a), _number(b))  # words its errors itself
         return a // b, a % b
 
-    __eq__ = _compared("eq", "==", operator.eq)
-    __ne__ = _compared("ne", "!=", operator.ne)
-    __lt__ = _compared("lt", "<", operator.lt)
-    __le__ = _compared("le", "<=", operator.le)
-    __gt__ = _compared("gt", ">", operator.gt)
-    __ge__ = _compared("ge", ">=", operator.ge)
+    __eq__ = _compared("eq")
+    __ne__ = _compared("ne")
+    __lt__ = _compared("lt")
+    __le__ = _compared("le")
+    __gt__ = _compared("gt")
+    __ge__ = _compared("ge")
     __and__, __rand__ = _asked("&", operator.and_)
     __or__, __ror__ = _asked("|", operator.or_)
     __xor__, __rxor__ = _asked("^", operator.xor)

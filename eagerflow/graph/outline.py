@@ -13,6 +13,7 @@ from eagerflow.graph.groups import ENDS, Group, group_nodes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
 from eagerflow.graph.printer import Printer
+from eagerflow.graph.signatures import is_loop
 
 __all__ = ["Box", "Edge", "Outline", "clip", "outline", "visible"]
 
@@ -20,7 +21,6 @@ BoxKind = Literal["op", "input", "output", "constant", "resource", "closed"]
 EdgeKind = Literal["data", "control", "state", "body"]
 
 #: whose body gives in each turn what the next one gets
-_LOOPS: Final = ("scan", "while_loop")
 _LINE: Final = 32
 _TITLE: Final = 600
 
@@ -322,7 +322,7 @@ class _Drawing:
 
 def _results(graph: Graph, owner: Node | None) -> dict[int, Value]:
     """The outputs of a graph that are drawn, by number."""
-    turn = owner is not None and owner.op in _LOOPS and owner.attrs.get("body") is graph
+    turn = owner is not None and is_loop(owner.op) and owner.attrs.get("body") is graph
     same = zip(graph.inputs, graph.outputs, strict=False) if turn else ()
     handed_on = {i for i, (given, result) in enumerate(same) if given is result}
     return {i: v for i, v in enumerate(graph.outputs) if i not in handed_on}

@@ -7,35 +7,79 @@ look at the types that the node has where several are right.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same, substitute
 from eagerflow.errors import DTypeError, GraphError, ShapeError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference, ValueType
+from eagerflow.graph.number_ops import NUMBER_OPS, RANKS
 from eagerflow.types import TensorType
 
-__all__ = ["fits", "signature", "signatures"]
+__all__ = ["NodeKind", "Signature", "fits", "is_control", "is_loop", "is_number", "kind_of",
+           "signature", "signatures"]  # fmt: skip
 
-Signature = Callable[[Node], Sequence[ValueType]]
-_S = TypeVar("_S", bound=Signature)
+#: what a node is: of an op, or
+#:
+#: - ``"constant"``;
+#: - ``"number"``, which computes with Python numbers (`eagerflow.graph.number_ops`);
+#: - ``"call"``, whose subgraph ``body`` runs once;
+#: - ``"branches"``, of whose subgraphs ``branches`` the first input selects one;
+#: - ``"loop"``, whose subgraph ``body`` runs any number of times;
+#: - ``"steering"``, which only lowered graphs have (`eagerflow.graph.lowering`).
+NodeKind = Literal["op", "constant", "number", "call", "branches", "loop", "steering"]
+Rule = Callable[[Node], Sequence[ValueType]]
+_R = TypeVar("_R", bound=Rule)
+
+
+class Signature(NamedTuple):
+    """What there is to know of nodes that stand for no op.
+
+    Attributes:
+        kind: what they are.
+        types: gives the types of the outputs, or raises.
+    """
+
+    kind: NodeKind
+    types: Rule
+
 
 #: by the op of the node
 signatures: Final[dict[str, Signature]] = {}
 
 _INT, _FLOAT, _COMPLEX = NumberType(int), NumberType(float), NumberType(complex)
-_RANKS: Final = {int: 0, float: 1, complex: 2}
 
 
-def signature(*ops: str) -> Callable[[_S], _S]:
-    """Make the decorated function the signature of nodes of ``ops``."""
+def signature(kind: NodeKind, *ops: str) -> Callable[[_R], _R]:
+    """Make the decorated function the rule of the types of nodes of ``ops``."""
 
-    def register(function: _S) -> _S:
-        signatures.update(dict.fromkeys(ops, function))
-        return function
+    def register(rule: _R) -> _R:
+        signatures.update(dict.fromkeys(ops, Signature(kind, rule)))
+        return rule
 
     return register
+
+
+def kind_of(op: str) -> NodeKind:
+    """What nodes of ``op`` are."""
+    found = signatures.get(op)
+    return "op" if found is None else found.kind
+
+
+def is_number(op: str) -> bool:
+    """Whether nodes of ``op`` compute with Python numbers."""
+    return kind_of(op) == "number"
+
+
+def is_loop(op: str) -> bool:
+    """Whether nodes of ``op`` have a body that runs any number of times."""
+    return kind_of(op) == "loop"
+
+
+def is_control(op: str) -> bool:
+    """Whether it depends on values whether and how often the subgraphs of the nodes run."""
+    return kind_of(op) in ("branches", "loop")
 
 
 def fits(got: ValueType, want: ValueType) -> bool:
@@ -56,7 +100,7 @@ def fits(got: ValueType, want: ValueType) -> bool:
 # --- constants and numbers --------------------------------------------------------------------
 
 
-@signature("constant")
+@signature("constant", "constant")
 def _constant(node: Node) -> Sequence[ValueType]:
     value = node.attrs.get("value")
     if isinstance(value, (Tensor, Reference)):
@@ -64,12 +108,12 @@ def _constant(node: Node) -> Sequence[ValueType]:
         assert kind is not None
         device = next((v.type.device for v in node.outputs if isinstance(v.type, TensorType)), None)
         return (TensorType(kind.dtype, kind.shape, device),)  # the value itself is on the host
-    if isinstance(value, (int, float, complex)) and type(value) in _RANKS:
+    if isinstance(value, (int, float, complex)) and type(value) in RANKS:
         return (NumberType(type(value)),)
     raise DTypeError("the value of a constant is a tensor or a number", given=repr(value))
 
 
-@signature("python_size")
+@signature("number", "python_size")
 def _size(node: Node) -> Sequence[ValueType]:
     """A size of the shapes around it, as a number."""
     if not isinstance(node.attrs.get("size"), (Dim, int)):
@@ -77,7 +121,7 @@ def _size(node: Node) -> Sequence[ValueType]:
     return (_INT,)
 
 
-@signature("python_tensor")
+@signature("number", "python_tensor")
 def _number_tensor(node: Node) -> Sequence[ValueType]:
     """A number as a tensor without axes."""
     _numbers(node, 1)
@@ -87,58 +131,34 @@ def _number_tensor(node: Node) -> Sequence[ValueType]:
     return (kind,)
 
 
-@signature("python_int", "python_float", "python_complex")
-def _conversion(node: Node) -> Sequence[ValueType]:
-    _numbers(node, 1)
-    return ({"int": _INT, "float": _FLOAT, "complex": _COMPLEX}[node.op.removeprefix("python_")],)
+@signature("number", *NUMBER_OPS)
+def _arithmetic(node: Node) -> Sequence[ValueType]:
+    op = NUMBER_OPS[node.op]
+    operands = _numbers(node, op.arity)
+    if op.kind is None:
+        return (_truth(node),)
+    found = op.kind([operand.kind for operand in operands])
+    if op.widens:
+        (kind,) = [v.type for v in node.outputs]
+        if isinstance(kind, NumberType) and RANKS[kind.kind] >= RANKS[found]:
+            return (kind,)
+    return (NumberType(found),)
 
 
-@signature("python_neg", "python_pos")
-def _unary(node: Node) -> Sequence[ValueType]:
-    return (_widest(_numbers(node, 1)),)
-
-
-@signature("python_abs")
-def _abs(node: Node) -> Sequence[ValueType]:
-    (kind,) = _numbers(node, 1)
-    return (_FLOAT if kind == _COMPLEX else kind,)
-
-
-@signature("python_add", "python_sub", "python_mul", "python_floordiv", "python_mod")
-def _binary(node: Node) -> Sequence[ValueType]:
-    return (_widest(_numbers(node, 2)),)
-
-
-@signature("python_eq", "python_ne", "python_lt", "python_le", "python_gt", "python_ge")
-def _comparison(node: Node) -> Sequence[ValueType]:
-    _numbers(node, 2)
+def _truth(node: Node) -> ValueType:
     (kind,) = [v.type for v in node.outputs]
     if not isinstance(kind, TensorType) or kind.shape or kind.dtype.kind != "bool":
         raise DTypeError("a comparison of numbers gives a bool without axes", given=str(kind))
-    return (kind,)
+    return kind
 
 
-@signature("python_item")
+@signature("number", "python_item")
 def _item(node: Node) -> Sequence[ValueType]:
     """The element of a tensor without axes, as a number."""
     (kind,) = [v.type for v in node.inputs]
     if not isinstance(kind, TensorType) or kind.shape:
         raise ShapeError("a tensor without axes becomes a number", given=str(kind))
     return (_INT if kind.dtype.is_integer else _COMPLEX if kind.dtype.is_complex else _FLOAT,)
-
-
-@signature("python_truediv")
-def _truediv(node: Node) -> Sequence[ValueType]:
-    return (_widest([*_numbers(node, 2), _FLOAT]),)
-
-
-@signature("python_pow")
-def _pow(node: Node) -> Sequence[ValueType]:
-    least = _widest(_numbers(node, 2))
-    (kind,) = [v.type for v in node.outputs]
-    # 2 ** -1 is a float, (-1.0) ** 0.5 is complex
-    wider = isinstance(kind, NumberType) and _RANKS[kind.kind] >= _RANKS[least.kind]
-    return (kind if wider else least,)
 
 
 def _numbers(node: Node, count: int) -> list[NumberType]:
@@ -148,19 +168,15 @@ def _numbers(node: Node, count: int) -> list[NumberType]:
     return found
 
 
-def _widest(kinds: Sequence[NumberType]) -> NumberType:
-    return max(kinds, key=lambda k: _RANKS[k.kind])
-
-
 # --- calls and control flow -------------------------------------------------------------------
 
 
-@signature("call")
+@signature("call", "call")
 def _call(node: Node) -> Sequence[ValueType]:
     return _apply(_body(node, "body"), [v.type for v in node.inputs])
 
 
-@signature("cond", "switch")
+@signature("branches", "cond", "switch")
 def _branches(node: Node) -> Sequence[ValueType]:
     """The first input chooses one of ``branches``, which get the others."""
     branches = node.attrs.get("branches")
@@ -178,7 +194,7 @@ def _branches(node: Node) -> Sequence[ValueType]:
     return first
 
 
-@signature("while_loop")
+@signature("loop", "while_loop")
 def _while_loop(node: Node) -> Sequence[ValueType]:
     types = [v.type for v in node.inputs]
     (goes_on,) = _apply(_body(node, "cond"), types) or (None,)
@@ -189,7 +205,7 @@ def _while_loop(node: Node) -> Sequence[ValueType]:
     return _after_turns(node, body, types, body.outputs)
 
 
-@signature("scan")
+@signature("loop", "scan")
 def _scan(node: Node) -> Sequence[ValueType]:
     """The first ``carry`` inputs go round, the others are taken apart along their first axis."""
     count, length = node.attrs.get("carry"), node.attrs.get("length")

@@ -194,7 +194,7 @@ def _sampled(kind: ValueType, sizes: dict[str, int]) -> ValueType:
 def _want(node: Node) -> Sequence[ValueType] | None:
     """What the rule of the node's op gives; None where the node lacks what the rule reads."""
     if node.op in signatures:
-        return signatures[node.op](node)
+        return signatures[node.op].types(node)
     op = get_op(node.op)
     if any(isinstance(item, Reference) for item in _items(node.attrs.values())):
         return None

@@ -16,6 +16,7 @@ from eagerflow.hardware import Device
 from eagerflow.ops.elements import Elements, check_part, checked, part_of
 from eagerflow.ops.rules import count_type, effect_op
 from eagerflow.ops.waits import (
+    WAITING,
     bind_wait,
     check_asked,
     checked_count,
@@ -76,8 +77,8 @@ def _set_step_type(step: TensorType, *, resource: AccumulatorState) -> tuple[Ten
 
 
 _add = effect_op("accumulator_add", _add_type, "fence")
-_take = effect_op("accumulator_take", _take_type, "blocks")
-_set_step = effect_op("accumulator_set_step", _set_step_type, "fence")
+_take = effect_op("accumulator_take", _take_type, "blocks", outputs=None, raises=WAITING)
+_set_step = effect_op("accumulator_set_step", _set_step_type, "fence", outputs=None)
 _size = effect_op("accumulator_size", count_type, "fence")
 
 
@@ -264,9 +265,11 @@ def _close_type(
     return ()
 
 
-_insert_many = effect_op("barrier_insert_many", _insert_type, "fence", takes_bytes=True)
-_take_many = effect_op("barrier_take_many", _take_many_type, "blocks")
-_close = effect_op("barrier_close", _close_type, "fence")
+_insert_many = effect_op(
+    "barrier_insert_many", _insert_type, "fence", takes_bytes=True, outputs=None
+)
+_take_many = effect_op("barrier_take_many", _take_many_type, "blocks", outputs=None, raises=WAITING)
+_close = effect_op("barrier_close", _close_type, "fence", outputs=None)
 _ready_size = effect_op("barrier_ready_size", count_type, "fence")
 _incomplete_size = effect_op("barrier_incomplete_size", count_type, "fence")
 

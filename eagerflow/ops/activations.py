@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import per_output
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
@@ -108,7 +109,9 @@ def _elu_vjp(g: Tensor, out: Tensor, x: Tensor, *, alpha: float) -> Tensor:
     return where(above, g, multiply(g, slope))
 
 
-_elu = define("elu", infer=elementwise(FLOATING), vjp=(_elu_vjp,), saved="inputs")
+_elu = define(
+    "elu", infer=elementwise(FLOATING), vjp=(_elu_vjp,), saved="inputs", cost=per_output(32)
+)
 
 
 @public
@@ -131,6 +134,7 @@ _softplus = define(
     infer=elementwise(FLOATING),
     vjp=(lambda g, out, x: multiply(g, sigmoid(x)),),
     saved="inputs",
+    cost=per_output(40),
 )
 
 
@@ -159,7 +163,9 @@ def _silu_vjp(g: Tensor, out: Tensor, x: Tensor, *, order: int) -> Tensor:
     return multiply(g, multiply(multiply(s, subtract(1, s)), bend))
 
 
-_silu = define("silu", infer=elementwise(FLOATING), vjp=(_silu_vjp,), saved="inputs")
+_silu = define(
+    "silu", infer=elementwise(FLOATING), vjp=(_silu_vjp,), saved="inputs", cost=per_output(40)
+)
 
 
 @public
@@ -197,7 +203,9 @@ def _gelu_vjp(g: Tensor, out: Tensor, x: Tensor, *, approximate: str, order: int
     return multiply(g, _gelu_bend(x, approximate))
 
 
-_gelu = define("gelu", infer=elementwise(FLOATING), vjp=(_gelu_vjp,), saved="inputs")
+_gelu = define(
+    "gelu", infer=elementwise(FLOATING), vjp=(_gelu_vjp,), saved="inputs", cost=per_output(40)
+)
 
 
 @public

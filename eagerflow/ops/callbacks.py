@@ -157,8 +157,8 @@ def _types(
     return tuple(fresh_types(resource.types, "what the function gives"))
 
 
-_py_call = effect_op("py_call", _types, "fence", takes_bytes=True)
-_print = effect_op("print", _types, "fence", takes_bytes=True)
+_py_call = effect_op("py_call", _types, "fence", takes_bytes=True, outputs=None)
+_print = effect_op("print", _types, "fence", takes_bytes=True, outputs=None)
 
 
 def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:

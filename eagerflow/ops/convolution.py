@@ -5,10 +5,12 @@ What networks call convolution is a cross-correlation: the kernel is not turned 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.costs import Cost, Types, bytes_of, size_of
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, exact_quotient, may_equal
@@ -117,6 +119,28 @@ def _weights_type(
     return x.like(shape=(y.shape[1], channels, *size))
 
 
+def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    """Each place of the smaller array takes a patch of the larger one times the weights."""
+    sizes: Any = inputs[1].shape
+    return _cost_of(outputs[0], sizes, inputs, outputs)
+
+
+def _transpose_cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    sizes: Any = inputs[1].shape
+    return _cost_of(inputs[0], sizes, inputs, outputs)
+
+
+def _weights_cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    sizes: Any = outputs[0].shape
+    return _cost_of(inputs[1], sizes, inputs, outputs)
+
+
+def _cost_of(y: TensorType, weights: Sequence[int], inputs: Types, outputs: Types) -> Cost:
+    products = float(size_of(y) * prod(weights[1:]))
+    copied = products / max(weights[0], 1)  # the patches are arranged in a matrix
+    return Cost(copied, bytes_of(inputs) + bytes_of(outputs), 2 * products)
+
+
 # --- gradients ------------------------------------------------------------------------------
 # y = convolution(x, w) is bilinear; for a cotangent of y, `_transpose` gives that of x and
 # `_weights` that of w. They are bilinear as well, and have each other as gradients.
@@ -135,6 +159,7 @@ def _bilinear(op: Callable[..., Tensor], t: Tangents, a: Tensor, b: Tensor) -> T
 
 _convolution: Op = define(
     "convolution",
+    cost=_cost,
     infer=_convolution_type,
     vjp=(
         lambda g, out, x, w, **attrs: bind(_transpose, g, conjugate(w), size=_sizes(x), **attrs),
@@ -145,10 +170,12 @@ _convolution: Op = define(
     ),
     saved="inputs",
     precision="accumulate",
+    errors_as="convolution",
 )
 
 _transpose: Op = define(
     "convolution_transpose",
+    cost=_transpose_cost,
     infer=_transpose_type,
     vjp=(
         lambda g, out, y, w, *, size, **attrs: bind(_convolution, g, conjugate(w), **attrs),
@@ -165,6 +192,7 @@ _transpose: Op = define(
 
 _weights: Op = define(
     "convolution_weights",
+    cost=_weights_cost,
     infer=_weights_type,
     vjp=(
         lambda g, out, x, y, *, size, **attrs: bind(

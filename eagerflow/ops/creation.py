@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.costs import FREE
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, make_tensor
@@ -67,6 +68,12 @@ _identity = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    cost=FREE,
+    elementwise=True,
+    storage="same",
+    order="input",
+    fails_on="nothing",
+    linear_rows=True,
 )
 
 _copy = define(
@@ -76,6 +83,11 @@ _copy = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    elementwise=True,
+    storage="fresh",
+    order="rows",
+    fails_on="nothing",
+    linear_rows=True,
 )
 
 
@@ -188,10 +200,25 @@ def _described(*, shape: Shape, dtype: DType, device: Device, **attrs: object) -
     return TensorType(dtype, shape, device)
 
 
-_zeros = define("zeros", infer=_described, nondifferentiable=True, precision="exact")
+_zeros = define(
+    "zeros",
+    infer=_described,
+    nondifferentiable=True,
+    precision="exact",
+    storage="fresh",
+    order="rows",
+    fails_on="nothing",
+)
 
 
-_full = define("full", infer=_described, nondifferentiable=True, precision="exact")
+_full = define(
+    "full",
+    infer=_described,
+    nondifferentiable=True,
+    precision="exact",
+    storage="fresh",
+    order="rows",
+)
 
 
 @public
@@ -396,6 +423,8 @@ _tril = define(
     vjp=(lambda g, out, x, *, k: tril(g, k=k),),
     saved="none",
     precision="exact",
+    storage="fresh",
+    fails_on="nothing",
 )
 
 
@@ -424,6 +453,8 @@ _triu = define(
     vjp=(lambda g, out, x, *, k: triu(g, k=k),),
     saved="none",
     precision="exact",
+    storage="fresh",
+    fails_on="nothing",
 )
 
 

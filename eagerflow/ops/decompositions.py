@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, final
 
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.costs import decomposition
 from eagerflow.core.op import bind, define, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import minimum, same
@@ -83,6 +84,8 @@ _cholesky = define(
     vjp=(_cholesky_vjp,),
     saved="outputs",
     precision="accumulate",
+    cost=decomposition(0.4),
+    raises=(TensorValueError,),
 )
 
 
@@ -159,7 +162,15 @@ def _qr_vjp(
     return (concat([left_g, matmul(q, right_g)], axis=-1),)
 
 
-_qr = define("qr", infer=_qr_type, vjp=joint(_qr_vjp), saved="outputs", precision="accumulate")
+_qr = define(
+    "qr",
+    infer=_qr_type,
+    vjp=joint(_qr_vjp),
+    saved="outputs",
+    precision="accumulate",
+    cost=decomposition(3),
+    outputs=2,
+)
 
 
 @public
@@ -220,7 +231,13 @@ def _eigh_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor)
 
 
 _eigh = define(
-    "eigh", infer=_eigh_type, vjp=joint(_eigh_vjp), saved="outputs", precision="accumulate"
+    "eigh",
+    infer=_eigh_type,
+    vjp=joint(_eigh_vjp),
+    saved="outputs",
+    precision="accumulate",
+    cost=decomposition(9),
+    outputs=2,
 )
 
 
@@ -254,6 +271,7 @@ _eigvalsh = define(
     vjp=(_eigvalsh_vjp,),
     saved="inputs",
     precision="accumulate",
+    cost=decomposition(4),
 )
 
 
@@ -311,7 +329,15 @@ def _eig_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor) 
     return (cast(solve(adjoint, matmul(middle, adjoint)), x.dtype),)
 
 
-_eig = define("eig", infer=_eig_type, vjp=joint(_eig_vjp), saved="outputs", precision="accumulate")
+_eig = define(
+    "eig",
+    infer=_eig_type,
+    vjp=joint(_eig_vjp),
+    saved="outputs",
+    precision="accumulate",
+    cost=decomposition(25),
+    outputs=2,
+)
 
 
 @public
@@ -344,6 +370,7 @@ _eigvals = define(
     vjp=(_eigvals_vjp,),
     saved="inputs",
     precision="accumulate",
+    cost=decomposition(20),
 )
 
 

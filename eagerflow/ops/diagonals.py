@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import FREE
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import maximum, minimum
@@ -42,6 +43,9 @@ _diagonal = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    cost=FREE,
+    storage="view",
+    fails_on="nothing",
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
+from eagerflow.core.costs import per_output
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.symbols import AbstractNumber
@@ -86,8 +87,16 @@ def _integers_type(
     return _draw_type(key, shape=broadcast_shapes(shape, low.shape, last.shape), dtype=low.dtype)
 
 
-def _define(name: str) -> Op:
-    return define(name, infer=_draw_type, vjp=(None,), saved="none", precision="exact")
+def _define(name: str, flops: float) -> Op:
+    return define(
+        name,
+        infer=_draw_type,
+        vjp=(None,),
+        saved="none",
+        precision="exact",
+        cost=per_output(flops),
+        storage="fresh",
+    )
 
 
 _NEXT_KEY: Final = define("next_key", infer=_key_type, vjp=(), effect="writes", precision="exact")
@@ -98,15 +107,21 @@ _SET_KEY: Final = define(
     vjp=(),
     effect="fence",
     precision="exact",
+    outputs=None,
 )
-BITS: Final = _define("random_bits")
-UNIFORM: Final = _define("random_uniform")
-NORMAL: Final = _define("random_normal")
-EXPONENTIAL: Final = _define("random_exponential")
-GUMBEL: Final = _define("random_gumbel")
-TRUNCATED_NORMAL: Final = _define("random_truncated_normal")
+BITS: Final = _define("random_bits", 20)
+UNIFORM: Final = _define("random_uniform", 20)
+NORMAL: Final = _define("random_normal", 100)
+EXPONENTIAL: Final = _define("random_exponential", 50)
+GUMBEL: Final = _define("random_gumbel", 50)
+TRUNCATED_NORMAL: Final = _define("random_truncated_normal", 100)
 INTEGERS: Final = define(
-    "random_integers", infer=_integers_type, vjp=(None,) * 3, saved="none", precision="exact"
+    "random_integers",
+    infer=_integers_type,
+    vjp=(None,) * 3,
+    saved="none",
+    precision="exact",
+    cost=per_output(20),
 )
 
 
@@ -215,6 +230,7 @@ _check_parameters: Final = define(
     vjp=lambda i, g, out, x, *parameters, claim, refusal: None if i else g,
     saved="none",
     precision="exact",
+    array_scalars=True,
 )
 
 

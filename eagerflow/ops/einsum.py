@@ -9,13 +9,15 @@ Grammar of subscripts, spaces aside::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import prod
 from string import ascii_letters
 from typing import Any
 
 from eagerflow import dims
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.costs import Cost, Types, bytes_of
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
@@ -236,8 +238,19 @@ def _einsum_jvp(
     return total
 
 
+def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    """An operation for each place in all labels, of each operand."""
+    terms, _ = _split(attrs["subscripts"])
+    places = prod(_sizes(terms, [x.shape for x in inputs]).values())
+    moved = bytes_of(inputs) + bytes_of(outputs)
+    if len(inputs) == 1:
+        return Cost(float(places), moved)
+    return Cost(matrix=float(len(inputs) * places), bytes=moved)
+
+
 _einsum = define(
     "einsum",
+    cost=_cost,
     infer=_einsum_type,
     vjp=_einsum_vjp,
     jvp=_einsum_jvp,

@@ -7,6 +7,8 @@ Each op is a record (type rule, gradient) and a public function; what it compute
 from __future__ import annotations
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
+from eagerflow.core.costs import FREE, per_output
+from eagerflow.core.facts import neutral
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise_logic import (
@@ -48,6 +50,9 @@ _add = define(
         lambda g, out, x1, x2: sum_to_like(g, x2),
     ),
     saved="none",
+    ieee=True,
+    commutative=True,
+    neutral=neutral(0, 0, -0.0, left=True),
 )
 
 
@@ -74,6 +79,8 @@ _subtract = define(
         lambda g, out, x1, x2: negative(sum_to_like(g, x2)),
     ),
     saved="none",
+    ieee=True,
+    neutral=neutral(None, 0, 0.0),
 )
 
 
@@ -100,6 +107,9 @@ _multiply = define(
         lambda g, out, x1, x2: sum_to_like(multiply(g, conjugate(x1)), x2),
     ),
     saved="inputs",
+    ieee=True,
+    commutative=True,
+    neutral=neutral(1, 1, 1.0, left=True),
 )
 
 
@@ -126,6 +136,9 @@ _divide = define(
         lambda g, out, x1, x2: sum_to_like(divide(g, conjugate(x2)), x1),
         lambda g, out, x1, x2: negative(sum_to_like(multiply(g, conjugate(divide(out, x2))), x2)),
     ),
+    cost=per_output(40),
+    ieee=True,
+    neutral=neutral(None, None, 1.0),
 )
 
 
@@ -146,7 +159,13 @@ def divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 true_divide = divide
 
-_floor_divide = define("floor_divide", infer=elementwise(REAL), vjp=(None, None), saved="none")
+_floor_divide = define(
+    "floor_divide",
+    infer=elementwise(REAL),
+    vjp=(None, None),
+    saved="none",
+    neutral=neutral(None, 1, None),
+)
 
 
 @public
@@ -225,6 +244,9 @@ _negative = define(
     infer=elementwise(NUMERIC),
     vjp=(lambda g, out, x: negative(g),),
     saved="none",
+    linear_rows=True,
+    ieee=True,
+    involution=True,
 )
 
 
@@ -248,6 +270,10 @@ _positive = define(
     vjp=(lambda g, out, x: g,),
     saved="none",
     precision="exact",
+    cost=FREE,
+    storage="same",
+    order="input",
+    fails_on="nothing",
 )
 
 
@@ -303,6 +329,7 @@ _maximum = define(
         lambda g, out, x1, x2: sum_to_like(_winner(g, less(x1, x2), equal(x1, x2)), x2),
     ),
     saved="inputs",
+    idempotent=True,
 )
 
 
@@ -329,6 +356,7 @@ _minimum = define(
         lambda g, out, x1, x2: sum_to_like(_winner(g, greater(x1, x2), equal(x1, x2)), x2),
     ),
     saved="inputs",
+    idempotent=True,
 )
 
 

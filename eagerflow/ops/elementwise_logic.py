@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.facts import neutral
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
@@ -199,7 +200,14 @@ def _truths(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, Tensor]:
     return cast(a, _BOOL), cast(b, _BOOL)
 
 
-_logical_and = define("logical_and", infer=elementwise(BOOL), vjp=(None, None), saved="none")
+_logical_and = define(
+    "logical_and",
+    infer=elementwise(BOOL),
+    vjp=(None, None),
+    saved="none",
+    neutral=neutral(1, None, None, left=True),
+    idempotent=True,
+)
 
 
 @public
@@ -217,7 +225,14 @@ def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return result
 
 
-_logical_or = define("logical_or", infer=elementwise(BOOL), vjp=(None, None), saved="none")
+_logical_or = define(
+    "logical_or",
+    infer=elementwise(BOOL),
+    vjp=(None, None),
+    saved="none",
+    neutral=neutral(0, None, None, left=True),
+    idempotent=True,
+)
 
 
 @public
@@ -235,7 +250,13 @@ def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return result
 
 
-_logical_xor = define("logical_xor", infer=elementwise(BOOL), vjp=(None, None), saved="none")
+_logical_xor = define(
+    "logical_xor",
+    infer=elementwise(BOOL),
+    vjp=(None, None),
+    saved="none",
+    neutral=neutral(0, None, None, left=True),
+)
 
 
 @public
@@ -253,7 +274,9 @@ def logical_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return result
 
 
-_logical_not = define("logical_not", infer=elementwise(BOOL), vjp=(None,), saved="none")
+_logical_not = define(
+    "logical_not", infer=elementwise(BOOL), vjp=(None,), saved="none", involution=True
+)
 
 
 @public
@@ -273,7 +296,13 @@ def logical_not(x: TensorLike, /) -> Tensor:
 # --- bits -----------------------------------------------------------------------------------
 
 _bitwise_and = define(
-    "bitwise_and", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), saved="none"
+    "bitwise_and",
+    infer=elementwise(INTEGER_OR_BOOL),
+    vjp=(None, None),
+    saved="none",
+    commutative=True,
+    neutral=neutral(1, -1, None, left=True),
+    idempotent=True,
 )
 
 
@@ -293,7 +322,13 @@ def bitwise_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 _bitwise_or = define(
-    "bitwise_or", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), saved="none"
+    "bitwise_or",
+    infer=elementwise(INTEGER_OR_BOOL),
+    vjp=(None, None),
+    saved="none",
+    commutative=True,
+    neutral=neutral(0, 0, None, left=True),
+    idempotent=True,
 )
 
 
@@ -313,7 +348,12 @@ def bitwise_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 _bitwise_xor = define(
-    "bitwise_xor", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), saved="none"
+    "bitwise_xor",
+    infer=elementwise(INTEGER_OR_BOOL),
+    vjp=(None, None),
+    saved="none",
+    commutative=True,
+    neutral=neutral(0, 0, None, left=True),
 )
 
 
@@ -333,7 +373,7 @@ def bitwise_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 _bitwise_invert = define(
-    "bitwise_invert", infer=elementwise(INTEGER_OR_BOOL), vjp=(None,), saved="none"
+    "bitwise_invert", infer=elementwise(INTEGER_OR_BOOL), vjp=(None,), saved="none", involution=True
 )
 
 
@@ -352,7 +392,11 @@ def bitwise_invert(x: TensorLike, /) -> Tensor:
 
 
 _bitwise_left_shift = define(
-    "bitwise_left_shift", infer=elementwise(INTEGER), vjp=(None, None), saved="none"
+    "bitwise_left_shift",
+    infer=elementwise(INTEGER),
+    vjp=(None, None),
+    saved="none",
+    neutral=neutral(None, 0, None),
 )
 
 
@@ -372,7 +416,11 @@ def bitwise_left_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 _bitwise_right_shift = define(
-    "bitwise_right_shift", infer=elementwise(INTEGER), vjp=(None, None), saved="none"
+    "bitwise_right_shift",
+    infer=elementwise(INTEGER),
+    vjp=(None, None),
+    saved="none",
+    neutral=neutral(None, 0, None),
 )
 
 

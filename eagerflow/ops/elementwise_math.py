@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import per_output
+from eagerflow.core.facts import neutral
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise import add, divide, multiply, positive, subtract
@@ -39,6 +41,7 @@ _square = define(
     infer=elementwise(NUMERIC),
     vjp=(lambda g, out, x: multiply(g, conjugate(multiply(x, 2))),),
     saved="inputs",
+    ieee=True,
 )
 
 
@@ -61,6 +64,7 @@ _sqrt = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: divide(multiply(g, 0.5), conjugate(out)),),
     saved="outputs",
+    ieee=True,
 )
 
 
@@ -105,6 +109,7 @@ _cbrt = define(
     infer=elementwise(FLOATING),
     vjp=(lambda g, out, x: divide(g, multiply(square(out), 3.0)),),
     saved="outputs",
+    cost=per_output(40),
 )
 
 
@@ -137,6 +142,9 @@ _pow = define(
             multiply(g, conjugate(multiply(out, log(where(equal(x1, 0), 1, x1))))), x2
         ),
     ),
+    cost=per_output(40),
+    neutral=neutral(None, 1, None),
+    fails_on="values",
 )
 
 
@@ -179,6 +187,7 @@ _exp = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: multiply(g, conjugate(out)),),
     saved="outputs",
+    cost=per_output(32),
 )
 
 
@@ -201,6 +210,7 @@ _exp2 = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: multiply(g, conjugate(multiply(out, math.log(2)))),),
     saved="outputs",
+    cost=per_output(32),
 )
 
 
@@ -224,6 +234,7 @@ _expm1 = define(
     # the exponential itself: of small ones, `out + 1` would leave rounding errors alone
     vjp=(lambda g, out, x: multiply(g, conjugate(exp(x))),),
     saved="inputs",
+    cost=per_output(32),
 )
 
 
@@ -248,6 +259,7 @@ _log = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: divide(g, conjugate(x)),),
     saved="inputs",
+    cost=per_output(32),
 )
 
 
@@ -270,6 +282,7 @@ _log1p = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: divide(g, conjugate(add(x, 1))),),
     saved="inputs",
+    cost=per_output(32),
 )
 
 
@@ -292,6 +305,7 @@ _log2 = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: divide(g, conjugate(multiply(x, math.log(2)))),),
     saved="inputs",
+    cost=per_output(32),
 )
 
 
@@ -314,6 +328,7 @@ _log10 = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: divide(g, conjugate(multiply(x, math.log(10)))),),
     saved="inputs",
+    cost=per_output(32),
 )
 
 
@@ -344,6 +359,7 @@ _logaddexp = define(
         lambda g, out, x1, x2: sum_to_like(multiply(g, _weight(out, x1)), x1),
         lambda g, out, x1, x2: sum_to_like(multiply(g, _weight(out, x2)), x2),
     ),
+    cost=per_output(80),
 )
 
 

@@ -63,6 +63,12 @@ _abs = define(
     infer=_magnitude_type,
     vjp=(lambda g, out, x: multiply(g, sign(x)),),
     saved="inputs",
+    fails_on="nothing",
+    elementwise=True,
+    storage="fresh",
+    order="elementwise",
+    ieee=True,
+    idempotent=True,
 )
 
 
@@ -210,7 +216,7 @@ def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 # --- rounding -------------------------------------------------------------------------------
 
-_ceil = define("ceil", infer=elementwise(FLOATING), vjp=(None,), saved="none")
+_ceil = define("ceil", infer=elementwise(FLOATING), vjp=(None,), saved="none", idempotent=True)
 
 
 @public
@@ -226,7 +232,7 @@ def ceil(x: TensorLike, /) -> Tensor:
     return _rounded(_ceil, x)
 
 
-_floor = define("floor", infer=elementwise(FLOATING), vjp=(None,), saved="none")
+_floor = define("floor", infer=elementwise(FLOATING), vjp=(None,), saved="none", idempotent=True)
 
 
 @public
@@ -242,7 +248,7 @@ def floor(x: TensorLike, /) -> Tensor:
     return _rounded(_floor, x)
 
 
-_trunc = define("trunc", infer=elementwise(FLOATING), vjp=(None,), saved="none")
+_trunc = define("trunc", infer=elementwise(FLOATING), vjp=(None,), saved="none", idempotent=True)
 
 
 @public
@@ -258,7 +264,7 @@ def trunc(x: TensorLike, /) -> Tensor:
     return _rounded(_trunc, x)
 
 
-_round = define("round", infer=elementwise(INEXACT), vjp=(None,), saved="none")
+_round = define("round", infer=elementwise(INEXACT), vjp=(None,), saved="none", idempotent=True)
 
 
 @public
@@ -289,7 +295,13 @@ def _rounded(op: Op, x: TensorLike) -> Tensor:
 
 # --- parts of complex numbers ---------------------------------------------------------------
 
-_conj = define("conj", infer=elementwise(COMPLEX), vjp=(lambda g, out, x: conj(g),), saved="none")
+_conj = define(
+    "conj",
+    infer=elementwise(COMPLEX),
+    vjp=(lambda g, out, x: conj(g),),
+    saved="none",
+    involution=True,
+)
 
 
 @public
@@ -317,7 +329,15 @@ def _part_type(x: TensorType) -> TensorType:
     return x.like(dtype=_real_dtype(x.dtype))
 
 
-_real = define("real", infer=_part_type, vjp=(lambda g, out, x: cast(g, x.dtype),), saved="none")
+_real = define(
+    "real",
+    infer=_part_type,
+    vjp=(lambda g, out, x: cast(g, x.dtype),),
+    saved="none",
+    fails_on="nothing",
+    elementwise=True,
+    storage="either",
+)
 
 
 @public
@@ -342,6 +362,9 @@ _imag = define(
     infer=_part_type,
     vjp=(lambda g, out, x: multiply(cast(g, x.dtype), 1j),),
     saved="none",
+    fails_on="nothing",
+    elementwise=True,
+    storage="either",
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.costs import per_output
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise import add, divide, multiply, negative, subtract
@@ -50,6 +51,7 @@ _sin = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: multiply(g, conjugate(cos(x))),),
     saved="inputs",
+    cost=per_output(40),
 )
 
 
@@ -72,6 +74,7 @@ _cos = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: negative(multiply(g, conjugate(sin(x)))),),
     saved="inputs",
+    cost=per_output(40),
 )
 
 
@@ -94,6 +97,7 @@ _tan = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: multiply(g, conjugate(add(square(out), 1))),),
     saved="outputs",
+    cost=per_output(40),
 )
 
 
@@ -121,6 +125,7 @@ _asin = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: divide(g, conjugate(sqrt(_one_minus_square(x)))),),
     saved="inputs",
+    cost=per_output(80),
 )
 
 
@@ -143,6 +148,7 @@ _acos = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: negative(divide(g, conjugate(sqrt(_one_minus_square(x))))),),
     saved="inputs",
+    cost=per_output(80),
 )
 
 
@@ -165,6 +171,7 @@ _atan = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: divide(g, conjugate(add(square(x), 1))),),
     saved="inputs",
+    cost=per_output(80),
 )
 
 
@@ -196,6 +203,7 @@ _atan2 = define(
         lambda g, out, x1, x2: negative(sum_to_like(multiply(g, _over_square(x1, x1, x2)), x2)),
     ),
     saved="inputs",
+    cost=per_output(80),
 )
 
 
@@ -221,6 +229,7 @@ _sinh = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: multiply(g, conjugate(cosh(x))),),
     saved="inputs",
+    cost=per_output(40),
 )
 
 
@@ -243,6 +252,7 @@ _cosh = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: multiply(g, conjugate(sinh(x))),),
     saved="inputs",
+    cost=per_output(40),
 )
 
 
@@ -265,6 +275,7 @@ _tanh = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: multiply(g, conjugate(subtract(1, square(out)))),),
     saved="outputs",
+    cost=per_output(32),
 )
 
 
@@ -287,6 +298,7 @@ _asinh = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: divide(g, conjugate(sqrt(add(square(x), 1)))),),
     saved="inputs",
+    cost=per_output(80),
 )
 
 
@@ -310,6 +322,7 @@ _acosh = define(
     # two roots: one of the product would be on the wrong branch for complex numbers
     vjp=(lambda g, out, x: divide(g, conjugate(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))))),),
     saved="inputs",
+    cost=per_output(80),
 )
 
 
@@ -332,6 +345,7 @@ _atanh = define(
     infer=elementwise(INEXACT),
     vjp=(lambda g, out, x: divide(g, conjugate(_one_minus_square(x))),),
     saved="inputs",
+    cost=per_output(80),
 )
 
 

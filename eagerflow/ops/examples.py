@@ -42,6 +42,7 @@ _parse_example = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    outputs=None,
 )
 
 

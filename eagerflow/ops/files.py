@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.costs import per_input
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import ShapeError
@@ -42,6 +43,7 @@ _read_file = define(
     effect="reads",
     precision="exact",
     takes_bytes=True,
+    cost=per_input(2e5),
 )
 
 
@@ -84,6 +86,7 @@ _write_file = define(
     effect="writes",
     precision="exact",
     takes_bytes=True,
+    outputs=None,
 )
 
 

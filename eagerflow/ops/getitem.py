@@ -6,11 +6,14 @@ other cases it is parsed (`eagerflow.ops.keys`) and an op is bound.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from eagerflow.core import interpreter
 from eagerflow.core.buffers import may_reuse
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
+from eagerflow.core.costs import picking
+from eagerflow.core.facts import FailsOn, Raised
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
@@ -19,7 +22,7 @@ from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndex
 from eagerflow.hardware import Device
 from eagerflow.ops.arguments import as_shape
 from eagerflow.ops.gradients import sum_to_like, where
-from eagerflow.ops.keys import Index, Key, index_shape, parse
+from eagerflow.ops.keys import ARRAY, Index, Key, index_shape, parse
 from eagerflow.ops.promotion import cast, fits_kind, promoted_dtype, weak_fits
 from eagerflow.ops.rules import public, repeats_to
 from eagerflow.types import DType, Shape, TensorType
@@ -41,6 +44,14 @@ def _getitem_type(x: TensorType, *indices: TensorType, key: Key) -> TensorType:
     return x.like(shape=index_shape(x.shape, key, indices))
 
 
+def _raised(attrs: Mapping[str, Any]) -> Raised:
+    return (TensorIndexError,) if ARRAY in attrs["key"] else ()
+
+
+def _fails_on(attrs: Mapping[str, Any]) -> FailsOn:
+    return "values" if ARRAY in attrs["key"] else "sizes"
+
+
 def _getitem_vjp(
     i: int, g: Tensor, out: Tensor, x: Tensor, *indices: Tensor, key: Key
 ) -> Tensor | None:
@@ -55,6 +66,9 @@ _getitem = define(
     saved="indices",
     precision="exact",
     takes_bytes=True,
+    cost=picking,
+    raises=_raised,
+    fails_on=_fails_on,
 )
 
 

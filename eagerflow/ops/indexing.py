@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.costs import picking
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import same, unknown
-from eagerflow.errors import AxisError, DTypeError, ShapeError
+from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorIndexError
 from eagerflow.ops.arguments import as_index, axis_of
 from eagerflow.ops.getitem import index_add, index_update, scatter
 from eagerflow.ops.gradients import sum_to_like
@@ -60,6 +61,10 @@ _where = define(
     saved="indices",
     precision="exact",
     takes_bytes=True,
+    elementwise=True,
+    storage="fresh",
+    order="elementwise",
+    fails_on="sizes",
 )
 
 
@@ -147,7 +152,9 @@ def _nonzero_type(x: TensorType) -> tuple[TensorType, ...]:
     return tuple([x.like(shape=(count,), dtype=DTYPES["int64"])] * x.ndim)
 
 
-_nonzero = define("nonzero", infer=_nonzero_type, vjp=(None,), saved="none", precision="exact")
+_nonzero = define(
+    "nonzero", infer=_nonzero_type, vjp=(None,), saved="none", precision="exact", outputs=None
+)
 
 
 @public
@@ -325,6 +332,9 @@ _take = define(
     saved="indices",
     precision="exact",
     takes_bytes=True,
+    cost=picking,
+    storage="fresh",
+    raises=(TensorIndexError,),
 )
 
 
@@ -380,6 +390,9 @@ _take_along = define(
     saved="indices",
     precision="exact",
     takes_bytes=True,
+    cost=picking,
+    storage="fresh",
+    raises=(TensorIndexError,),
 )
 
 

@@ -8,6 +8,8 @@ from operator import index
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import FREE
+from eagerflow.core.facts import InlineSite
 from eagerflow.core.op import bind, define, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, exact_quotient, may_equal
@@ -86,6 +88,9 @@ _concat = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    storage="fresh",
+    order="joined",
+    fails_on="sizes",
 )
 
 
@@ -169,6 +174,9 @@ _split = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    cost=FREE,
+    storage="view",
+    outputs=None,
 )
 
 
@@ -230,6 +238,8 @@ _stack = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    storage="fresh",
+    fails_on="sizes",
 )
 
 
@@ -258,6 +268,12 @@ def _unstack_type(x: TensorType, *, axis: int) -> tuple[TensorType, ...]:
     return (one,) * index(x.shape[axis])  # how many outputs there are is part of the graph
 
 
+def _inline(at: InlineSite) -> tuple[str, str] | None:
+    if at.attrs["axis"] != 0 or not at.outputs:
+        return None
+    return ", ".join([f"{at.operands[0]}[{i}, ...]" for i in range(at.outputs)]), ""
+
+
 _unstack = define(
     "unstack",
     infer=_unstack_type,
@@ -265,6 +281,11 @@ _unstack = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    cost=FREE,
+    storage="view",
+    outputs=None,
+    array_scalars=True,
+    inline=_inline,
 )
 
 

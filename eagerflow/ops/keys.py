@@ -225,7 +225,7 @@ def _mask_type(mask: TensorType, *, shape: Shape) -> tuple[TensorType, ...]:
 
 
 _mask_indices = define(
-    "mask_indices", infer=_mask_type, vjp=(None,), saved="none", precision="exact"
+    "mask_indices", infer=_mask_type, vjp=(None,), saved="none", precision="exact", outputs=None
 )
 
 

@@ -7,9 +7,10 @@ element i of the value, and one that is absent is zero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from eagerflow.core.costs import FREE
 from eagerflow.core.op import bind, define, functions, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, unknown
@@ -50,7 +51,18 @@ def _new_type(*, device: Device, size: Size = 0) -> TensorType:
     return TensorType(LIST, (), device)
 
 
-_new = define("list_new", infer=_new_type, nondifferentiable=True, precision="exact")
+def _new_stack(name: str, operands: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
+    yield f"{name} = []"
+
+
+_new = define(
+    "list_new",
+    infer=_new_type,
+    nondifferentiable=True,
+    precision="exact",
+    cost=FREE,
+    on_stack=_new_stack,
+)
 
 
 def list_new(device: Device | None = None, size: Size = 0) -> Tensor:
@@ -73,6 +85,10 @@ def _push_vjp(g: Tensor, out: Tensor, values: Tensor, *xs: Tensor) -> list[Tenso
     return found
 
 
+def _push_stack(name: str, operands: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
+    yield f"{name} += ({''.join(f'{x}, ' for x in operands)})"
+
+
 _push = define(
     "list_push",
     infer=_push_type,
@@ -80,6 +96,8 @@ _push = define(
     saved="inputs",
     precision="exact",
     takes_bytes=True,
+    cost=FREE,
+    on_stack=_push_stack,
 )
 
 
@@ -108,7 +126,22 @@ def _pop_vjp(
     return (found,)
 
 
-_pop = define("list_pop", infer=_pop_type, vjp=joint(_pop_vjp), saved="outputs", precision="exact")
+def _pop_stack(name: str, operands: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
+    count = len(outputs)
+    yield f"{''.join(f'{y}, ' for y in outputs)}= {name}[-{count}:]"
+    yield f"del {name}[-{count}:]"
+
+
+_pop = define(
+    "list_pop",
+    infer=_pop_type,
+    vjp=joint(_pop_vjp),
+    saved="outputs",
+    precision="exact",
+    cost=FREE,
+    outputs=None,
+    on_stack=_pop_stack,
+)
 
 
 def list_pop(
@@ -197,6 +230,7 @@ _erase = define(
     vjp=(lambda g, out, values, index: _without(g, index), None),
     saved="indices",
     precision="exact",
+    cost=FREE,
 )
 
 
@@ -212,6 +246,7 @@ _cut = define(
     vjp=(lambda g, out, values, size: _cut_to(g, size), None),
     saved="indices",
     precision="exact",
+    cost=FREE,
 )
 
 
@@ -225,7 +260,9 @@ def _size_type(values: TensorType) -> TensorType:
     return _list(values).like(dtype=_INT64)
 
 
-_size = define("list_size", infer=_size_type, vjp=(None,), saved="none", precision="exact")
+_size = define(
+    "list_size", infer=_size_type, vjp=(None,), saved="none", precision="exact", cost=FREE
+)
 
 
 def list_size(values: Tensor) -> Tensor:

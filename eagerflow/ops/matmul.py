@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.costs import product
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, may_equal
@@ -113,6 +114,10 @@ _matmul_like = define(
     jvp=lambda t, out, x1, x2, like: _bilinear_jvp(t[:2], out, x1, x2),
     saved="inputs",
     precision="accumulate",
+    cost=product,
+    storage="fresh",
+    order="last input",
+    fails_on="sizes",
 )
 _matmul = define(
     "matmul",
@@ -121,6 +126,10 @@ _matmul = define(
     jvp=_bilinear_jvp,
     saved="inputs",
     precision="accumulate",
+    cost=product,
+    storage="fresh",
+    order="product",
+    fails_on="sizes",
 )
 
 
@@ -167,6 +176,7 @@ _vecdot = define(
     ),
     saved="inputs",
     precision="accumulate",
+    cost=product,
 )
 
 

@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any, Final
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import FREE
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, unknown
@@ -35,6 +36,9 @@ _flip = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    cost=FREE,
+    storage="view",
+    fails_on="nothing",
 )
 
 
@@ -64,7 +68,14 @@ def _roll_vjp(
 
 
 _roll = define(
-    "roll", infer=_same_type, vjp=(_roll_vjp,), saved="none", precision="exact", takes_bytes=True
+    "roll",
+    infer=_same_type,
+    vjp=(_roll_vjp,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+    storage="fresh",
+    fails_on="nothing",
 )
 
 
@@ -158,6 +169,8 @@ _repeat = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    storage="fresh",
+    fails_on="sizes",
 )
 
 

@@ -37,8 +37,8 @@ def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType
     return ()
 
 
-_acquire = effect_op("mutex_acquire", _acquire_type, "blocks")
-_release = effect_op("mutex_release", _release_type, "fence")
+_acquire = effect_op("mutex_acquire", _acquire_type, "blocks", outputs=None)
+_release = effect_op("mutex_release", _release_type, "fence", outputs=None)
 
 
 @final

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.costs import per_input
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import ShapeError, TensorValueError
@@ -71,6 +72,7 @@ _vector_norm = define(
     vjp=(_vector_norm_vjp,),
     saved="all",
     precision="accumulate",
+    cost=per_input(4),
 )
 
 

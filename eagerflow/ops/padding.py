@@ -43,7 +43,15 @@ def _pad_vjp(g: Tensor, out: Tensor, x: Tensor, *, widths: Widths, value: comple
     return result
 
 
-_pad = define("pad", infer=_pad_type, vjp=(_pad_vjp,), saved="none", precision="exact")
+_pad = define(
+    "pad",
+    infer=_pad_type,
+    vjp=(_pad_vjp,),
+    saved="none",
+    precision="exact",
+    storage="fresh",
+    fails_on="sizes",
+)
 
 
 def _at(shape: Shape, axis: int, size: int) -> Shape:

@@ -7,6 +7,7 @@ from operator import index
 from typing import Any, Final, Literal
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.costs import per_input
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
@@ -165,6 +166,7 @@ _decode_csv = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    outputs=None,
 )
 
 
@@ -246,6 +248,7 @@ _decode_image = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    cost=per_input(2e6),
 )
 
 

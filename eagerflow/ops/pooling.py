@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from math import prod
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import Cost, Types, bytes_of, per_input, picking, size_of
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal, same
@@ -48,6 +51,13 @@ def _placed(
 ) -> Shape:
     pairs = tuple((p, p) for p in padding)
     return places(size, kernel, stride, pairs, dilation, ceil=ceil, what="window")
+
+
+def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    """Of windows: one operation for each of their elements."""
+    window = prod([size for size in attrs["kernel"] if type(size) is int])
+    places = min(size_of(inputs[0]), size_of(outputs[0]))
+    return Cost(float(window * places), bytes_of(inputs) + bytes_of(outputs))
 
 
 def _check_shape(found: Shape, expected: Shape, what: str) -> None:
@@ -99,10 +109,11 @@ _plane_pick: Op = define(
     vjp=(lambda g, out, x, indices, *, size, back: _picked(g, indices, size, not back), None),
     saved="indices",
     precision="accumulate",
+    cost=picking,
 )
 
 _max_pool_indices: Op = define(
-    "max_pool_indices", infer=_indices_type, vjp=(None, None), saved="none"
+    "max_pool_indices", cost=_cost, infer=_indices_type, vjp=(None, None), saved="none"
 )
 
 
@@ -118,9 +129,11 @@ def _indices(x: Tensor, out: Tensor, attrs: dict[str, Any]) -> Tensor:
 
 _max_pool: Op = define(
     "max_pool",
+    cost=_cost,
     infer=_max_pool_type,
     vjp=(lambda g, out, x, **attrs: _picked(g, _indices(x, out, attrs), x.shape[2:], back=True),),
     jvp=lambda t, out, x, **attrs: _picked(t[0], _indices(x, out, attrs), x.shape[2:], back=False),
+    errors_as="max_pool",
 )
 
 
@@ -194,10 +207,12 @@ def _avg_pool_type(
 
 _avg_pool: Op = define(
     "avg_pool",
+    cost=_cost,
     infer=_avg_pool_type,
     vjp=(lambda g, out, x, *, back, **attrs: bind(_avg_pool, g, back=not back, **attrs),),
     saved="none",
     precision="accumulate",
+    errors_as="avg_pool",
 )
 
 
@@ -267,6 +282,7 @@ def _adaptive_avg_type(x: TensorType, *, places: Shape, size: Shape, back: bool)
 
 _adaptive_avg_pool: Op = define(
     "adaptive_avg_pool",
+    cost=per_input(4),
     infer=_adaptive_avg_type,
     vjp=(lambda g, out, x, *, back, **attrs: bind(_adaptive_avg_pool, g, back=not back, **attrs),),
     saved="none",
@@ -281,7 +297,7 @@ def _adaptive_max_type(x: TensorType, *, places: Shape) -> TensorType:
 
 
 _adaptive_max_indices: Op = define(
-    "adaptive_max_indices", infer=_adaptive_max_type, vjp=(None,), saved="none"
+    "adaptive_max_indices", cost=per_input(4), infer=_adaptive_max_type, vjp=(None,), saved="none"
 )
 
 

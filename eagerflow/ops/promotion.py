@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
+from eagerflow.core.facts import InlineSite
 from eagerflow.core.op import OPS_OF_BYTES, bind, define
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -50,6 +51,12 @@ def _cast_vjp(g: Tensor, out: Tensor, x: Tensor, *, dtype: DType) -> Tensor | No
     return cast(g, x.dtype) if x.dtype.is_inexact else None
 
 
+def _inline(at: InlineSite) -> tuple[str, str] | None:
+    if at.types[0].dtype.dtype.kind == "c":
+        return None
+    return f"{at.operands[0]}.astype({at.bound(at.attrs['dtype'].dtype, 'dtype')})", ""
+
+
 _cast = define(
     "cast",
     infer=_cast_type,
@@ -57,6 +64,12 @@ _cast = define(
     jvp=lambda t, out, x, *, dtype: cast(t[0], dtype) if dtype.is_inexact else None,
     saved="none",
     precision="exact",
+    elementwise=True,
+    storage="fresh",
+    order="elementwise",
+    fails_on="nothing",
+    linear_rows=True,
+    inline=_inline,
 )
 
 

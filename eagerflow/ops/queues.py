@@ -24,6 +24,7 @@ from eagerflow.ops.elements import (
 )
 from eagerflow.ops.rules import count_type, effect_op
 from eagerflow.ops.waits import (
+    WAITING,
     bind_wait,
     check_asked,
     checked_count,
@@ -117,15 +118,28 @@ def _close_type(
     return ()
 
 
-_enqueue = effect_op("queue_enqueue", _enqueue_type, "blocks", takes_bytes=True)
-_enqueue_many = effect_op("queue_enqueue_many", _enqueue_many_type, "blocks", takes_bytes=True)
-_dequeue = effect_op("queue_dequeue", _dequeue_type, "blocks")
-_dequeue_many = effect_op("queue_dequeue_many", _dequeue_many_type, "blocks")
-_dequeue_up_to = effect_op("queue_dequeue_up_to", _dequeue_up_to_type, "blocks")
+_enqueue = effect_op(
+    "queue_enqueue", _enqueue_type, "blocks", takes_bytes=True, outputs=None, raises=WAITING
+)
+_enqueue_many = effect_op(
+    "queue_enqueue_many",
+    _enqueue_many_type,
+    "blocks",
+    takes_bytes=True,
+    outputs=None,
+    raises=WAITING,
+)
+_dequeue = effect_op("queue_dequeue", _dequeue_type, "blocks", outputs=None, raises=WAITING)
+_dequeue_many = effect_op(
+    "queue_dequeue_many", _dequeue_many_type, "blocks", outputs=None, raises=WAITING
+)
+_dequeue_up_to = effect_op(
+    "queue_dequeue_up_to", _dequeue_up_to_type, "blocks", outputs=None, raises=WAITING
+)
 _size = effect_op("queue_size", count_type, "fence")
 _closed = effect_op("queue_closed", _closed_type, "fence")
-_close = effect_op("queue_close", _close_type, "blocks")
-_cancel_and_close = effect_op("queue_cancel_and_close", _close_type, "fence")
+_close = effect_op("queue_close", _close_type, "blocks", outputs=None)
+_cancel_and_close = effect_op("queue_cancel_and_close", _close_type, "fence", outputs=None)
 
 
 # --- Queue ------------------------------------------------------------------------------------

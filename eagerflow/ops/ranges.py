@@ -52,7 +52,14 @@ def _arange_type(*, size: int, dtype: DType, device: Device, **attrs: object) ->
     return TensorType(dtype, (size,), device)
 
 
-_arange = define("arange", infer=_arange_type, nondifferentiable=True, precision="exact")
+_arange = define(
+    "arange",
+    infer=_arange_type,
+    nondifferentiable=True,
+    precision="exact",
+    storage="fresh",
+    order="rows",
+)
 
 
 @public
@@ -134,7 +141,14 @@ def _linspace_type(*, num: int, dtype: DType, device: Device, **attrs: object) -
     return TensorType(dtype, (num,), device)
 
 
-_linspace = define("linspace", infer=_linspace_type, nondifferentiable=True, precision="exact")
+_linspace = define(
+    "linspace",
+    infer=_linspace_type,
+    nondifferentiable=True,
+    precision="exact",
+    storage="fresh",
+    order="rows",
+)
 
 
 @public
@@ -285,7 +299,15 @@ def _eye_type(*, rows: int, columns: int, dtype: DType, device: Device, k: int) 
     return TensorType(dtype, (rows, columns), device)
 
 
-_eye = define("eye", infer=_eye_type, nondifferentiable=True, precision="exact")
+_eye = define(
+    "eye",
+    infer=_eye_type,
+    nondifferentiable=True,
+    precision="exact",
+    storage="fresh",
+    order="rows",
+    fails_on="nothing",
+)
 
 
 @public

@@ -18,7 +18,7 @@ from eagerflow.hardware import Device
 from eagerflow.ops.elements import told
 from eagerflow.ops.queues import Queue
 from eagerflow.ops.rules import count_type, effect_op
-from eagerflow.ops.waits import bind_wait, check_asked, checked_count, timeout_of
+from eagerflow.ops.waits import WAITING, bind_wait, check_asked, checked_count, timeout_of
 from eagerflow.resources.reader import (
     AbstractFormat,
     BlockFormat,
@@ -66,7 +66,13 @@ def _reset_type(*, resource: ReaderState, device: Device | None = None) -> tuple
 
 
 _read: Final = define(
-    "reader_read", infer=_read_type, nondifferentiable=True, effect="blocks", precision="exact"
+    "reader_read",
+    infer=_read_type,
+    nondifferentiable=True,
+    effect="blocks",
+    precision="exact",
+    outputs=None,
+    raises=WAITING,
 )
 _read_up_to: Final = define(
     "reader_read_up_to",
@@ -74,9 +80,16 @@ _read_up_to: Final = define(
     nondifferentiable=True,
     effect="blocks",
     precision="exact",
+    outputs=None,
+    raises=WAITING,
 )
 _reset: Final = define(
-    "reader_reset", infer=_reset_type, nondifferentiable=True, effect="fence", precision="exact"
+    "reader_reset",
+    infer=_reset_type,
+    nondifferentiable=True,
+    effect="fence",
+    precision="exact",
+    outputs=None,
 )
 _count: Final = effect_op("reader_count", count_type, "fence")
 _skipped: Final = effect_op("reader_skipped", count_type, "fence")

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import per_input
+from eagerflow.core.facts import REDUCTION, of_family
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, same
@@ -62,6 +64,7 @@ def reduction(
         identity: whether there is a result for no elements.
     """
 
+    @of_family(REDUCTION)
     def rule(x: TensorType, *, axis: tuple[int, ...], keepdims: bool) -> TensorType:
         check_kind(x, kinds)
         out = x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=dtype)
@@ -97,6 +100,7 @@ def in_dtype(compute: Callable[[Tensor], Tensor], x: Tensor, dtype: Any) -> Tens
 # --- sums and products ----------------------------------------------------------------------
 
 
+@of_family(REDUCTION)
 def _total_type(x: TensorType, *, axis: tuple[int, ...], keepdims: bool) -> TensorType:
     return x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=wide(x.dtype))
 
@@ -151,6 +155,7 @@ _sum_to = define(
     vjp=(lambda g, out, x, *, shape: functions["broadcast_to"](g, x.shape),),
     saved="none",
     precision="accumulate",
+    cost=per_input(4),
 )
 
 
@@ -278,6 +283,7 @@ _logsumexp = define(
         ),
     ),
     precision="accumulate",
+    cost=per_input(40),
 )
 
 
@@ -375,7 +381,9 @@ def _position_type(x: TensorType, *, axis: int | None, keepdims: bool) -> Tensor
     return out
 
 
-_argmax = define("argmax", infer=_position_type, vjp=(None,), saved="none")
+_argmax = define(
+    "argmax", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4), storage="fresh"
+)
 
 
 @public
@@ -400,7 +408,9 @@ def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False)
     return result
 
 
-_argmin = define("argmin", infer=_position_type, vjp=(None,), saved="none")
+_argmin = define(
+    "argmin", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4), storage="fresh"
+)
 
 
 @public

@@ -6,13 +6,17 @@ Messages here do not name the op: `eagerflow.core.op.infer` puts its name and in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from eagerflow.core.facts import ELEMENTWISE, Facts, of_family
 from eagerflow.core.op import Effect, Op, define, functions
 from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DTypeError
 from eagerflow.hardware import Device
 from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
+
+if TYPE_CHECKING:
+    from typing import Unpack
 
 __all__ = [
     "ALL",
@@ -57,7 +61,12 @@ def public(function: _F) -> _F:
 
 
 def effect_op(
-    name: str, infer: Callable[..., Any], effect: Effect, *, takes_bytes: bool = False
+    name: str,
+    infer: Callable[..., Any],
+    effect: Effect,
+    *,
+    takes_bytes: bool = False,
+    **facts: Unpack[Facts],
 ) -> Op:
     """An op that hands values to a resource or takes them from it, as they are."""
     return define(
@@ -67,6 +76,7 @@ def effect_op(
         effect=effect,
         precision="exact",
         takes_bytes=takes_bytes,
+        **facts,
     )
 
 
@@ -92,6 +102,7 @@ def elementwise(
         dtype: of the result, if it is not that of the inputs.
     """
 
+    @of_family(ELEMENTWISE)
     def rule(first: TensorType, *rest: TensorType, **attrs: object) -> TensorType:
         check_kind(first, kinds)
         for other in rest:

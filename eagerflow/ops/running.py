@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import per_input
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import AxisError, ShapeError, TensorValueError
@@ -48,6 +49,9 @@ _cumulative_sum = define(
     vjp=(lambda g, out, x, *, axis: _reverse(cumulative_sum, g, axis=axis),),
     saved="none",
     precision="accumulate",
+    cost=per_input(4),
+    storage="fresh",
+    fails_on="nothing",
 )
 
 
@@ -98,6 +102,9 @@ _cumulative_prod = define(
     infer=_running_type,
     vjp=(_cumulative_prod_vjp,),
     precision="accumulate",
+    cost=per_input(4),
+    storage="fresh",
+    fails_on="nothing",
 )
 
 
@@ -206,6 +213,7 @@ _linear_recurrence = define(
         lambda g, out, a, b, *, axis: _recurrence_transposed(g, a, axis),
     ),
     precision="accumulate",
+    cost=per_input(4),
 )
 
 
@@ -244,8 +252,12 @@ def _position_type(x: TensorType, *, axis: int) -> TensorType:
     return x.like(dtype=DTYPES["int64"])
 
 
-_running_argmax = define("running_argmax", infer=_position_type, vjp=(None,), saved="none")
-_running_argmin = define("running_argmin", infer=_position_type, vjp=(None,), saved="none")
+_running_argmax = define(
+    "running_argmax", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4)
+)
+_running_argmin = define(
+    "running_argmin", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4)
+)
 
 
 @public

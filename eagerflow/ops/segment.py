@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.costs import per_input
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import same, unknown
@@ -47,6 +48,7 @@ _sum = define(
     jvp=lambda t, out, values, ids, *, num_segments: segment_sum(t[0], ids, num_segments),
     saved="indices",
     precision="accumulate",
+    cost=per_input(4),
 )
 
 
@@ -60,7 +62,7 @@ def _extreme_vjp(
 
 
 _max, _min = (
-    define(name, infer=_rule(REAL), vjp=(_extreme_vjp, None))
+    define(name, infer=_rule(REAL), vjp=(_extreme_vjp, None), cost=per_input(4))
     for name in ("segment_max", "segment_min")
 )
 
@@ -94,7 +96,12 @@ def _counted_type(ids: TensorType, *, least: int, natural: bool) -> tuple[Tensor
 
 
 _count_segments = define(
-    "count_segments", infer=_counted_type, nondifferentiable=True, saved="none"
+    "count_segments",
+    infer=_counted_type,
+    nondifferentiable=True,
+    saved="none",
+    cost=per_input(4),
+    outputs=2,
 )
 
 

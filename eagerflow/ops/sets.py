@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import searching, sorting
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
@@ -111,11 +112,20 @@ def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:
 
 
 _unique_all, _unique_counts, _unique_values = (
-    define(name, infer=rule, vjp=(_values_vjp,), saved="inputs", precision="exact")
-    for name, rule in (
-        ("unique_all", _all_type),
-        ("unique_counts", _counts_type),
-        ("unique_values", _values_type),
+    define(
+        name,
+        infer=rule,
+        vjp=(_values_vjp,),
+        saved="inputs",
+        precision="exact",
+        cost=sorting,
+        outputs=outputs,
+        storage="fresh",
+    )
+    for name, rule, outputs in (
+        ("unique_all", _all_type, 4),
+        ("unique_counts", _counts_type, 2),
+        ("unique_values", _values_type, 1),
     )
 )
 
@@ -194,6 +204,7 @@ _isin = define(
     infer=lambda x1, x2: elementwise(dtype=_BOOL)(x1, x2.like(shape=())),
     vjp=(None, None),
     saved="none",
+    cost=searching,
 )
 
 

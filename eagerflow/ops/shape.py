@@ -5,10 +5,12 @@ Joining and cutting is in `joining`, reversing and repeating in `movement`, padd
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import FREE
+from eagerflow.core.facts import FailsOn, InlineSite
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
@@ -69,6 +71,11 @@ def _reshape_type(
     return x.like(shape=shape)
 
 
+def _fails_on(attrs: Mapping[str, Any]) -> FailsOn:
+    """What fails if a view is asked for and there is none."""
+    return "values" if attrs.get("copy") is False else "sizes"
+
+
 def _may_be_negative(size: int) -> bool:
     return is_symbolic(size) and not same(maximum(size, 0), size)
 
@@ -85,6 +92,9 @@ _reshape = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    cost=FREE,
+    order="joined",
+    fails_on=_fails_on,
 )
 
 
@@ -153,6 +163,10 @@ _broadcast_to = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    cost=FREE,
+    storage="view",
+    order="repeated",
+    fails_on="sizes",
 )
 
 
@@ -236,6 +250,10 @@ def _permute_vjp(g: Tensor, out: Tensor, x: Tensor, *, axes: tuple[int, ...]) ->
     return permute_dims(g, tuple(inverse))
 
 
+def _inline(at: InlineSite) -> tuple[str, str] | None:
+    return f"{at.operands[0]}.transpose({at.attrs['axes']!r})", ""
+
+
 _permute_dims = define(
     "permute_dims",
     infer=_permute_type,
@@ -243,6 +261,11 @@ _permute_dims = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    cost=FREE,
+    storage="view",
+    order="permuted",
+    fails_on="nothing",
+    inline=_inline,
 )
 
 
@@ -358,6 +381,10 @@ _squeeze = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    cost=FREE,
+    storage="view",
+    order="input",
+    fails_on="sizes",
 )
 
 
@@ -396,6 +423,10 @@ _expand_dims = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
+    cost=FREE,
+    storage="view",
+    order="input",
+    fails_on="nothing",
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, final
 
 from eagerflow.core.convert import TensorLike, scalar
+from eagerflow.core.costs import decomposition
 from eagerflow.core.op import bind, define, joint
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import maximum, minimum, same
@@ -103,7 +104,15 @@ def _svd_vjp(
     return (result,)
 
 
-_svd = define("svd", infer=_svd_type, vjp=joint(_svd_vjp), saved="outputs", precision="accumulate")
+_svd = define(
+    "svd",
+    infer=_svd_type,
+    vjp=joint(_svd_vjp),
+    saved="outputs",
+    precision="accumulate",
+    cost=decomposition(20),
+    outputs=3,
+)
 
 
 @public
@@ -138,6 +147,7 @@ _svdvals = define(
     vjp=(_svdvals_vjp,),
     saved="inputs",
     precision="accumulate",
+    cost=decomposition(6),
 )
 
 
@@ -179,7 +189,14 @@ def _pinv_vjp(g: Tensor, out: Tensor, x: Tensor, rtol: Tensor) -> Tensor:
     return sum_to_like(add(inner, add(rows, columns)), x)
 
 
-_pinv = define("pinv", infer=_pinv_type, vjp=(_pinv_vjp, None), saved="all", precision="accumulate")
+_pinv = define(
+    "pinv",
+    infer=_pinv_type,
+    vjp=(_pinv_vjp, None),
+    saved="all",
+    precision="accumulate",
+    cost=decomposition(20),
+)
 
 
 def _tolerance(name: str, x: Tensor, rtol: TensorLike | None) -> Tensor:

@@ -22,7 +22,12 @@ def _types(*, resource: VariableGroup, device: Device | None = None) -> tuple[Te
 
 
 _snapshot: Final = define(
-    "snapshot", infer=_types, nondifferentiable=True, effect="fence", precision="exact"
+    "snapshot",
+    infer=_types,
+    nondifferentiable=True,
+    effect="fence",
+    precision="exact",
+    outputs=None,
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import per_input, per_output
 from eagerflow.core.op import bind, define, functions, infer
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal
@@ -37,7 +38,14 @@ def _softmax_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int) -> Tensor:
 
 
 _softmax = define(
-    "softmax", infer=_same_type, vjp=(_softmax_vjp,), saved="outputs", precision="accumulate"
+    "softmax",
+    infer=_same_type,
+    vjp=(_softmax_vjp,),
+    saved="outputs",
+    precision="accumulate",
+    cost=per_output(40),
+    storage="fresh",
+    fails_on="nothing",
 )
 
 
@@ -68,6 +76,9 @@ _log_softmax = define(
     vjp=(lambda g, out, x, *, axis: subtract(g, multiply(exp(out), sum(g, axis, keepdims=True))),),
     saved="outputs",
     precision="accumulate",
+    cost=per_output(40),
+    storage="fresh",
+    fails_on="nothing",
 )
 
 
@@ -101,7 +112,13 @@ def _labels_type(
 
 
 _check_labels = define(
-    "check_labels", infer=_labels_type, vjp=(None,), saved="none", precision="exact"
+    "check_labels",
+    infer=_labels_type,
+    vjp=(None,),
+    saved="none",
+    precision="exact",
+    storage="view",
+    errors_as="",
 )
 
 
@@ -215,6 +232,9 @@ _loss = define(
     vjp=_loss_vjp,
     saved="inputs",
     precision="accumulate",
+    cost=per_input(40),
+    errors_as="cross_entropy",
+    with_gradient="softmax_cross_entropy_with_gradient",
 )
 
 
@@ -244,6 +264,9 @@ define(
     vjp=_both_vjp,
     saved="inputs",
     precision="accumulate",
+    cost=per_input(40),
+    outputs=2,
+    errors_as="cross_entropy",
 )
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -346,6 +369,9 @@ _standardize = define(
     vjp=(_standardized_vjp,),
     saved="outputs",
     precision="accumulate",
+    cost=per_input(4),
+    outputs=None,
+    errors_as="standardize",
 )
 
 

@@ -6,10 +6,11 @@ import operator
 from typing import NamedTuple, final
 
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.costs import decomposition
 from eagerflow.core.op import bind, define, joint
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal
-from eagerflow.errors import ShapeError
+from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops import reduction
 from eagerflow.ops.arguments import as_index
 from eagerflow.ops.creation import tril, triu, zeros_like
@@ -57,7 +58,15 @@ def _inv_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return negative(matmul(matmul(factor, g), factor))
 
 
-_inv = define("inv", infer=_square_type, vjp=(_inv_vjp,), saved="outputs", precision="accumulate")
+_inv = define(
+    "inv",
+    infer=_square_type,
+    vjp=(_inv_vjp,),
+    saved="outputs",
+    precision="accumulate",
+    cost=decomposition(2),
+    raises=(TensorValueError,),
+)
 
 
 @public
@@ -126,7 +135,14 @@ def _expm_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return expm(concat(rows, axis=-2))[..., :n, n:]
 
 
-_expm = define("expm", infer=_square_type, vjp=(_expm_vjp,), saved="inputs", precision="accumulate")
+_expm = define(
+    "expm",
+    infer=_square_type,
+    vjp=(_expm_vjp,),
+    saved="inputs",
+    precision="accumulate",
+    cost=decomposition(30),
+)
 
 
 @public
@@ -168,7 +184,13 @@ def _solve_vjp(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> tuple[Tensor, 
 
 
 _solve = define(
-    "solve", infer=_system_type, vjp=joint(_solve_vjp), saved="all", precision="accumulate"
+    "solve",
+    infer=_system_type,
+    vjp=joint(_solve_vjp),
+    saved="all",
+    precision="accumulate",
+    cost=decomposition(2),
+    raises=(TensorValueError,),
 )
 
 
@@ -222,6 +244,7 @@ _triangular_solve = define(
     vjp=joint(_triangular_vjp),
     saved="all",
     precision="accumulate",
+    cost=decomposition(1),
 )
 
 
@@ -278,6 +301,7 @@ _det = define(
     vjp=(lambda g, out, x: multiply(each(g), conj_transpose(adjugate(x))),),
     saved="inputs",
     precision="accumulate",
+    cost=decomposition(0.7),
 )
 
 
@@ -306,7 +330,12 @@ def _adjugate_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 
 
 _adjugate = define(
-    "adjugate", infer=_square_type, vjp=(_adjugate_vjp,), saved="all", precision="accumulate"
+    "adjugate",
+    infer=_square_type,
+    vjp=(_adjugate_vjp,),
+    saved="all",
+    precision="accumulate",
+    cost=decomposition(20),
 )
 
 
@@ -365,6 +394,8 @@ _slogdet = define(
     vjp=joint(_slogdet_vjp),
     saved="all",
     precision="accumulate",
+    cost=decomposition(0.7),
+    outputs=2,
 )
 
 

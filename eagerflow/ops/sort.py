@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
+from eagerflow.core.costs import searching, sorting
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, same
@@ -30,10 +31,24 @@ def _sort_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int, **attrs: Any) -> 
     return scatter(g, along(x, order, axis), (ARRAY,) * len(x.shape), x.shape)
 
 
-_sort = define("sort", infer=lambda x, **attrs: x, vjp=(_sort_vjp,), saved="inputs")
+_sort = define(
+    "sort",
+    infer=lambda x, **attrs: x,
+    vjp=(_sort_vjp,),
+    saved="inputs",
+    cost=sorting,
+    storage="fresh",
+    fails_on="nothing",
+)
 
 _argsort = define(
-    "argsort", infer=lambda x, **attrs: x.like(dtype=_INT64), vjp=(None,), saved="none"
+    "argsort",
+    infer=lambda x, **attrs: x.like(dtype=_INT64),
+    vjp=(None,),
+    saved="none",
+    cost=sorting,
+    storage="fresh",
+    fails_on="nothing",
 )
 
 
@@ -76,7 +91,7 @@ def _around_vjp(g: Tensor, out: Tensor, x: Tensor, *, q: float) -> Tensor:
 
 
 _order_statistics = define(
-    "order_statistics", infer=_around_type, vjp=(_around_vjp,), saved="inputs"
+    "order_statistics", infer=_around_type, vjp=(_around_vjp,), saved="inputs", cost=sorting
 )
 
 
@@ -146,7 +161,7 @@ def _topk_type(x: TensorType, *, k: int, axis: int, largest: bool) -> TensorType
     return x.like(shape=(*x.shape[:axis], k, *x.shape[axis + 1 :]), dtype=_INT64)
 
 
-_topk = define("topk_indices", infer=_topk_type, vjp=(None,), saved="none")
+_topk = define("topk_indices", infer=_topk_type, vjp=(None,), saved="none", cost=sorting)
 
 
 @public
@@ -191,7 +206,9 @@ def _search_type(x1: TensorType, x2: TensorType, *, side: str) -> TensorType:
     return x2.like(dtype=_INT64)
 
 
-_searchsorted = define("searchsorted", infer=_search_type, vjp=(None, None), saved="none")
+_searchsorted = define(
+    "searchsorted", infer=_search_type, vjp=(None, None), saved="none", cost=searching
+)
 
 
 def _arranged(line: Tensor, sorter: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.costs import per_output
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
@@ -39,6 +40,7 @@ _erf = define(
     infer=elementwise(FLOATING),
     vjp=(lambda g, out, x: multiply(g, _bell(x)),),
     saved="inputs",
+    cost=per_output(100),
 )
 
 
@@ -66,6 +68,7 @@ _erfc = define(
     infer=elementwise(FLOATING),
     vjp=(lambda g, out, x: negative(multiply(g, _bell(x))),),
     saved="inputs",
+    cost=per_output(100),
 )
 
 
@@ -88,6 +91,7 @@ _erfinv = define(
     infer=elementwise(FLOATING),
     vjp=(lambda g, out, x: multiply(g, multiply(exp(square(out)), math.sqrt(math.pi) / 2)),),
     saved="outputs",
+    cost=per_output(100),
 )
 
 
@@ -112,6 +116,7 @@ _lgamma = define(
     infer=elementwise(FLOATING),
     vjp=(lambda g, out, x: multiply(g, digamma(x)),),
     saved="inputs",
+    cost=per_output(100),
 )
 
 
@@ -139,6 +144,7 @@ _polygamma = define(
     infer=_polygamma_type,
     vjp=(lambda g, out, x, *, n: multiply(g, polygamma(n + 1, x)),),
     saved="inputs",
+    cost=per_output(100),
 )
 
 
@@ -183,6 +189,7 @@ _sigmoid = define(
     infer=elementwise(FLOATING),
     vjp=(lambda g, out, x: multiply(g, multiply(out, subtract(1, out))),),
     saved="outputs",
+    cost=per_output(40),
 )
 
 
@@ -248,6 +255,7 @@ _sinc = define(
     "sinc",
     infer=elementwise(FLOATING),
     vjp=(lambda g, out, x: multiply(g, _sinc_slope(x, out)),),
+    cost=per_output(40),
 )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from eagerflow.core.costs import fourier
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, same
@@ -49,7 +50,9 @@ def _fft_vjp(
     return result if x.dtype.is_complex else real(result)
 
 
-_fft = define("fft", infer=_fft_type, vjp=(_fft_vjp,), saved="none", precision="accumulate")
+_fft = define(
+    "fft", infer=_fft_type, vjp=(_fft_vjp,), saved="none", precision="accumulate", cost=fourier
+)
 
 
 def _with_size(x: TensorType, axis: int, size: int) -> tuple[int, ...]:
@@ -79,7 +82,9 @@ def _rfft_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int, norm: str) -> Ten
     return transform_hermitian(_weighted(g, 0.5, n, axis), axis=axis, n=n, norm=SWAPPED[norm])
 
 
-_rfft = define("rfft", infer=_rfft_type, vjp=(_rfft_vjp,), saved="none", precision="accumulate")
+_rfft = define(
+    "rfft", infer=_rfft_type, vjp=(_rfft_vjp,), saved="none", precision="accumulate", cost=fourier
+)
 
 
 def _irfft_type(x: TensorType, *, axis: int, n: int, norm: str) -> TensorType:
@@ -97,7 +102,14 @@ def _irfft_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int, n: int, norm: st
     return _weighted(transform_real(g, axis=axis, norm=SWAPPED[norm]), 2.0, n, axis)
 
 
-_irfft = define("irfft", infer=_irfft_type, vjp=(_irfft_vjp,), saved="none", precision="accumulate")
+_irfft = define(
+    "irfft",
+    infer=_irfft_type,
+    vjp=(_irfft_vjp,),
+    saved="none",
+    precision="accumulate",
+    cost=fourier,
+)
 
 
 def transform(x: Tensor, *, axes: tuple[int, ...], norm: str, inverse: bool) -> Tensor:

@@ -6,6 +6,8 @@ from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.costs import FREE
+from eagerflow.core.facts import InlineSite
 from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
 from eagerflow.core.op import Op, bind, define, infer
 from eagerflow.core.slices import IndexedSlices
@@ -84,15 +86,52 @@ def _scatter_type(
     return values.like(shape=resource.shape)
 
 
-_read = define("read", infer=_read_type, vjp=(), effect="reads", precision="exact")
+def _inline(at: InlineSite) -> tuple[str, str] | None:
+    variable = at.attrs["resource"]
+    if type(variable) is not VariableState:
+        return None
+    lock = at.bound(variable.lock, "lock")
+    return f"{at.bound(variable, 'variable')}._data[...]", f"with {lock}: "
+
+
+_read = define(
+    "read",
+    infer=_read_type,
+    vjp=(),
+    effect="reads",
+    precision="exact",
+    cost=FREE,
+    order="rows",
+    inline=_inline,
+)
 _assign = define(
-    "assign", infer=_assign_type, vjp=(None,), effect="writes", precision="exact", takes_bytes=True
+    "assign",
+    infer=_assign_type,
+    vjp=(None,),
+    effect="writes",
+    precision="exact",
+    takes_bytes=True,
+    order="rows",
 )
 _assign_add = define(
-    "assign_add", infer=_combine_type, vjp=(None,), effect="writes", precision="exact"
+    "assign_add",
+    infer=_combine_type,
+    vjp=(None,),
+    effect="writes",
+    precision="exact",
+    order="rows",
+    updates="add",
+    array_scalars=True,
 )
 _assign_sub = define(
-    "assign_sub", infer=_combine_type, vjp=(None,), effect="writes", precision="exact"
+    "assign_sub",
+    infer=_combine_type,
+    vjp=(None,),
+    effect="writes",
+    precision="exact",
+    order="rows",
+    updates="subtract",
+    array_scalars=True,
 )
 _scatter_update = define(
     "variable_scatter_update",
@@ -101,6 +140,7 @@ _scatter_update = define(
     effect="writes",
     precision="exact",
     takes_bytes=True,
+    order="rows",
 )
 _scatter_add = define(
     "variable_scatter_add",
@@ -108,6 +148,7 @@ _scatter_add = define(
     vjp=(None, None),
     effect="writes",
     precision="exact",
+    order="rows",
 )
 
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
+from eagerflow.core.costs import per_input
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import maximum as largest
@@ -86,6 +87,7 @@ _var = define(
     ),
     saved="inputs",
     precision="accumulate",
+    cost=per_input(4),
 )
 
 
@@ -123,7 +125,9 @@ def _std_vjp(
     return multiply(spread(share, x, axis, keepdims), _slope(x, axis, correction))
 
 
-_std = define("std", infer=_variance_type, vjp=(_std_vjp,), precision="accumulate")
+_std = define(
+    "std", infer=_variance_type, vjp=(_std_vjp,), precision="accumulate", cost=per_input(4)
+)
 
 
 @public

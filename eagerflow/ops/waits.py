@@ -14,14 +14,30 @@ from eagerflow.core.op import Op, bind
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, unknown
-from eagerflow.errors import DTypeError, TraceError
+from eagerflow.errors import (
+    CancelledError,
+    DTypeError,
+    QueueClosedError,
+    TraceError,
+    WaitTimeoutError,
+)
 from eagerflow.hardware import Device
 from eagerflow.ops.rules import REAL
 from eagerflow.resources.requests import check_count, check_seconds
 from eagerflow.types import DTYPES, TensorType
 
-__all__ = ["bind_wait", "check_asked", "checked_count", "integer", "size_of", "timeout_of"]
+__all__ = [
+    "WAITING",
+    "bind_wait",
+    "check_asked",
+    "checked_count",
+    "integer",
+    "size_of",
+    "timeout_of",
+]
 
+#: what ops raise that wait for others
+WAITING: Final = (QueueClosedError, CancelledError, WaitTimeoutError)
 _COUNT: Final = DTYPES["int64"]
 _SECONDS: Final = DTYPES["float64"]
 

@@ -24,10 +24,10 @@ from numpy import empty_like
 from eagerflow.graph.ir import Node
 from eagerflow.resources.variable import in_order
 from eagerflow.runtime.chains import (
-    ASSIGNMENTS,
-    UFUNCS,
     Chain,
+    assigns,
     blocks,
+    function_of,
     scratch,
     sweep,
 )
@@ -133,7 +133,7 @@ class ChainText:
         for r in line.inputs:
             if r in self.temporary and self.last[r] == index:
                 self.free.append(self.temporary.pop(r))
-        if node.op in ASSIGNMENTS:
+        if assigns(node):
             old = f"o{self.states.index(node.attrs['resource'])}"
             return [old, *operands], self.names[register], True
         if register in self.made.outputs:
@@ -146,8 +146,8 @@ class ChainText:
         return operands, name, known
 
     def function(self, node: Node) -> str:
-        found = ASSIGNMENTS.get(node.op) or UFUNCS[node.op]
-        return self.words.bound(found, found.__name__)
+        function = function_of(node)
+        return self.words.bound(function, function.__name__)
 
     def whole(self, line: Instruction, indent: str) -> None:
         node = line.node

@@ -18,25 +18,16 @@ from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
+from eagerflow.core.execute import is_own
+from eagerflow.core.op import find_op, get_op
 from eagerflow.graph.ir import Node
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.instructions import Instruction, Instructions
 from eagerflow.types import TensorType
-from eagerflow_kernels.portable import state
+from eagerflow_kernels import table
 
-__all__ = ["ASSIGNMENTS", "UFUNCS", "Chain", "blocks", "find_chains", "scratch", "sweep"]
+__all__ = ["Chain", "assigns", "blocks", "find_chains", "function_of", "scratch", "sweep"]
 
-#: ops whose every element IEEE 754 defines, as they are called in NumPy
-UFUNCS: Final[Mapping[str, Any]] = {
-    "abs": np.absolute, "add": np.add, "divide": np.divide, "multiply": np.multiply,
-    "negative": np.negative, "sqrt": np.sqrt, "square": np.square, "subtract": np.subtract,
-}  # fmt: skip
-ASSIGNMENTS: Final[Mapping[str, Any]] = {"assign_add": np.add, "assign_sub": np.subtract}
-
-#: the kernels of the ops with variables
-_STATE: Final[Mapping[str, Any]] = {
-    "read": state.read, "assign_add": state.assign_add, "assign_sub": state.assign_sub,
-}  # fmt: skip
 _DTYPES: Final = ("float32", "float64")
 #: how many ops make a chain worth a call of its own
 _LEAST: Final = 3
@@ -82,6 +73,18 @@ class Chain:
     def step(self) -> int:
         """How many elements of each array are worked on at a time."""
         return _BLOCK // self.kind.dtype.itemsize
+
+
+def assigns(node: Node) -> bool:
+    """Whether a node of a chain changes a variable."""
+    return get_op(node.op).updates is not None
+
+
+def function_of(node: Node) -> Any:
+    """What computes each element of a node of a chain, as NumPy has it."""
+    name = table.original_kernel(get_op(node.op).updates or node.op)
+    assert isinstance(name, str)
+    return getattr(np, name)
 
 
 # --- finding them -----------------------------------------------------------------------------
@@ -178,7 +181,7 @@ class _Finder:
             return variable not in self.states
         if self.joined and self.own.isdisjoint(line.inputs) and not self._shares(line):
             return False
-        return node.op not in ASSIGNMENTS or self._assign(line, node, place)
+        return not assigns(node) or self._assign(line, node, place)
 
     def _shares(self, line: Instruction) -> bool:
         """Whether it reads an array that the chain reads."""
@@ -194,12 +197,10 @@ class _Finder:
             return False
         if not all(self._is_operand(r, kind) for r in line.inputs):
             return False
-        if node.op in UFUNCS:
-            return not node.attrs and self.kernel(line, node) is UFUNCS[node.op]
-        if node.op == "read" or node.op in ASSIGNMENTS:  # as we know them, not somebody's own
-            kernel = self.kernel(line, node)
-            return getattr(kernel, "func", None) is _STATE[node.op]
-        return False
+        op = find_op(node.op)
+        if op is None or not ((op.ieee and not node.attrs) or op.updates or node.op == "read"):
+            return False
+        return is_own(op, self.kernel(line, node))  # as we know it, not somebody's own
 
     def _is_operand(self, register: int, kind: TensorType) -> bool:
         found = self.program.kinds[register]
@@ -238,7 +239,7 @@ class _Finder:
             assert line.node is not None
             if line.node.op == "read":
                 made.states.setdefault(line.node.attrs["resource"], -1)
-            elif line.node.op in ASSIGNMENTS:
+            elif assigns(line.node):
                 made.states[line.node.attrs["resource"]] = line.outputs[0]
         assigned = any(register >= 0 for register in made.states.values())
         return made if assigned or made.by_blocks else None

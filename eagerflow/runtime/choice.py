@@ -13,6 +13,7 @@ from typing import Any, Final, final
 from eagerflow import settings
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, is_whole
+from eagerflow.graph.signatures import is_loop
 from eagerflow.runtime.costs import HEAVY_SECONDS, node_seconds, op_threads, worker_count
 from eagerflow.runtime.executor import Executor
 from eagerflow.runtime.instructions import named_axes
@@ -144,7 +145,7 @@ class Choice:
 
         def whole(node: Node) -> bool:
             """A pure loop stays whole, all else if there is nothing in it to be run at once."""
-            if is_whole(node) and node.op in ("scan", "while_loop"):
+            if is_whole(node) and is_loop(node.op):
                 return True
             inside = [sum(map(seconds, graph.nodes)) for _, graph in node.subgraphs()]
             return is_on_one_device(node) and max(inside) < 2 * HEAVY_SECONDS

@@ -31,6 +31,7 @@ from eagerflow.core.op import get_op
 from eagerflow.dims import Dim, resolving
 from eagerflow.errors import DimError, EagerflowError, TensorIndexError, relocate
 from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import is_number, kind_of
 from eagerflow.runtime.chain_text import ChainText
 from eagerflow.runtime.chains import Chain, find_chains
 from eagerflow.runtime.instructions import Block, Instruction, Instructions
@@ -324,7 +325,7 @@ class _Writer:
             self.node(line, node, lambda r: last.get(r) == place, self.fading.get(line.index, ()))
         except EagerflowError as error:
             raise relocate(error, node.source) from None
-        if self.noted and not node.op.startswith("python_"):
+        if self.noted and not is_number(node.op):
             outputs = "".join(f", r{r}" for r in line.outputs)
             self.put(f"t = note({line.index}, t{outputs})", line)
 
@@ -339,7 +340,7 @@ class _Writer:
         under = ""
         if line.index in self.draws:
             text = words.draw(node, *self.draws[line.index])
-        elif node.op.startswith("python_"):
+        elif is_number(node.op):
             text = words.number(line, node)
         else:
             text, under = words.kernel(line, node, dead, fading)
@@ -354,7 +355,7 @@ class _Writer:
     # --- branches and loops ---
 
     def control(self, line: Instruction, node: Node, last: _Last, place: int) -> None:
-        if node.op in ("cond", "switch"):
+        if kind_of(node.op) == "branches":
             self.branches(line, node)
             return
         early = [r for r in line.inputs[: len(line.carried)] if last.get(r) == place]
@@ -484,9 +485,4 @@ def choose_branch(index: Any, count: int) -> int:
 
 def _is_op(line: Instruction) -> bool:
     node = line.node
-    return (
-        node is not None
-        and line.axis is None
-        and not line.blocks
-        and not node.op.startswith("python_")
-    )
+    return node is not None and line.axis is None and not line.blocks and not is_number(node.op)

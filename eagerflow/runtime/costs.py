@@ -1,4 +1,4 @@
-"""How long nodes take, estimated from bytes and floating-point operations, within a factor of ten.
+"""How long nodes take on cores of this machine, from what their ops cost, within a factor of ten.
 
 Only one thing depends on it: which parts of a graph are worth a thread of their own.
 """
@@ -6,16 +6,17 @@ Only one thing depends on it: which parts of a graph are worth a thread of their
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from math import log2, prod
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, final
 
 from eagerflow import settings
+from eagerflow.core.costs import Cost, moving
+from eagerflow.core.op import find_op
 from eagerflow.dims import Dim, evaluate
 from eagerflow.errors import EagerflowError
-from eagerflow.graph.ir import Graph, Node
-from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.signatures import kind_of
 from eagerflow.types import TensorType
 
 __all__ = ["HEAVY_SECONDS", "node_seconds", "op_threads", "worker_count"]
@@ -24,32 +25,10 @@ __all__ = ["HEAVY_SECONDS", "node_seconds", "op_threads", "worker_count"]
 HEAVY_SECONDS: Final = 200e-6
 
 _BYTES: Final = 8e9  # bytes that one core moves in a second
-_FLOPS: Final = 3e10  # floating-point operations of one core in a second, in products of matrices
+_FLOPS: Final = 4e9  # operations on elements, in units of an addition
+_MATRIX: Final = 3e10  # operations in products of matrices
 _SIZE: Final = 32  # of which only the name is known
-_TURNS: Final = 100  # of a loop that runs as long as a condition holds
-
-#: nanoseconds for an element; other ops take as long as moving their bytes
-_SLOW: Final = {
-    **dict.fromkeys(["exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "tanh"], 8.0),
-    **dict.fromkeys(["sin", "cos", "tan", "sinh", "cosh", "sigmoid", "power", "divide"], 10.0),
-    **dict.fromkeys(["asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2"], 20.0),
-    **dict.fromkeys(["erf", "erfinv", "lgamma", "digamma", "random_normal"], 25.0),
-}
-#: what gives a view, or an array that is there
-_FREE: Final = frozenset({
-    "broadcast_to", "expand_dims", "identity", "permute_dims", "positive", "read", "reshape",
-    "squeeze", "stop_gradient", "unstack",
-})  # fmt: skip
-_SORTS: Final = frozenset({"argsort", "searchsorted", "sort", "topk", "unique_all"})
-#: what LAPACK does, with operations per element and size of an axis
-_CUBIC: Final = {
-    "cholesky": 0.4, "det": 0.7, "eig": 25.0, "eigh": 9.0, "eigvalsh": 4.0, "expm": 30.0,
-    "inv": 2.0, "pinv": 20.0, "qr": 3.0, "slogdet": 0.7, "solve": 2.0, "svd": 20.0, "svdvals": 6.0,
-    "triangular_solve": 1.0,
-}  # fmt: skip
-_PRODUCTS: Final = frozenset({"einsum", "matmul", "vecdot"})
-#: seconds for an element of bytes, outside of Python's lock
-_DECODED: Final = {"decode_image": 500e-6, "read_file": 50e-6}
+_ITERATIONS: Final = 100  # of a loop that runs as long as a condition holds
 
 
 def op_threads() -> int:
@@ -90,50 +69,43 @@ class _Estimate:
         self.sizes = _Nominal(sizes)
 
     def node(self, node: Node) -> float:
-        op = node.op
-        if op == "constant" or op in _FREE or op.startswith("python_"):
+        kind = kind_of(node.op)
+        if kind == "constant" or kind == "number":
             return 0.0
         inside = [self.graph(graph) for _, graph in node.subgraphs()]
         if inside:
-            return self.turns(node) * (max if op in ("cond", "switch") else sum)(inside)
-        if self.all_cores and (op in _PRODUCTS or op in _CUBIC):
-            return 0.0
-        moved = sum(self.bytes(v.type) for v in (*node.inputs, *node.outputs))
-        return max(moved / _BYTES, self.work(node))
+            return self.iterations(node) * (max if kind == "branches" else sum)(inside)
+        cost = self.cost(node)
+        work = cost.flops / _FLOPS
+        if cost.matrix and self.all_cores:
+            return work
+        return max(cost.bytes / _BYTES, work + cost.matrix / _MATRIX)
+
+    def cost(self, node: Node) -> Cost:
+        op = find_op(node.op)
+        return (moving if op is None else op.cost)(
+            self.types(node.inputs), self.types(node.outputs), node.attrs
+        )
+
+    def types(self, values: Sequence[Value]) -> list[TensorType]:
+        """The types of the tensors among ``values``, with sizes."""
+        return [self.sized(v.type) for v in values if isinstance(v.type, TensorType)]
+
+    def sized(self, kind: TensorType) -> TensorType:
+        if all(type(size) is int for size in kind.shape):
+            return kind
+        return kind.like(shape=tuple(map(self.size, kind.shape)))
 
     def graph(self, graph: Graph) -> float:
         return sum(map(self.node, graph.nodes))
 
-    def turns(self, node: Node) -> int:
+    def iterations(self, node: Node) -> int:
         if node.op == "scan":
             return self.size(node.attrs["length"])
-        if node.op == "while_loop":
+        if kind_of(node.op) == "loop":
             most = node.attrs.get("max_iterations")
-            return _TURNS if most is None else min(most, _TURNS)
+            return _ITERATIONS if most is None else min(most, _ITERATIONS)
         return 1
-
-    def work(self, node: Node) -> float:
-        op = node.op
-        out = self.elements(node.outputs[0].type) if node.outputs else 0
-        if op in _DECODED:
-            return _DECODED[op] * self.elements(node.inputs[0].type)
-        if op in _PRODUCTS:
-            first = node.inputs[0].type.shape
-            return 2.0 * out * (self.size(first[-1]) if first else 1) / _FLOPS
-        if op in _CUBIC:
-            shape = node.inputs[0].type.shape
-            whole = self.elements(node.inputs[0].type)
-            return _CUBIC[op] * whole * (self.size(shape[-1]) if shape else 1) / _FLOPS
-        if op in _SORTS:
-            whole = self.elements(node.inputs[0].type)
-            return whole * log2(whole + 2) * 4e-9
-        return out * _SLOW.get(op, 0.3) * 1e-9
-
-    def elements(self, kind: ValueType) -> int:
-        return prod([self.size(d) for d in kind.shape])
-
-    def bytes(self, kind: ValueType) -> int:
-        return self.elements(kind) * kind.dtype.itemsize if isinstance(kind, TensorType) else 0
 
     def size(self, size: Any) -> int:
         if not isinstance(size, Dim):

@@ -7,13 +7,14 @@ from types import FrameType, TracebackType
 from typing import Any, Final, final
 
 from eagerflow.core.execute import explain
-from eagerflow.core.op import get_op
+from eagerflow.core.op import Op, get_op
 from eagerflow.dims import Dim, evaluate
 from eagerflow.errors import CancelledError, EagerflowError, relocate, strip
 from eagerflow.graph.ir import Node
 from eagerflow.graph.printer import print_node
+from eagerflow.graph.signatures import is_loop, is_number
 from eagerflow.runtime.codegen import Code
-from eagerflow.runtime.instructions import LOOPS, Instruction, Instructions
+from eagerflow.runtime.instructions import Instruction, Instructions
 from eagerflow.runtime.written import Written
 from eagerflow.source import is_framework_frame, turn_note
 from eagerflow.types import TensorType
@@ -21,12 +22,6 @@ from eagerflow.types import TensorType
 __all__ = ["failure"]
 
 _SHOWN: Final = 200  # characters of a node in a note
-#: how errors of ops begin that are parts of functions; the second is one of several
-_CALLED: Final = {
-    "softmax_cross_entropy": "cross_entropy: ",
-    "softmax_cross_entropy_with_gradient": "cross_entropy: ",
-    "check_labels": "",
-}
 
 Frames = Sequence[FrameType]
 
@@ -91,7 +86,7 @@ class _Failed:
         self.values = frame.f_locals
 
     def explain(self, error: Exception) -> Exception:
-        if self.line.blocks or self.node.op.startswith("python_"):
+        if self.line.blocks or is_number(self.node.op):
             return strip(error)
         sizes = {name: self.values[f"r{r}"] for name, r in self.line.sizes.items()}
         try:
@@ -99,7 +94,8 @@ class _Failed:
         except (EagerflowError, ZeroDivisionError) as size_error:  # as where the user computes it
             return strip(size_error)
         types = tuple(map(self.type_of, self.line.inputs))
-        return _reworded(explain(get_op(self.node.op), types, attrs, error), self.node.op)
+        op = get_op(self.node.op)
+        return _reworded(explain(op, types, attrs, error), op)
 
     def type_of(self, register: int) -> TensorType:
         kind = self.program.kinds[register]
@@ -111,10 +107,11 @@ class _Failed:
         return kind.like(shape=tuple(data.shape))
 
 
-def _reworded(error: Exception, op: str) -> Exception:
+def _reworded(error: Exception, op: Op) -> Exception:
     """``error`` in the name of the function that users call."""
-    if op in _CALLED and isinstance(error, EagerflowError):
-        error.reword(_CALLED[op] + error.wrong.removeprefix(f"{op}: "))
+    if op.errors_as is not None and isinstance(error, EagerflowError):
+        begin = f"{op.errors_as}: " if op.errors_as else ""
+        error.reword(begin + error.wrong.removeprefix(f"{op.name}: "))
     return error
 
 
@@ -139,7 +136,7 @@ def _with_notes(
     if not isinstance(error, EagerflowError) and node.source is not None:
         error.add_note(f"  at: {node.source}")
     over: dict[int, int] = {}  # for each loop around it
-    own = [program.all[index]] if node.op in LOOPS else []  # stopped between two of its turns
+    own = [program.all[index]] if is_loop(node.op) else []  # stopped between two of its turns
     for loop in (*own, *[one for one, _ in reversed(program.around[index])]):
         turn = _local(frames, f"k{loop.index}")
         if turn is not None and loop.node is not None:

@@ -11,7 +11,7 @@ from eagerflow.dims import Dim, evaluate, symbols
 from eagerflow.errors import GraphError, SchedulerError
 from eagerflow.graph.edit import copy_node, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.lowering import STEERING
+from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.actions import (
@@ -315,7 +315,7 @@ class _Maker:
 
     def _single(self, node: Node) -> None:
         """An entry of a node that steers tokens, waits, or has an effect."""
-        if node.op in _KINDS or node.op in STEERING:
+        if is_steering(node.op):
             outputs = [self.slot(v) if v in self.readers else -1 for v in node.outputs]
             if node.op not in _KINDS:
                 outputs = [slot for slot in outputs if slot >= 0]
@@ -411,7 +411,7 @@ class _Maker:
 
     def _is_gated(self, record: _Record) -> bool:
         """Whether what it takes tells that its place is reached, so that it needs no pivot."""
-        if any(n.op in STEERING or effect_of(n) != "pure" for n in record.nodes):
+        if any(is_steering(n.op) or effect_of(n) != "pure" for n in record.nodes):
             return False
         return any(
             self.places.values[v] == record.place and v.node is not None and v.node.op != "Enter"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, final
 
+from eagerflow.graph.signatures import is_loop, signatures
 from eagerflow.runtime.flow import Flow
 from eagerflow.source import turn_note
 
 __all__ = ["FrameValues"]
 
-_OPS: Final = ("while_loop", "scan")
+_LOOPS: Final = tuple(filter(is_loop, signatures))
 
 
 @final
@@ -51,7 +52,7 @@ class FrameValues:
     def turn_note(self, flow: Flow) -> str:
         """In which turn of which loop this is, for errors."""
         frame, turn = flow.frames[self.frame], self.iteration
-        op = next((o for o in _OPS if frame.name.startswith(o)), frame.name)
+        op = next((o for o in _LOOPS if frame.name.startswith(o)), frame.name)
         if frame.backwards >= 0:
             turn = self.slots[frame.backwards] - 1 - turn
         return turn_note(op, turn, frame.source)

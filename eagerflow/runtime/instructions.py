@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, final
 
+from eagerflow.core.op import find_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, symbols
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference
 from eagerflow.graph.passes.rewrite import is_pure
+from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.source import Source
 from eagerflow.types import TensorType
 
-__all__ = ["CONTROL", "LOOPS", "Block", "Instruction", "Instructions", "check_given", "flatten",
+__all__ = ["Block", "Instruction", "Instructions", "check_given", "flatten",
            "has_dims", "named_axes", "on_device", "parts"]  # fmt: skip
-
-LOOPS: Final = frozenset({"scan", "while_loop"})
-#: nodes with subgraphs of which it depends on values whether and how often they run
-CONTROL: Final = LOOPS | {"cond", "switch"}
-
-#: ops that only look at an array in another way, and never fail
-_VIEWS: Final = frozenset({"expand_dims", "permute_dims"})
 
 
 @final
@@ -214,7 +209,7 @@ class _Scope:
                 self.loop(node, 0)
             elif node.op == "scan":
                 self.loop(node, len(node.inputs) - node.attrs["carry"])
-            elif node.op in CONTROL:
+            elif kind_of(node.op) == "branches":
                 self.branches(node)
             else:
                 self.line(node)
@@ -371,7 +366,14 @@ def _may_leave(line: Instruction, known: bool) -> bool:
     node = line.node
     if node is None or line.blocks or node.control_inputs or not is_pure(node):
         return False
-    return known or node.op in _VIEWS
+    return known or _only_looks(node)
+
+
+def _only_looks(node: Node) -> bool:
+    """Whether it looks at an array in another way, and never fails."""
+    op = find_op(node.op)
+    views = op is not None and op.storage in ("same", "view")
+    return op is not None and views and op.failing(node.attrs) == "nothing"
 
 
 def _shapes(node: Node, first: int) -> Iterator[Any]:

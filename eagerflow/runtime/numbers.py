@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -12,51 +11,7 @@ from eagerflow.core.convert import scalar
 from eagerflow.errors import GraphError, ShapeError
 from eagerflow.hardware import Lane
 
-__all__ = ["EXPRESSIONS", "OPERATORS", "broadcast_sizes", "power", "to_array"]
-
-#: the same as functions and as expressions of Python, by op
-OPERATORS: Final[dict[str, Callable[..., Any]]] = {
-    "python_int": int,
-    "python_float": float,
-    "python_complex": complex,
-    "python_neg": operator.neg,
-    "python_pos": operator.pos,
-    "python_abs": abs,
-    "python_add": operator.add,
-    "python_sub": operator.sub,
-    "python_mul": operator.mul,
-    "python_floordiv": operator.floordiv,
-    "python_mod": operator.mod,
-    "python_truediv": operator.truediv,
-    "python_pow": operator.pow,
-    "python_eq": operator.eq,
-    "python_ne": operator.ne,
-    "python_lt": operator.lt,
-    "python_le": operator.le,
-    "python_gt": operator.gt,
-    "python_ge": operator.ge,
-}
-EXPRESSIONS: Final = {
-    "python_int": "int({0})",
-    "python_float": "float({0})",
-    "python_complex": "complex({0})",
-    "python_neg": "-{0}",
-    "python_pos": "+{0}",
-    "python_abs": "abs({0})",
-    "python_add": "{0} + {1}",
-    "python_sub": "{0} - {1}",
-    "python_mul": "{0} * {1}",
-    "python_floordiv": "{0} // {1}",
-    "python_mod": "{0} % {1}",
-    "python_truediv": "{0} / {1}",
-    "python_eq": "{0} == {1}",
-    "python_ne": "{0} != {1}",
-    "python_lt": "{0} < {1}",
-    "python_le": "{0} <= {1}",
-    "python_gt": "{0} > {1}",
-    "python_ge": "{0} >= {1}",
-    "python_item": "{0}.item()",
-}
+__all__ = ["broadcast_sizes", "power", "to_array"]
 
 
 def power(kind: type[complex]) -> Callable[[Any, Any], Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, final
 
 from eagerflow import events
 from eagerflow.graph.ir import Graph
-from eagerflow.graph.signatures import signatures
+from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane
 from eagerflow.runtime.codegen import Code, generate
 from eagerflow.runtime.failures import failure
@@ -54,7 +54,7 @@ class RegionCode:
         nodes = [line.node for line in self._instructions.all if line.node is not None]
         self._ops = {node.op for node in nodes}
         #: code without ops and loops cannot be interrupted between them
-        self.checked = any(op not in signatures or op == "while_loop" for op in self._ops)
+        self.checked = any(kind_of(op) == "op" or op == "while_loop" for op in self._ops)
         self.lanes: tuple[Lane | None, ...] = tuple(
             map(self._instructions.lane, self._instructions.outputs)
         )

@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.lowering import STEERING
+from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.passes.rewrite import effect_of, is_pure
 from eagerflow.runtime.coarsen import coarsen
 from eagerflow.runtime.costs import HEAVY_SECONDS
@@ -146,8 +146,8 @@ def _may_join(node: Node, place: Place) -> bool:
     What reads or assigns a variable may, but not in branches and loops, where effects wait for
     more than their inputs.
     """
-    if node.op in STEERING or is_pure(node):
-        return node.op not in STEERING
+    if is_steering(node.op) or is_pure(node):
+        return not is_steering(node.op)
     return not place and not any(node.subgraphs()) and effect_of(node) in ("reads", "writes")
 
 

@@ -17,12 +17,13 @@ from eagerflow.dims import Dim, Size, substitute
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.number_ops import NUMBER_OPS
 from eagerflow.graph.scopes import name_scope
+from eagerflow.graph.signatures import is_control, is_number
 from eagerflow.graph.trace import tracer_of
 from eagerflow.hardware import as_device
 from eagerflow.runtime.codegen import choose_branch
-from eagerflow.runtime.instructions import CONTROL, check_given, has_dims, named_axes, on_device
-from eagerflow.runtime.numbers import OPERATORS
+from eagerflow.runtime.instructions import check_given, has_dims, named_axes, on_device
 from eagerflow.runtime.quiet import QUIET, error_state
 from eagerflow.source import Source, turn_note
 from eagerflow.types import TensorType
@@ -133,10 +134,10 @@ class _Replay:
             if tracer_of(interpreter.current()) is not None:
                 return symbolic["apply"](node, inputs, self.sizes)
             return self.inner(node.attrs["body"], inputs)
-        if node.op.startswith("python_"):
+        if is_number(node.op):
             return (_at(node.source, self.number, node, inputs),)
         check_given(node)
-        if node.op in CONTROL:
+        if is_control(node.op):
             results: Sequence[Any] = _at(node.source, self.control, node, inputs)
             return results
         attrs = node.attrs
@@ -171,8 +172,10 @@ class _Replay:
         if isinstance(kind, TensorType):  # a comparison
             if tracer is not None:
                 return tracer.compare(node.op, *inputs)
-            return scalar(OPERATORS[node.op](*inputs), as_device(kind.device).lanes[kind.dtype])
-        return OPERATORS[node.op](*inputs)
+            return scalar(
+                NUMBER_OPS[node.op].function(*inputs), as_device(kind.device).lanes[kind.dtype]
+            )
+        return NUMBER_OPS[node.op].function(*inputs)
 
     # --- branches and loops ---
 

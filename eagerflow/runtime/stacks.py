@@ -8,15 +8,13 @@ push and pop eight arrays takes 0.2 us, and 4 us with a value that keeps its old
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, final
+from typing import NamedTuple, final
 
+from eagerflow.core.op import find_op, get_op
 from eagerflow.runtime.instructions import Instruction, Instructions
 from eagerflow.types import LIST, TensorType
 
 __all__ = ["Stacks", "find_stacks", "stack_lines"]
-
-#: what takes a list and gives the next version of it, as its first input and its first output
-_CHANGES: Final = frozenset({"list_push", "list_pop"})
 
 
 class Stacks(NamedTuple):
@@ -52,20 +50,15 @@ def find_stacks(program: Instructions) -> Stacks:
 def stack_lines(line: Instruction, stacks: Stacks, operand: Callable[[int], str]) -> Iterator[str]:
     """The statements of an instruction whose first output is among ``stacks.lists``."""
     assert line.node is not None
-    new = f"r{line.outputs[0]}"
-    if line.node.op == "list_new":
-        yield f"{new} = []"
-        return
-    old = operand(line.inputs[0])
-    if stacks.begins(line.outputs[0], line.inputs[0]):
-        old = new
-        yield f"{new} = []"
-    if line.node.op == "list_push":
-        yield f"{old} += ({''.join(f'{operand(r)}, ' for r in line.inputs[1:])})"
-    else:
-        count = len(line.outputs) - 1
-        yield f"{''.join(f'r{r}, ' for r in line.outputs[1:])}= {old}[-{count}:]"
-        yield f"del {old}[-{count}:]"
+    rule = get_op(line.node.op).on_stack
+    assert rule is not None
+    new = old = f"r{line.outputs[0]}"
+    if line.inputs:
+        if stacks.begins(line.outputs[0], line.inputs[0]):
+            yield f"{new} = []"
+        else:
+            old = operand(line.inputs[0])
+    yield from rule(old, [operand(r) for r in line.inputs[1:]], [f"r{r}" for r in line.outputs[1:]])
     if old != new:
         yield f"{new} = {old}"
 
@@ -132,7 +125,7 @@ class _Search:
 
     def _line(self, line: Instruction) -> None:
         count = len(line.carried)
-        if line.node is not None and line.node.op in _CHANGES:
+        if _changes(line):
             self.join(line.outputs[0], line.inputs[0])
             self.refuse([*line.inputs[1:], *line.outputs[1:]])
         elif count:
@@ -150,6 +143,12 @@ class _Search:
             for block in line.blocks:
                 self.walk(block.lines, block.outputs, ())
                 self.refuse(block.outputs)
+
+
+def _changes(line: Instruction) -> bool:
+    """Whether it takes a list and gives the next version of it, each as the first one."""
+    op = None if line.node is None or line.axis is not None else find_op(line.node.op)
+    return op is not None and op.on_stack is not None and bool(line.inputs)
 
 
 def _is_empty(line: Instruction) -> bool:

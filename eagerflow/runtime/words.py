@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from eagerflow.core.execute import Entry, find_entry, lane_key
+from eagerflow.core.execute import Entry, find_entry, is_own, lane_key
+from eagerflow.core.facts import InlineSite
 from eagerflow.core.op import Op, get_op
 from eagerflow.dims import Dim
 from eagerflow.graph.ir import Node
 from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.number_ops import NUMBER_OPS
+from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.instructions import Instruction, Instructions, has_dims, parts
-from eagerflow.runtime.numbers import EXPRESSIONS, broadcast_sizes, power, to_array
+from eagerflow.runtime.numbers import broadcast_sizes, power, to_array
 from eagerflow.runtime.reuse import pays, reusing
-from eagerflow.runtime.spelled import spelled
 from eagerflow.types import LIST, TensorType
 
 __all__ = ["GENERATED", "Words"]
@@ -24,8 +26,6 @@ GENERATED: Final = "eagerflow.runtime.generated"
 
 _LITERALS: Final = (int, bool, str, type(None))
 _TICKETS: Final = 2**64
-#: ops whose kernels give arrays even where a result has no axes
-_ARRAYS: Final = frozenset({"assign_add", "assign_sub", "check_parameters", "unstack"})
 
 
 @final
@@ -82,12 +82,15 @@ class Words:
             assert lane is not None
             make = self._shared(("tensor", lane), to_array(lane))
             return f"{self.bound(make, 'tensor')}({operands[0]})"
-        if node.op == "python_pow":
+        if node.op == "python_item":
+            return f"{operands[0]}.item()"
+        op = NUMBER_OPS[node.op]
+        if op.widens:
             kind = self.program.kinds[line.outputs[0]]
             assert isinstance(kind, NumberType)
             make = self._shared(("power", kind), power(kind.kind))
             return f"{self.bound(make, 'power')}({', '.join(operands)})"
-        text = EXPRESSIONS[node.op].format(*operands)
+        text = op.source.format(*operands)
         lane = self.program.lane(line.outputs[0])
         if lane is None or line.outputs[0] in self.truths:
             return text
@@ -109,15 +112,18 @@ class Words:
         entry, attrs = self.entry(op, line, node)
         kernel = self.reused(entry.kernel, line, node, dead, fading)
         words = [self.operand(r) for r in line.inputs]
-        found = spelled(kernel, node, words, self.program.types(line), self.bound)
-        if found is not None:
-            return found
+        if op.inline is not None and is_own(op, kernel):
+            types = self.program.types(line)
+            site = InlineSite(words, types, node.attrs, len(node.outputs), self.bound)
+            found = op.inline(site)
+            if found is not None:
+                return found
         words += [f"{key}={self.attribute(value, line)}" for key, value in attrs.items()]
         text = f"{self.bound(kernel, node.op)}({', '.join(words)})"
         if op.moves:
             text += "._data"
         if len(line.outputs) == 1:
-            if not _gives_one(op):
+            if op.outputs != 1:
                 text = f"{self.bound(_only, 'only')}({text})"
             text = self.wrapped(text, line.outputs[0], line, node)
         return text, ""
@@ -159,10 +165,11 @@ class Words:
     def wrapped(self, text: str, register: int, line: Instruction, node: Node) -> str:
         """An array where NumPy's functions give a scalar."""
         kind = self.program.kinds[register]
-        entry, _ = self.entry(get_op(node.op), line, node)
+        op = get_op(node.op)
+        entry, _ = self.entry(op, line, node)
         assert kind is not None
         is_list = isinstance(kind, TensorType) and kind.dtype is LIST
-        if kind.shape or entry.asarray is None or is_list or node.op in _ARRAYS:
+        if kind.shape or entry.asarray is None or is_list or op.array_scalars:
             return text
         return f"{self.bound(entry.asarray, 'array')}({text})"
 
@@ -223,19 +230,14 @@ def _choosers(program: Instructions) -> set[int]:
     compared, used = set[int](), set[int](program.outputs)
     for line in program.all:
         node = line.node
-        if node is not None and node.op in EXPRESSIONS and line.axis is None:
+        number = NUMBER_OPS.get(node.op) if node is not None and line.axis is None else None
+        if number is not None and number.compares:
             compared.update(line.outputs)
         op = node.op if node is not None and line.blocks else ""
-        used.update(line.inputs[1:] if op in ("cond", "switch") else line.inputs)
+        used.update(line.inputs[1:] if kind_of(op) == "branches" else line.inputs)
         for block in line.blocks[1:] if op == "while_loop" else line.blocks:
             used.update(block.outputs)
     return compared - used
-
-
-def _gives_one(op: Op) -> bool:
-    """Whether kernels of the op give an array, and never a tuple with one array."""
-    result = getattr(op.infer, "__annotations__", {}).get("return")
-    return result in ("TensorType", TensorType)
 
 
 def _only(data: Any) -> Any:

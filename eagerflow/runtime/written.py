@@ -7,10 +7,11 @@ from typing import Any, Final, final
 
 from eagerflow.graph.ir import Node
 from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.graph.signatures import is_loop
 from eagerflow.ops.callbacks import PyFunction
 from eagerflow.resources.generator import GeneratorState
 from eagerflow.resources.variable import VariableState
-from eagerflow.runtime.instructions import LOOPS, Instruction, Instructions
+from eagerflow.runtime.instructions import Instruction, Instructions
 from eagerflow.source import Source, cell_name
 
 __all__ = ["Written"]
@@ -156,4 +157,4 @@ def _in_turns_before(program: Instructions, line: Instruction, turns: Mapping[in
 
 
 def _is_loop(line: Instruction) -> bool:
-    return line.node is not None and line.node.op in LOOPS
+    return line.node is not None and is_loop(line.node.op)

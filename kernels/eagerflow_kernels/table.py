@@ -13,13 +13,23 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
-__all__ = ["Kernel", "find", "names", "on_change", "portable", "portable_kernel", "special"]
+__all__ = [
+    "Kernel",
+    "find",
+    "names",
+    "on_change",
+    "original_kernel",
+    "portable",
+    "portable_kernel",
+    "special",
+]
 
 Kernel = Callable[..., Any]  # arrays of any namespace in and out
 _K = TypeVar("_K", bound=Kernel)
 
 _lock: Final = threading.Lock()
 _portable: dict[str, Kernel | str] = {}
+_original: dict[str, Kernel | str] = {}
 _special: dict[tuple[str, str, tuple[str, ...] | None], Kernel] = {}
 _hooks: list[Callable[[str], None]] = []
 
@@ -35,9 +45,11 @@ def portable(name: str, function: str | None = None) -> Callable[[_K], _K]:
             sub-namespace, ``"linalg.inv"``) that takes exactly the op's arrays and attributes.
     """
     if function is not None:
+        _original.setdefault(name, function)
         _store(_portable, name, function, name)
 
     def register(kernel: _K) -> _K:
+        _original.setdefault(name, kernel)
         _store(_portable, name, kernel, name)
         return kernel
 
@@ -95,6 +107,11 @@ def names() -> frozenset[str]:
 def portable_kernel(name: str) -> Kernel | str | None:
     """What was registered by `portable`, if anything."""
     return _portable.get(name)
+
+
+def original_kernel(name: str) -> Kernel | str | None:
+    """What was registered by `portable` first: the kernel that the facts of the op are about."""
+    return _original.get(name)
 
 
 def find(name: str, device_kind: str, dtypes: tuple[str, ...], xp: Any) -> Kernel | None:

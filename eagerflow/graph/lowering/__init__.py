@@ -28,11 +28,11 @@ from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering.flat import FlatGraph, FlatPlace
 from eagerflow.graph.lowering.loops import lower_loop
 from eagerflow.graph.lowering.parts import LoweredPart
-from eagerflow.graph.lowering.steering import STEERING
+from eagerflow.graph.lowering.steering import is_steering
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.hardware import as_device
 
-__all__ = ["STEERING", "is_on_one_device", "is_whole", "lower"]
+__all__ = ["is_on_one_device", "is_steering", "is_whole", "lower"]
 
 
 def is_whole(node: Node) -> bool:

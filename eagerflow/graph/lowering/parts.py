@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, final
 
 from eagerflow.dims import substitute
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.graph.lowering.flat import FlatGraph, FlatPlace, in_sizes, sizes_of, used_inputs
 from eagerflow.graph.passes.rewrite import is_pure
+from eagerflow.graph.signatures import is_control
 
 __all__ = ["BranchBuilder", "LoweredPart"]
-
-_STRUCTURED: Final = ("cond", "switch", "while_loop", "scan")
 
 #: gives outputs and the effects before them, of a branch at a place, for operands and the chooser
 BranchBuilder = Callable[[FlatPlace, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
@@ -58,7 +57,7 @@ class LoweredPart:
                 after += self.before
             if node.op == "call":
                 outputs = self.call(node, inputs, after)
-            elif node.op in _STRUCTURED and not self.flat.whole(node):
+            elif is_control(node.op) and not self.flat.whole(node):
                 make = self.branches if "branches" in node.attrs else self.loop
                 outputs = make(node, inputs, after)
             else:

@@ -8,19 +8,20 @@ from typing import Final
 from eagerflow.errors import DTypeError, GraphError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.kinds import NumberType, ValueType
-from eagerflow.graph.signatures import signature
+from eagerflow.graph.signatures import kind_of, signature
 from eagerflow.types import TensorType
 
-__all__ = ["STEERING"]
+__all__ = ["is_steering"]
 
-#: the ops that only lowered graphs have
-STEERING: Final = frozenset(
-    {"Switch", "Merge", "Enter", "Exit", "NextIteration", "Identity", "Slice"}
-)
 _INT: Final = NumberType(int)
 
 
-@signature("Switch")
+def is_steering(op: str) -> bool:
+    """Whether only lowered graphs have nodes of ``op``."""
+    return kind_of(op) == "steering"
+
+
+@signature("steering", "Switch")
 def _switch(node: Node) -> Sequence[ValueType]:
     value, chooser = _inputs(node, 2)
     if not isinstance(chooser, TensorType) or chooser.shape or chooser.dtype.is_inexact:
@@ -28,7 +29,7 @@ def _switch(node: Node) -> Sequence[ValueType]:
     return [value] * len(node.outputs)
 
 
-@signature("Merge")
+@signature("steering", "Merge")
 def _merge(node: Node) -> Sequence[ValueType]:
     """Sizes that differ between the inputs are as the node says."""
     (kind,) = [v.type for v in node.outputs]
@@ -39,32 +40,32 @@ def _merge(node: Node) -> Sequence[ValueType]:
     return [kind]
 
 
-@signature("Enter")
+@signature("steering", "Enter")
 def _enter(node: Node) -> Sequence[ValueType]:
     if not isinstance(node.attrs.get("frame"), str):
         raise GraphError("Enter needs the attribute 'frame'")
     return _inputs(node, 1)
 
 
-@signature("Exit")
+@signature("steering", "Exit")
 def _exit(node: Node) -> Sequence[ValueType]:
     (value,), (kind,) = _inputs(node, 1), [v.type for v in node.outputs]
     _alike(node, value, kind)
     return [kind]
 
 
-@signature("NextIteration")
+@signature("steering", "NextIteration")
 def _next(node: Node) -> Sequence[ValueType]:
     _inputs(node, 1)
     return []
 
 
-@signature("Identity")
+@signature("steering", "Identity")
 def _identity(node: Node) -> Sequence[ValueType]:
     return _inputs(node, 1)
 
 
-@signature("Slice")
+@signature("steering", "Slice")
 def _slice(node: Node) -> Sequence[ValueType]:
     values, at = _inputs(node, 2)
     if not isinstance(values, TensorType) or not values.shape or at != _INT:

@@ -12,8 +12,8 @@ from eagerflow.graph.constants import content_name, has_values
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes.report import Report
 from eagerflow.graph.passes.rewrite import Inner, Rewriter, is_pure, shown
-from eagerflow.graph.passes.rounds import LOOPS, find_twins, is_read, with_twins
-from eagerflow.graph.signatures import fits
+from eagerflow.graph.passes.rounds import find_twins, is_read, with_twins
+from eagerflow.graph.signatures import fits, is_loop
 from eagerflow.hardware import Device
 from eagerflow.types import DType
 
@@ -63,7 +63,7 @@ def _within(rewriter: Rewriter, node: Node, keys: _Keys) -> Inner:
 
     `prune` then takes the other out of the loop.
     """
-    twins = find_twins(node, rewriter.inputs(node), keys.attrs) if node.op in LOOPS else {}
+    twins = find_twins(node, rewriter.inputs(node), keys.attrs) if is_loop(node.op) else {}
     twins = {i: j for i, j in twins.items() if is_read(rewriter.graph, node, i)}
     if not twins:
         return cse

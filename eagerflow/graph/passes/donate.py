@@ -5,18 +5,19 @@ from __future__ import annotations
 from math import inf, prod
 from typing import Any, Final, final
 
+from eagerflow.core.op import find_op
+from eagerflow.dims import same
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes.memory import Memory, MemoryLayout, is_fresh, on_cpu
 from eagerflow.graph.passes.report import Change, Report
 from eagerflow.graph.passes.rewrite import Form, Rewriter, is_pure, shown
+from eagerflow.graph.signatures import kind_of
 
 __all__ = ["donate"]
 
 #: bytes from which on it is faster to write into memory that is there than to take new
 _LEAST: Final = 1 << 16
-#: what gives all elements of its input, as a view or copied
-_VIEWS: Final = frozenset({"expand_dims", "permute_dims", "reshape", "squeeze", "stop_gradient"})
 
 
 def donate(graph: Graph) -> tuple[Graph, Report]:
@@ -53,6 +54,19 @@ def _is_large(value: Value) -> bool:
     return prod(kind.shape) * kind.dtype.itemsize >= _LEAST
 
 
+def _gives_all(node: Node) -> bool:
+    """Whether it gives all elements of its input, as a view or copied."""
+    op = find_op(node.op) if kind_of(node.op) == "op" else None
+    if op is None or op.storage == "fresh" or op.effect != "pure" or len(node.outputs) != 1:
+        return False
+    if len(node.inputs) != 1:
+        return False
+    before, after = node.inputs[0].type, node.outputs[0].type
+    if isinstance(before, NumberType) or isinstance(after, NumberType):
+        return False
+    return before.dtype is after.dtype and same(prod(before.shape), prod(after.shape))
+
+
 @final
 class _Owners:
     """Which values may share memory, as groups, and until when each group is needed."""
@@ -76,7 +90,7 @@ class _Owners:
             self.last[self._root(value)] = place
         for value in node.outputs:
             self.last[value] = place
-        self.fresh[node] = fresh = is_fresh(form, self.memory)
+        self.fresh[node] = fresh = is_fresh(node)
         if fresh:
             return
         together = [self._root(v) for v in (*node.inputs, *node.outputs)]
@@ -118,9 +132,11 @@ class _Owners:
     def _in_place(self, node: Node) -> bool:
         """Whether the kernel takes an array to write into."""
         dtype: Any = getattr(node.outputs[0].type, "dtype", None)
-        form = Form(node.op, node.inputs, node.attrs)
+        op = find_op(node.op) if kind_of(node.op) == "op" else None
+        if op is None or not op.elementwise or node.attrs:
+            return False
         # small floats are computed in float32, by a function around the ufunc
-        return dtype.is_native and not node.attrs and self.memory.is_ufunc(form)
+        return dtype.is_native and self.memory.is_ufunc(Form(node.op, node.inputs, node.attrs))
 
     def _may_go(self, value: Value, node: Node, place: int) -> bool:
         output = node.outputs[0]
@@ -142,6 +158,6 @@ class _Owners:
     def _is_own(self, value: Value) -> bool:
         """Whether a kernel made the memory of ``value`` for it, or for what it is a view of."""
         maker = value.node
-        while maker is not None and maker.op in _VIEWS:
+        while maker is not None and _gives_all(maker):
             maker = maker.inputs[0].node
         return maker is not None and self.fresh[maker] and len(maker.outputs) == 1

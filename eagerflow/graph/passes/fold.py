@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any, Final, final
 
@@ -15,6 +14,7 @@ from eagerflow.dims import Dim
 from eagerflow.graph.constants import has_values
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference, ValueType
+from eagerflow.graph.number_ops import NUMBER_OPS
 from eagerflow.graph.passes.report import Report
 from eagerflow.graph.passes.rewrite import Form, Rewriter, is_pure, shown
 from eagerflow.hardware import Device, as_device
@@ -26,14 +26,6 @@ __all__ = ["fold"]
 _LIMIT: Final = 1 << 12
 #: bits of the integers that powers are computed of
 _BITS: Final = 1 << 10
-
-_NUMBERS: Final[dict[str, Callable[..., Any]]] = {
-    "python_abs": abs, "python_add": operator.add, "python_complex": complex,
-    "python_float": float, "python_floordiv": operator.floordiv, "python_int": int,
-    "python_mod": operator.mod, "python_mul": operator.mul, "python_neg": operator.neg,
-    "python_pos": operator.pos, "python_pow": operator.pow, "python_sub": operator.sub,
-    "python_truediv": operator.truediv,
-}  # fmt: skip
 
 
 def fold(graph: Graph) -> tuple[Graph, Report]:
@@ -122,10 +114,11 @@ def _run(node: Node, inputs: list[Any], types: list[ValueType]) -> Iterable[Any]
         return [node.attrs["size"]]
     if op == "python_tensor":
         return [_number_tensor(inputs[0], types[0])]
-    if op in _NUMBERS:
-        if op == "python_pow":
+    number = NUMBER_OPS.get(op)
+    if number is not None and not number.compares:
+        if number.widens:
             _check_power(*inputs)
-        return [_NUMBERS[op](*inputs)]
+        return [number.function(*inputs)]
     tensors = [_at(x, v.type) for x, v in zip(inputs, node.inputs, strict=True)]
     found = bind(get_op(op), *tensors, **node.attrs)
     results = found if type(found) is tuple else (found,)

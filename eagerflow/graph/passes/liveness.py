@@ -14,6 +14,7 @@ from eagerflow.dims import Dim
 from eagerflow.graph.edit import sizes_named_by
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.graph.signatures import kind_of
 
 __all__ = ["Inside", "Live", "LiveSearch", "Places"]
 
@@ -111,7 +112,7 @@ class LiveSearch:
 
     def _inside(self, node: Node, read: set[Value], outside: frozenset[str]) -> Inside:
         outputs = {i for i, v in enumerate(node.outputs) if v in read}
-        if node.op in ("cond", "switch"):
+        if kind_of(node.op) == "branches":
             return self._branches(node, _sorted(outputs), outside)
         if node.op == "while_loop":
             return self._loop(node, outputs, outside)

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, final
 
+from eagerflow.core.op import find_op
 from eagerflow.dims import same
-from eagerflow.graph.ir import Value
+from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.passes.rewrite import Form
+from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
+
+if TYPE_CHECKING:
+    from eagerflow.core.facts import Order
 
 __all__ = ["Memory", "MemoryLayout", "has_one_axis", "is_flat", "is_fresh", "on_cpu", "same_shape"]
 
@@ -28,23 +33,6 @@ class MemoryLayout(IntEnum):
     UNKNOWN = 0
     DENSE = 1  # next to each other, in some order of the axes
     ROWS = 2  # next to each other, those along the last axis first
-
-
-#: kernels that always give an array of their own, besides ufuncs
-_FRESH: Final = frozenset({
-    "arange", "cast", "concat", "copy", "eye", "full", "linspace", "matmul",
-    "matmul_like", "pad", "relu", "repeat", "stack", "take", "take_along_axis", "where", "zeros",
-})  # fmt: skip
-_REDUCTIONS: Final = frozenset({"all", "any", "max", "mean", "min", "prod", "sum"})
-#: of these, the result lies as ufuncs lay theirs: in the order of the inputs
-_LIKE_UFUNCS: Final = frozenset({"cast", "relu", "where"})
-_IN_ROWS: Final = frozenset({
-    "arange", "assign", "assign_add", "assign_sub", "copy", "eye", "full", "linspace", "read",
-    "variable_scatter_add", "variable_scatter_update", "zeros",
-})  # fmt: skip
-_SAME_PLACE: Final = frozenset({
-    "expand_dims", "identity", "positive", "squeeze", "stop_gradient",
-})  # fmt: skip
 
 
 def on_cpu(value: Value) -> bool:
@@ -70,19 +58,10 @@ def _known(size: Any) -> int:
     return size if type(size) is int else -1
 
 
-def is_fresh(form: Form, memory: Memory) -> bool:
+def is_fresh(node: Node) -> bool:
     """Whether the kernel surely gives an array of its own and keeps none of its inputs."""
-    op = form.op
-    if op in _FRESH:
-        return True
-    if op in _REDUCTIONS:
-        return _has_axes(form)
-    return memory.is_ufunc(form)
-
-
-def _has_axes(form: Form) -> bool:
-    axis = form.attrs.get("axis")
-    return type(axis) is tuple and len(axis) > 0
+    op = find_op(node.op) if kind_of(node.op) == "op" else None
+    return op is not None and op.storage == "fresh"
 
 
 @final
@@ -133,35 +112,42 @@ class Memory:
                 self.layouts[outputs[0]] = found
 
     def _layout_of(self, form: Form, output: Value) -> MemoryLayout:
-        op, inputs = form.op, form.inputs
-        if op in _LIKE_UFUNCS or self.is_ufunc(form):
-            layout = MemoryLayout.ROWS if self._all_rows(inputs) else MemoryLayout.DENSE
-            if layout == MemoryLayout.DENSE:
-                self._note_kin(inputs, output)
-        elif op in _SAME_PLACE:
-            layout = self.layouts.get(inputs[0], MemoryLayout.UNKNOWN)
-        elif op in _IN_ROWS:
-            layout = MemoryLayout.ROWS
-        elif op == "constant":
-            layout = _constant_layout(form.attrs.get("value"))
-        elif op == "matmul":
-            flat = len(output.type.shape) <= 2
-            layout = MemoryLayout.ROWS if flat or self._all_rows(inputs) else MemoryLayout.UNKNOWN
-        elif op == "concat" or op == "reshape":
-            rows = all(self.layouts.get(v) == MemoryLayout.ROWS for v in inputs)
-            layout = MemoryLayout.ROWS if rows else MemoryLayout.UNKNOWN
-        elif op in _REDUCTIONS and _has_axes(form):
-            layout = MemoryLayout.ROWS if self._all_rows(inputs) else MemoryLayout.UNKNOWN
-        elif op == "broadcast_to" and is_flat(inputs[0]):
-            self._spread.add(output)
-            return MemoryLayout.UNKNOWN
-        elif op == "permute_dims":
-            layout = self._permuted(inputs[0], output, form.attrs["axes"])
-        elif op == "matmul_like":
-            layout = self._permuted(inputs[2], output, (0, 1))
-        else:
-            return MemoryLayout.UNKNOWN
+        kind = kind_of(form.op)
+        if kind == "constant":
+            return _constant_layout(form.attrs.get("value"))
+        op = find_op(form.op) if kind == "op" else None
+        order: Order = "unknown" if op is None else op.order
+        layout = self._ordered(order, form, output)
         return MemoryLayout.ROWS if layout and has_one_axis(output) else layout
+
+    def _ordered(self, order: Order, form: Form, output: Value) -> MemoryLayout:
+        """The layout of a result of this order (see `Order`)."""
+        inputs, layouts = form.inputs, self.layouts
+        rows = order == "rows"
+        match order:
+            case "elementwise":
+                rows = self._all_rows(inputs)
+                if not rows:
+                    self._note_kin(inputs, output)
+                    return MemoryLayout.DENSE
+            case "input":
+                return layouts.get(inputs[0], MemoryLayout.UNKNOWN)
+            case "joined":
+                rows = all(layouts.get(v) == MemoryLayout.ROWS for v in inputs)
+            case "reduced":
+                rows = self._all_rows(inputs)
+            case "product":
+                rows = len(output.type.shape) <= 2 or self._all_rows(inputs)
+            case "permuted":
+                return self._permuted(inputs[0], output, form.attrs["axes"])
+            case "last input":
+                last = inputs[-1]
+                return self._permuted(last, output, tuple(range(len(last.type.shape))))
+            case "repeated" if is_flat(inputs[0]):
+                self._spread.add(output)
+            case _:
+                pass
+        return MemoryLayout.ROWS if rows else MemoryLayout.UNKNOWN
 
     def _permuted(self, value: Value, output: Value, axes: Any) -> MemoryLayout:
         """How ``output`` lies if it is ``value`` with its axes in another order."""

@@ -11,15 +11,8 @@ from eagerflow.graph.ir import Value
 from eagerflow.graph.passes.memory import MemoryLayout
 from eagerflow.graph.passes.rewrite import Form
 from eagerflow.graph.passes.simplify import RuleSite, rule
-from eagerflow.types import TensorType
 
 __all__: list[str] = []
-
-
-@rule("identity", "positive", "stop_gradient")
-def nothing(at: RuleSite) -> Value | None:
-    """Only differentiation, which is done, tells them from nothing."""
-    return at.view(at.inputs[0])
 
 
 @rule("copy")
@@ -134,14 +127,17 @@ def permuted(at: RuleSite) -> Value | Form | None:
     return Form("permute_dims", inner.inputs, {"axes": tuple([before[a] for a in axes])})
 
 
-@rule("all", "any", "max", "min", "prod", "sum")
+@rule("all", "any", "max", "min")
 def over_nothing(at: RuleSite) -> Value | None:
-    """A reduction over no axes; of floats a sum would make 0.0 of -0.0."""
-    kind = at.output.type
-    assert isinstance(kind, TensorType)
-    if at.attrs.get("axis") != () or (at.op in ("prod", "sum") and not kind.dtype.is_integer):
-        return None
-    return at.rows(at.inputs[0])
+    """A reduction over no axes."""
+    return at.rows(at.inputs[0]) if at.attrs.get("axis") == () else None
+
+
+@rule("prod", "sum")
+def total_of_nothing(at: RuleSite) -> Value | None:
+    """The same of integers; of floats a sum would make 0.0 of -0.0."""
+    integers = at.dtype is not None and at.dtype.is_integer
+    return over_nothing(at) if integers else None
 
 
 @rule("concat")

@@ -5,33 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, final
 
-from eagerflow.core.op import get_op
-from eagerflow.errors import OpDefinitionError
+from eagerflow.core.op import find_op
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.report import Change, Report
+from eagerflow.graph.signatures import kind_of
 
 __all__ = ["RANKS", "Form", "Inner", "Rewriter", "effect_of", "is_pure", "shown"]
 
 #: a pass on a subgraph
 Inner = Callable[[Graph], tuple[Graph, Report]]
 
-_CONTROL: Final = frozenset({"call", "cond", "scan", "switch", "while_loop"})
 #: effects on state, from the weakest
 RANKS: Final = ("pure", "reads", "writes", "fence", "blocks")
 
 
 def effect_of(node: Node) -> str:
     """What ``node`` does to state (see `Op.effect`); of an unknown op, the worst."""
-    op = node.op
-    if op == "constant" or op.startswith("python_"):
+    kind = kind_of(node.op)
+    if kind == "op":
+        op = find_op(node.op)
+        return "blocks" if op is None else op.effect
+    if kind == "constant" or kind == "number":
         return "pure"
-    if op in _CONTROL:
-        inside = (effect_of(n) for _, graph in node.subgraphs() for n in graph.nodes)
-        return max(inside, key=RANKS.index, default="pure")
-    try:
-        return get_op(op).effect
-    except OpDefinitionError:
+    if kind == "steering":
         return "blocks"
+    inside = (effect_of(n) for _, graph in node.subgraphs() for n in graph.nodes)
+    return max(inside, key=RANKS.index, default="pure")
 
 
 def is_pure(node: Node) -> bool:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.rewrite import Rewriter, is_pure
+from eagerflow.graph.signatures import is_loop
 
-__all__ = ["LOOPS", "find_twins", "is_read", "with_twins"]
-
-#: ops with values that go round
-LOOPS: Final = frozenset({"scan", "while_loop"})
+__all__ = ["find_twins", "is_read", "with_twins"]
 
 
 def find_twins(
@@ -66,7 +64,7 @@ def _numbers(
             same = known.setdefault(key, node)
         pairs = zip(node.outputs, same.outputs, strict=True)
         numbers.update((v, numbers.get(first, first)) for v, first in pairs)
-        if node.op in LOOPS:
+        if is_loop(node.op):
             twins = find_twins(node, inputs, attrs_key)
             numbers.update((node.outputs[i], numbers[node.outputs[j]]) for i, j in twins.items())
     return [numbers[v] for v in body.outputs[: len(leaders)]]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
+from eagerflow.core.op import find_op
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes.report import Report
 from eagerflow.graph.passes.rewrite import Form, Rewriter, shown
+from eagerflow.graph.signatures import kind_of
 
 __all__ = ["share"]
-
-#: of ops whose gradient is the same op with one more input: the op that gives both
-_TOGETHER: Final[Mapping[str, str]] = {
-    "softmax_cross_entropy": "softmax_cross_entropy_with_gradient"
-}
 
 
 def share(graph: Graph) -> tuple[Graph, Report]:
@@ -28,7 +24,8 @@ def share(graph: Graph) -> tuple[Graph, Report]:
     for node in graph.nodes:
         if node.attrs:
             rewriter.inside(node, share)
-        if node.op not in _TOGETHER or node.control_inputs:
+        op = find_op(node.op) if kind_of(node.op) == "op" else None
+        if op is None or op.with_gradient is None or node.control_inputs:
             continue
         form = rewriter.form(node)
         first = losses.setdefault(_key(node, form), node)
@@ -36,7 +33,7 @@ def share(graph: Graph) -> tuple[Graph, Report]:
         if is_gradient and first not in joined and _is_known_before(rewriter, form, first):
             joined.add(first)
             text = f"{shown(first)} and its gradient {shown(node)} are computed together"
-            rewriter.join(first, node, _TOGETHER[node.op], text)
+            rewriter.join(first, node, op.with_gradient, text)
     return rewriter.finish()
 
 

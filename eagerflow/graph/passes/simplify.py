@@ -1,31 +1,41 @@
 """Algebraic simplification: only what gives the same bits, NaN, infinities and -0.0 included.
 
-The rules are in a table by op: `arithmetic` and `movement` add to it.
+A rule follows from a fact that ops state, or is a pattern of some ops. `arithmetic` and `movement`
+have the rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from math import copysign
 from typing import Any, Final, TypeVar, final
 
+from eagerflow.core.op import Op, find_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.graph.constants import has_values
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
 from eagerflow.graph.passes.memory import Memory, MemoryLayout, is_flat, same_shape
 from eagerflow.graph.passes.report import Report
 from eagerflow.graph.passes.rewrite import Form, Rewriter, shown
+from eagerflow.graph.signatures import kind_of
 from eagerflow.types import BYTES, DType, TensorType
 
-__all__ = ["RuleSite", "rule", "simplify"]
+__all__ = ["RuleSite", "gives_input", "is_number", "rule", "simplify"]
 
 #: gives what the node may be replaced by: a value of the same type, or another form; or None
 Rule = Callable[["RuleSite"], Value | Form | None]
 _R = TypeVar("_R", bound=Rule)
 
-#: by op
+#: patterns, by op
 rules: Final[dict[str, list[Rule]]] = {}
+#: what follows from facts
+fact_rules: Final[list[Rule]] = []
+_KINDS: Final[dict[type[complex], str]] = {
+    int: "signed integer", float: "real floating", complex: "complex floating",
+}  # fmt: skip
 #: how often one node is looked at again
 _LIMIT: Final = 100
 #: elements of a constant that are compared with each other
@@ -33,9 +43,11 @@ _SMALL: Final = 1024
 
 
 def rule(*ops: str) -> Callable[[_R], _R]:
-    """Make the decorated function a rule for nodes of ``ops``."""
+    """Make the decorated function a rule for nodes of ``ops``; of all ops if none is named."""
 
     def register(function: _R) -> _R:
+        if not ops:
+            fact_rules.append(function)
         for op in ops:
             rules.setdefault(op, []).append(function)
         return function
@@ -49,20 +61,28 @@ class RuleSite:
 
     Attributes:
         op: its op.
+        facts: the record of the op.
         inputs: its inputs.
         attrs: its attributes.
         output: its output.
         memory: how the values before it lie in memory.
     """
 
-    __slots__ = ("_rewriter", "attrs", "form", "inputs", "memory", "op", "output")
+    __slots__ = ("_rewriter", "attrs", "facts", "form", "inputs", "memory", "op", "output")
 
     def __init__(self, form: Form, output: Value, memory: Memory, rewriter: Rewriter) -> None:
         self.form = form
         self.op, self.inputs, self.attrs = form
+        self.facts = facts_of(form.op)
         self.output = output
         self.memory = memory
         self._rewriter = rewriter
+
+    @property
+    def kind(self) -> str:
+        """The kind of dtype of the output; for a number that of the tensor which it would be."""
+        kind = self.output.type
+        return kind.dtype.kind if isinstance(kind, TensorType) else _KINDS[kind.kind]
 
     @property
     def dtype(self) -> DType | None:
@@ -142,12 +162,17 @@ def _uniform(tensor: Tensor) -> Any:
     return first.item() if data == data[: array.itemsize] * array.size else None
 
 
-def is_number(found: Any, number: int) -> bool:
-    """Whether a constant is this number, and no negative zero."""
+def facts_of(op: str) -> Op | NumberOp | None:
+    """The record of an op, or of an operator of Python."""
+    return find_op(op) if kind_of(op) == "op" else NUMBER_OPS.get(op)
+
+
+def is_number(found: Any, number: float) -> bool:
+    """Whether a constant is this number, and zero of this sign."""
     if found is None or found != number:
         return False
     parts = (found.real, found.imag) if isinstance(found, complex) else (found,)
-    return number != 0 or all(copysign(1, part) > 0 for part in parts)
+    return number != 0 or all(copysign(1, part) == copysign(1, number) for part in parts)
 
 
 def simplify(graph: Graph) -> tuple[Graph, Report]:
@@ -158,7 +183,7 @@ def simplify(graph: Graph) -> tuple[Graph, Report]:
         if node.attrs:
             rewriter.inside(node, simplify)
         form = rewriter.form(node)
-        if form.op in rules and len(node.outputs) == 1 and not node.control_inputs:
+        if len(node.outputs) == 1 and not node.control_inputs and _has_rules(form.op):
             found = _apply(form, node, memory, rewriter)
             if found is None:
                 continue
@@ -186,8 +211,24 @@ def _apply(form: Form, node: Node, memory: Memory, rewriter: Rewriter) -> Form |
     return form
 
 
+def _has_rules(op: str) -> bool:
+    if op in rules:
+        return True
+    facts = facts_of(op)
+    return facts is not None and (
+        facts.neutral is not None or facts.involution or facts.idempotent or gives_input(facts)
+    )
+
+
+def gives_input(facts: Op | NumberOp) -> bool:
+    """Whether nothing but differentiation tells the op from its input of the same type."""
+    if isinstance(facts, NumberOp):
+        return facts.same
+    return facts.storage == "same" and facts.effect == "pure" and facts.fails_on == "nothing"
+
+
 def _first(site: RuleSite) -> Value | Form | None:
-    for each in rules.get(site.op, ()):
+    for each in chain(fact_rules, rules.get(site.op, ())):
         found = each(site)
         if found is not None:
             return found

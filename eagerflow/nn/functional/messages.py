@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Final, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
+from eagerflow.core.op import all_ops
 from eagerflow.errors import EagerflowError, hide_frames
 
 __all__: list[str] = []
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-#: ops whose errors are about what the caller gave
-_PARTS: Final = frozenset(
-    {
-        "avg_pool",
-        "check_labels",
-        "convolution",
-        "max_pool",
-        "softmax_cross_entropy",
-        "standardize",
-    }
-)
 
 
 def speaks_for_parts(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -36,9 +25,15 @@ def speaks_for_parts(function: Callable[_P, _R]) -> Callable[_P, _R]:
             return function(*args, **kwargs)
         except EagerflowError as error:
             before, colon, rest = error.wrong.partition(": ")
-            if not colon or before in _PARTS:
+            if not colon or _is_part(before):
                 error.reword(f"{name}: {rest or before}")
             hide_frames(error)
             raise
 
     return call
+
+
+def _is_part(name: str) -> bool:
+    """Whether that is an op whose errors are about what the caller gave."""
+    op = all_ops().get(name)
+    return op is not None and op.errors_as is not None

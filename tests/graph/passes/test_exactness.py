@@ -105,5 +105,5 @@ def test_what_is_known_of_memory_is_so(steps: Any, sizes: tuple[int, int], seed:
         elif layout == MemoryLayout.DENSE:
             order = sorted(range(array.ndim), key=[-s for s in array.strides].__getitem__)
             assert array.size == 0 or array.transpose(order).flags.c_contiguous, node
-        if is_fresh(form, known):
+        if is_fresh(node):
             assert not any(np.shares_memory(array, values[v]._data) for v in node.inputs), node

@@ -1,0 +1,140 @@
+"""What ops cost: operations and bytes, from types and attributes alone.
+
+A record has a *cost rule*, ``rule(inputs, outputs, attrs)``, of the types of the inputs and of the
+outputs, with sizes that are known. Here are the rules that ops share. How long that takes is for
+whoever knows the device (`eagerflow.runtime.costs` for the cores of this machine).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import log2, prod
+from typing import Any, Final, NamedTuple
+
+from eagerflow.types import TensorType
+
+__all__ = [
+    "FREE",
+    "Cost",
+    "CostRule",
+    "Types",
+    "bytes_of",
+    "decomposition",
+    "fourier",
+    "moving",
+    "per_input",
+    "per_output",
+    "picking",
+    "product",
+    "searching",
+    "size_of",
+    "sorting",
+]
+
+Types = Sequence[TensorType]
+
+
+class Cost(NamedTuple):
+    """What an op costs.
+
+    Attributes:
+        flops: operations on elements one by one, in units of an addition: a sine is about 40.
+        bytes: moved from memory and to it.
+        matrix: operations in products and decompositions of matrices, for which the libraries of
+            linear algebra take threads of their own.
+    """
+
+    flops: float = 0.0
+    bytes: float = 0.0
+    matrix: float = 0.0
+
+
+CostRule = Callable[[Types, Types, Mapping[str, Any]], Cost]
+
+
+def size_of(kind: TensorType) -> int:
+    """The number of elements."""
+    sizes: Any = kind.shape
+    found: int = prod(sizes)
+    return found
+
+
+def bytes_of(kinds: Types) -> int:
+    """What arrays of these types take together."""
+    return sum([size_of(kind) * kind.dtype.itemsize for kind in kinds])
+
+
+def _last(kind: TensorType) -> int:
+    size: Any = kind.shape[-1] if kind.shape else 1
+    return int(size)
+
+
+def free(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    """The rule of what gives a view, or an array that is there."""
+    return Cost()
+
+
+FREE: Final[CostRule] = free
+
+
+def per_output(flops: float) -> CostRule:
+    """The rule of ops with so many operations for each element of the first output."""
+
+    def rule(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+        total = flops * size_of(outputs[0]) if outputs else 0.0
+        return Cost(total, bytes_of(inputs) + bytes_of(outputs))
+
+    return rule
+
+
+#: the rule of ops of which no more is said than that they look at each element once
+moving: Final[CostRule] = per_output(1)
+
+
+def per_input(flops: float) -> CostRule:
+    """The rule of ops with so many operations for each element of the first input."""
+
+    def rule(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+        return Cost(flops * size_of(inputs[0]), bytes_of(inputs) + bytes_of(outputs))
+
+    return rule
+
+
+def picking(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    """The rule of ops that take some elements out of their first input."""
+    found = bytes_of(outputs)
+    return Cost(float(sum(map(size_of, outputs))), 2 * found + bytes_of(inputs[1:]))
+
+
+def product(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    """The rule of products along the last axis of the first input."""
+    flops = 2.0 * size_of(outputs[0]) * _last(inputs[0])
+    return Cost(matrix=flops, bytes=bytes_of(inputs) + bytes_of(outputs))
+
+
+def decomposition(factor: float) -> CostRule:
+    """The rule of what LAPACK does: ``factor`` times n**3 operations for an n x n matrix."""
+
+    def rule(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+        flops = factor * size_of(inputs[0]) * _last(inputs[0])
+        return Cost(matrix=flops, bytes=bytes_of(inputs) + bytes_of(outputs))
+
+    return rule
+
+
+def sorting(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    """The rule of what sorts its first input."""
+    size = size_of(inputs[0])
+    return Cost(16 * size * log2(size + 2), bytes_of(inputs) + bytes_of(outputs))
+
+
+def searching(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    """The rule of what searches for each element of one input in the other."""
+    first, second = map(size_of, inputs)
+    return Cost(16 * (first + second) * log2(first + 2), bytes_of(inputs) + bytes_of(outputs))
+
+
+def fourier(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    """The rule of fast Fourier transforms."""
+    size = max(size_of(inputs[0]), size_of(outputs[0]))
+    return Cost(5 * size * log2(size + 2), bytes_of(inputs) + bytes_of(outputs))

@@ -1,0 +1,215 @@
+"""The facts that an op states besides its rules, and what families of ops have in common.
+
+Passes, generated code and estimates ask the record of an op; nowhere is a list of op names. What
+an op does not state it has from the family of its type rule (`of_family`), else from `GENERAL`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar
+
+from eagerflow.core.costs import CostRule, moving, per_input
+from eagerflow.types import TensorType
+
+__all__ = [
+    "ELEMENTWISE",
+    "GENERAL",
+    "REDUCTION",
+    "AlgebraFacts",
+    "Facts",
+    "FailsOn",
+    "InlineRule",
+    "InlineSite",
+    "Neutral",
+    "Order",
+    "Raised",
+    "StackRule",
+    "Storage",
+    "family_of",
+    "neutral",
+    "of_family",
+]
+
+#: where the memory of a result comes from: ``"fresh"`` is an array of its own, ``"same"`` the first
+#: input as it is, ``"view"`` the memory of the first input, and ``"either"`` says nothing
+Storage = Literal["fresh", "same", "view", "either"]
+
+#: how a result lies in memory, as arrays of NumPy do:
+#:
+#: - ``"rows"``: by rows (in C order), whatever the inputs are;
+#: - ``"elementwise"``: as ufuncs lay theirs, in the order of the axes that the inputs agree on;
+#: - ``"input"``: as the first input, ``"last input"``: as the last one;
+#: - ``"joined"``: by rows if all inputs do;
+#: - ``"reduced"``: by rows if no input has its axes in another order;
+#: - ``"product"``: the same, and by rows in any case for up to two axes;
+#: - ``"permuted"``: as the first input, its axes in the order of the attribute ``axes``;
+#: - ``"repeated"``: as the first input, repeated by strides of zero;
+#: - ``"unknown"``: nobody knows.
+Order = Literal[
+    "rows", "elementwise", "input", "last input", "joined", "reduced", "product", "permuted",
+    "repeated", "unknown",
+]  # fmt: skip
+
+FailsOn = Literal["nothing", "sizes", "values"]
+Raised = Sequence[type[BaseException]]
+
+
+class Neutral(NamedTuple):
+    """An operand that changes nothing: the result has the bits of the other one.
+
+    Attributes:
+        numbers: by kind of dtype which number it is; -1 of unsigned integers has all bits set.
+        left: whether it may be the first operand as well as the second.
+    """
+
+    numbers: Mapping[str, float]
+    left: bool = False
+
+
+class InlineSite(NamedTuple):
+    """Where generated code runs an op.
+
+    Attributes:
+        operands: the expressions of the inputs.
+        types: of the inputs.
+        attrs: the attributes.
+        outputs: how many outputs there are.
+        bound: names an object: ``bound(value, hint)``.
+    """
+
+    operands: Sequence[str]
+    types: Sequence[TensorType]
+    attrs: Mapping[str, Any]
+    outputs: int
+    bound: Callable[[Any, str], str]
+
+
+#: gives the expression, and what it has to stand under (``"with lock: "``); None if there is none
+InlineRule = Callable[[InlineSite], tuple[str, str] | None]
+#: ``rule(name, operands, outputs)`` gives the statements that do it to the Python list ``name``
+StackRule = Callable[[str, Sequence[str], Sequence[str]], Iterator[str]]
+
+
+class AlgebraFacts(TypedDict, total=False):
+    """What holds bit for bit, NaN, infinities and -0.0 included; of ops and of Python's operators.
+
+    Attributes:
+        commutative: ``f(x, y)`` is ``f(y, x)``, up to which of two NaNs it is.
+        neutral: the operand that changes nothing.
+        involution: ``f(f(x))`` is ``x``.
+        idempotent: ``f(f(x))`` is ``f(x)``; for two inputs, ``f(x, x)`` is ``x``.
+    """
+
+    commutative: bool
+    neutral: Neutral | None
+    involution: bool
+    idempotent: bool
+
+
+class Facts(AlgebraFacts, total=False):
+    """The facts of an op that `eagerflow.core.op.define` takes.
+
+    They hold for the portable kernel on a CPU; another kernel is to keep them.
+
+    Attributes:
+        cost: the rule of what it costs (`eagerflow.core.costs`).
+        outputs: how many outputs it has; None for a tuple of as many as the type rule gives. An op
+            of one output gives a tensor, any other a tuple.
+        elementwise: whether each element is computed from those at its place alone, once the inputs
+            are broadcast. So it may be computed block by block, and written into an input of the
+            same type that nobody needs any more.
+        ieee: whether it is one operation of IEEE 754 (or of bits) for each element, so that its
+            bits do not depend on how many are computed at a time.
+        storage: where the memory of the result comes from.
+        order: how the result lies in memory.
+        array_scalars: whether kernels give arrays even where a result has no axes.
+        fails_on: for what the kernel may raise an error where the type rule takes the types:
+            ``"nothing"``; ``"sizes"`` that are symbolic and turn out not to fit; or ``"values"``. A
+            function from the attributes to one of them, if it depends on these. For lack of memory
+            any may.
+        raises: what it raises in an ordinary run, so that programs have handlers for it:
+            exceptions, or a function from its attributes to them.
+        linear_rows: whether its vjp does the same to each row of a cotangent, and nothing else, so
+            that it takes the rows of a sparse one as they are.
+        updates: of an op that changes a variable, the name of the op whose result with the old
+            value is the new one.
+        errors_as: of an op that is only part of public functions, the name with which its errors
+            begin where no function of the user's stands around it (in a graph); empty for none.
+        with_gradient: of a loss whose gradient is the same op with one more input, the name of the
+            op that gives both.
+        inline: the expression that does what the portable kernel does, in less time than it takes
+            to call it.
+        on_stack: the statements that do it to a list of Python, in place of a list of which old
+            versions stay; its first input and output are the list.
+    """
+
+    cost: CostRule
+    outputs: int | None
+    elementwise: bool
+    ieee: bool
+    storage: Storage
+    order: Order
+    array_scalars: bool
+    fails_on: FailsOn | Callable[[Mapping[str, Any]], FailsOn]
+    raises: Raised | Callable[[Mapping[str, Any]], Raised]
+    linear_rows: bool
+    updates: str | None
+    errors_as: str | None
+    with_gradient: str | None
+    inline: InlineRule | None
+    on_stack: StackRule | None
+
+
+#: what holds of an op that states nothing
+GENERAL: Final[Facts] = {
+    "commutative": False, "neutral": None, "involution": False, "idempotent": False,
+    "cost": moving, "outputs": 1, "elementwise": False, "ieee": False, "storage": "either",
+    "order": "unknown", "array_scalars": False, "fails_on": "values", "raises": (),
+    "linear_rows": False, "updates": None, "errors_as": None, "with_gradient": None,
+    "inline": None, "on_stack": None,
+}  # fmt: skip
+
+#: ops that work element by element on inputs of one dtype, with broadcasting
+ELEMENTWISE: Final[Facts] = {
+    "elementwise": True, "storage": "fresh", "order": "elementwise", "fails_on": "sizes",
+}  # fmt: skip
+
+#: ops that combine the elements along some axes
+REDUCTION: Final[Facts] = {
+    "cost": per_input(1), "storage": "fresh", "order": "reduced", "fails_on": "sizes",
+}  # fmt: skip
+
+_INTEGERS: Final = ("signed integer", "unsigned integer")
+
+
+def neutral(
+    truth: int | None, integer: int | None, floating: float | None, *, left: bool = False
+) -> Neutral:
+    """The operand that changes nothing, for bools, integers and floats; None if there is none.
+
+    For complex numbers there is none: arithmetic mixes their parts.
+    """
+    kinds = [("bool", truth), *((kind, integer) for kind in _INTEGERS), ("real floating", floating)]
+    return Neutral({kind: number for kind, number in kinds if number is not None}, left)
+
+
+_R = TypeVar("_R", bound=Callable[..., Any])
+_FAMILY: Final = "family"
+
+
+def of_family(family: Facts) -> Callable[[_R], _R]:
+    """Let ops of the decorated type rule have the facts of ``family`` unless they state others."""
+
+    def mark(rule: _R) -> _R:
+        rule.__dict__[_FAMILY] = family
+        return rule
+
+    return mark
+
+
+def family_of(rule: Callable[..., Any]) -> Facts:
+    """The facts that ops of a type rule have in common."""
+    none: Facts = {}
+    found: Facts = getattr(rule, _FAMILY, none)
+    return found
