@@ -51,7 +51,7 @@ signatures: Final[dict[str, Signature]] = {}
 _INT, _FLOAT, _COMPLEX = NumberType(int), NumberType(float), NumberType(complex)
 
 
-def signature(kind: NodeKind, *ops: str) -> Callable[[_R], _R]:
+def signature(*ops: str, kind: NodeKind) -> Callable[[_R], _R]:
     """Make the decorated function the rule of the types of nodes of ``ops``."""
 
     def register(rule: _R) -> _R:
@@ -100,7 +100,7 @@ def fits(got: ValueType, want: ValueType) -> bool:
 # --- constants and numbers --------------------------------------------------------------------
 
 
-@signature("constant", "constant")
+@signature("constant", kind="constant")
 def _constant(node: Node) -> Sequence[ValueType]:
     value = node.attrs.get("value")
     if isinstance(value, (Tensor, Reference)):
@@ -113,7 +113,7 @@ def _constant(node: Node) -> Sequence[ValueType]:
     raise DTypeError("the value of a constant is a tensor or a number", given=repr(value))
 
 
-@signature("number", "python_size")
+@signature("python_size", kind="number")
 def _size(node: Node) -> Sequence[ValueType]:
     """A size of the shapes around it, as a number."""
     if not isinstance(node.attrs.get("size"), (Dim, int)):
@@ -121,7 +121,7 @@ def _size(node: Node) -> Sequence[ValueType]:
     return (_INT,)
 
 
-@signature("number", "python_tensor")
+@signature("python_tensor", kind="number")
 def _number_tensor(node: Node) -> Sequence[ValueType]:
     """A number as a tensor without axes."""
     _numbers(node, 1)
@@ -131,7 +131,7 @@ def _number_tensor(node: Node) -> Sequence[ValueType]:
     return (kind,)
 
 
-@signature("number", *NUMBER_OPS)
+@signature(*NUMBER_OPS, kind="number")
 def _arithmetic(node: Node) -> Sequence[ValueType]:
     op = NUMBER_OPS[node.op]
     operands = _numbers(node, op.arity)
@@ -152,7 +152,7 @@ def _truth(node: Node) -> ValueType:
     return kind
 
 
-@signature("number", "python_item")
+@signature("python_item", kind="number")
 def _item(node: Node) -> Sequence[ValueType]:
     """The element of a tensor without axes, as a number."""
     (kind,) = [v.type for v in node.inputs]
@@ -171,12 +171,12 @@ def _numbers(node: Node, count: int) -> list[NumberType]:
 # --- calls and control flow -------------------------------------------------------------------
 
 
-@signature("call", "call")
+@signature("call", kind="call")
 def _call(node: Node) -> Sequence[ValueType]:
     return _apply(_body(node, "body"), [v.type for v in node.inputs])
 
 
-@signature("branches", "cond", "switch")
+@signature("cond", "switch", kind="branches")
 def _branches(node: Node) -> Sequence[ValueType]:
     """The first input chooses one of ``branches``, which get the others."""
     branches = node.attrs.get("branches")
@@ -194,7 +194,7 @@ def _branches(node: Node) -> Sequence[ValueType]:
     return first
 
 
-@signature("loop", "while_loop")
+@signature("while_loop", kind="loop")
 def _while_loop(node: Node) -> Sequence[ValueType]:
     types = [v.type for v in node.inputs]
     (goes_on,) = _apply(_body(node, "cond"), types) or (None,)
@@ -205,7 +205,7 @@ def _while_loop(node: Node) -> Sequence[ValueType]:
     return _after_turns(node, body, types, body.outputs)
 
 
-@signature("loop", "scan")
+@signature("scan", kind="loop")
 def _scan(node: Node) -> Sequence[ValueType]:
     """The first ``carry`` inputs go round, the others are taken apart along their first axis."""
     count, length = node.attrs.get("carry"), node.attrs.get("length")

@@ -204,7 +204,12 @@ def _gelu_vjp(g: Tensor, out: Tensor, x: Tensor, *, approximate: str, order: int
 
 
 _gelu = define(
-    "gelu", infer=elementwise(FLOATING), vjp=(_gelu_vjp,), saved="inputs", cost=per_output(40)
+    "gelu",
+    infer=elementwise(FLOATING),
+    vjp=(_gelu_vjp,),
+    saved="inputs",
+    cost=per_output(40),
+    order="unknown",
 )
 
 

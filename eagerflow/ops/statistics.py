@@ -238,6 +238,9 @@ _fraction = define(
     vjp=(lambda g, out, x: g,),
     saved="none",
     precision="exact",
+    storage="view",
+    order="input",
+    fails_on="values",
 )
 
 

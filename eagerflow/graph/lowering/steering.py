@@ -21,7 +21,7 @@ def is_steering(op: str) -> bool:
     return kind_of(op) == "steering"
 
 
-@signature("steering", "Switch")
+@signature("Switch", kind="steering")
 def _switch(node: Node) -> Sequence[ValueType]:
     value, chooser = _inputs(node, 2)
     if not isinstance(chooser, TensorType) or chooser.shape or chooser.dtype.is_inexact:
@@ -29,7 +29,7 @@ def _switch(node: Node) -> Sequence[ValueType]:
     return [value] * len(node.outputs)
 
 
-@signature("steering", "Merge")
+@signature("Merge", kind="steering")
 def _merge(node: Node) -> Sequence[ValueType]:
     """Sizes that differ between the inputs are as the node says."""
     (kind,) = [v.type for v in node.outputs]
@@ -40,32 +40,32 @@ def _merge(node: Node) -> Sequence[ValueType]:
     return [kind]
 
 
-@signature("steering", "Enter")
+@signature("Enter", kind="steering")
 def _enter(node: Node) -> Sequence[ValueType]:
     if not isinstance(node.attrs.get("frame"), str):
         raise GraphError("Enter needs the attribute 'frame'")
     return _inputs(node, 1)
 
 
-@signature("steering", "Exit")
+@signature("Exit", kind="steering")
 def _exit(node: Node) -> Sequence[ValueType]:
     (value,), (kind,) = _inputs(node, 1), [v.type for v in node.outputs]
     _alike(node, value, kind)
     return [kind]
 
 
-@signature("steering", "NextIteration")
+@signature("NextIteration", kind="steering")
 def _next(node: Node) -> Sequence[ValueType]:
     _inputs(node, 1)
     return []
 
 
-@signature("steering", "Identity")
+@signature("Identity", kind="steering")
 def _identity(node: Node) -> Sequence[ValueType]:
     return _inputs(node, 1)
 
 
-@signature("steering", "Slice")
+@signature("Slice", kind="steering")
 def _slice(node: Node) -> Sequence[ValueType]:
     values, at = _inputs(node, 2)
     if not isinstance(values, TensorType) or not values.shape or at != _INT:

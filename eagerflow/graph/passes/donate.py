@@ -13,6 +13,9 @@ from eagerflow.graph.passes.memory import Memory, MemoryLayout, is_fresh, on_cpu
 from eagerflow.graph.passes.report import Change, Report
 from eagerflow.graph.passes.rewrite import Form, Rewriter, is_pure, shown
 from eagerflow.graph.signatures import kind_of
+from eagerflow.hardware import as_device
+from eagerflow.types import TensorType
+from eagerflow_kernels import table
 
 __all__ = ["donate"]
 
@@ -78,6 +81,8 @@ class _Owners:
         self.foreign: set[Value] = set(graph.inputs)  # roots of groups that others may hold
         self.last: dict[Value, float] = {}  # by root
         self.fresh: dict[Node, bool] = {}
+        self.ufuncs: dict[tuple[str, str], bool] = {}
+        self.xp = as_device("cpu:0").backend.xp
         for place, node in enumerate(graph.nodes):
             self._see(node, place)
         for value in graph.outputs:
@@ -136,7 +141,26 @@ class _Owners:
         if op is None or not op.elementwise or node.attrs:
             return False
         # small floats are computed in float32, by a function around the ufunc
-        return dtype.is_native and self.memory.is_ufunc(Form(node.op, node.inputs, node.attrs))
+        return dtype.is_native and self._is_ufunc(node)
+
+    def _is_ufunc(self, node: Node) -> bool:
+        """Whether the kernel on a CPU is one, whatever is done about the dtype around it."""
+        kind = node.inputs[0].type if node.inputs else None
+        if not isinstance(kind, TensorType) or not on_cpu(node.inputs[0]):
+            return False
+        key = node.op, kind.dtype.name
+        found = self.ufuncs.get(key)
+        if found is None:
+            kernel = self._kernel(node, kind.dtype.name)
+            # a signature means that it does not work element by element
+            plain = isinstance(kernel, self.xp.ufunc) and kernel.signature is None
+            found = self.ufuncs[key] = plain
+        return found
+
+    def _kernel(self, node: Node, dtype: str) -> Any:
+        several = table.find(node.op, "cpu", (dtype,) * len(node.inputs), self.xp)
+        # as `eagerflow.core.execute` chooses
+        return table.find(node.op, "cpu", (dtype,), self.xp) or several
 
     def _may_go(self, value: Value, node: Node, place: int) -> bool:
         output = node.outputs[0]

@@ -7,7 +7,7 @@ array's memory for a result, must know that they lie alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, final
 
@@ -16,9 +16,8 @@ from eagerflow.dims import same
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.passes.rewrite import Form
 from eagerflow.graph.signatures import kind_of
-from eagerflow.hardware import Device, as_device
+from eagerflow.hardware import Device
 from eagerflow.types import TensorType
-from eagerflow_kernels import table
 
 if TYPE_CHECKING:
     from eagerflow.core.facts import Order
@@ -75,28 +74,6 @@ class Memory:
         #: for some that do not lie in rows: for each axis its place in the order of the axes
         self._orders: dict[Value, tuple[int, ...]] = {}
         self._spread: set[Value] = set()  # one element, repeated by strides of zero
-        self._ufuncs: dict[tuple[str, str], bool] = {}
-        self._xp = as_device("cpu:0").backend.xp
-
-    def is_ufunc(self, form: Form) -> bool:
-        """Whether the kernel on a CPU is a ufunc, whatever is done about the dtype around it."""
-        kind = form.inputs[0].type if form.inputs else None
-        if not isinstance(kind, TensorType) or not on_cpu(form.inputs[0]):
-            return False
-        key = form.op, kind.dtype.name
-        found = self._ufuncs.get(key)
-        if found is None:
-            kernel: Any = self._kernel(form, key)
-            # a signature means that it does not work element by element
-            plain = isinstance(kernel, self._xp.ufunc) and kernel.signature is None
-            found = self._ufuncs[key] = plain
-        return found
-
-    def _kernel(self, form: Form, key: tuple[str, str]) -> Callable[..., Any] | None:
-        op, dtype = key
-        several = table.find(op, "cpu", (dtype,) * len(form.inputs), self._xp)
-        # as `eagerflow.core.execute` chooses
-        return table.find(op, "cpu", (dtype,), self._xp) or several
 
     def layout(self, value: Value) -> MemoryLayout:
         """How ``value`` lies."""

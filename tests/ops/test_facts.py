@@ -1,0 +1,564 @@
+"""What op records state is so: outputs, memory, order, costs, failures and laws of algebra.
+
+The table of cases is run once, and the ops that it binds are looked at one by one; those that may
+be repeated are bound again with other values, or with arrays that lie otherwise in memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.core.execute import find_entry
+from eagerflow.core.interpreter import AbstractInterpreter, monitored
+from eagerflow.core.op import Op, all_ops, bind, functions, infer
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.errors import DataDependentError, EagerflowError, TensorIndexError
+from eagerflow.graph.number_ops import NUMBER_OPS
+from eagerflow.types import DTYPES
+from eagerflow_kernels import table as kernels
+from tests.ops.case import np_dtype
+from tests.ops.cases import ALL_CASES
+from tests.ops.table import arguments, function_of, map_arrays
+
+ef.stop_gradient(0)  # its op is that of a package which is loaded when it is asked for
+OPS = all_ops()
+ELEMENTWISE = sorted(name for name, op in OPS.items() if op.elementwise)
+NEUTRAL = sorted(name for name, op in OPS.items() if op.neutral is not None)
+#: how many applications of one op are looked at
+MOST = 60
+EXTREMES = {
+    "b": [False, True],
+    "i": [0, 1, -1, "min", "max"],
+    "u": [0, 1, "max"],
+    "f": [0.0, -0.0, 1.0, -1.5, math.nan, math.inf, -math.inf, "max", "min"],
+    "c": [0, 1j, complex(math.nan, 1), complex(math.inf, -math.inf), complex(-1, -0.0)],
+}
+
+
+class Bound(NamedTuple):
+    """One application of an op."""
+
+    op: Op
+    inputs: tuple[Tensor, ...]
+    attrs: dict[str, Any]
+    outputs: Any
+
+    @property
+    def results(self) -> tuple[Tensor, ...]:
+        return self.outputs if isinstance(self.outputs, tuple) else (self.outputs,)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it may be bound again."""
+        return self.op.effect == "pure" and bool(self.inputs)
+
+    def again(self, inputs: Sequence[Tensor]) -> Bound:
+        with np.errstate(all="ignore"):
+            return Bound(self.op, tuple(inputs), self.attrs, bind(self.op, *inputs, **self.attrs))
+
+
+class Recorder(AbstractInterpreter):
+    """A monitor that keeps what is bound."""
+
+    def __init__(self) -> None:
+        self.bound: dict[str, dict[Any, Bound]] = {}
+
+    def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        result = self.below.bind(op, inputs, attrs)
+        key = tuple([(x.dtype, x.ndim, _is_rows(x)) for x in inputs]), tuple(attrs)
+        found = self.bound.setdefault(op.name, {})
+        if len(found) < MOST:
+            found.setdefault(key, Bound(op, tuple(inputs), attrs, result))
+        return result
+
+
+@functools.cache
+def recorded() -> dict[str, list[Bound]]:
+    """What the cases bind, by op: a few of each dtype, number of axes and layout."""
+    recorder = Recorder()
+    for case in ALL_CASES:
+        for dtype in {np_dtype(name).kind: name for name in case.dtypes}.values():
+            for layout in case.layouts:
+                args = [map_arrays(ef.asarray, a) for a in arguments(case, dtype, layout)]
+                with monitored(recorder), np.errstate(all="ignore"):
+                    function_of(case)(*args, **case.kwargs)
+    return {name: list(found.values()) for name, found in recorder.bound.items()}
+
+
+def bound(name: str) -> list[Bound]:
+    """What the cases bind of an op; none if other files test it."""
+    return recorded().get(name, [])
+
+
+def array(x: Tensor) -> Any:
+    """The array of a tensor; one without elements for a list."""
+    return x._data if isinstance(x._data, np.ndarray) else np.empty(0)
+
+
+def _is_rows(x: Tensor) -> bool:
+    return bool(array(x).flags.c_contiguous)
+
+
+def otherwise(x: Tensor) -> Iterator[Tensor]:
+    """The same values in memory of other orders."""
+    data = array(x)
+    if data.ndim > 1 and data.size:
+        yield ef.asarray(np.asfortranarray(data))
+        yield ef.asarray(np.moveaxis(np.ascontiguousarray(np.moveaxis(data, 0, -1)), -1, 0))
+
+
+def variants(one: Bound) -> Iterator[Bound]:
+    """An application, and the same of arrays that lie otherwise."""
+    yield one
+    if not one.repeats:
+        return
+    orders = [list(otherwise(x)) for x in one.inputs]
+    for i in range(2):
+        changed = [o[i] if o else x for o, x in zip(orders, one.inputs, strict=True)]
+        if any(map(len, orders)):
+            yield one.again(changed)
+    for i, order in enumerate(orders):
+        if order and len(one.inputs) > 1:
+            yield one.again([*one.inputs[:i], order[0], *one.inputs[i + 1 :]])
+
+
+# --- outputs and memory -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_outputs_are_as_many_as_stated(name: str) -> None:
+    op = OPS[name]
+    for one in bound(name):
+        assert isinstance(one.outputs, tuple) == (op.outputs != 1)
+        if op.outputs is not None:
+            assert len(one.results) == op.outputs
+        try:
+            want = infer(op, tuple(map(type_of, one.inputs)), one.attrs)
+        except (DataDependentError, EagerflowError):
+            continue
+        assert isinstance(want, tuple) == (op.outputs != 1)
+        assert not isinstance(want, tuple) or len(want) == len(one.results)
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_kernels_give_arrays_where_it_is_stated(name: str) -> None:
+    op = OPS[name]
+    for one in bound(name):
+        if op.array_scalars and one.repeats:
+            types = tuple(map(type_of, one.inputs))
+            lanes = [x._lane for x in one.inputs]
+            entry = find_entry(op, types, one.attrs, lanes[0])
+            found = entry.kernel(*map(array, one.inputs), **one.attrs)
+            assert all(type(y) is np.ndarray for y in (found if type(found) is tuple else (found,)))
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_memory_comes_from_where_it_is_stated(name: str) -> None:
+    op = OPS[name]
+    if op.storage == "either":
+        return
+    for one in bound(name):
+        for found in variants(one):
+            sources = [array(x) for x in found.inputs]
+            for result in map(array, found.results):
+                if op.storage == "fresh":
+                    assert not any(np.shares_memory(result, x) for x in sources)
+                elif op.storage == "same":
+                    assert result is sources[0] or _is_same(result, sources[0])
+                elif result.size:
+                    assert np.shares_memory(result, sources[0])
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    place, other = a.__array_interface__["data"], b.__array_interface__["data"]
+    return (a.shape, a.strides, a.dtype, place) == (b.shape, b.strides, b.dtype, other)
+
+
+def _strides(x: Any) -> list[int]:
+    """In elements, of axes that matter."""
+    pairs = zip(x.strides, x.shape, strict=True)
+    return [stride // x.itemsize for stride, size in pairs if size > 1]
+
+
+def _ufunc_strides(arrays: Sequence[Any]) -> list[int]:
+    """Those of what a ufunc of these arrays gives."""
+    flags = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
+    with np.nditer(
+        [*arrays, None], ["refs_ok", "zerosize_ok"], flags, op_dtypes=[None] * (len(arrays) + 1)
+    ) as walk:
+        return _strides(walk.operands[-1])
+
+
+def _check_order(op: Op, sources: list[Any], result: Any, attrs: dict[str, Any]) -> None:
+    all_rows = all(x.flags.c_contiguous for x in sources)
+    rows = result.flags.c_contiguous
+    match op.order:
+        case "rows":
+            assert rows
+        case "elementwise":
+            assert _strides(result) == _ufunc_strides(sources)
+        case "input":
+            assert not sources[0].flags.c_contiguous or rows
+            assert _strides(result) == _strides(sources[0])
+        case "last input":
+            order = np.argsort(_strides(sources[-1]), kind="stable")
+            assert list(order) == list(np.argsort(_strides(result), kind="stable"))
+        case "joined" | "reduced":
+            assert not all_rows or rows
+        case "product":
+            assert rows or (result.ndim > 2 and not all_rows)
+        case "permuted":
+            assert result.strides == tuple(sources[0].strides[axis] for axis in attrs["axes"])
+        case "repeated":
+            assert sources[0].size != 1 or not any(_strides(result))
+        case "unknown":
+            pass
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_results_lie_as_stated(name: str) -> None:
+    op = OPS[name]
+    for one in bound(name):
+        if op.order == "unknown" or not array(one.results[0]).size:
+            continue
+        for found in variants(one):
+            _check_order(op, list(map(array, found.inputs)), array(found.results[0]), found.attrs)
+
+
+@pytest.mark.parametrize("name", [n for n in ELEMENTWISE if OPS[n].order == "elementwise"])
+def test_many_elements_lie_as_stated(name: str) -> None:
+    """Kernels may do otherwise with large arrays."""
+    axes = [(0, 1, 2), (2, 1, 0), (1, 2, 0)]
+    for one in [found for found in bound(name) if found.results[0].ndim == 2]:
+        if not one.repeats or not all(x.size for x in one.inputs):
+            continue
+        first = [np.resize(np.ascontiguousarray(array(x)), (16, 24, 32)) for x in one.inputs]
+        for order in axes:
+            back = tuple(np.argsort(order))
+            laid = [np.ascontiguousarray(x.transpose(order)).transpose(back) for x in first]
+            mixed = [*laid[:1], *first[1:]]
+            for sources in (laid, mixed):
+                found = one.again([ef.asarray(x) for x in sources])
+                inputs = [array(x) for x in found.inputs]
+                assert [x.strides for x in inputs] == [x.strides for x in sources]
+                result = array(found.results[0])
+                assert _strides(result) == _ufunc_strides(inputs)
+                assert not any(np.shares_memory(result, x) for x in inputs)
+
+
+@pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.order == "reduced"))
+@pytest.mark.parametrize("axis", [(), (0,), (1,), (2,), (0, 2), (0, 1, 2)])
+def test_reductions_of_many_elements_lie_as_stated(name: str, axis: tuple[int, ...]) -> None:
+    dtype = "float64" if takes(OPS[name], ef.ones(3), axis=(0,), keepdims=False) else "bool"
+    x = ef.asarray(np.arange(16 * 24 * 32).reshape(16, 24, 32).astype(dtype))
+    for keepdims in (False, True):
+        with np.errstate(all="ignore"):
+            result = array(bind(OPS[name], x, axis=axis, keepdims=keepdims))
+        assert result.flags.c_contiguous
+        assert not np.shares_memory(result, array(x))
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elements_depend_on_their_place_alone(name: str) -> None:
+    for one in bound(name):
+        if not one.repeats or one.results[0].size < 2:
+            continue
+        shape = one.results[0].shape
+        whole = [np.broadcast_to(array(x), shape) for x in one.inputs]
+        before = array(one.again([ef.asarray(x.copy()) for x in whole]).results[0])
+        place = (0,) * len(shape)
+        filled = [ef.asarray(np.full(shape, x[place], x.dtype)) for x in whole]
+        after = array(one.again(filled).results[0])
+        if before.dtype.kind != "O":
+            assert before[place].tobytes() == after[place].tobytes()
+
+
+# --- costs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_costs_are_numbers(name: str) -> None:
+    for one in bound(name):
+        inputs, outputs = list(map(type_of, one.inputs)), list(map(type_of, one.results))
+        cost = OPS[name].cost(inputs, outputs, one.attrs)
+        assert all(math.isfinite(part) and part >= 0 for part in cost)
+        made = OPS[name].storage == "fresh" and all(x.size for x in (*one.inputs, *one.results))
+        assert not made or (cost.flops + cost.matrix > 0 and cost.bytes > 0)
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_costs_of_elements_grow_with_their_number(name: str) -> None:
+    for one in bound(name)[:1]:
+        few, many = [
+            OPS[name].cost(
+                [type_of(x).like(shape=(n,)) for x in one.inputs],
+                [type_of(y).like(shape=(n,)) for y in one.results],
+                one.attrs,
+            )
+            for n in (10, 1000)
+        ]
+        assert many == tuple(100 * part for part in few)
+
+
+def test_costs_beside_each_other() -> None:
+    def flops(name: str, *shapes: tuple[int, ...], **attrs: Any) -> float:
+        types = [ef.zeros(shape).type for shape in shapes]
+        outputs = infer(OPS[name], tuple(types), attrs)
+        made = outputs if isinstance(outputs, tuple) else (outputs,)
+        cost = OPS[name].cost(types, made, attrs)
+        return cost.flops + cost.matrix
+
+    assert flops("add", (10,), (10,)) == 10
+    assert flops("exp", (10,)) > 10 * flops("negative", (10,))
+    assert flops("matmul", (8, 16), (16, 4)) == 2 * 8 * 16 * 4
+    assert flops("einsum", (8, 16), (16, 4), subscripts="ab,bc->ac") == 2 * 8 * 16 * 4
+    assert flops("sum", (8, 16), axis=(1,), keepdims=False) == 8 * 16
+    assert flops("reshape", (8, 16), shape=(16, 8)) == 0
+    window = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
+    products = 2 * 4 * 5 * 5 * (3 * 3 * 3)  # for each place of each channel a window
+    assert products <= flops("convolution", (1, 3, 5, 5), (4, 3, 3, 3), **window) < 2 * products
+    back = flops("convolution_weights", (1, 3, 5, 5), (1, 4, 5, 5), size=(3, 3), **window)
+    assert products <= back < 2 * products
+
+
+# --- failures -----------------------------------------------------------------------------------
+
+
+def _extreme(x: Tensor, seed: int) -> Tensor:
+    """A tensor of the same type with values at the ends of what it can hold."""
+    data, dtype = array(x), x.dtype
+    if not dtype.is_native or x.dtype.name == "bytes":
+        return x
+    info: Any = np.iinfo if dtype.is_integer else np.finfo
+    values = [
+        getattr(info(data.dtype), value) if isinstance(value, str) else value
+        for value in EXTREMES[data.dtype.kind]
+    ]
+    rng = np.random.default_rng(seed)
+    return ef.asarray(rng.choice(np.array(values, data.dtype), data.shape))
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_no_values_make_it_fail_that_does_not(name: str) -> None:
+    op = OPS[name]
+    for one in bound(name):
+        if not one.repeats or op.failing(one.attrs) == "values":
+            continue
+        if any(type(x._data) is not np.ndarray for x in one.inputs):
+            continue
+        for seed in range(3):
+            one.again([_extreme(x, seed) for x in one.inputs])
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_what_raises_may_fail(name: str) -> None:
+    for one in bound(name):
+        raised = OPS[name].raised(one.attrs)
+        assert not raised or OPS[name].failing(one.attrs) == "values"
+        assert all(issubclass(error, Exception) for error in raised)
+
+
+@pytest.mark.parametrize("name", ["take", "getitem", "take_along_axis"])
+def test_indices_out_of_range_raise_what_is_stated(name: str) -> None:
+    x, index = ef.tensor([1.0, 2.0]), ef.tensor([5])
+    attrs: dict[str, Any] = {"key": ("array",)} if name == "getitem" else {"axis": 0}
+    with pytest.raises(TensorIndexError):
+        bind(OPS[name], x, index, **attrs)
+    assert OPS[name].raised(attrs) == (TensorIndexError,)
+
+
+# --- laws ---------------------------------------------------------------------------------------
+
+SAMPLES: dict[str, list[Any]] = {
+    "bool": [False, True],
+    "signed integer": [0, 1, -1, 5, -7],
+    "unsigned integer": [0, 1, 5, 250],
+    "real floating": [0.0, -0.0, 1.5, -2.25, math.nan, math.inf, -math.inf, 1e30],
+}
+
+
+def _array(values: Any, dtype: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return np.array(values).astype(dtype.dtype)
+
+
+def samples(kind: str) -> list[Tensor]:
+    """Tensors of each dtype of a kind."""
+    return [
+        ef.asarray(_array(SAMPLES[kind], dtype))
+        for dtype in DTYPES.values()
+        if dtype.kind == kind and dtype.is_native
+    ]
+
+
+def bits(x: Tensor) -> bytes:
+    """The bits of a tensor, one NaN like another."""
+    data = x.numpy()
+    if data.dtype.kind == "f":
+        data = np.where(np.isnan(data), np.array(math.nan, data.dtype), data)
+    return bytes(data.tobytes())
+
+
+def takes(op: Op, *xs: Tensor, **attrs: Any) -> Tensor | None:
+    """The result, if the op takes the dtype."""
+    with np.errstate(all="ignore"):
+        try:
+            result: Tensor = bind(op, *xs, **attrs)
+        except EagerflowError:
+            return None
+    return result
+
+
+@pytest.mark.parametrize("name", NEUTRAL)
+@pytest.mark.parametrize("kind", list(SAMPLES))
+def test_neutral_operands_change_nothing(name: str, kind: str) -> None:
+    op = OPS[name]
+    assert op.neutral is not None
+    assert set(op.neutral.numbers) <= set(SAMPLES)
+    if kind not in op.neutral.numbers:
+        return
+    for x in samples(kind):
+        number = _array(op.neutral.numbers[kind], x.dtype)
+        one = ef.asarray(np.broadcast_to(number, x.shape).copy())
+        for pair in [(x, one), (one, x)][: 1 + op.neutral.left]:
+            result = takes(op, *pair)
+            if result is not None and result.dtype is x.dtype:
+                assert bits(result) == bits(x)
+
+
+@pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.commutative))
+@pytest.mark.parametrize("kind", list(SAMPLES))
+def test_commutative_ops_commute(name: str, kind: str) -> None:
+    for x in samples(kind):
+        y = ef.flip(x)
+        one, other = takes(OPS[name], x, y), takes(OPS[name], y, x)
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert bits(one) == bits(other)
+
+
+@pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.involution))
+def test_involutions_undo_themselves(name: str) -> None:
+    seen = 0
+    for x in [y for kind in SAMPLES for y in samples(kind)] + [ef.tensor([1 + 2j, -0j])]:
+        once = takes(OPS[name], x)
+        if once is not None:
+            twice = takes(OPS[name], once)
+            assert twice is not None
+            assert bits(twice) == bits(x)
+            seen += 1
+    assert seen
+
+
+@pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.idempotent))
+def test_idempotent_ops_change_nothing_the_second_time(name: str) -> None:
+    seen = 0
+    op = OPS[name]
+    two = any(len(one.inputs) == 2 for one in bound(name))
+    for x in [y for kind in SAMPLES for y in samples(kind)]:
+        once = x if two else takes(op, x)
+        again = takes(op, x, x) if two else takes(op, once) if once is not None else None
+        if once is not None and again is not None and once.dtype is again.dtype:
+            assert bits(again) == bits(once)
+            seen += 1
+    assert seen
+
+
+@pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.ieee))
+def test_bits_do_not_depend_on_how_many_are_computed_at_a_time(name: str) -> None:
+    kernel = kernels.original_kernel(name)
+    assert isinstance(kernel, str)
+    function = getattr(np, kernel)
+    assert isinstance(function, np.ufunc)
+    rng = np.random.default_rng(0)
+    for dtype in (np.float32, np.float64):
+        xs = [rng.normal(size=101).astype(dtype) for _ in range(function.nin)]
+        with np.errstate(all="ignore"):
+            whole = function(*xs)
+            single = np.array([function(*row) for row in zip(*xs, strict=True)])
+            parts = np.concatenate(
+                [function(*[x[i : i + 3] for x in xs]) for i in range(0, 101, 3)]
+            )
+        assert whole.tobytes() == single.tobytes() == parts.tobytes()
+
+
+@pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.linear_rows))
+def test_rows_of_cotangents_are_taken_one_by_one(name: str) -> None:
+    op = OPS[name]
+    x = ef.tensor(np.arange(6.0).reshape(3, 2))
+    attrs = {"dtype": DTYPES["float32"]} if name == "cast" else {}
+    out = bind(op, x, **attrs)
+    g = ef.asarray(np.arange(5.0, 11.0).reshape(3, 2).astype(out.dtype.dtype))
+    assert isinstance(op.vjp, tuple)
+    (rule,) = op.vjp
+    assert rule is not None
+    whole = rule(g, out, x, **attrs)
+    assert bits(rule(g[1:2], out, x, **attrs)) == bits(whole[1:2])
+
+
+def test_ops_that_are_named_in_facts() -> None:
+    for op in OPS.values():
+        for other in (op.updates, op.with_gradient):
+            assert other is None or other in OPS
+        if op.updates is not None:
+            assert OPS[op.updates].ieee
+            assert op.effect == "writes"
+        if op.with_gradient is not None:
+            assert OPS[op.with_gradient].outputs == 2
+        if op.errors_as:
+            assert op.errors_as in functions or hasattr(ef.nn.functional, op.errors_as)
+
+
+# --- numbers ------------------------------------------------------------------------------------
+
+NUMBERS: dict[type, list[Any]] = {
+    int: [0, 1, -3, 7],
+    float: [0.0, -0.0, 2.5, math.inf],
+    complex: [0j, 1 - 2j],
+}
+
+
+@pytest.mark.parametrize("name", sorted(NUMBER_OPS))
+def test_operators_of_python_are_what_is_stated(name: str) -> None:
+    op = NUMBER_OPS[name]
+    every = [x for numbers in NUMBERS.values() for x in numbers]
+    for operands in product(every, repeat=op.arity):
+        try:
+            result = op.function(*operands)
+        except (ArithmeticError, TypeError):
+            continue
+        names = {f"x{i}": x for i, x in enumerate(operands)}
+        assert repr(eval(op.source.format(*names), names)) == repr(result)
+        assert op.compares == (type(result) is bool)
+        if op.kind is not None and not op.widens:
+            assert type(result) is op.kind([type(x) for x in operands])
+        if op.same and type(result) is type(operands[0]):
+            assert repr(result) == repr(operands[0])
+        assert not op.involution or repr(op.function(result)) == repr(operands[0])
+        assert not op.idempotent or repr(op.function(result)) == repr(result)
+        assert not op.commutative or repr(op.function(*operands[::-1])) == repr(result)
+        if op.arity == 2:
+            assert hasattr(operands[0], f"__{op.method}__")
+            assert hasattr(operands[0], op.reflected)
+
+
+KINDS = {int: "signed integer", float: "real floating"}
+
+
+@pytest.mark.parametrize("name", sorted(n for n, op in NUMBER_OPS.items() if op.neutral))
+def test_neutral_numbers_change_nothing(name: str) -> None:
+    op = NUMBER_OPS[name]
+    assert op.neutral is not None
+    for kind, label in KINDS.items():
+        number = op.neutral.numbers.get(label)
+        for x in NUMBERS[kind] if number is not None else ():
+            assert repr(op.function(x, kind(number))) == repr(x)
+            assert not op.neutral.left or repr(op.function(kind(number), x)) == repr(x)
