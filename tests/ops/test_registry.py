@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import doctest
 import inspect
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,12 +11,9 @@ import pytest
 import eagerflow as ef
 from eagerflow.core.op import all_ops, functions
 from eagerflow_kernels import table as kernels
-from tests.bench.measures.checkout import Checkout
-from tests.bench.measures.op_tables import op_tables
 from tests.ops.case import np_dtype
 from tests.ops.cases import ALL_CASES
 from tests.ops.table import COLUMNS, arguments, function_of, map_arrays, rules_checked
-from tests.source_tree import ROOT
 
 ef.stop_gradient(0)  # its op is that of a package which is loaded when it is asked for
 OPS = sorted(all_ops())
@@ -63,8 +58,6 @@ ELSEWHERE = {
         )
     },
 }
-#: collections that hold names of public functions, which happen to be names of ops
-NO_TABLES = {"('tanh', 'relu')"}
 #: names that Tensor's methods and operators call, but that are not public by themselves
 INTERNAL = {"getitem", "setitem"}
 
@@ -122,25 +115,6 @@ def test_op_states_facts(name: str) -> None:
         assert op.elementwise
     if op.inline is not None or op.on_stack is not None:
         assert op.moves or kernels.original_kernel(name) is not None
-
-
-def test_facts_about_ops_stand_in_their_records() -> None:
-    """A table of names of ops elsewhere would be a fact that `Op` has no field for."""
-    tables = op_tables(Checkout(ROOT))
-    inside = [t for t in tables["inside"] if t["name"] not in NO_TABLES]
-    found = [f"{t['place']} {t['name']}" for t in (*tables["ops"], *tables["numbers"], *inside)]
-    assert not found, "state it in the record (eagerflow/core/facts.py), or in NumberOp"
-
-
-def test_a_table_of_ops_is_seen(tmp_path: Path) -> None:
-    for package in ("eagerflow", "kernels"):
-        shutil.copytree(ROOT / package, tmp_path / package)
-    made = tmp_path / "eagerflow" / "runtime" / "made.py"
-    made.write_text(
-        "SLOW = frozenset({'exp', 'log', 'digamma', 'tanh'})\nEXTRA = {'exp': 1, 'x': 2}\n"
-    )
-    (table,) = op_tables(Checkout(tmp_path))["ops"]
-    assert (table["name"], table["unknown"]) == ("SLOW", ["digamma"])
 
 
 def test_every_kernel_belongs_to_an_op() -> None:
