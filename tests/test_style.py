@@ -104,7 +104,8 @@ def test_classes_are_final_or_abstract() -> None:
     for name, places in _classes().items():
         abstract = name.lstrip("_").startswith("Abstract")
         for module, node in places:
-            exempt = module == "eagerflow.errors" or _names(node.bases) & {"Protocol", "NamedTuple"}
+            plain = _names(node.bases) & {"NamedTuple", "Protocol", "TypedDict"}
+            exempt = module == "eagerflow.errors" or plain
             exempt = exempt or (module, name) in SUBCLASSED
             if not exempt and abstract == ("final" in _names(node.decorator_list)):
                 wrong.append(f"{module}.{name}")

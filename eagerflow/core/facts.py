@@ -7,21 +7,22 @@ an op does not state it has from the family of its type rule (`of_family`), else
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar, final
 
-from eagerflow.core.costs import CostRule, moving, per_input
+from eagerflow.core.costs import FREE, CostRule, moving, per_input
 from eagerflow.types import TensorType
 
 __all__ = [
     "ELEMENTWISE",
     "GENERAL",
     "REDUCTION",
+    "VIEW",
     "AlgebraFacts",
-    "Facts",
     "FailsOn",
     "InlineRule",
     "InlineSite",
     "Neutral",
+    "OpFacts",
     "Order",
     "Raised",
     "StackRule",
@@ -45,7 +46,7 @@ Storage = Literal["fresh", "same", "view", "either"]
 #: - ``"product"``: the same, and by rows in any case for up to two axes;
 #: - ``"permuted"``: as the first input, its axes in the order of the attribute ``axes``;
 #: - ``"repeated"``: as the first input, repeated by strides of zero;
-#: - ``"unknown"``: nobody knows.
+#: - ``"unknown"``: none of these for certain.
 Order = Literal[
     "rows", "elementwise", "input", "last input", "joined", "reduced", "product", "permuted",
     "repeated", "unknown",
@@ -107,7 +108,8 @@ class AlgebraFacts(TypedDict, total=False):
     idempotent: bool
 
 
-class Facts(AlgebraFacts, total=False):
+@final
+class OpFacts(AlgebraFacts, total=False):
     """The facts of an op that `eagerflow.core.op.define` takes.
 
     They hold for the portable kernel on a CPU; another kernel is to keep them.
@@ -162,7 +164,7 @@ class Facts(AlgebraFacts, total=False):
 
 
 #: what holds of an op that states nothing
-GENERAL: Final[Facts] = {
+GENERAL: Final[OpFacts] = {
     "commutative": False, "neutral": None, "involution": False, "idempotent": False,
     "cost": moving, "outputs": 1, "elementwise": False, "ieee": False, "storage": "either",
     "order": "unknown", "array_scalars": False, "fails_on": "values", "raises": (),
@@ -171,13 +173,18 @@ GENERAL: Final[Facts] = {
 }  # fmt: skip
 
 #: ops that work element by element on inputs of one dtype, with broadcasting
-ELEMENTWISE: Final[Facts] = {
+ELEMENTWISE: Final[OpFacts] = {
     "elementwise": True, "storage": "fresh", "order": "elementwise", "fails_on": "sizes",
 }  # fmt: skip
 
 #: ops that combine the elements along some axes
-REDUCTION: Final[Facts] = {
+REDUCTION: Final[OpFacts] = {
     "cost": per_input(1), "storage": "fresh", "order": "reduced", "fails_on": "sizes",
+}  # fmt: skip
+
+#: ops that look at an array in another way
+VIEW: Final[OpFacts] = {
+    "cost": FREE, "storage": "view", "order": "input", "fails_on": "nothing",
 }  # fmt: skip
 
 _INTEGERS: Final = ("signed integer", "unsigned integer")
@@ -198,7 +205,7 @@ _R = TypeVar("_R", bound=Callable[..., Any])
 _FAMILY: Final = "family"
 
 
-def of_family(family: Facts) -> Callable[[_R], _R]:
+def of_family(family: OpFacts) -> Callable[[_R], _R]:
     """Let ops of the decorated type rule have the facts of ``family`` unless they state others."""
 
     def mark(rule: _R) -> _R:
@@ -208,8 +215,8 @@ def of_family(family: Facts) -> Callable[[_R], _R]:
     return mark
 
 
-def family_of(rule: Callable[..., Any]) -> Facts:
+def family_of(rule: Callable[..., Any]) -> OpFacts:
     """The facts that ops of a type rule have in common."""
-    none: Facts = {}
-    found: Facts = getattr(rule, _FAMILY, none)
+    none: OpFacts = {}
+    found: OpFacts = getattr(rule, _FAMILY, none)
     return found

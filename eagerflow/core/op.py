@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from eagerflow.core.costs import CostRule
     from eagerflow.core.facts import (
-        Facts,
         FailsOn,
         InlineRule,
         Neutral,
+        OpFacts,
         Order,
         Raised,
         StackRule,
@@ -99,7 +99,7 @@ class Op:
         takes_bytes: whether inputs may be bytes.
         entries: the cache of resolved kernels, by lane.
 
-    All else, from ``cost`` on, are the facts that `eagerflow.core.facts.Facts` explains.
+    All else, from ``cost`` on, are the facts that `eagerflow.core.facts.OpFacts` explains.
     """
 
     __slots__ = (*GENERAL, "cuts", "effect", "entries", "infer", "jvp", "moves", "name", "native",
@@ -141,7 +141,7 @@ class Op:
         self.entries: dict[Any, Any] = {}
         self.state(GENERAL)
 
-    def state(self, facts: Facts) -> None:
+    def state(self, facts: OpFacts) -> None:
         """Set facts; the others stay."""
         for name, fact in facts.items():
             setattr(self, name, fact)
@@ -209,7 +209,7 @@ def define(
     moves: bool = False,
     takes_bytes: bool = False,
     replace: bool = False,
-    **facts: Unpack[Facts],
+    **facts: Unpack[OpFacts],
 ) -> Op:
     """Define an op.
 

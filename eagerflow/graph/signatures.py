@@ -17,7 +17,7 @@ from eagerflow.graph.kinds import NumberType, Reference, ValueType
 from eagerflow.graph.number_ops import NUMBER_OPS, RANKS
 from eagerflow.types import TensorType
 
-__all__ = ["NodeKind", "Signature", "fits", "is_control", "is_loop", "is_number", "kind_of",
+__all__ = ["NodeKind", "NodeSignature", "fits", "is_control", "is_loop", "is_number", "kind_of",
            "signature", "signatures"]  # fmt: skip
 
 #: what a node is: of an op, or
@@ -33,7 +33,7 @@ Rule = Callable[[Node], Sequence[ValueType]]
 _R = TypeVar("_R", bound=Rule)
 
 
-class Signature(NamedTuple):
+class NodeSignature(NamedTuple):
     """What there is to know of nodes that stand for no op.
 
     Attributes:
@@ -46,7 +46,7 @@ class Signature(NamedTuple):
 
 
 #: by the op of the node
-signatures: Final[dict[str, Signature]] = {}
+signatures: Final[dict[str, NodeSignature]] = {}
 
 _INT, _FLOAT, _COMPLEX = NumberType(int), NumberType(float), NumberType(complex)
 
@@ -55,7 +55,7 @@ def signature(*ops: str, kind: NodeKind) -> Callable[[_R], _R]:
     """Make the decorated function the rule of the types of nodes of ``ops``."""
 
     def register(rule: _R) -> _R:
-        signatures.update(dict.fromkeys(ops, Signature(kind, rule)))
+        signatures.update(dict.fromkeys(ops, NodeSignature(kind, rule)))
         return rule
 
     return register

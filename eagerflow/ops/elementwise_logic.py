@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.facts import neutral
+from eagerflow.core.facts import OpFacts, neutral
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
@@ -50,6 +52,13 @@ __all__ = [
 
 _BOOL = DTYPES["bool"]
 _INT8 = DTYPES["int8"]
+
+_OR: Final[OpFacts] = {
+    "commutative": True, "idempotent": True, "neutral": neutral(0, 0, None, left=True)
+}  # fmt: skip
+_XOR: Final[OpFacts] = {"commutative": True, "neutral": neutral(0, 0, None, left=True)}
+_AND: Final[OpFacts] = {**_OR, "neutral": neutral(1, -1, None, left=True)}
+_SHIFT: Final[OpFacts] = {"neutral": neutral(None, 0, None)}
 
 # --- comparison -----------------------------------------------------------------------------
 
@@ -201,12 +210,7 @@ def _truths(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, Tensor]:
 
 
 _logical_and = define(
-    "logical_and",
-    infer=elementwise(BOOL),
-    vjp=(None, None),
-    saved="none",
-    neutral=neutral(1, None, None, left=True),
-    idempotent=True,
+    "logical_and", infer=elementwise(BOOL), vjp=(None, None), saved="none", **_AND
 )
 
 
@@ -225,14 +229,7 @@ def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return result
 
 
-_logical_or = define(
-    "logical_or",
-    infer=elementwise(BOOL),
-    vjp=(None, None),
-    saved="none",
-    neutral=neutral(0, None, None, left=True),
-    idempotent=True,
-)
+_logical_or = define("logical_or", infer=elementwise(BOOL), vjp=(None, None), saved="none", **_OR)
 
 
 @public
@@ -251,11 +248,7 @@ def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 _logical_xor = define(
-    "logical_xor",
-    infer=elementwise(BOOL),
-    vjp=(None, None),
-    saved="none",
-    neutral=neutral(0, None, None, left=True),
+    "logical_xor", infer=elementwise(BOOL), vjp=(None, None), saved="none", **_XOR
 )
 
 
@@ -296,13 +289,7 @@ def logical_not(x: TensorLike, /) -> Tensor:
 # --- bits -----------------------------------------------------------------------------------
 
 _bitwise_and = define(
-    "bitwise_and",
-    infer=elementwise(INTEGER_OR_BOOL),
-    vjp=(None, None),
-    saved="none",
-    commutative=True,
-    neutral=neutral(1, -1, None, left=True),
-    idempotent=True,
+    "bitwise_and", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), saved="none", **_AND
 )
 
 
@@ -322,13 +309,7 @@ def bitwise_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 _bitwise_or = define(
-    "bitwise_or",
-    infer=elementwise(INTEGER_OR_BOOL),
-    vjp=(None, None),
-    saved="none",
-    commutative=True,
-    neutral=neutral(0, 0, None, left=True),
-    idempotent=True,
+    "bitwise_or", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), saved="none", **_OR
 )
 
 
@@ -348,12 +329,7 @@ def bitwise_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 _bitwise_xor = define(
-    "bitwise_xor",
-    infer=elementwise(INTEGER_OR_BOOL),
-    vjp=(None, None),
-    saved="none",
-    commutative=True,
-    neutral=neutral(0, 0, None, left=True),
+    "bitwise_xor", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), saved="none", **_XOR
 )
 
 
@@ -392,11 +368,7 @@ def bitwise_invert(x: TensorLike, /) -> Tensor:
 
 
 _bitwise_left_shift = define(
-    "bitwise_left_shift",
-    infer=elementwise(INTEGER),
-    vjp=(None, None),
-    saved="none",
-    neutral=neutral(None, 0, None),
+    "bitwise_left_shift", infer=elementwise(INTEGER), vjp=(None, None), saved="none", **_SHIFT
 )
 
 
@@ -416,11 +388,7 @@ def bitwise_left_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 _bitwise_right_shift = define(
-    "bitwise_right_shift",
-    infer=elementwise(INTEGER),
-    vjp=(None, None),
-    saved="none",
-    neutral=neutral(None, 0, None),
+    "bitwise_right_shift", infer=elementwise(INTEGER), vjp=(None, None), saved="none", **_SHIFT
 )
 
 

@@ -30,22 +30,8 @@ from eagerflow.ops.rules import (
 )
 from eagerflow.types import DTYPES, DType, Shape, TensorType, as_dtype
 
-__all__ = [
-    "all",
-    "amax",
-    "amin",
-    "any",
-    "argmax",
-    "argmin",
-    "count_nonzero",
-    "logsumexp",
-    "max",
-    "mean",
-    "min",
-    "prod",
-    "sum",
-    "sum_to",
-]
+__all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max",
+           "mean", "min", "prod", "sum", "sum_to"]  # fmt: skip
 
 Axis = int | tuple[int, ...] | None
 
@@ -155,7 +141,6 @@ _sum_to = define(
     vjp=(lambda g, out, x, *, shape: functions["broadcast_to"](g, x.shape),),
     saved="none",
     precision="accumulate",
-    cost=per_input(4),
 )
 
 
@@ -381,9 +366,7 @@ def _position_type(x: TensorType, *, axis: int | None, keepdims: bool) -> Tensor
     return out
 
 
-_argmax = define(
-    "argmax", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4), storage="fresh"
-)
+_argmax = define("argmax", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4))
 
 
 @public
@@ -408,9 +391,7 @@ def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False)
     return result
 
 
-_argmin = define(
-    "argmin", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4), storage="fresh"
-)
+_argmin = define("argmin", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4))
 
 
 @public

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from eagerflow.core.facts import ELEMENTWISE, Facts, of_family
+from eagerflow.core.facts import ELEMENTWISE, OpFacts, of_family
 from eagerflow.core.op import Effect, Op, define, functions
 from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DTypeError
@@ -66,7 +66,7 @@ def effect_op(
     effect: Effect,
     *,
     takes_bytes: bool = False,
-    **facts: Unpack[Facts],
+    **facts: Unpack[OpFacts],
 ) -> Op:
     """An op that hands values to a resource or takes them from it, as they are."""
     return define(

@@ -10,7 +10,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.costs import FREE
-from eagerflow.core.facts import FailsOn, InlineSite
+from eagerflow.core.facts import VIEW, FailsOn, InlineSite, of_family
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
@@ -147,6 +147,7 @@ def ravel(x: TensorLike, /) -> Tensor:
 # --- broadcasting ---------------------------------------------------------------------------
 
 
+@of_family(VIEW)
 def _broadcast_type(x: TensorType, *, shape: Shape) -> TensorType:
     if not repeats_to(x.shape, shape):
         raise ShapeError(
@@ -163,8 +164,6 @@ _broadcast_to = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
-    cost=FREE,
-    storage="view",
     order="repeated",
     fails_on="sizes",
 )
@@ -235,6 +234,7 @@ def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
 # --- axes -----------------------------------------------------------------------------------
 
 
+@of_family(VIEW)
 def _permute_type(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
     if sorted(axes) != list(range(x.ndim)):
         raise AxisError(
@@ -261,10 +261,7 @@ _permute_dims = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
-    cost=FREE,
-    storage="view",
     order="permuted",
-    fails_on="nothing",
     inline=_inline,
 )
 
@@ -367,6 +364,7 @@ def moveaxis(
     return result
 
 
+@of_family(VIEW)
 def _squeeze_type(x: TensorType, *, axis: tuple[int, ...]) -> TensorType:
     for a in axis:
         if not may_equal(x.shape[a], 1):
@@ -381,9 +379,6 @@ _squeeze = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
-    cost=FREE,
-    storage="view",
-    order="input",
     fails_on="sizes",
 )
 
@@ -411,6 +406,7 @@ def squeeze(x: TensorLike, /, axis: int | Sequence[int] | None = None) -> Tensor
     return result
 
 
+@of_family(VIEW)
 def _expand_type(x: TensorType, *, axis: tuple[int, ...]) -> TensorType:
     rest = iter(x.shape)
     return x.like(shape=tuple(1 if i in axis else next(rest) for i in range(x.ndim + len(axis))))
@@ -423,10 +419,6 @@ _expand_dims = define(
     saved="none",
     precision="exact",
     takes_bytes=True,
-    cost=FREE,
-    storage="view",
-    order="input",
-    fails_on="nothing",
 )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +17,9 @@ import pytest
 import eagerflow as ef
 from eagerflow.core.execute import find_entry
 from eagerflow.core.interpreter import AbstractInterpreter, monitored
-from eagerflow.core.op import Op, all_ops, bind, functions, infer
+from eagerflow.core.op import Op, all_ops, bind, infer
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, EagerflowError, TensorIndexError
-from eagerflow.graph.number_ops import NUMBER_OPS
-from eagerflow.types import DTYPES
-from eagerflow_kernels import table as kernels
 from tests.ops.case import np_dtype
 from tests.ops.cases import ALL_CASES
 from tests.ops.table import arguments, function_of, map_arrays
@@ -31,7 +27,6 @@ from tests.ops.table import arguments, function_of, map_arrays
 ef.stop_gradient(0)  # its op is that of a package which is loaded when it is asked for
 OPS = all_ops()
 ELEMENTWISE = sorted(name for name, op in OPS.items() if op.elementwise)
-NEUTRAL = sorted(name for name, op in OPS.items() if op.neutral is not None)
 #: how many applications of one op are looked at
 MOST = 60
 EXTREMES = {
@@ -257,8 +252,7 @@ def test_many_elements_lie_as_stated(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.order == "reduced"))
 @pytest.mark.parametrize("axis", [(), (0,), (1,), (2,), (0, 2), (0, 1, 2)])
 def test_reductions_of_many_elements_lie_as_stated(name: str, axis: tuple[int, ...]) -> None:
-    dtype = "float64" if takes(OPS[name], ef.ones(3), axis=(0,), keepdims=False) else "bool"
-    x = ef.asarray(np.arange(16 * 24 * 32).reshape(16, 24, 32).astype(dtype))
+    x = ef.asarray(np.arange(16 * 24 * 32.0).reshape(16, 24, 32))
     for keepdims in (False, True):
         with np.errstate(all="ignore"):
             result = array(bind(OPS[name], x, axis=axis, keepdims=keepdims))
@@ -373,192 +367,3 @@ def test_indices_out_of_range_raise_what_is_stated(name: str) -> None:
     with pytest.raises(TensorIndexError):
         bind(OPS[name], x, index, **attrs)
     assert OPS[name].raised(attrs) == (TensorIndexError,)
-
-
-# --- laws ---------------------------------------------------------------------------------------
-
-SAMPLES: dict[str, list[Any]] = {
-    "bool": [False, True],
-    "signed integer": [0, 1, -1, 5, -7],
-    "unsigned integer": [0, 1, 5, 250],
-    "real floating": [0.0, -0.0, 1.5, -2.25, math.nan, math.inf, -math.inf, 1e30],
-}
-
-
-def _array(values: Any, dtype: Any) -> Any:
-    with np.errstate(all="ignore"):
-        return np.array(values).astype(dtype.dtype)
-
-
-def samples(kind: str) -> list[Tensor]:
-    """Tensors of each dtype of a kind."""
-    return [
-        ef.asarray(_array(SAMPLES[kind], dtype))
-        for dtype in DTYPES.values()
-        if dtype.kind == kind and dtype.is_native
-    ]
-
-
-def bits(x: Tensor) -> bytes:
-    """The bits of a tensor, one NaN like another."""
-    data = x.numpy()
-    if data.dtype.kind == "f":
-        data = np.where(np.isnan(data), np.array(math.nan, data.dtype), data)
-    return bytes(data.tobytes())
-
-
-def takes(op: Op, *xs: Tensor, **attrs: Any) -> Tensor | None:
-    """The result, if the op takes the dtype."""
-    with np.errstate(all="ignore"):
-        try:
-            result: Tensor = bind(op, *xs, **attrs)
-        except EagerflowError:
-            return None
-    return result
-
-
-@pytest.mark.parametrize("name", NEUTRAL)
-@pytest.mark.parametrize("kind", list(SAMPLES))
-def test_neutral_operands_change_nothing(name: str, kind: str) -> None:
-    op = OPS[name]
-    assert op.neutral is not None
-    assert set(op.neutral.numbers) <= set(SAMPLES)
-    if kind not in op.neutral.numbers:
-        return
-    for x in samples(kind):
-        number = _array(op.neutral.numbers[kind], x.dtype)
-        one = ef.asarray(np.broadcast_to(number, x.shape).copy())
-        for pair in [(x, one), (one, x)][: 1 + op.neutral.left]:
-            result = takes(op, *pair)
-            if result is not None and result.dtype is x.dtype:
-                assert bits(result) == bits(x)
-
-
-@pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.commutative))
-@pytest.mark.parametrize("kind", list(SAMPLES))
-def test_commutative_ops_commute(name: str, kind: str) -> None:
-    for x in samples(kind):
-        y = ef.flip(x)
-        one, other = takes(OPS[name], x, y), takes(OPS[name], y, x)
-        assert (one is None) == (other is None)
-        if one is not None and other is not None:
-            assert bits(one) == bits(other)
-
-
-@pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.involution))
-def test_involutions_undo_themselves(name: str) -> None:
-    seen = 0
-    for x in [y for kind in SAMPLES for y in samples(kind)] + [ef.tensor([1 + 2j, -0j])]:
-        once = takes(OPS[name], x)
-        if once is not None:
-            twice = takes(OPS[name], once)
-            assert twice is not None
-            assert bits(twice) == bits(x)
-            seen += 1
-    assert seen
-
-
-@pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.idempotent))
-def test_idempotent_ops_change_nothing_the_second_time(name: str) -> None:
-    seen = 0
-    op = OPS[name]
-    two = any(len(one.inputs) == 2 for one in bound(name))
-    for x in [y for kind in SAMPLES for y in samples(kind)]:
-        once = x if two else takes(op, x)
-        again = takes(op, x, x) if two else takes(op, once) if once is not None else None
-        if once is not None and again is not None and once.dtype is again.dtype:
-            assert bits(again) == bits(once)
-            seen += 1
-    assert seen
-
-
-@pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.ieee))
-def test_bits_do_not_depend_on_how_many_are_computed_at_a_time(name: str) -> None:
-    kernel = kernels.original_kernel(name)
-    assert isinstance(kernel, str)
-    function = getattr(np, kernel)
-    assert isinstance(function, np.ufunc)
-    rng = np.random.default_rng(0)
-    for dtype in (np.float32, np.float64):
-        xs = [rng.normal(size=101).astype(dtype) for _ in range(function.nin)]
-        with np.errstate(all="ignore"):
-            whole = function(*xs)
-            single = np.array([function(*row) for row in zip(*xs, strict=True)])
-            parts = np.concatenate(
-                [function(*[x[i : i + 3] for x in xs]) for i in range(0, 101, 3)]
-            )
-        assert whole.tobytes() == single.tobytes() == parts.tobytes()
-
-
-@pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.linear_rows))
-def test_rows_of_cotangents_are_taken_one_by_one(name: str) -> None:
-    op = OPS[name]
-    x = ef.tensor(np.arange(6.0).reshape(3, 2))
-    attrs = {"dtype": DTYPES["float32"]} if name == "cast" else {}
-    out = bind(op, x, **attrs)
-    g = ef.asarray(np.arange(5.0, 11.0).reshape(3, 2).astype(out.dtype.dtype))
-    assert isinstance(op.vjp, tuple)
-    (rule,) = op.vjp
-    assert rule is not None
-    whole = rule(g, out, x, **attrs)
-    assert bits(rule(g[1:2], out, x, **attrs)) == bits(whole[1:2])
-
-
-def test_ops_that_are_named_in_facts() -> None:
-    for op in OPS.values():
-        for other in (op.updates, op.with_gradient):
-            assert other is None or other in OPS
-        if op.updates is not None:
-            assert OPS[op.updates].ieee
-            assert op.effect == "writes"
-        if op.with_gradient is not None:
-            assert OPS[op.with_gradient].outputs == 2
-        if op.errors_as:
-            assert op.errors_as in functions or hasattr(ef.nn.functional, op.errors_as)
-
-
-# --- numbers ------------------------------------------------------------------------------------
-
-NUMBERS: dict[type, list[Any]] = {
-    int: [0, 1, -3, 7],
-    float: [0.0, -0.0, 2.5, math.inf],
-    complex: [0j, 1 - 2j],
-}
-
-
-@pytest.mark.parametrize("name", sorted(NUMBER_OPS))
-def test_operators_of_python_are_what_is_stated(name: str) -> None:
-    op = NUMBER_OPS[name]
-    every = [x for numbers in NUMBERS.values() for x in numbers]
-    for operands in product(every, repeat=op.arity):
-        try:
-            result = op.function(*operands)
-        except (ArithmeticError, TypeError):
-            continue
-        names = {f"x{i}": x for i, x in enumerate(operands)}
-        assert repr(eval(op.source.format(*names), names)) == repr(result)
-        assert op.compares == (type(result) is bool)
-        if op.kind is not None and not op.widens:
-            assert type(result) is op.kind([type(x) for x in operands])
-        if op.same and type(result) is type(operands[0]):
-            assert repr(result) == repr(operands[0])
-        assert not op.involution or repr(op.function(result)) == repr(operands[0])
-        assert not op.idempotent or repr(op.function(result)) == repr(result)
-        assert not op.commutative or repr(op.function(*operands[::-1])) == repr(result)
-        if op.arity == 2:
-            assert hasattr(operands[0], f"__{op.method}__")
-            assert hasattr(operands[0], op.reflected)
-
-
-KINDS = {int: "signed integer", float: "real floating"}
-
-
-@pytest.mark.parametrize("name", sorted(n for n, op in NUMBER_OPS.items() if op.neutral))
-def test_neutral_numbers_change_nothing(name: str) -> None:
-    op = NUMBER_OPS[name]
-    assert op.neutral is not None
-    for kind, label in KINDS.items():
-        number = op.neutral.numbers.get(label)
-        for x in NUMBERS[kind] if number is not None else ():
-            assert repr(op.function(x, kind(number))) == repr(x)
-            assert not op.neutral.left or repr(op.function(kind(number), x)) == repr(x)
