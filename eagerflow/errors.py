@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import traceback as _traceback
+import warnings
 from collections.abc import Callable, Iterator
 from functools import wraps
 from types import TracebackType
@@ -58,6 +59,7 @@ __all__ = [
     "WaitTimeoutError",
     "WorkerError",
     "traceback",
+    "warn",
 ]
 
 _E = TypeVar("_E", bound=BaseException)
@@ -483,6 +485,22 @@ def relocate(error: _E, source: Source | str | None) -> _E:
         error.source = source
         error.args = (error._message(),)
     return error
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn at the user's line: the innermost one that is not of eagerflow.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     ef.errors.warn("this was passed over", ef.errors.CheckpointWarning)
+    >>> str(caught[0].message)
+    'this was passed over'
+    """
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and is_framework_frame(frame):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 def _walk(trace: TracebackType | None) -> Iterator[TracebackType]:

@@ -41,6 +41,11 @@ class Source:
     Attributes:
         code: the code object that was running.
         offset: the offset of the instruction in it, in bytes.
+
+    >>> from eagerflow.extending import capture
+    >>> source = capture()
+    >>> source.line, source.text
+    (1, 'source = capture()')
     """
 
     code: CodeType
@@ -83,6 +88,14 @@ def capture(depth: int = 1) -> Source | None:
 
     Args:
         depth: how many frames above the caller to start at.
+
+    >>> from eagerflow.extending import capture
+    >>> class Setting:
+    ...     def __init__(self, value):
+    ...         self.value, self.source = value, capture(2)
+    >>> setting = Setting(0)
+    >>> setting.source.text
+    'setting = Setting(0)'
     """
     code, offset = position(depth + 1)
     return None if code is None else Source(code, offset)

@@ -9,6 +9,7 @@ import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,8 @@ def lookup(name: str) -> object:
 #: where public names are, besides ``ef`` itself
 SPACES = (
     "linalg", "fft", "random", "checkpoint", "data", "optim",
-    "nn", "nn.functional", "nn.init", "nn.metrics",
+    "nn", "nn.functional", "nn.init", "nn.metrics", "dims",
+    "extending", "extending.tree", "extending.tracing", "extending.pipelines",
 )  # fmt: skip
 
 
@@ -79,7 +81,7 @@ def public() -> dict[str, object]:
     return {
         name: value
         for name, value in found.items()
-        if callable(value) and not isinstance(value, types.ModuleType)
+        if callable(value) and not isinstance(value, types.ModuleType) and value is not Any
     }
 
 
@@ -100,7 +102,7 @@ def test_nothing_strange_is_public() -> None:
         "autodiff", "autograph", "control", "core", "counterparts", "dims", "errors", "events",
         "fft", "function", "graph", "hardware", "io", "linalg", "ops", "profiling", "random",
         "resources", "runtime", "settings", "source", "types", "cli", "demo", "checkpoint", "data",
-        "nn", "optim", "plugins", "progress", "states",
+        "nn", "optim", "extending", "plugins", "progress", "states",
     }  # fmt: skip
 
 

@@ -17,8 +17,14 @@ from eagerflow.checkpoint import files
 from eagerflow.checkpoint.files import Damaged
 from eagerflow.checkpoint.loading import checkpoints_in, read_into
 from eagerflow.checkpoint.manifest import Manifest, verify_all
-from eagerflow.checkpoint.saving import outside_traces, save_noted, warn
-from eagerflow.errors import CheckpointError, TensorValueError, hides_frames
+from eagerflow.checkpoint.saving import outside_traces, save_noted
+from eagerflow.errors import (
+    CheckpointError,
+    CheckpointWarning,
+    TensorValueError,
+    hides_frames,
+    warn,
+)
 
 __all__ = ["Manager", "Restored"]
 
@@ -210,7 +216,7 @@ class Manager:
                     files.remove(one.path)
                 except OSError as error:  # not worth the run
                     text = f"{one.path} could not be removed: {error.strerror}"
-                    warn(text)
+                    warn(text, CheckpointWarning)
 
     # --- what there is ---
 
@@ -334,4 +340,4 @@ def _random() -> ef.random.Generator:
 
 def _warn(damaged: list[Damaged], taken: Path) -> None:
     text = f"{taken} was restored, since {'; '.join(map(str, damaged))}"
-    warn(text)
+    warn(text, CheckpointWarning)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-import warnings
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -18,11 +16,10 @@ from eagerflow.checkpoint import files, shards
 from eagerflow.checkpoint.digests import hashing
 from eagerflow.checkpoint.manifest import text_of
 from eagerflow.checkpoint.nodes import ARRAYS, TreeNode, describe, encode, leaves
-from eagerflow.core.interpreter import is_traced
-from eagerflow.errors import CheckpointWarning, TensorValueError, TraceError, hides_frames
-from eagerflow.source import is_framework_frame
+from eagerflow.errors import TensorValueError, TraceError, hides_frames
+from eagerflow.extending import is_traced
 
-__all__ = ["GIGABYTE", "outside_traces", "save", "save_noted", "warn"]
+__all__ = ["GIGABYTE", "outside_traces", "save", "save_noted"]
 
 GIGABYTE: Final = 10**9
 
@@ -36,14 +33,6 @@ def outside_traces(name: str) -> None:
             expected="a call between the steps that are traced",
             hint="trace the training step, and save in the loop around it",
         )
-
-
-def warn(text: str) -> None:
-    """Warn about a checkpoint, at the user's line."""
-    frame, level = sys._getframe(), 1
-    while frame.f_back is not None and is_framework_frame(frame):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(text, CheckpointWarning, stacklevel=level)
 
 
 @hides_frames

@@ -270,7 +270,17 @@ class applying_rules:  # noqa: N801 - a context manager
 
 
 def is_traced() -> bool:
-    """Whether an op that is bound now in this thread becomes part of a graph."""
+    """Whether an op that is bound now in this thread becomes part of a graph.
+
+    >>> from eagerflow.extending import is_traced
+    >>> seen = []
+    >>> @ef.trace
+    ... def f(x):
+    ...     seen.append(is_traced())
+    ...     return x + 1
+    >>> f(1.0), seen, is_traced()
+    (2.0, [True], False)
+    """
     interpreter = current() if stack.installed else BASE
     while interpreter is not BASE and not interpreter.traces:
         interpreter = interpreter.below

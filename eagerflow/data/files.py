@@ -14,7 +14,7 @@ import eagerflow as ef
 from eagerflow.data.calls import OnError, skips
 from eagerflow.data.stage import AbstractCursor, AbstractStage
 from eagerflow.errors import RecordError, TensorValueError, relocate
-from eagerflow.source import capture
+from eagerflow.extending import capture
 from eagerflow_kernels.records import framed, read_record
 
 __all__ = ["LineStage", "Paths", "RecordStage", "files", "write_records"]

@@ -103,17 +103,32 @@ def may_equal(a: Size, b: Size) -> bool:
 
 
 def symbols(sizes: Iterable[Size]) -> frozenset[str]:
-    """The names that occur in ``sizes``."""
+    """The names that occur in ``sizes``.
+
+    >>> from eagerflow.dims import symbols
+    >>> sorted(symbols([2 * ef.Dim("n"), 3, ef.Dim("m")]))
+    ['m', 'n']
+    """
     return frozenset().union(*(s.symbols for s in sizes if type(s) is Dim))
 
 
 def evaluate(size: Size, sizes: Mapping[str, int]) -> int:
-    """The size, given those of all names (see `Dim.evaluate`)."""
+    """The size, given those of all names (see `Dim.evaluate`).
+
+    >>> from eagerflow.dims import evaluate
+    >>> evaluate(2 * ef.Dim("n") + 1, {"n": 4}), evaluate(3, {})
+    (9, 3)
+    """
     return size.evaluate(sizes) if type(size) is Dim else int(size)
 
 
 def substitute(size: Size, sizes: Mapping[str, Size]) -> Size:
-    """The size with other sizes in place of some names (see `Dim.substitute`)."""
+    """The size with other sizes in place of some names (see `Dim.substitute`).
+
+    >>> from eagerflow.dims import substitute
+    >>> substitute(2 * ef.Dim("n"), {"n": ef.Dim("m") + 1}), substitute(3, {})
+    (2*m+2, 3)
+    """
     return size.substitute(sizes) if type(size) is Dim else size
 
 

@@ -135,7 +135,12 @@ def is_number(x: TensorLike) -> bool:
 
 
 def is_deferred(x: TensorLike) -> bool:
-    """Whether ``x`` is a number or a size that is known only when a graph runs."""
+    """Whether ``x`` is a number or a size that is known only when a graph runs.
+
+    >>> from eagerflow.extending import is_deferred
+    >>> is_deferred(2.0), is_deferred(ef.tensor(2.0)), is_deferred(ef.Dim("n"))
+    (False, False, True)
+    """
     return type(x) is Dim or issubclass(type(x), AbstractNumber)
 
 
@@ -233,6 +238,18 @@ def in_range(x: Any, claim: str, refusal: str, *parameters: Any, dtype: DType, o
 
     Raises:
         TensorValueError: they are not.
+
+    >>> from eagerflow.extending import in_range
+    >>> def scaled(x, scale):
+    ...     wrong = "scaled: the scale is negative"
+    ...     return x * in_range(scale, "scale", wrong, scale, dtype=x.dtype, on=x.device)
+    >>> scaled(ef.ones(2), 2.0).tolist(), ef.trace(scaled)(ef.ones(2), 2.0).tolist()
+    ([2.0, 2.0], [2.0, 2.0])
+    >>> scaled(ef.ones(2), -1.0)
+    Traceback (most recent call last):
+    eagerflow.errors.TensorValueError: scaled: the scale is negative
+      got: -1.0
+      at: ...
     """
     if not is_traced() or all(map(is_number, parameters)):
         if not host_check(CLAIMS[claim], *parameters):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow import nn
-from eagerflow.nn.probe import Probe
-from eagerflow.nn.structure import _Structure
+from eagerflow.function.probe import Probe
+from eagerflow.function.structure import _Structure
 
 ZERO = ef.zeros(())
 
