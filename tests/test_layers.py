@@ -93,7 +93,8 @@ def test_each_module_is_public_or_forbidden_to_libraries() -> None:
     (libraries,) = (c for c in contracts["contracts"] if c["name"].startswith("libraries"))
     told = [*libraries["source_modules"], *libraries["forbidden_modules"]]
     told += [f"eagerflow.{name}" for name in _PUBLIC]
-    there = {".".join(name.split(".")[:2]) for name in modules()} - PACKAGES.keys()
+    own = modules({"eagerflow": PACKAGES["eagerflow"]})
+    there = {".".join(name.split(".")[:2]) for name in own} - {"eagerflow"}
     assert sorted(told) == sorted([*there, "eagerflow_kernels"])
 
 

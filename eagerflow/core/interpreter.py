@@ -281,7 +281,9 @@ def is_traced() -> bool:
     >>> f(1.0), seen, is_traced()
     (2.0, [True], False)
     """
-    interpreter = current() if stack.installed else BASE
+    if not stack.installed:
+        return False
+    interpreter = current()
     while interpreter is not BASE and not interpreter.traces:
         interpreter = interpreter.below
     return interpreter.traces

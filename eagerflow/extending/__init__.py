@@ -12,7 +12,7 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.symbols import number_now
 from eagerflow.counterparts import hint_at, nearest, unknown_name
-from eagerflow.ops.draws import in_range, is_deferred
+from eagerflow.ops.draws import in_range, is_weak
 from eagerflow.ops.sizes import matched
 from eagerflow.progress import progress_bar
 from eagerflow.source import Source, capture
@@ -23,8 +23,8 @@ __all__ = [
     "capture",
     "hint_at",
     "in_range",
-    "is_deferred",
     "is_traced",
+    "is_weak",
     "matched",
     "nearest",
     "number_now",

@@ -135,17 +135,19 @@ def is_number(x: TensorLike) -> bool:
 
 
 def is_deferred(x: TensorLike) -> bool:
-    """Whether ``x`` is a number or a size that is known only when a graph runs.
-
-    >>> from eagerflow.extending import is_deferred
-    >>> is_deferred(2.0), is_deferred(ef.tensor(2.0)), is_deferred(ef.Dim("n"))
-    (False, False, True)
-    """
+    """Whether ``x`` is a number or a size that is known only when a graph runs."""
     return type(x) is Dim or issubclass(type(x), AbstractNumber)
 
 
 def is_weak(x: TensorLike) -> bool:
-    """Whether ``x`` is a number, known or not."""
+    """Whether ``x`` is a plain number or a size, known now or only when a graph runs.
+
+    Such numbers have no dtype of their own: they take that of the tensors they meet.
+
+    >>> from eagerflow.extending import is_weak
+    >>> is_weak(2.0), is_weak(ef.Dim("n")), is_weak(ef.tensor(2.0))
+    (True, True, False)
+    """
     return is_number(x) or is_deferred(x)
 
 

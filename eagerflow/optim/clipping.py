@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
-from eagerflow.extending import in_range, is_deferred, tree
+from eagerflow.extending import in_range, is_weak, tree
 from eagerflow.hardware import current_device
 
 __all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm"]
@@ -119,10 +119,11 @@ class _Weak(NamedTuple):
 def _positive(what: str, limit: Any) -> Any:
     """The limit; of one that is known only when a graph runs, its run tells."""
     refusal, on = f"{what} is not positive", current_device()
-    if type(limit) not in (int, float) and not is_deferred(limit):
+    weak = is_weak(limit)
+    if not weak:
         limit = float(limit) if isinstance(limit, int | float) else ef.asarray(limit)
     found = in_range(limit, "positive", refusal, limit, dtype=ef.float64, on=on)
-    return _Weak(found) if is_deferred(limit) else found
+    return _Weak(found) if weak and isinstance(found, ef.Tensor) else found
 
 
 def _beside(x: ef.Tensor, limit: Any) -> Any:
