@@ -58,6 +58,9 @@ __all__ = [
     "VariableError",
     "WaitTimeoutError",
     "WorkerError",
+    "hide_frames",
+    "hides_frames",
+    "relocate",
     "traceback",
     "warn",
 ]
@@ -454,6 +457,13 @@ def hide_frames(error: BaseException) -> None:
     """Leave only the user's own frames in the traceback of ``error``, and what they handled.
 
     To be followed by a bare ``raise``, which adds none to them: any other adds its own frame.
+
+    >>> try:
+    ...     ef.ones(2) + ef.ones(3)
+    ... except ef.errors.ShapeError as error:
+    ...     ef.errors.hide_frames(error)
+    ...     print(error.__traceback__.tb_next)
+    None
     """
     if _full_traceback:
         return
@@ -466,7 +476,14 @@ def hide_frames(error: BaseException) -> None:
 
 
 def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let errors that leave ``function`` show only the user's own frames, in it and below."""
+    """Let errors that leave ``function`` show only the user's own frames, in it and below.
+
+    >>> @ef.errors.hides_frames
+    ... def pairs(x, y):
+    ...     return x + y
+    >>> pairs(ef.ones(2), ef.ones(2))
+    Tensor([2., 2.], f32[2]@cpu:0)
+    """
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -480,7 +497,13 @@ def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def relocate(error: _E, source: Source | str | None) -> _E:
-    """Say that ``error`` is about another line than that of the call, if ``source`` is one."""
+    """Say that ``error`` is about another line than that of the call, if ``source`` is one.
+
+    >>> error = ef.errors.RecordError("this record is torn")
+    >>> print(ef.errors.relocate(error, "train.rec, byte 128"))
+    this record is torn
+      at: train.rec, byte 128
+    """
     if isinstance(error, EagerflowError) and source is not None:
         error.source = source
         error.args = (error._message(),)
