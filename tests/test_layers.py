@@ -19,7 +19,7 @@ _USERS = (
     "extending",
 )  # fmt: skip
 #: modules whose names are public, as `eagerflow` says or `docs/extending.md`
-_PUBLIC = ("dims", "errors", "events", "extending", "hardware", "types")
+_PUBLIC = ("errors", "events", "extending", "hardware", "types")
 
 
 def _graph(packages: dict[str, Path] = PACKAGES) -> dict[str, set[str]]:

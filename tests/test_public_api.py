@@ -66,7 +66,7 @@ def lookup(name: str) -> object:
 #: where public names are, besides ``ef`` itself
 SPACES = (
     "linalg", "fft", "random", "checkpoint", "data", "optim",
-    "nn", "nn.functional", "nn.init", "nn.metrics", "dims",
+    "nn", "nn.functional", "nn.init", "nn.metrics",
     "extending", "extending.tree", "extending.tracing", "extending.pipelines",
 )  # fmt: skip
 

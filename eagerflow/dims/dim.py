@@ -346,13 +346,7 @@ _resolver: Final[ContextVar[resolving | None]] = ContextVar("resolver", default=
 
 
 def number_of(dim: Dim) -> Any:
-    """An object that does arithmetic as the number does: the size itself, if it is known.
-
-    >>> from eagerflow.dims import number_of, resolving
-    >>> with resolving(lambda dim, why: dim.evaluate({"n": 3})):
-    ...     number_of(ef.Dim("n"))
-    3
-    """
+    """An object that does arithmetic as the number does: the size itself, if it is known."""
     return dim._number()
 
 

@@ -38,7 +38,7 @@ def broadcast(a: Size, b: Size) -> Size:
 def maximum(a: Size, b: Size) -> Size:
     """The larger of two sizes.
 
-    >>> from eagerflow.dims import maximum
+    >>> from eagerflow.extending import maximum
     >>> n = ef.Dim("n")
     >>> maximum(n, n + 1), maximum(n - 2, 0)
     (n+1, max(n-2,0))
@@ -75,7 +75,7 @@ def exact_quotient(a: Size, b: Size) -> Size:
 def same(a: Size, b: Size) -> bool:
     """Whether two sizes are equal whatever the names stand for; asks nobody.
 
-    >>> from eagerflow.dims import same
+    >>> from eagerflow.extending import same
     >>> n = ef.Dim("n")
     >>> same(n + n, 2 * n), same(n, ef.Dim("m")), same(n, 4), same(4, 4)
     (True, False, False, True)
@@ -92,7 +92,7 @@ def may_equal(a: Size, b: Size) -> bool:
 
     For rules: what may be equal is checked by the kernel, when the sizes are known.
 
-    >>> from eagerflow.dims import may_equal
+    >>> from eagerflow.extending import may_equal
     >>> n = ef.Dim("n")
     >>> may_equal(n, 4), may_equal(n, n + 1), may_equal(4, 5)
     (True, False, False)
@@ -103,32 +103,17 @@ def may_equal(a: Size, b: Size) -> bool:
 
 
 def symbols(sizes: Iterable[Size]) -> frozenset[str]:
-    """The names that occur in ``sizes``.
-
-    >>> from eagerflow.dims import symbols
-    >>> sorted(symbols([2 * ef.Dim("n"), 3, ef.Dim("m")]))
-    ['m', 'n']
-    """
+    """The names that occur in ``sizes``."""
     return frozenset().union(*(s.symbols for s in sizes if type(s) is Dim))
 
 
 def evaluate(size: Size, sizes: Mapping[str, int]) -> int:
-    """The size, given those of all names (see `Dim.evaluate`).
-
-    >>> from eagerflow.dims import evaluate
-    >>> evaluate(2 * ef.Dim("n") + 1, {"n": 4}), evaluate(3, {})
-    (9, 3)
-    """
+    """The size, given those of all names (see `Dim.evaluate`)."""
     return size.evaluate(sizes) if type(size) is Dim else int(size)
 
 
 def substitute(size: Size, sizes: Mapping[str, Size]) -> Size:
-    """The size with other sizes in place of some names (see `Dim.substitute`).
-
-    >>> from eagerflow.dims import substitute
-    >>> substitute(2 * ef.Dim("n"), {"n": ef.Dim("m") + 1}), substitute(3, {})
-    (2*m+2, 3)
-    """
+    """The size with other sizes in place of some names (see `Dim.substitute`)."""
     return size.substitute(sizes) if type(size) is Dim else size
 
 

@@ -12,12 +12,14 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.symbols import number_now
 from eagerflow.counterparts import hint_at, nearest, unknown_name
+from eagerflow.dims import Size, maximum, may_equal, same
 from eagerflow.ops.draws import in_range, is_weak
 from eagerflow.ops.sizes import matched
 from eagerflow.progress import progress_bar
 from eagerflow.source import Source, capture
 
 __all__ = [
+    "Size",
     "Source",
     "TensorLike",
     "capture",
@@ -26,11 +28,14 @@ __all__ = [
     "is_traced",
     "is_weak",
     "matched",
+    "maximum",
+    "may_equal",
     "nearest",
     "number_now",
     "pack",
     "packed_size",
     "progress_bar",
+    "same",
     "tree",
     "unknown_name",
     "unpack",

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import eagerflow as ef
-from eagerflow.dims import Size, may_equal, same
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.extending import TensorLike, in_range, matched
+from eagerflow.extending import Size, TensorLike, in_range, matched, may_equal, same
 from eagerflow.types import DType
 
 __all__ = ["check_rows", "check_sequences", "first_state", "mask_of"]
