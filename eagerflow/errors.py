@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import traceback as _traceback
-import warnings
 from collections.abc import Callable, Iterator
 from functools import wraps
 from types import TracebackType
@@ -62,7 +61,6 @@ __all__ = [
     "hides_frames",
     "relocate",
     "traceback",
-    "warn",
 ]
 
 _E = TypeVar("_E", bound=BaseException)
@@ -107,11 +105,9 @@ class EagerflowError(Exception):
 
     def _message(self) -> str:
         parts = [self.wrong]
-        for label, text in (("got", self.given), ("expected", self.expected), ("hint", self.hint)):
-            if text:
-                parts.append(f"  {label}: {text}")
-        if self.source is not None:
-            parts.append(f"  at: {self.source}")
+        notes = (("got", self.given), ("expected", self.expected), ("hint", self.hint))
+        parts += [f"  {label}: {text}" for label, text in notes if text]
+        parts += [f"  at: {self.source}"] * (self.source is not None)
         return "\n".join(parts)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -457,13 +453,6 @@ def hide_frames(error: BaseException) -> None:
     """Leave only the user's own frames in the traceback of ``error``, and what they handled.
 
     To be followed by a bare ``raise``, which adds none to them: any other adds its own frame.
-
-    >>> try:
-    ...     ef.ones(2) + ef.ones(3)
-    ... except ef.errors.ShapeError as error:
-    ...     ef.errors.hide_frames(error)
-    ...     print(error.__traceback__.tb_next)
-    None
     """
     if _full_traceback:
         return
@@ -476,14 +465,7 @@ def hide_frames(error: BaseException) -> None:
 
 
 def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let errors that leave ``function`` show only the user's own frames, in it and below.
-
-    >>> @ef.errors.hides_frames
-    ... def pairs(x, y):
-    ...     return x + y
-    >>> pairs(ef.ones(2), ef.ones(2))
-    Tensor([2., 2.], f32[2]@cpu:0)
-    """
+    """Let errors that leave ``function`` show only the user's own frames, in it and below."""
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -497,33 +479,11 @@ def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def relocate(error: _E, source: Source | str | None) -> _E:
-    """Say that ``error`` is about another line than that of the call, if ``source`` is one.
-
-    >>> error = ef.errors.RecordError("this record is torn")
-    >>> print(ef.errors.relocate(error, "train.rec, byte 128"))
-    this record is torn
-      at: train.rec, byte 128
-    """
+    """Say that ``error`` is about another line than that of the call, if ``source`` is one."""
     if isinstance(error, EagerflowError) and source is not None:
         error.source = source
         error.args = (error._message(),)
     return error
-
-
-def warn(text: str, category: type[Warning]) -> None:
-    """Warn at the user's line: the innermost one that is not of eagerflow.
-
-    >>> import warnings
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     ef.errors.warn("this was passed over", ef.errors.CheckpointWarning)
-    >>> str(caught[0].message)
-    'this was passed over'
-    """
-    frame, level = sys._getframe(), 1
-    while frame.f_back is not None and is_framework_frame(frame):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(text, category, stacklevel=level)
 
 
 def _walk(trace: TracebackType | None) -> Iterator[TracebackType]:

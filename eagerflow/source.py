@@ -10,13 +10,14 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CodeType, FrameType, ModuleType
 from typing import Any, Final, final
 
 __all__ = ["Source", "capture", "cell_name", "is_framework_frame", "place_of_thread", "position",
-           "turn_note", "users_context", "variables_of"]  # fmt: skip
+           "turn_note", "users_context", "variables_of", "warn"]  # fmt: skip
 
 #: no user's; threads of ours begin in the last one
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
@@ -137,6 +138,23 @@ def place_of_thread(ident: int) -> Source | None:
             return Source(frame.f_code, frame.f_lasti)
         frame = frame.f_back
     return None
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn at the user's line: the innermost one that is not of eagerflow.
+
+    >>> import warnings
+    >>> from eagerflow.extending import warn
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn("this was passed over", ef.errors.CheckpointWarning)
+    >>> str(caught[0].message)
+    'this was passed over'
+    """
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and is_framework_frame(frame):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 def is_framework_frame(frame: FrameType) -> bool:

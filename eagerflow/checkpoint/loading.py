@@ -16,7 +16,8 @@ from eagerflow.checkpoint.manifest import Manifest, read_manifest, verify_all
 from eagerflow.checkpoint.nodes import build, describe
 from eagerflow.checkpoint.restoring import Partial, Rename, RestorePlan, fit, put
 from eagerflow.checkpoint.saving import outside_traces
-from eagerflow.errors import CheckpointError, CheckpointWarning, hides_frames, warn
+from eagerflow.errors import CheckpointError, CheckpointWarning, hides_frames
+from eagerflow.extending import warn
 
 __all__ = ["checkpoints_in", "load", "read_into"]
 

@@ -23,8 +23,8 @@ from eagerflow.errors import (
     CheckpointWarning,
     TensorValueError,
     hides_frames,
-    warn,
 )
+from eagerflow.extending import warn
 
 __all__ = ["Manager", "Restored"]
 

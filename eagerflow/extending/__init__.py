@@ -16,7 +16,7 @@ from eagerflow.dims import Size, maximum, may_equal, same
 from eagerflow.ops.draws import in_range, is_weak
 from eagerflow.ops.sizes import matched
 from eagerflow.progress import progress_bar
-from eagerflow.source import Source, capture
+from eagerflow.source import Source, capture, warn
 
 __all__ = [
     "Size",
@@ -39,4 +39,5 @@ __all__ = [
     "tree",
     "unknown_name",
     "unpack",
+    "warn",
 ]
