@@ -310,6 +310,7 @@ _WITHOUT_A = [("write", 0)], [("op", "scale", 1, 2, 0), ("op", "mul", 1, 1, 2)],
     0,
 )
 @example([("remat", [("op", "mul", 0, 0, 0), ("if", 0, -0.5, [("write", 0)], [("draw", 2)])])], 0)
+@example([("remat", [("remat", [("map", [("write", 0)])])])], 0)
 @example([("list", 1, 3, [("one of", [("read", 0)], [("map", [("rule", 2)])], [("write", 0)])])], 2)
 @example([("scan", True, [("scan", True, [("draw", 0)]), ("one of", *_WITHOUT_A)])], 1)
 def test_programs(program: Any, seed: int) -> None:
