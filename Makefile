@@ -60,7 +60,7 @@ nbtest: $(VENV)/.dev ## run the notebooks and compare their outputs
 	  $(BIN)/python -m pytest -q --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks; \
 	else echo 'there are none yet'; fi
 
-test-slow: $(VENV)/.dev ## long property tests, stress, packaging (up to an hour)
+test-slow: $(VENV)/.dev ## property tests on new examples, stress, packaging (up to an hour)
 	$(call heading,slow tests (up to an hour))
 	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -q -n $(WORKERS) \
 	  -m '(slow or hypothesis) and not peer and not gpu' $(or $(ARGS),tests)
