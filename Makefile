@@ -73,8 +73,8 @@ bench: $(BENCH)/.bench ## compare speed and results with torch, jax and tensorfl
 	$(call heading,tests against peers)
 	@$(BENCH)/bin/python -m pytest -q -m peer tests
 	$(call heading,benchmarks)
-	@for file in $$(grep -l '__name__ == "__main__"' tests/bench/*.py); do \
-	  echo; $(BENCH)/bin/python -m tests.bench.$$(basename $$file .py) $(ARGS); done
+	@for file in $$(grep -rl --include='*.py' '^if __name__ == "__main__":' tests/bench | sort); do \
+	  module=$${file%.py}; echo; $(BENCH)/bin/python -m $${module//\//.} $(ARGS); done
 
 format: $(VENV)/.dev ## format the code and fix what ruff can fix
 	$(call heading,ruff)
