@@ -19,6 +19,7 @@ from eagerflow.checkpoint.loading import checkpoints_in, read_into
 from eagerflow.checkpoint.manifest import Manifest, verify_all
 from eagerflow.checkpoint.saving import outside_traces, save_noted, warn
 from eagerflow.errors import CheckpointError, TensorValueError, hides_frames
+from eagerflow.files import unwritable
 
 __all__ = ["Manager", "Restored"]
 
@@ -123,9 +124,10 @@ class Manager:
             with files.locked(self.directory, wait=False) as lock:
                 if lock is not None and lock.exclusive:
                     self._clear()
-        except OSError:  # of a folder that is full or read-only one can still restore
+        except OSError as error:  # of a folder that is full or read-only one can still restore
             if not self.directory.is_dir():
-                raise
+                kept = "there is no such folder"
+                raise unwritable(error, "Manager", self.directory, kept) from None
 
     # --- saving ---
 
