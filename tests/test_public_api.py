@@ -97,7 +97,8 @@ def test_nothing_strange_is_public() -> None:
         assert module.startswith("eagerflow"), f"ef.{name} is {value!r}"
     modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
     assert modules <= {
-        "autodiff", "autograph", "control", "core", "counterparts", "dims", "errors", "events", "files",
+        "autodiff", "autograph", "control", "core", "counterparts", "dims", "errors", "events",
+        "files",
         "fft", "function", "graph", "hardware", "io", "linalg", "ops", "profiling", "random",
         "resources", "runtime", "settings", "source", "types", "cli", "demo", "checkpoint", "data",
         "nn", "optim", "plugins", "progress", "states",
