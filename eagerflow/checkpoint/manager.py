@@ -24,7 +24,7 @@ from eagerflow.errors import (
     TensorValueError,
     hides_frames,
 )
-from eagerflow.extending import warn
+from eagerflow.extending import unwritable, warn
 
 __all__ = ["Manager", "Restored"]
 
@@ -129,9 +129,10 @@ class Manager:
             with files.locked(self.directory, wait=False) as lock:
                 if lock is not None and lock.exclusive:
                     self._clear()
-        except OSError:  # of a folder that is full or read-only one can still restore
+        except OSError as error:  # of a folder that is full or read-only one can still restore
             if not self.directory.is_dir():
-                raise
+                kept = "there is no such folder"
+                raise unwritable(error, "Manager", self.directory, kept) from None
 
     # --- saving ---
 

@@ -13,6 +13,7 @@ from eagerflow.core.interpreter import is_traced
 from eagerflow.core.symbols import number_now
 from eagerflow.counterparts import hint_at, nearest, unknown_name
 from eagerflow.dims import Size, maximum, may_equal, same
+from eagerflow.files import replaced, unwritable
 from eagerflow.ops.draws import in_range, is_weak
 from eagerflow.ops.sizes import matched
 from eagerflow.progress import progress_bar
@@ -35,9 +36,11 @@ __all__ = [
     "pack",
     "packed_size",
     "progress_bar",
+    "replaced",
     "same",
     "tree",
     "unknown_name",
     "unpack",
+    "unwritable",
     "warn",
 ]
