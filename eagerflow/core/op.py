@@ -49,6 +49,7 @@ __all__ = [
     "functions",
     "get_op",
     "infer",
+    "is_part",
     "joint",
 ]
 
@@ -279,6 +280,12 @@ def find_op(name: str) -> Op | None:
 def all_ops() -> dict[str, Op]:
     """All ops by name."""
     return dict(_ops)
+
+
+def is_part(name: str) -> bool:
+    """Whether that is an op whose errors are about what the caller of a public function gave."""
+    op = _ops.get(name)
+    return op is not None and op.errors_as is not None
 
 
 def load_plugins() -> None:

@@ -10,6 +10,7 @@ from eagerflow.core import tree
 from eagerflow.core.byte_arrays import pack, packed_size, unpack
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import is_traced
+from eagerflow.core.op import is_part
 from eagerflow.core.symbols import number_now
 from eagerflow.counterparts import hint_at, nearest, unknown_name
 from eagerflow.dims import Size, maximum, may_equal, same
@@ -26,6 +27,7 @@ __all__ = [
     "capture",
     "hint_at",
     "in_range",
+    "is_part",
     "is_traced",
     "is_weak",
     "matched",

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from eagerflow.core.op import Op, get_op
 from eagerflow.errors import EagerflowError
+from eagerflow.graph.signatures import NodeSignature, signatures
 from eagerflow.hardware import as_device
 from eagerflow_kernels import table
 
@@ -40,20 +41,6 @@ class WrongAttribute(NamedTuple):
     name: str | None
 
 
-def _of(needed: str, more: str = "") -> _Attributes:
-    return _Attributes(frozenset(needed.split()), frozenset(f"{needed} {more}".split()))
-
-
-#: those of nodes that stand for no op of `eagerflow.ops`
-_STRUCTURE: Final = {
-    "call": _Attributes(frozenset({"body"}), None),
-    "cond": _of("branches"),
-    "constant": _of("value"),
-    "python_size": _of("size"),
-    "scan": _of("body carry length", "reverse"),
-    "switch": _of("branches"),
-    "while_loop": _of("cond body", "max_iterations parallel_iterations recompute"),
-}
 _known: Final[dict[Callable[..., Any], _Attributes]] = {}  # by the type rule
 
 
@@ -84,8 +71,9 @@ def wrong_attribute(op: str, label: str, names: Iterable[str]) -> WrongAttribute
 
 
 def _attributes(name: str) -> _Attributes | None:
-    if name in _STRUCTURE:
-        return _STRUCTURE[name]
+    structure = signatures.get(name)
+    if structure is not None:
+        return _stated(structure) if structure.needs else None
     try:
         op = get_op(name)
     except EagerflowError:  # another check says so, or it is no op
@@ -96,6 +84,12 @@ def _attributes(name: str) -> _Attributes | None:
     if found is None:
         found = _known[op.infer] = _keywords(op.infer)
     return found if found.known is not None else _with_kernel(op, found)
+
+
+def _stated(structure: NodeSignature) -> _Attributes:
+    needed = frozenset(structure.needs.split())
+    more = None if structure.takes is None else needed.union(structure.takes.split())
+    return _Attributes(needed, more)
 
 
 def _keywords(function: Callable[..., Any]) -> _Attributes:

@@ -39,10 +39,14 @@ class NodeSignature(NamedTuple):
     Attributes:
         kind: what they are.
         types: gives the types of the outputs, or raises.
+        needs: the names of the attributes that they need.
+        takes: of those that they may have besides; None for any.
     """
 
     kind: NodeKind
     types: Rule
+    needs: str = ""
+    takes: str | None = None
 
 
 #: by the op of the node
@@ -51,11 +55,13 @@ signatures: Final[dict[str, NodeSignature]] = {}
 _INT, _FLOAT, _COMPLEX = NumberType(int), NumberType(float), NumberType(complex)
 
 
-def signature(*ops: str, kind: NodeKind) -> Callable[[_R], _R]:
+def signature(
+    *ops: str, kind: NodeKind, needs: str = "", takes: str | None = None
+) -> Callable[[_R], _R]:
     """Make the decorated function the rule of the types of nodes of ``ops``."""
 
     def register(rule: _R) -> _R:
-        signatures.update(dict.fromkeys(ops, NodeSignature(kind, rule)))
+        signatures.update(dict.fromkeys(ops, NodeSignature(kind, rule, needs, takes)))
         return rule
 
     return register
@@ -100,7 +106,7 @@ def fits(got: ValueType, want: ValueType) -> bool:
 # --- constants and numbers --------------------------------------------------------------------
 
 
-@signature("constant", kind="constant")
+@signature("constant", kind="constant", needs="value", takes="")
 def _constant(node: Node) -> Sequence[ValueType]:
     value = node.attrs.get("value")
     if isinstance(value, (Tensor, Reference)):
@@ -113,7 +119,7 @@ def _constant(node: Node) -> Sequence[ValueType]:
     raise DTypeError("the value of a constant is a tensor or a number", given=repr(value))
 
 
-@signature("python_size", kind="number")
+@signature("python_size", kind="number", needs="size", takes="")
 def _size(node: Node) -> Sequence[ValueType]:
     """A size of the shapes around it, as a number."""
     if not isinstance(node.attrs.get("size"), (Dim, int)):
@@ -171,12 +177,12 @@ def _numbers(node: Node, count: int) -> list[NumberType]:
 # --- calls and control flow -------------------------------------------------------------------
 
 
-@signature("call", kind="call")
+@signature("call", kind="call", needs="body")
 def _call(node: Node) -> Sequence[ValueType]:
     return _apply(_body(node, "body"), [v.type for v in node.inputs])
 
 
-@signature("cond", "switch", kind="branches")
+@signature("cond", "switch", kind="branches", needs="branches", takes="")
 def _branches(node: Node) -> Sequence[ValueType]:
     """The first input chooses one of ``branches``, which get the others."""
     branches = node.attrs.get("branches")
@@ -194,7 +200,10 @@ def _branches(node: Node) -> Sequence[ValueType]:
     return first
 
 
-@signature("while_loop", kind="loop")
+@signature(
+    "while_loop", kind="loop", needs="cond body",
+    takes="max_iterations parallel_iterations recompute",
+)  # fmt: skip
 def _while_loop(node: Node) -> Sequence[ValueType]:
     types = [v.type for v in node.inputs]
     (goes_on,) = _apply(_body(node, "cond"), types) or (None,)
@@ -205,7 +214,7 @@ def _while_loop(node: Node) -> Sequence[ValueType]:
     return _after_turns(node, body, types, body.outputs)
 
 
-@signature("scan", kind="loop")
+@signature("scan", kind="loop", needs="body carry length", takes="reverse")
 def _scan(node: Node) -> Sequence[ValueType]:
     """The first ``carry`` inputs go round, the others are taken apart along their first axis."""
     count, length = node.attrs.get("carry"), node.attrs.get("length")

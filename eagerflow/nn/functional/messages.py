@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from eagerflow.core.op import all_ops
 from eagerflow.errors import EagerflowError, hide_frames
+from eagerflow.extending import is_part
 
 __all__: list[str] = []
 
@@ -25,15 +25,9 @@ def speaks_for_parts(function: Callable[_P, _R]) -> Callable[_P, _R]:
             return function(*args, **kwargs)
         except EagerflowError as error:
             before, colon, rest = error.wrong.partition(": ")
-            if not colon or _is_part(before):
+            if not colon or is_part(before):
                 error.reword(f"{name}: {rest or before}")
             hide_frames(error)
             raise
 
     return call
-
-
-def _is_part(name: str) -> bool:
-    """Whether that is an op whose errors are about what the caller gave."""
-    op = all_ops().get(name)
-    return op is not None and op.errors_as is not None
