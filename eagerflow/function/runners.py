@@ -25,6 +25,7 @@ from eagerflow.errors import (
     hide_frames,
     hides_frames,
 )
+from eagerflow.events import RunEvent
 from eagerflow.function.closing import Closing
 from eagerflow.function.entry import Trace, leaf_values
 from eagerflow.function.traced import BoundFunction, TracedFunction
@@ -273,12 +274,8 @@ class Runner:
     def count(self) -> None:
         """Another run has come to its end."""
         self._steps += 1
-        if events.listening():
-            run = events.Event(
-                kind="run", name=self.name, device="", start=self._started,
-                stop=perf_counter(), thread=-self._number,
-            )  # fmt: skip
-            events.emit(run)
+        if RunEvent.listeners:
+            events.end(RunEvent(name=self.name, start=self._started, thread=-self._number))
 
     def end(self, error: BaseException | None = None) -> None:
         """It has ended."""

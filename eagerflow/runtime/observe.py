@@ -8,10 +8,10 @@ from time import perf_counter
 from typing import Any, final
 
 from eagerflow import events
+from eagerflow.events import NodeEvent, StepEvent, step_of
 from eagerflow.graph.ir import Node
 from eagerflow.resources.attempts import slept
 from eagerflow.runtime.instructions import Instructions
-from eagerflow.runtime.on_behalf import step_of
 from eagerflow.source import Source
 from eagerflow.types import TensorType
 
@@ -20,7 +20,7 @@ __all__ = ["Observer", "tell_node"]
 
 def tell_node(
     node: Node, start: float, stop: float, types: Sequence[TensorType], *, device: str,
-    graph: str, program: int, waited: float, thread: int, caller: int, runner: str,
+    graph: str, executable: int, waited: float, thread: int, caller: int, runner: str,
 ) -> None:  # fmt: skip
     """Make the event of a node that has run.
 
@@ -31,15 +31,14 @@ def tell_node(
         types: of its results.
         device: where it ran.
         graph: the name of its graph.
-        program: the number of its program.
+        executable: the number of what ran it.
         waited: how many seconds of it were spent waiting.
         thread: that it ran in; 0 if it waited and held none.
         caller: the thread that asked for it, 0 where that is the same one.
         runner: the name of the runner that it ran for, if there is one.
     """
-    events.emit(
-        events.Event(
-            kind="node",
+    events.end(
+        NodeEvent(
             name=node.op,
             device=device,
             start=start,
@@ -51,7 +50,7 @@ def tell_node(
             node=node.name,
             scope=node.scope,
             graph=graph,
-            program=program,
+            executable=executable,
             caller=caller,
             waited=waited,
             runner=runner,
@@ -77,19 +76,12 @@ class Observer:
     def step(self, start: float) -> None:
         """Tell that the program ran from ``start`` until now."""
         devices = dict.fromkeys(str(k.device) for k in self.program.kinds if type(k) is TensorType)
-        events.emit(
-            events.Event(
-                kind="step",
-                name=self.graph or "graph",
-                device=", ".join(devices),
-                start=start,
-                stop=perf_counter(),
-                thread=threading.get_ident(),
-                graph=self.graph,
-                program=self.number,
-                runner=step_of.runner,
+        events.end(
+            StepEvent(
+                name=self.graph or "graph", device=", ".join(devices), start=start,
+                graph=self.graph, executable=self.number,
             )
-        )
+        )  # fmt: skip
 
     def note(self, index: int, start: float, *outputs: Any) -> float:
         """Tell of the instruction at ``index``, unless it is -1; gives the time now."""
@@ -111,7 +103,7 @@ class Observer:
             lane = self.program.lane(line.inputs[0])
             device = device if lane is None else lane.device.name
         tell_node(
-            node, start, stop, types, device=device, graph=self.graph, program=self.number,
+            node, start, stop, types, device=device, graph=self.graph, executable=self.number,
             waited=waited, thread=threading.get_ident(), caller=step_of.caller,
             runner=step_of.runner,
         )  # fmt: skip

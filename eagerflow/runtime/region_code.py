@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any, Final, Protocol, final
 
-from eagerflow import events
+from eagerflow.events import NodeEvent
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import signatures
 from eagerflow.hardware import Lane
@@ -107,7 +107,7 @@ class RegionCode:
 
     def _ready(self) -> Code:
         """The version that this run needs."""
-        if events.listening():
+        if NodeEvent.listeners:
             if self._observed is None:
                 self._observed = generate(self._name, self._instructions, self._note)
             return self._observed

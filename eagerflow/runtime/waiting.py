@@ -11,9 +11,9 @@ from threading import get_ident
 from time import perf_counter
 from typing import Any, Final, final
 
-from eagerflow import events
 from eagerflow.core.execute import explain
 from eagerflow.core.op import get_op, infer
+from eagerflow.events import NodeEvent
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
 from eagerflow.runtime.actions import asynchronous
@@ -82,7 +82,7 @@ class _Wait:
         except Exception as error:
             self._completion.failed(self._explained(error))
         else:
-            if events.listening():
+            if NodeEvent.listeners:
                 self._tell(values)
             self._completion.done(*values)
 
@@ -91,7 +91,7 @@ class _Wait:
         pairs = zip(node.outputs, values, strict=True)
         tell_node(
             node, self._start, stop, [_tensor_type(v).like(shape=x.shape) for v, x in pairs],
-            device=str(self._device), graph=flow.graph.name, program=flow.number,
+            device=str(self._device), graph=flow.graph.name, executable=flow.number,
             waited=0.0 if attempt.since is None else stop - attempt.since,
             thread=0, caller=self._caller, runner=self._runner,
         )  # fmt: skip

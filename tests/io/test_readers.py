@@ -267,10 +267,14 @@ def test_who_hears_of_a_record_may_read(make_file: MakeFile) -> None:
     heard: list[bytes] = []
 
     class Greedy:
-        def event(self, event: ef.events.Event) -> None:
-            if event.kind == "element":
-                ef.events.remove_instrument(self)
-                heard.append(reader.read()[1].item())
+        kinds = frozenset({ef.events.ElementEvent})
+
+        def begin(self, event: ef.events.AbstractEvent) -> None:
+            raise AssertionError("only the end of a record is told")
+
+        def end(self, event: ef.events.AbstractEvent) -> None:
+            ef.events.remove_instrument(self)
+            heard.append(reader.read()[1].item())
 
     ef.events.add_instrument(Greedy())
     assert reader.read()[1].item() == b"1"

@@ -49,7 +49,7 @@ def test_each_node_is_an_event(program: Program) -> None:
     assert nodes[3].detail == "f32[1]@cpu:0, f32[1]@cpu:0"
     assert nodes[3].nbytes == 8
     assert {e.device for e in nodes} == {"cpu:0"}
-    assert {(e.graph, e.program, e.thread) for e in nodes} == {
+    assert {(e.graph, e.executable, e.thread) for e in nodes} == {
         ("model", program.number, threading.get_ident())
     }
     (step,) = [e for e in p.events if e.kind == "step"]
@@ -153,10 +153,10 @@ def test_medians_and_totals() -> None:
     statistics = NodeStatistics()
     with statistics, statistics:
         for seconds in (0.25, 4.0, 0.5):
-            statistics.event(
-                events.Event("node", "exp", "cpu:0", 1.0, 1.0 + seconds, 1, node="y", program=1)
+            events.end(
+                events.NodeEvent(name="exp", start=1.0, stop=1.0 + seconds, node="y", executable=1)
             )
-        statistics.event(events.Event("op", "exp", "cpu:0", 1.0, 2.0, 1))
+        events.end(events.OpEvent(name="exp", start=1.0, stop=2.0))
     (row,) = statistics.table()
     assert (row.count, row.total, row.median) == (3, 4.75, 0.5)
 
@@ -188,7 +188,7 @@ def test_a_trace_for_perfetto(program: Program, tmp_path: Path) -> None:
     for outer, inner in ((step, encoder), (encoder, layer), (layer, exp)):
         assert outer["ts"] <= inner["ts"]
         assert inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"] + 1e-6
-    (node,) = [e for e in p.events if e.node == "a"][:1]
+    node = next(e for e in p.events if e.kind == "node" and e.node == "a")
     assert exp["dur"] == pytest.approx((node.stop - node.start) * 1e6)
     assert exp["args"] == {
         "device": "cpu:0",
