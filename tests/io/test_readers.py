@@ -258,7 +258,7 @@ def test_a_record_that_is_left_out_is_an_event(call: Call, make_records: MakeFil
     with recorded() as found:
         assert call(reader.read)[1].tolist() == b"two"
     (skip,) = found.of("skip", "careless")
-    assert skip.detail.startswith(f"record 0 of {path} is damaged")
+    assert skip.error.startswith(f"record 0 of {path} is damaged")
     assert [event.nbytes for event in found.of("element", "careless")] == [3]
 
 
