@@ -21,6 +21,7 @@ __all__ = ["Observer", "tell_node"]
 def tell_node(
     node: Node, start: float, stop: float, types: Sequence[TensorType], *, device: str,
     graph: str, executable: int, waited: float, thread: int, caller: int, runner: str,
+    step: int, frames: tuple[tuple[str, int], ...],
 ) -> None:  # fmt: skip
     """Make the event of a node that has run.
 
@@ -36,6 +37,8 @@ def tell_node(
         thread: that it ran in; 0 if it waited and held none.
         caller: the thread that asked for it, 0 where that is the same one.
         runner: the name of the runner that it ran for, if there is one.
+        step: the number of the step that it belongs to.
+        frames: the loops that it ran in.
     """
     events.end(
         NodeEvent(
@@ -54,6 +57,8 @@ def tell_node(
             caller=caller,
             waited=waited,
             runner=runner,
+            step=step,
+            frames=frames,
         )
     )
 
@@ -105,6 +110,6 @@ class Observer:
         tell_node(
             node, start, stop, types, device=device, graph=self.graph, executable=self.number,
             waited=waited, thread=threading.get_ident(), caller=step_of.caller,
-            runner=step_of.runner,
+            runner=step_of.runner, step=step_of.step, frames=step_of.frames,
         )  # fmt: skip
         return perf_counter()

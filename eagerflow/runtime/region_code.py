@@ -6,18 +6,20 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, Final, Protocol, final
 
 from eagerflow.events import NodeEvent
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import signatures
+from eagerflow.graph_position import GraphPosition, register_code
 from eagerflow.hardware import Lane
 from eagerflow.runtime.codegen import Code, generate
 from eagerflow.runtime.failures import failure
 from eagerflow.runtime.instructions import flatten
 from eagerflow.runtime.observe import Observer
 from eagerflow.runtime.on_behalf import check, step_of
+from eagerflow.runtime.positions import position_in
 from eagerflow_kernels import table
 
 __all__ = ["RegionCode", "follow_kernels"]
@@ -102,20 +104,36 @@ class RegionCode:
     def plain(self) -> Code:
         """The version that neither tells nor asks."""
         if self._plain is None:
-            self._plain = generate(self._name, self._instructions)
+            self._plain = self._generate()
         return self._plain
 
     def _ready(self) -> Code:
         """The version that this run needs."""
         if NodeEvent.listeners:
             if self._observed is None:
-                self._observed = generate(self._name, self._instructions, self._note)
+                self._observed = self._generate(self._note)
             return self._observed
         if step_of.stopped is not None and self.checked:
             if self._checked is None:
-                self._checked = generate(self._name, self._instructions, check, chains=True)
+                self._checked = self._generate(check, chains=True)
             return self._checked
         return self.plain()
+
+    def _generate(
+        self, note: Callable[..., float] | None = None, *, chains: bool = False
+    ) -> Code:  # fmt: skip
+        code = generate(self._name, self._instructions, note, chains=chains)
+        register_code(code.file, self)
+        return code
+
+    def position(self, file: str, frames: Sequence[FrameType]) -> GraphPosition | None:
+        """Where a thread is that runs a version of this code."""
+        versions = self._plain, self._checked, self._observed
+        code = next((c for c in versions if c is not None and c.file == file), None)
+        if code is None:  # it was compiled anew meanwhile
+            return None
+        number = self.observer.number
+        return position_in(self._instructions, code, frames, number, self._name)
 
     def _note(self, index: int, start: float, *outputs: Any) -> float:
         check(index, start)

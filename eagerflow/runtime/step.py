@@ -398,6 +398,14 @@ class FlowStep:
         """End it, as who waits for it is to stop."""
         self.cancel("it was interrupted")
 
+    def frames(self, tag: int) -> tuple[tuple[str, int], ...]:
+        """The loops around an iteration, from the outermost, with the number of each."""
+        around, place = list[tuple[str, int]](), self._values.get(tag)
+        while place is not None and place.parent >= 0:
+            around.append((self._flow.frames[place.frame].name, place.turn(self._flow)))
+            place = self._values.get(place.parent)
+        return tuple(around[::-1])
+
     # --- entries that wait without a thread ---
 
     def _begin(self, tag: int, entry: int, action: EntryAction, given: list[Any]) -> None:
