@@ -52,13 +52,18 @@ class Code:
     Attributes:
         run: the program as a function of the values of its inputs; gives a tuple.
         text: its source.
+        program: the instructions that it was made of.
         file: what its code objects have for a file name.
         lines: for each line of the text the index of the instruction that it belongs to, or -1.
     """
 
-    __slots__ = ("file", "lines", "run", "text")
+    __slots__ = ("file", "lines", "program", "run", "text")
 
-    def __init__(self, name: str, lines: Sequence[str], where: list[int], names: dict[str, Any]):
+    def __init__(
+        self, name: str, program: Instructions, lines: Sequence[str], where: list[int],
+        names: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self.program = program
         self.text = "\n".join(lines)
         self.file = f"<program {next(_serial)}: {name}>"
         self.lines = where
@@ -184,8 +189,8 @@ class _Writer:
         else:
             self.chunks(len(lines))
         text = [text for text, _ in self.called] + self.text
-        where = [index for _, index in self.called] + self.where
-        return Code(name, text, [-1, *where], self.words.names)  # lines are counted from 1
+        where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
+        return Code(name, self.program, text, where, self.words.names)
 
     def chunks(self, total: int) -> None:
         slots = self._slots()

@@ -8,12 +8,15 @@ from threading import Lock, get_ident
 from typing import Any, Final, final
 
 from eagerflow.runtime.costs import worker_count
-from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.flow import Flow
 from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.step import FlowStep
 from eagerflow.runtime.workers import Workers, shared
 
-__all__ = ["DetachedStep", "serving"]
+__all__ = ["DetachedStep", "Result", "serving"]
+
+#: gives the outputs of a step, or raises its error
+Result = Callable[[], tuple[Any, ...]]
 
 #: the threads that serve such steps; they never sleep while a step waits
 serving: Final = Workers(most=worker_count, name="server")
@@ -24,10 +27,10 @@ _CALLS: Final = "py_call"
 
 @final
 class DetachedStep:
-    """One run of an executor that nobody waits for.
+    """One run of a flow that nobody waits for.
 
     Args:
-        executor: what to run.
+        flow: what to run.
         done: called once, in a thread of the pool, with a function that gives the outputs or raises
             the error of the step.
         pool: the threads.
@@ -40,13 +43,13 @@ class DetachedStep:
     __slots__ = ("_done", "_lock", "_over", "_pool", "_runner", "_step", "thread")
 
     def __init__(
-        self, executor: Executor, done: Callable[[Callable[[], tuple[Any, ...]]], object],
-        pool: Workers | None = None, runner: str = "",
+        self, flow: Flow, done: Callable[[Result], object], pool: Workers | None = None,
+        runner: str = "",
     ) -> None:  # fmt: skip
         self._done = done
         self._runner = runner
-        self._pool = pool or (shared if _calls_python(executor) else serving)
-        self._step = FlowStep(executor.flow, wake=self._wake, checked=True)
+        self._pool = pool or (shared if _calls_python(flow) else serving)
+        self._step = FlowStep(flow, wake=self._wake, checked=True)
         self._lock = Lock()
         self._over = False
         self.thread = 0
@@ -82,8 +85,8 @@ class DetachedStep:
                 self._done(self._step.take_result)
 
 
-def _calls_python(executor: Executor) -> bool:
-    graphs = [executor.flow.graph]
+def _calls_python(flow: Flow) -> bool:
+    graphs = [flow.graph]
     for graph in graphs:  # it grows
         if any(node.op == _CALLS for node in graph.nodes):
             return True

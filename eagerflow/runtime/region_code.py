@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import FunctionType
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 from eagerflow import events
 from eagerflow.graph.ir import Graph
@@ -20,7 +20,7 @@ from eagerflow.runtime.observe import Observer
 from eagerflow.runtime.on_behalf import check, step_of
 from eagerflow_kernels import table
 
-__all__ = ["RegionCode", "follow_kernels"]
+__all__ = ["RegionCode"]
 
 
 @final
@@ -31,8 +31,8 @@ class RegionCode:
 
     Args:
         graph: the nodes as a graph of their own.
-        number: of the program that they belong to, for events.
-        name: of that program's graph.
+        number: of the executable that they belong to, for events.
+        name: of its graph.
 
     Attributes:
         graph: the same.
@@ -62,7 +62,8 @@ class RegionCode:
         self._plain: Code | None = None
         self._checked: Code | None = None
         self._observed: Code | None = None
-        follow_kernels(self)
+        with _lock:
+            _codes.add(self)
 
     def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run it.
@@ -74,7 +75,7 @@ class RegionCode:
         try:
             return code.run(*inputs)
         except Exception as error:
-            failed = self.failure(code, error)
+            failed = failure(code, error)
         try:
             raise failed
         finally:
@@ -89,15 +90,11 @@ class RegionCode:
         try:
             return _taking(len(values))(code.run, values.pop)
         except Exception as error:
-            failed = self.failure(code, error)
+            failed = failure(code, error)
         try:
             raise failed
         finally:
             del failed, values
-
-    def failure(self, code: Code, error: Exception) -> Exception:
-        """What to raise for an error of one of its versions."""
-        return failure(self._instructions, code, error)
 
     def plain(self) -> Code:
         """The version that neither tells nor asks."""
@@ -121,13 +118,10 @@ class RegionCode:
         check(index, start)
         return self.observer.note(index, start, *outputs)
 
-    def forget(self) -> None:
-        """Compile anew before the next run."""
-        self._plain = self._checked = self._observed = None
-
-    def uses(self, op: str) -> bool:
-        """Whether a kernel of that op is called."""
-        return op in self._ops
+    def forget(self, op: str) -> None:
+        """Compile anew before the next run, if a kernel of that op is called."""
+        if op in self._ops:
+            self._plain = self._checked = self._observed = None
 
 
 @lru_cache(maxsize=256)
@@ -144,30 +138,16 @@ def _taking(count: int) -> Callable[..., tuple[Any, ...]]:
     return found
 
 
-# --- kernels that are registered anew -----------------------------------------------------------
-
-
-class _Follower(Protocol):
-    def uses(self, op: str) -> bool: ...
-    def forget(self) -> None: ...
-
-
 _lock: Final = threading.Lock()
-_followers: Final[weakref.WeakSet[_Follower]] = weakref.WeakSet()
+_codes: Final[weakref.WeakSet[RegionCode]] = weakref.WeakSet()
 
 
-def follow_kernels(follower: _Follower) -> None:
-    """Let it forget what it compiled when a kernel that it uses is registered anew."""
-    with _lock:
-        _followers.add(follower)
-
-
-def _kernels_changed(name: str) -> None:
+def _kernels_changed(op: str) -> None:
     """They count from the next call on, as they do eagerly."""
     with _lock:
-        found = [one for one in _followers if one.uses(name)]
-    for one in found:
-        one.forget()
+        found = list(_codes)
+    for code in found:
+        code.forget(op)
 
 
 table.on_change(_kernels_changed)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 import eagerflow as ef
-from eagerflow.function import entry
+from eagerflow.runtime import executable
 from eagerflow.resources.barrier import BarrierState
 
 TABLE = Path(__file__).parents[2] / "docs" / "queues.md"
@@ -45,7 +45,7 @@ def caller(mode: str, monkeypatch: pytest.MonkeyPatch) -> Call:
     if mode == "eager":
         return lambda f: f()
     if mode == "executor":
-        monkeypatch.setattr(entry, "has_free_waits", lambda graph: True)
+        monkeypatch.setattr(executable, "has_free_waits", lambda graph: True)
     return lambda f: ef.trace(f)()
 
 
