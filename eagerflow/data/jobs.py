@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol, final
 
 from eagerflow.data.elements import nbytes
 from eagerflow.errors import CancelledError, QueueClosedError
-from eagerflow.events import Event, emit, listening
+from eagerflow.events import ElementEvent, TakeEvent, end
 from eagerflow.resources.attempts import slept
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.stores import FifoStore, SequenceStore
@@ -76,12 +76,18 @@ class Handover:
         Raises:
             CancelledError: it was closed.
         """
-        if not listening():
+        if not TakeEvent.listeners:
             return self._take()
         start, before, depth = perf_counter(), slept.seconds, self.queue.size()
         item = self._take()
         if item.error is None:
-            _tell("take", self.queue.label, start, before, item.value, depth)
+            waited, size = slept.seconds - before, nbytes(item.value)
+            end(
+                TakeEvent(
+                    name=self.queue.label, device="cpu:0", start=start, nbytes=size,
+                    waited=waited, depth=depth,
+                )
+            )  # fmt: skip
         return item
 
     def _take(self) -> Any:
@@ -103,19 +109,14 @@ class Handover:
 
 def observed(name: str, make: Callable[[], _Outcome]) -> Any:
     """What ``make`` gives, with an event if somebody listens."""
-    if not listening():
+    if not ElementEvent.listeners:
         return make()
     start, before = perf_counter(), slept.seconds
     item = make()
     if item.error is None:
-        _tell("element", name, start, before, item.value)
+        waited, size = slept.seconds - before, nbytes(item.value)
+        end(ElementEvent(name=name, device="cpu:0", start=start, nbytes=size, waited=waited))
     return item
-
-
-def _tell(kind: str, name: str, start: float, before: float, value: Any, depth: int = 0) -> None:
-    stop, thread, waited = perf_counter(), threading.get_ident(), slept.seconds - before
-    size = nbytes(value)
-    emit(Event(kind, name, "cpu:0", start, stop, thread, size, waited=waited, depth=depth))
 
 
 @final

@@ -24,6 +24,7 @@ from eagerflow.errors import (
     hide_frames,
     hides_frames,
 )
+from eagerflow.events import RunEvent, step_of
 from eagerflow.function.closing import Closing
 from eagerflow.function.entry import leaf_values
 from eagerflow.function.traced import BoundFunction, TracedFunction
@@ -38,7 +39,6 @@ from eagerflow.resources.attempts import (
 from eagerflow.resources.requests import check_seconds
 from eagerflow.runtime import deadline
 from eagerflow.runtime.ending import ending
-from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.timers import Timer, timers
 from eagerflow.source import place_of_thread
 
@@ -265,12 +265,8 @@ class Runner:
     def count(self) -> None:
         """Another run has come to its end."""
         self._steps += 1
-        if events.listening():
-            run = events.Event(
-                kind="run", name=self.name, device="", start=self._started,
-                stop=perf_counter(), thread=-self._number,
-            )  # fmt: skip
-            events.emit(run)
+        if RunEvent.listeners:
+            events.end(RunEvent(name=self.name, start=self._started, thread=-self._number))
 
     def end(self, error: BaseException | None = None) -> None:
         """It has ended."""

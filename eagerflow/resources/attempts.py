@@ -25,7 +25,7 @@ from time import perf_counter
 from typing import Any, Final, Protocol, final
 
 from eagerflow.errors import CancelledError, WaitTimeoutError
-from eagerflow.events import Event, emit, listening
+from eagerflow.events import LevelEvent, end
 from eagerflow.hardware import Device
 from eagerflow.resources.levels import Level
 from eagerflow.resources.requests import check_seconds
@@ -371,14 +371,15 @@ class AbstractMeeting(ABC):
     def tell(self) -> None:
         """Tell who listens how it stands."""
         with self.lock:
-            now, found = perf_counter(), self.level()
-        event = Event(
-            kind="queue", name=found.name, device="" if self.device is None else str(self.device),
-            start=now, stop=now, thread=threading.get_ident(),
-            detail=f"{found.kind}{', closed' * found.closed}", depth=found.depth,
-            capacity=found.capacity, producers=found.producers, consumers=found.consumers,
+            now, level = perf_counter(), self.level()
+        end(
+            LevelEvent(
+                name=level.name, device="" if self.device is None else str(self.device),
+                start=now, stop=now, resource=level.kind, depth=level.depth,
+                capacity=level.capacity, producers=level.producers, consumers=level.consumers,
+                closed=level.closed,
+            )
         )  # fmt: skip
-        emit(event)
 
     def waiting(self, line: int) -> int:
         """How many attempts wait in a line."""
@@ -427,7 +428,7 @@ class AbstractMeeting(ABC):
                 late = error
         if late is not None:
             raise late
-        if tell and self.kind and listening():
+        if tell and self.kind and LevelEvent.listeners:
             self.tell()
 
     def _add(self, attempt: AbstractAttempt) -> bool:

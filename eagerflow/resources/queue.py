@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 from eagerflow.errors import EnqueueCancelledError, QueueClosedError
-from eagerflow.events import listening
+from eagerflow.events import LevelEvent
 from eagerflow.hardware import Device
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 from eagerflow.resources.requests import check_count
@@ -249,7 +249,7 @@ class QueueState(AbstractMeeting):
             if self.closed or puts or self._trying or len(self.store.items) >= self.room:
                 return False
             self.store.put(_Sent(), element, priority)
-        if takes or listening():
+        if takes or LevelEvent.listeners:
             self.settle()
         return True
 
@@ -263,7 +263,7 @@ class QueueState(AbstractMeeting):
             if takes or self._trying or store.available(self.closed) < 1:
                 return taken
             store.move(taken)
-        if puts or listening():
+        if puts or LevelEvent.listeners:
             self.settle()
         return [store.element(taken[0])]
 

@@ -83,8 +83,8 @@ def generate(
     Args:
         name: of the graph.
         program: its instructions.
-        note: called after each of them as ``note(index, start, *outputs)``, if given; ``start`` is
-            what it gave last.
+        note: called after each of them as ``note(index, start, turns, *outputs)``, if given;
+            ``start`` is what it gave last, ``turns`` are those of the loops that it stands in.
         chains: whether ``note`` is called once for a chain, without its outputs; else these are
             taken apart.
     """
@@ -122,6 +122,7 @@ class _Writer:
         self.text: list[str] = []
         self.where: list[int] = []
         self.indent = " "
+        self.turns: list[str] = []  # the variables of the loops that are being written
         #: functions that the program calls, line by line as in `ChainText`
         self.called: list[tuple[str, int]] = []
         #: for each generator: the registers of its seed and its ticket, and how many are drawn
@@ -198,7 +199,7 @@ class _Writer:
         for start in starts:
             self.add(f"def chunk{start}(V):")
             if self.noted:
-                self.add(" t = note(-1, 0.0)")
+                self.add(" t = note(-1, 0.0, ())")
             self.chunk(start, min(start + _CHUNK, total), slots)
         self.add(f"def run({self.registers(self.program.inputs)}):")
         self.prologue()
@@ -249,7 +250,7 @@ class _Writer:
             reserve = self.words.bound(state.reserve, "reserve")
             self.add(f" r{seed}, r{ticket} = {reserve}({number})")
         if self.noted:
-            self.add(" t = note(-1, 0.0)")
+            self.add(" t = note(-1, 0.0, ())")
 
     def lines(self, lines: Sequence[Instruction], last: _Last) -> None:
         for line, first, stop in self.units(lines, 0, len(lines), last):
@@ -319,7 +320,7 @@ class _Writer:
             self.put(f"{targets}= {text}" if targets else text, line)
             if self.noted:
                 end = self.ends[line.called]
-                self.add(f"{self.indent}t = note({end}, t)", end)
+                self.add(f"{self.indent}t = note({end}, t, {self.words.tuple(self.turns)})", end)
             return
         assert node is not None
         try:
@@ -330,8 +331,8 @@ class _Writer:
         except EagerflowError as error:
             raise relocate(error, node.source) from None
         if self.noted and not node.op.startswith("python_"):
-            outputs = "".join(f", r{r}" for r in line.outputs)
-            self.put(f"t = note({line.index}, t{outputs})", line)
+            given = [self.words.tuple(self.turns), *(f"r{r}" for r in line.outputs)]
+            self.put(f"t = note({line.index}, t, {', '.join(given)})", line)
 
     def node(
         self, line: Instruction, node: Node, dead: Callable[[int], bool], fading: Sequence[int]
@@ -368,10 +369,9 @@ class _Writer:
         self.move(line.carried, line.inputs[: len(line.carried)], early, line)
         self.gone.update(early)
         self._fade(line)
-        if node.op == "scan":
-            self.scan(line, node)
-        else:
-            self.loop(line, node)
+        self.turns.append(f"k{line.index}")
+        (self.scan if node.op == "scan" else self.loop)(line, node)
+        self.turns.pop()
 
     def _fade(self, line: Instruction) -> None:
         body = line.blocks[-1]
@@ -401,7 +401,7 @@ class _Writer:
         self.lines(test.lines, self._last_inside(test))
         self.put(f"if not {self.words.operand(test.outputs[0])}: break", line)
         if self.noted:  # a turn of numbers alone would ask nobody whether to go on
-            self.put("t = note(-1, t)", line)
+            self.put("t = note(-1, t, ())", line)
         self.indent = self.indent[:-1]
         self.block(body, line, line.carried)
 

@@ -11,17 +11,20 @@ from weakref import WeakSet
 
 from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.events import AbstractEvent, NodeEvent, StepEvent, step_of
 from eagerflow.graph.ir import Graph
-from eagerflow.hardware import Lane
+from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime import deadline
 from eagerflow.runtime.choice import Choice
 from eagerflow.runtime.codegen import Code
 from eagerflow.runtime.detached import DetachedStep, Result
 from eagerflow.runtime.failures import failure
 from eagerflow.runtime.generated import GeneratedTier
+from eagerflow.runtime.observe import during
 from eagerflow.runtime.quiet import QUIET, error_state
 from eagerflow.runtime.scheduled import ScheduledTier
 from eagerflow.runtime.waiting import has_free_waits
+from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
 __all__ = ["Executable", "Tier"]
@@ -81,11 +84,13 @@ class Executable:
     array([1., 1.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_direct", "_picker", "_waiting", "graph", "lanes", "number")
+    __slots__ = ("__weakref__", "_devices", "_direct", "_picker", "_waiting", "graph", "lanes",
+                 "number")  # fmt: skip
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.number = next(_serial)
+        self._devices: str | None = None  # their names, once somebody was told
         #: runs steps that hold no thread while they wait
         self._waiting: ScheduledTier | None = None
         #: a tier, or what picks one for the inputs of a step. A step looks here once
@@ -109,7 +114,7 @@ class Executable:
             DeadlineError: it took longer than its `ef.deadline` allowed.
         """
         code = self._direct
-        if code is None or events.listening() or deadline.active():
+        if code is None or AbstractEvent.listeners or deadline.active():
             return self._step(inputs)
         token = error_state.set(QUIET)
         try:
@@ -145,7 +150,12 @@ class Executable:
         with _lock:
             if self._waiting is None:
                 self._waiting = ScheduledTier(self.graph, self.number)
-        return DetachedStep(self._waiting.flow, done, runner=runner)
+            tier = self._waiting
+        event = None
+        if AbstractEvent.listeners:
+            event = self._event(tier)
+            event.thread, event.caller, event.runner = 0, 0, runner
+        return DetachedStep(tier.flow, done, event, runner=runner)
 
     @property
     def tier(self) -> Tier:
@@ -180,12 +190,34 @@ class Executable:
             return self._run(tier, inputs)
         start = perf_counter()
         found = self._run(tier, inputs)
-        if not events.listening():
+        if not NodeEvent.listeners:
             picker.took(tier, perf_counter() - start)
         return found
 
     def _run(self, tier: Tier, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        return tier.run(inputs)
+        """Run a step, and tell of it."""
+        if not AbstractEvent.listeners:
+            return tier.run(inputs)
+        around, frames = step_of.step, step_of.frames
+        event = self._event(tier)
+        step_of.step, step_of.frames = event.step, ()
+        try:
+            found: tuple[Any, ...] = during(event, tier.run, inputs)
+            return found
+        finally:
+            step_of.step, step_of.frames = around, frames
+
+    def _event(self, tier: Tier) -> StepEvent:
+        """The event of a step that is asked for in this thread."""
+        if self._devices is None:
+            kinds = [v.type for v in self.graph.values() if isinstance(v.type, TensorType)]
+            devices = dict.fromkeys(str(as_device(kind.device)) for kind in kinds)
+            self._devices = ", ".join(devices)
+        name = self.graph.name
+        return StepEvent(
+            name=name or "graph", graph=name, device=self._devices, executable=self.number,
+            tier=tier.name, step=events.next_step(), parent=step_of.step,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<executable of {self.graph!r}>"

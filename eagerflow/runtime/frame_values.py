@@ -48,10 +48,15 @@ class FrameValues:
                 values[slot] = None
         return found
 
-    def turn_note(self, flow: Flow) -> str:
-        """In which turn of which loop this is, for errors."""
+    def turn(self, flow: Flow) -> tuple[str, int]:
+        """The name of the loop, and which turn of it this is, as people count."""
         frame, turn = flow.frames[self.frame], self.iteration
-        op = next((o for o in _OPS if frame.name.startswith(o)), frame.name)
         if frame.backwards >= 0:
             turn = self.slots[frame.backwards] - 1 - turn
-        return turn_note(op, turn, frame.source)
+        return frame.name, turn
+
+    def turn_note(self, flow: Flow) -> str:
+        """In which turn of which loop this is, for errors."""
+        name, turn = self.turn(flow)
+        op = next((o for o in _OPS if name.startswith(o)), name)
+        return turn_note(op, turn, flow.frames[self.frame].source)

@@ -7,12 +7,12 @@ from time import monotonic
 from typing import Any, final
 
 from eagerflow.errors import CancelledError, DeadlineError
+from eagerflow.events import step_of
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Lane
 from eagerflow.resources.mutex import this_thread
 from eagerflow.runtime import deadline
 from eagerflow.runtime.codegen import Code
-from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.quiet import QUIET, error_state
 from eagerflow.runtime.region_code import RegionCode
 from eagerflow.runtime.waiting import mutexes_of
@@ -84,7 +84,7 @@ class GeneratedTier:
             step_of.stopped = stopped
         token = error_state.set(QUIET)
         try:
-            return self._region.run(inputs)
+            return self._region.run([*reversed(inputs)])
         except DeadlineError:
             raise
         except CancelledError as error:

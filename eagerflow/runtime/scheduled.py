@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from eagerflow.events import step_of
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, lower
 from eagerflow.graph.passes.rewrite import effect_of
@@ -91,8 +92,9 @@ class ScheduledTier:
             end = clock.now() + seconds
         helpers = worker_count() - 1 if self.flow.parallel else 0
         return FlowStep(
-            self.flow, log=log, deadline=end, clock=clock, helpers=helpers, checked=checked
-        )
+            self.flow, log=log, deadline=end, clock=clock, helpers=helpers, checked=checked,
+            number=step_of.step,
+        )  # fmt: skip
 
     @property
     def text(self) -> str:

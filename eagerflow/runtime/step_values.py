@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 from eagerflow.runtime.flow import Flow
@@ -52,6 +52,13 @@ class StepValues:
             self.by_tag[tag] = FrameValues(self._flow, frame, parent, iteration)
         elif kind == "close":
             del self.by_tag[instruction[1]]
+
+    def loops(self, tag: int) -> Iterator[FrameValues]:
+        """The iterations that one lies in, itself included, the innermost first."""
+        place = self.by_tag[tag]
+        while place.parent >= 0:
+            yield place
+            place = self.by_tag[place.parent]
 
     def clear(self) -> None:
         """Let go of all."""

@@ -14,12 +14,12 @@ from typing import Any, Final, final
 from eagerflow import events
 from eagerflow.core.execute import explain
 from eagerflow.core.op import get_op, infer
+from eagerflow.events import NodeEvent, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
 from eagerflow.runtime.actions import asynchronous
 from eagerflow.runtime.completion import Completion
-from eagerflow.runtime.observe import tell_node
-from eagerflow.runtime.on_behalf import step_of
+from eagerflow.runtime.observe import node_event
 from eagerflow.runtime.timers import Timer, timers
 from eagerflow.types import TensorType
 from eagerflow_kernels.portable.queues import begin, waiting
@@ -33,13 +33,14 @@ _MUTEX: Final = "mutex_acquire"
 class _Wait:
     """One op that waits."""
 
-    __slots__ = ("_attempt", "_caller", "_completion", "_device", "_finish", "_node", "_runner",
-                 "_seconds", "_start", "_timer", "_types")  # fmt: skip
+    __slots__ = ("_attempt", "_caller", "_completion", "_device", "_finish", "_frames", "_node",
+                 "_runner", "_seconds", "_start", "_step", "_timer", "_types")  # fmt: skip
 
     def __init__(self, node: Node, inputs: Sequence[Any], completion: Completion) -> None:
         device = self._device = _device_of(node)
         self._start, self._runner = perf_counter(), step_of.runner
         self._caller = 0 if self._runner else step_of.caller or get_ident()
+        self._step, self._frames = step_of.step, step_of.frames
         self._node = node
         self._completion = completion
         self._types = _types(node, inputs, device)
@@ -82,19 +83,20 @@ class _Wait:
         except Exception as error:
             self._completion.failed(self._explained(error))
         else:
-            if events.listening():
+            if NodeEvent.listeners:
                 self._tell(values)
             self._completion.done(*values)
 
     def _tell(self, values: Sequence[Any]) -> None:
         node, attempt, flow, stop = self._node, self._attempt, self._completion.flow, perf_counter()
         pairs = zip(node.outputs, values, strict=True)
-        tell_node(
-            node, self._start, stop, [_tensor_type(v).like(shape=x.shape) for v, x in pairs],
-            device=str(self._device), graph=flow.graph.name, program=flow.number,
-            waited=0.0 if attempt.since is None else stop - attempt.since,
-            thread=0, caller=self._caller, runner=self._runner,
+        event = node_event(
+            node, [_tensor_type(v).like(shape=x.shape) for v, x in pairs],
+            device=str(self._device), start=self._start, stop=stop, thread=0, step=self._step,
+            frames=self._frames, caller=self._caller, runner=self._runner, executable=flow.number,
+            graph=flow.graph.name, waited=0.0 if attempt.since is None else stop - attempt.since,
         )  # fmt: skip
+        events.end(event)
 
     def _explained(self, error: Exception) -> Exception:
         return explain(get_op(self._node.op), self._types, self._node.attrs, error)

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import pytest
 
 import eagerflow as ef
-from eagerflow.runtime import executable
 from eagerflow.resources.barrier import BarrierState
+from eagerflow.runtime import executable
 
 TABLE = Path(__file__).parents[2] / "docs" / "queues.md"
 MODES = ("eager", "traced", "executor")

@@ -235,7 +235,7 @@ def test_profiles_show_all_nodes(always: None, tmp_path: Path) -> None:
         assert sorted((e.node, e.scope, e.graph) for e in nodes) == [
             ("a", "left", "two"), ("b", "right", "two"), ("c", "end", "two"),
         ]  # fmt: skip
-        assert {e.program for e in p.events} == {program.number}
+        assert {e.executable for e in p.events} == {program.number}
         (whole,) = [e for e in p.events if e.kind == "step"]
         assert whole.thread == threading.get_ident()
         assert all(whole.start <= e.start and e.stop <= whole.stop for e in nodes)

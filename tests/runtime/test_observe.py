@@ -16,6 +16,7 @@ from eagerflow import events
 from eagerflow.graph import Graph
 from eagerflow.profiling import NodeStatistics
 from eagerflow.runtime import Executable, codegen
+from eagerflow.runtime.generated import GeneratedTier
 from tests.runtime.graphs import Traced
 
 TEXT = """graph model(%x: f32[n], %k: int) {
@@ -70,7 +71,9 @@ def test_lines() -> None:
 
 def test_nobody_listens_and_nothing_is_made(program: Executable) -> None:
     program(np.zeros(2, np.float32), 1)
-    assert program._region._observed is None
+    tier = program.tier
+    assert isinstance(tier, GeneratedTier)
+    assert tier._region._observed is None
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 256])
@@ -153,10 +156,10 @@ def test_medians_and_totals() -> None:
     statistics = NodeStatistics()
     with statistics, statistics:
         for seconds in (0.25, 4.0, 0.5):
-            statistics.event(
-                events.Event("node", "exp", "cpu:0", 1.0, 1.0 + seconds, 1, node="y", program=1)
+            events.end(
+                events.NodeEvent(name="exp", start=1.0, stop=1.0 + seconds, node="y", executable=1)
             )
-        statistics.event(events.Event("op", "exp", "cpu:0", 1.0, 2.0, 1))
+        events.end(events.OpEvent(name="exp", start=1.0, stop=2.0))
     (row,) = statistics.table()
     assert (row.count, row.total, row.median) == (3, 4.75, 0.5)
 
@@ -188,7 +191,7 @@ def test_a_trace_for_perfetto(program: Executable, tmp_path: Path) -> None:
     for outer, inner in ((step, encoder), (encoder, layer), (layer, exp)):
         assert outer["ts"] <= inner["ts"]
         assert inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"] + 1e-6
-    (node,) = [e for e in p.events if e.node == "a"][:1]
+    node = next(e for e in p.events if e.kind == "node" and e.node == "a")
     assert exp["dur"] == pytest.approx((node.stop - node.start) * 1e6)
     assert exp["args"] == {
         "device": "cpu:0",

@@ -20,6 +20,7 @@ from eagerflow.core import op as op_module
 from eagerflow.core.op import bind
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, workers
+from eagerflow.runtime.scheduled import ScheduledTier
 from eagerflow.runtime.step import Completion, FlowStep
 from eagerflow_kernels import table
 from tests.runtime.entries import (
@@ -224,10 +225,10 @@ def test_a_value_that_was_never_made_is_an_error(ops: Ops) -> None:
         "graph f(%x: f32[2]@cpu:0, %p: bool[]@cpu:0) {"
         "  %s.0, %s.1 = Switch(%x, %p) : f32[2]@cpu:0, f32[2]@cpu:0 return %s.1 }"
     )
-    runner = by_entries(graph)
-    assert runner(X, np.asarray(False))[0].tolist() == X.tolist()
+    tier = ScheduledTier(graph)
+    assert tier.run([X, np.asarray(False)])[0].tolist() == X.tolist()
     with pytest.raises(errors.SchedulerError, match=r"the step has ended, and %s.1 was not made"):
-        runner(X, np.asarray(True))
+        tier.run([X, np.asarray(True)])
     ops.wait("test_wait", lambda node, inputs, completion: completion.done())
     with pytest.raises(errors.SchedulerError, match="was not made"):
         by_entries(chain("test_wait"))(X)
