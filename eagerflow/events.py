@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from threading import get_ident
@@ -24,8 +25,8 @@ from eagerflow.source import Source
 __all__ = [
     "DEFAULT_KINDS", "KINDS", "AbstractEvent", "ElementEvent", "Instrument", "LevelEvent",
     "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent", "RunEvent", "SkipEvent",
-    "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent", "add_instrument", "begin", "end",
-    "listening", "next_step", "remove_instrument", "step_of",
+    "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent", "add_instrument", "begin", "describe",
+    "end", "listening", "next_step", "remove_instrument", "step_of", "told",
 ]  # fmt: skip
 
 _steps: Final = count(1)
@@ -104,6 +105,11 @@ class AbstractEvent:
     def seconds(self) -> float:
         """How long it took, until now if it goes on."""
         return (perf_counter() if self.stop is None else self.stop) - self.start
+
+    @property
+    def was_told(self) -> bool:
+        """Whether its beginning was told."""
+        return self._told is not None
 
     @property
     def frame(self) -> str:
@@ -248,12 +254,16 @@ class QueueEvent(AbstractEvent):
     Attributes:
         resource: what it is on, such as ``"fifo"``.
         operation: such as ``"dequeue"``.
+        executable: the number of what runs it, 0 in eager code.
+        node: the name of the node of the graph, if it is one.
     """
 
     kind: ClassVar[str] = "queue"
 
     resource: str = ""
     operation: str = ""
+    executable: int = 0
+    node: str = ""
 
 
 @final
@@ -455,6 +465,24 @@ def end(event: AbstractEvent) -> None:
                 instrument.end(event)
             except Exception as error:
                 _remove_broken(instrument, error)
+
+
+@contextmanager
+def told(event: AbstractEvent) -> Iterator[None]:
+    """Tell of what the block does: that it begins, and its end, however it ends."""
+    try:
+        begin(event)
+        yield
+    except BaseException as error:
+        event.error = describe(error)
+        raise
+    finally:
+        end(event)
+
+
+def describe(error: BaseException) -> str:
+    """What an event says of an error: its class, and the first line of its message."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".removesuffix(": ")
 
 
 def _remove_broken(instrument: Instrument, error: Exception) -> None:

@@ -19,10 +19,11 @@ from typing import Any, Final, Protocol, final
 
 from eagerflow.data.elements import nbytes
 from eagerflow.errors import CancelledError, QueueClosedError
-from eagerflow.events import ElementEvent, TakeEvent, end
+from eagerflow.events import ElementEvent, QueueEvent, TakeEvent, WaitEvent, end
 from eagerflow.resources.attempts import slept
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.stores import FifoStore, SequenceStore
+from eagerflow.resources.told import begin_told
 from eagerflow.runtime.ending import ending
 
 __all__ = ["Crew", "Handover", "Job", "observed"]
@@ -57,8 +58,15 @@ class Handover:
         store = SequenceStore() if numbered else FifoStore()
         self.queue = QueueState(capacity, store, "sequence" if numbered else "fifo", name=name)
 
-    def put(self, item: _Outcome, number: int = 0) -> threading.Lock | None:
+    def put(
+        self, item: _Outcome, number: int = 0, waits: bool = True
+    ) -> threading.Lock | None:  # fmt: skip
         """Add ``item``, as soon as there is room; if it is closed, nobody wants it.
+
+        Args:
+            item: to be taken.
+            number: its place among others.
+            waits: whether this thread will wait for room.
 
         Returns:
             A lock to be acquired by who wants to wait for that; None if there is room.
@@ -67,7 +75,11 @@ class Handover:
             return None
         bell = threading.Lock()
         bell.acquire()
-        self.queue.enqueue(item, number).begin(bell.release)
+        attempt = self.queue.enqueue(item, number)
+        if waits and (QueueEvent.listeners or WaitEvent.listeners):
+            begin_told(attempt, bell.release)
+        else:
+            attempt.begin(bell.release)
         return bell
 
     def take(self) -> Any:

@@ -10,7 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from time import monotonic, perf_counter
+from time import monotonic
 from types import TracebackType
 from typing import Any, Final, final
 
@@ -103,7 +103,7 @@ class Runner:
         base = str(getattr(fn, "name", None) or getattr(fn, "__name__", type(fn).__name__))
         self._number = next(_serial)
         self.name = name or f"{base}-{self._number}"
-        self._started = 0.0
+        self._run: RunEvent | None = None  # that goes on, if somebody listens
         self._lock = threading.Lock()
         self._steps = 0
         self._stopped = False
@@ -252,24 +252,33 @@ class Runner:
         Raises:
             DeadlineError: its time is over.
         """
+        if RunEvent.listeners:  # without the lock: who hears of it may want to stop it
+            self._run = RunEvent(name=self.name, thread=-self._number, runner=self.name, step=0)
+            events.begin(self._run)
         with self._lock:
             if self._stopped:
                 return False
             if self._late:
                 raise deadline.too_late()
             self._cancel, self._thread = cancel, thread
-            self._started = perf_counter()
             start()
             return True
 
     def count(self) -> None:
         """Another run has come to its end."""
         self._steps += 1
-        if RunEvent.listeners:
-            events.end(RunEvent(name=self.name, start=self._started, thread=-self._number))
+        self.end_run()
+
+    def end_run(self, error: str = "") -> None:
+        """The run that goes on ends, with an error if one is given."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.error = error
+            events.end(run)
 
     def end(self, error: BaseException | None = None) -> None:
         """It has ended."""
+        self.end_run(_STOPPED if error is None else events.describe(error))
         if isinstance(error, QueueClosedError) or (
             self._stopped and isinstance(error, CancelledError | SystemExit)  # of the program
         ):
@@ -386,7 +395,8 @@ def _call_in_thread(
                 runner.count()
                 if end is not None and monotonic() >= end:
                     raise deadline.too_late()
-    except StopIteration:  # of an iterator that it reads
+    except StopIteration as error:  # of an iterator that it reads
+        runner.end_run(events.describe(error))
         runner.end()
     except BaseException as error:
         hide_frames(error)

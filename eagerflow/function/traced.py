@@ -17,6 +17,7 @@ from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError, TraceWarning, hide_frames, hides_frames
+from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache
 from eagerflow.function.entry import Pattern, Trace, leaf_values
@@ -185,6 +186,13 @@ class TracedFunction:
                 expected=f"max_traces={self._max_traces} to be enough",
                 hint="see f.explain() for what makes calls differ",
             )
+        if not RetraceEvent.listeners:
+            return self._trace_for(call, reason)
+        event = RetraceEvent(name=self.name, reason=reason.text, source=capture())
+        with told(event):
+            return self._trace_for(call, reason)
+
+    def _trace_for(self, call: Call, reason: Reason) -> tuple[Trace, Sequence[Any]]:
         group = self._cache.ensure(call)
         start = perf_counter()
         request = TraceRequest(

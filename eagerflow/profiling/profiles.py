@@ -14,7 +14,16 @@ from typing import Any, Final, final
 
 from eagerflow import events
 from eagerflow.core.monitors import timed
-from eagerflow.events import KINDS, AbstractEvent, NodeEvent, OpEvent, StepEvent
+from eagerflow.events import (
+    KINDS,
+    AbstractEvent,
+    NodeEvent,
+    OpEvent,
+    RegionEvent,
+    RetraceEvent,
+    StepEvent,
+    TransferEvent,
+)
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.profiling.nodes import median
 
@@ -48,7 +57,7 @@ class OpStatistics:
 
 
 #: kinds that are of interest for the thread only that asked for them
-_OF_THREADS: Final = (OpEvent, NodeEvent, StepEvent)
+_OF_THREADS: Final = (OpEvent, NodeEvent, StepEvent, RegionEvent, TransferEvent, RetraceEvent)
 _HEADINGS: Final = ("op", "device", "calls", "total", "mean", "median", "share", "bytes")
 
 
@@ -63,11 +72,13 @@ class Profile:
         seconds: how long the block took, until now if it still runs.
     """
 
-    __slots__ = ("__weakref__", "_before", "_depth", "_events", "_exits", "_start", "_thread")
+    __slots__ = ("__weakref__", "_before", "_depth", "_events", "_exits", "_open", "_start",
+                 "_thread")  # fmt: skip
     kinds: Final = KINDS
 
     def __init__(self) -> None:
         self._events: list[AbstractEvent] = []
+        self._open: dict[int, AbstractEvent] = {}  # that have begun, by identity
         self._thread = 0
         self._depth = 0
         self._start = 0.0
@@ -96,13 +107,19 @@ class Profile:
             self._exits.close()
 
     def begin(self, event: AbstractEvent, /) -> None:
-        """What has begun is kept once it has ended."""
+        """Keep what goes on, so that a trace shows what was still waited for."""
+        if self._is_of_interest(event):
+            self._open[id(event)] = event
 
     def end(self, event: AbstractEvent, /) -> None:
         """Keep one event; ops and steps that other threads asked for are left out."""
-        mine = event.runner or (event.caller or event.thread) == self._thread
-        if mine or not isinstance(event, _OF_THREADS):
+        self._open.pop(id(event), None)
+        if self._is_of_interest(event):
             self._events.append(event)
+
+    def _is_of_interest(self, event: AbstractEvent) -> bool:
+        mine = event.runner or (event.caller or event.thread) == self._thread
+        return bool(mine) or not isinstance(event, _OF_THREADS)
 
     @property
     def events(self) -> Sequence[AbstractEvent]:
@@ -145,7 +162,7 @@ class Profile:
         ['zeros', 'exp']
         """
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(to_chrome(self.events), file)
+            json.dump(to_chrome([*self._events, *self._open.values()]), file)
 
     def __str__(self) -> str:
         rows = [_HEADINGS, *map(_cells, self.table())]

@@ -25,10 +25,11 @@ from time import perf_counter
 from typing import Any, Final, Protocol, final
 
 from eagerflow.errors import CancelledError, WaitTimeoutError
-from eagerflow.events import LevelEvent, end
+from eagerflow.events import LevelEvent, QueueEvent, WaitEvent, begin, describe, end
 from eagerflow.hardware import Device
 from eagerflow.resources.levels import Level
 from eagerflow.resources.requests import check_seconds
+from eagerflow.resources.told import operation_event, wait_event
 
 __all__ = ["AbstractAttempt", "AbstractMeeting", "Interruptible", "interruptible", "limited",
            "slept"]  # fmt: skip
@@ -185,14 +186,25 @@ class AbstractAttempt(ABC):
             WaitTimeoutError: it took longer. Nothing was taken then.
             EagerflowError: it ended with an error.
         """
-        self.before_wait(sleeps=True)
+        event = operation_event(self.owner, self.what) if QueueEvent.listeners else None
         try:
+            if event is not None:
+                begin(event)
+            self.before_wait(sleeps=True)
             self.begin()
             if not self.done:
                 self._await(seconds)
-            return finish(self.result())
-        except BaseException:  # Ctrl-C: what it got would be lost
-            self.abandon()
+            made = finish(self.result())
+            if event is not None:
+                end(event)
+            return made
+        except BaseException as error:
+            try:
+                self.abandon()  # Ctrl-C: what it got would be lost
+            finally:
+                if event is not None and event.stop is None:
+                    event.error = describe(error)
+                    end(event)
             raise
 
     def _await(self, seconds: float | None) -> None:
@@ -204,7 +216,11 @@ class AbstractAttempt(ABC):
                 return
             self._callback = bell.release
         start, holder = perf_counter(), interruptible.holder
+        event: WaitEvent | None = None
         try:
+            if WaitEvent.listeners:
+                event = wait_event(self.owner, self.what)
+                begin(event)
             if holder is not None:
                 holder.watch(self)
             self._sleep(bell, seconds)
@@ -212,6 +228,15 @@ class AbstractAttempt(ABC):
             if holder is not None:
                 holder.watch(None)
             slept.seconds += perf_counter() - start
+            if event is not None:
+                self._tell_end(event)
+
+    def _tell_end(self, event: WaitEvent) -> None:
+        if self.failure is not None:
+            event.error = describe(self.failure())
+        elif not self.done:
+            event.error = "KeyboardInterrupt"
+        end(event)
 
     def _sleep(self, bell: threading.Lock, seconds: float | None) -> None:
         """Let this thread sleep until ``bell`` is released, or the time is over."""

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 from eagerflow.errors import EnqueueCancelledError, QueueClosedError
-from eagerflow.events import LevelEvent
+from eagerflow.events import LevelEvent, QueueEvent
 from eagerflow.hardware import Device
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 from eagerflow.resources.requests import check_count
 from eagerflow.resources.stores import AbstractStore
+from eagerflow.resources.told import tell_operation
 from eagerflow.types import TensorType
 
 __all__ = ["QueueState"]
@@ -251,6 +252,8 @@ class QueueState(AbstractMeeting):
             self.store.put(_Sent(), element, priority)
         if takes or LevelEvent.listeners:
             self.settle()
+        if QueueEvent.listeners:
+            tell_operation(self, "enqueue")
         return True
 
     def take_at_once(self) -> list[Any]:
@@ -265,6 +268,8 @@ class QueueState(AbstractMeeting):
             store.move(taken)
         if puts or LevelEvent.listeners:
             self.settle()
+        if QueueEvent.listeners:
+            tell_operation(self, "dequeue")
         return [store.element(taken[0])]
 
     def close(self) -> AbstractAttempt:
@@ -296,6 +301,8 @@ class QueueState(AbstractMeeting):
         Args:
             drop: whether what is in is given up, too.
         """
+        if QueueEvent.listeners:
+            tell_operation(self, "cancel_and_close")
         with self.lock:
             self.closed = True
             if drop:

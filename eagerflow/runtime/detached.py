@@ -96,7 +96,7 @@ class DetachedStep:
             return self._step.take_result()
         except BaseException as error:
             if event is not None:
-                event.error = repr(error)
+                event.error = events.describe(error)
             raise
         finally:
             if event is not None:

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
-from eagerflow.events import AbstractEvent, NodeEvent, StepEvent, step_of
+from eagerflow.events import AbstractEvent, NodeEvent, StepEvent, step_of, told
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime import deadline
@@ -20,7 +20,6 @@ from eagerflow.runtime.codegen import Code
 from eagerflow.runtime.detached import DetachedStep, Result
 from eagerflow.runtime.failures import failure
 from eagerflow.runtime.generated import GeneratedTier
-from eagerflow.runtime.observe import during
 from eagerflow.runtime.quiet import QUIET, error_state
 from eagerflow.runtime.scheduled import ScheduledTier
 from eagerflow.runtime.waiting import has_free_waits
@@ -202,8 +201,8 @@ class Executable:
         event = self._event(tier)
         step_of.step, step_of.frames = event.step, ()
         try:
-            found: tuple[Any, ...] = during(event, tier.run, inputs)
-            return found
+            with told(event):
+                return tier.run(inputs)
         finally:
             step_of.step, step_of.frames = around, frames
 

@@ -48,15 +48,13 @@ class FrameValues:
                 values[slot] = None
         return found
 
-    def turn(self, flow: Flow) -> tuple[str, int]:
-        """The name of the loop, and which turn of it this is, as people count."""
-        frame, turn = flow.frames[self.frame], self.iteration
-        if frame.backwards >= 0:
-            turn = self.slots[frame.backwards] - 1 - turn
-        return frame.name, turn
-
     def turn_note(self, flow: Flow) -> str:
         """In which turn of which loop this is, for errors."""
-        name, turn = self.turn(flow)
-        op = next((o for o in _OPS if name.startswith(o)), name)
-        return turn_note(op, turn, flow.frames[self.frame].source)
+        frame = flow.frames[self.frame]
+        op = next((o for o in _OPS if frame.name.startswith(o)), frame.name)
+        return turn_note(op, self.turn(flow), frame.source)
+
+    def turn(self, flow: Flow) -> int:
+        """The number of the turn as the program counts them, which may be downwards."""
+        slot = flow.frames[self.frame].backwards
+        return self.iteration if slot < 0 else int(self.slots[slot]) - 1 - self.iteration

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, final
 
 from eagerflow import events
-from eagerflow.events import AbstractEvent, NodeEvent, RegionEvent, step_of
+from eagerflow.events import NodeEvent, RegionEvent, step_of
 from eagerflow.graph.ir import Node
 from eagerflow.resources.attempts import slept
 from eagerflow.runtime.instructions import LOOPS, Instructions
 from eagerflow.source import Source
 from eagerflow.types import TensorType
 
-__all__ = ["Observer", "during", "node_event"]
-
-
-def during(event: AbstractEvent, run: Callable[..., Any], *args: Any) -> Any:
-    """``run(*args)``, which is what ``event`` is about."""
-    events.begin(event)
-    try:
-        return run(*args)
-    except BaseException as error:
-        event.error = repr(error)
-        raise
-    finally:
-        events.end(event)
-        del args
+__all__ = ["Observer", "node_event"]
 
 
 def node_event(node: Node, types: Sequence[TensorType], **more: Any) -> NodeEvent:

@@ -6,18 +6,20 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, Final, final
 
 from eagerflow.errors import CancelledError
-from eagerflow.events import NodeEvent, RegionEvent, step_of
+from eagerflow.events import NodeEvent, RegionEvent, step_of, told
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import signatures
+from eagerflow.graph_position import GraphPosition, register_code
 from eagerflow.hardware import Lane
 from eagerflow.runtime.codegen import Code, generate
 from eagerflow.runtime.failures import failure
 from eagerflow.runtime.instructions import flatten
-from eagerflow.runtime.observe import Observer, during
+from eagerflow.runtime.observe import Observer
+from eagerflow.runtime.positions import position_in
 from eagerflow_kernels import table
 
 __all__ = ["RegionCode"]
@@ -74,8 +76,8 @@ class RegionCode:
             EagerflowError: what eager code would raise, with the line of the node.
         """
         if RegionEvent.listeners:
-            found: tuple[Any, ...] = during(self._observer.region_event(), self._run, values)
-            return found
+            with told(self._observer.region_event()):
+                return self._run(values)
         return self._run(values)
 
     def _run(self, values: list[Any]) -> tuple[Any, ...]:
@@ -92,20 +94,35 @@ class RegionCode:
     def plain(self) -> Code:
         """The version that neither tells nor asks."""
         if self._plain is None:
-            self._plain = generate(self._name, self._instructions)
+            self._plain = self._generate()
         return self._plain
 
     def _ready(self) -> Code:
         """The version that this run needs."""
         if NodeEvent.listeners:
             if self._observed is None:
-                self._observed = generate(self._name, self._instructions, self._note)
+                self._observed = self._generate(self._note)
             return self._observed
         if step_of.stopped is not None and self.checked:
             if self._checked is None:
-                self._checked = generate(self._name, self._instructions, _check, chains=True)
+                self._checked = self._generate(_check, chains=True)
             return self._checked
         return self.plain()
+
+    def _generate(
+        self, note: Callable[..., float] | None = None, *, chains: bool = False
+    ) -> Code:  # fmt: skip
+        code = generate(self._name, self._instructions, note, chains=chains)
+        register_code(code.file, self)
+        return code
+
+    def position(self, file: str, frames: Sequence[FrameType]) -> GraphPosition | None:
+        """Where a thread is that runs a version of this code."""
+        versions = self._plain, self._checked, self._observed
+        code = next((c for c in versions if c is not None and c.file == file), None)
+        if code is None:  # it was compiled anew meanwhile
+            return None
+        return position_in(code, frames, self._observer.executable, self._name)
 
     def _note(self, index: int, start: float, turns: Sequence[int], *outputs: Any) -> float:
         _check()

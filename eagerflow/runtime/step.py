@@ -211,8 +211,7 @@ class FlowStep:
                 self._give_up(tag, entry)
                 continue
             if AbstractEvent.listeners:
-                turns = [place.turn(self._flow) for place in self._held.loops(tag)]
-                step_of.frames = tuple(turns[::-1])
+                step_of.frames = self._held.loops(tag)
             if action.begin is not None:
                 self._begin(tag, entry, action, given)
                 continue
@@ -384,7 +383,7 @@ class FlowStep:
         action = self._values[tag].actions[entry]
         if action.region is None and action.node is not None:
             placed_error(error, action.node)
-        for place in self._held.loops(tag):
+        for place in self._held.around(tag):
             error.add_note(place.turn_note(self._flow))
         self._error = error
 

@@ -53,12 +53,18 @@ class StepValues:
         elif kind == "close":
             del self.by_tag[instruction[1]]
 
-    def loops(self, tag: int) -> Iterator[FrameValues]:
-        """The iterations that one lies in, itself included, the innermost first."""
+    def around(self, tag: int) -> Iterator[FrameValues]:
+        """The iterations of loops that one lies in, itself included, the innermost first."""
         place = self.by_tag[tag]
         while place.parent >= 0:
             yield place
             place = self.by_tag[place.parent]
+
+    def loops(self, tag: int) -> tuple[tuple[str, int], ...]:
+        """The same by the names of the loops and the numbers of turns, the outermost first."""
+        flow = self._flow
+        found = [(flow.frames[p.frame].name, p.turn(flow)) for p in self.around(tag)]
+        return tuple(found[::-1])
 
     def clear(self) -> None:
         """Let go of all."""

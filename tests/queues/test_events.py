@@ -209,7 +209,9 @@ def test_runners_are_named_in_the_events_of_what_they_run(traced: bool) -> None:
     assert nodes[0].name == "queue_dequeue"
     assert nodes[0].waited > 0
     assert (nodes[0].thread == 0) == traced
-    assert [e.name for e in found.of("run")] == ["worker"] * 3
+    runs = found.of("run")
+    assert [e.name for e in runs] == ["worker"] * 4
+    assert [bool(e.error) for e in runs] == [False, False, False, True]
 
 
 def test_steps_of_this_thread_belong_to_no_runner() -> None:
@@ -232,17 +234,21 @@ def test_traces_for_perfetto_have_counters_and_waits_apart() -> None:
     with recorded() as found, ef.spawn(take, name="taker") as runner:
         until(lambda: queue.resource.waiting(1) == 1)
         queue.enqueue(1)
-        until(lambda: runner.steps == 1)
+        until(lambda: runner.steps == 1 and queue.resource.waiting(1) == 1)
     rows = to_chrome(found.events)["traceEvents"]
     counters = [r["args"] for r in rows if r["ph"] == "C"]
     assert {"depth": 0, "producers": 0, "consumers": 1} in counters
     assert "numbers" in {r["name"] for r in rows if r["ph"] == "C"}
-    begin, end = [r for r in rows if r["ph"] in ("b", "e")]
-    assert (begin["ph"], end["ph"], begin["id"]) == ("b", "e", end["id"])
-    assert begin["ts"] < end["ts"]
-    assert begin["args"]["runner"] == "taker"
-    assert begin["args"]["waited"] > 0
-    assert {r["cat"] for r in rows if r["ph"] == "X"} == {"run"}
+    pairs = [r for r in rows if r["ph"] in ("b", "e")]
+    begins, ends = ({r["id"]: r for r in pairs if r["ph"] == phase} for phase in "be")
+    assert begins.keys() == ends.keys()
+    assert all(row["ts"] <= ends[i]["ts"] for i, row in begins.items())
+    assert {row["args"]["runner"] for row in begins.values()} == {"taker"}
+    (node,) = [row for row in begins.values() if row["cat"] == "node"]
+    assert node["args"]["waited"] > 0
+    assert [row["cat"] for row in begins.values()].count("wait") == 2  # one was never served
+    whole = {(r["cat"], r["args"].get("operation", "")) for r in rows if r["ph"] == "X"}
+    assert whole >= {("run", ""), ("queue", "enqueue")}
 
 
 def test_a_queue_shows_how_it_stands() -> None:

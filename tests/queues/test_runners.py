@@ -84,7 +84,8 @@ def test_names_in_the_profile(make: Any) -> None:
     with ef.profile() as profile:
         ef.spawn(make(lambda: queue.dequeue()), name="reader").join()
     runs = [e for e in profile.events if e.kind == "run"]
-    assert [e.name for e in runs] == ["reader"] * 3
+    assert [e.name for e in runs] == ["reader"] * 4
+    assert [e.error.partition(":")[0] for e in runs] == ["", "", "", "QueueClosedError"]
     assert len({e.thread for e in runs}) == 1
     assert all(a.stop <= b.start for a, b in pairwise(runs))
     rows = to_chrome(profile.events)["traceEvents"]
