@@ -8,7 +8,6 @@ import sys
 import threading
 import traceback
 import warnings
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from time import monotonic
@@ -25,13 +24,10 @@ from eagerflow.errors import (
     hide_frames,
     hides_frames,
 )
-from eagerflow.events import RunEvent
+from eagerflow.events import RunEvent, step_of
 from eagerflow.function.closing import Closing
-from eagerflow.function.entry import Trace, leaf_values
+from eagerflow.function.entry import leaf_values
 from eagerflow.function.traced import BoundFunction, TracedFunction
-from eagerflow.graph.ir import Node
-from eagerflow.graph.lowering import is_on_one_device
-from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.trace import tracer_of
 from eagerflow.hardware import current_device, device
 from eagerflow.resources.attempts import (
@@ -42,18 +38,13 @@ from eagerflow.resources.attempts import (
 )
 from eagerflow.resources.requests import check_seconds
 from eagerflow.runtime import deadline
-from eagerflow.runtime.detached import DetachedStep
 from eagerflow.runtime.ending import ending
-from eagerflow.runtime.executor import Executor
-from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.timers import Timer, timers
 from eagerflow.source import place_of_thread
 
 __all__ = ["Runner", "spawn"]
 
 _serial: Final = itertools.count(1)
-_executors: Final[weakref.WeakKeyDictionary[Trace, Executor]] = weakref.WeakKeyDictionary()
-_lock: Final = threading.Lock()
 _STOPPED: Final = "its runner was stopped"
 #: seconds after which it is told that a runner that was stopped goes on
 _PATIENCE: Final = 5.0
@@ -377,23 +368,10 @@ class _Steps:
                 hide_frames(error)
                 runner.end(error)
 
-        step = DetachedStep(_executor_of(entry), done, runner=runner.name)
+        step = entry.executable.detached(done, runner.name)
         inputs = entry.raw_inputs(leaves, captured)
         if not runner.begin(lambda: step.begin(inputs), step.cancel, lambda: step.thread):
             runner.end()
-
-
-def _is_whole(node: Node) -> bool:
-    """A branch or a loop in which nothing waits needs no entries of its own."""
-    return is_on_one_device(node) and effect_of(node) != "blocks"
-
-
-def _executor_of(entry: Trace) -> Executor:
-    with _lock:
-        found = _executors.get(entry)
-        if found is None:
-            found = _executors[entry] = Executor(entry.optimised, _is_whole)
-        return found
 
 
 def _call_in_thread(

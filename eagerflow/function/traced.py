@@ -339,10 +339,10 @@ class TracedFunction:
         """
         here = ref(self)
 
-        def mine(program: int) -> bool:
+        def mine(executable: int) -> bool:
             function = here()
             return function is not None and any(
-                e.program.number == program for e in function._cache.entries()
+                e.executable.number == executable for e in function._cache.entries()
             )
 
         return NodeStatistics(mine)
@@ -374,7 +374,7 @@ class TracedFunction:
             raise TraceError(f"{self.name} was not traced yet", hint="call it first")
         if stage not in ("graph", "python"):
             raise TraceError(f"there is no stage {stage!r}", expected="'graph' or 'python'")
-        return str(entry.optimised) if stage == "graph" else entry.program.text
+        return str(entry.optimised) if stage == "graph" else entry.executable.text
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TracedFunction, (self.fn, *self._options, self.name)  # traces are made anew

@@ -52,13 +52,18 @@ class Code:
     Attributes:
         run: the program as a function of the values of its inputs; gives a tuple.
         text: its source.
+        program: the instructions that it was made of.
         file: what its code objects have for a file name.
         lines: for each line of the text the index of the instruction that it belongs to, or -1.
     """
 
-    __slots__ = ("file", "lines", "run", "text")
+    __slots__ = ("file", "lines", "program", "run", "text")
 
-    def __init__(self, name: str, lines: Sequence[str], where: list[int], names: dict[str, Any]):
+    def __init__(
+        self, name: str, program: Instructions, lines: Sequence[str], where: list[int],
+        names: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self.program = program
         self.text = "\n".join(lines)
         self.file = f"<program {next(_serial)}: {name}>"
         self.lines = where
@@ -78,8 +83,8 @@ def generate(
     Args:
         name: of the graph.
         program: its instructions.
-        note: called after each of them as ``note(index, start, *outputs)``, if given; ``start`` is
-            what it gave last.
+        note: called after each of them as ``note(index, start, turns, *outputs)``, if given;
+            ``start`` is what it gave last, ``turns`` are those of the loops that it stands in.
         chains: whether ``note`` is called once for a chain, without its outputs; else these are
             taken apart.
     """
@@ -117,6 +122,7 @@ class _Writer:
         self.text: list[str] = []
         self.where: list[int] = []
         self.indent = " "
+        self.turns: list[str] = []  # the variables of the loops that are being written
         #: functions that the program calls, line by line as in `ChainText`
         self.called: list[tuple[str, int]] = []
         #: for each generator: the registers of its seed and its ticket, and how many are drawn
@@ -184,8 +190,8 @@ class _Writer:
         else:
             self.chunks(len(lines))
         text = [text for text, _ in self.called] + self.text
-        where = [index for _, index in self.called] + self.where
-        return Code(name, text, [-1, *where], self.words.names)  # lines are counted from 1
+        where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
+        return Code(name, self.program, text, where, self.words.names)
 
     def chunks(self, total: int) -> None:
         slots = self._slots()
@@ -193,7 +199,7 @@ class _Writer:
         for start in starts:
             self.add(f"def chunk{start}(V):")
             if self.noted:
-                self.add(" t = note(-1, 0.0)")
+                self.add(" t = note(-1, 0.0, ())")
             self.chunk(start, min(start + _CHUNK, total), slots)
         self.add(f"def run({self.registers(self.program.inputs)}):")
         self.prologue()
@@ -244,7 +250,7 @@ class _Writer:
             reserve = self.words.bound(state.reserve, "reserve")
             self.add(f" r{seed}, r{ticket} = {reserve}({number})")
         if self.noted:
-            self.add(" t = note(-1, 0.0)")
+            self.add(" t = note(-1, 0.0, ())")
 
     def lines(self, lines: Sequence[Instruction], last: _Last) -> None:
         for line, first, stop in self.units(lines, 0, len(lines), last):
@@ -314,7 +320,7 @@ class _Writer:
             self.put(f"{targets}= {text}" if targets else text, line)
             if self.noted:
                 end = self.ends[line.called]
-                self.add(f"{self.indent}t = note({end}, t)", end)
+                self.add(f"{self.indent}t = note({end}, t, {self.words.tuple(self.turns)})", end)
             return
         assert node is not None
         try:
@@ -325,8 +331,8 @@ class _Writer:
         except EagerflowError as error:
             raise relocate(error, node.source) from None
         if self.noted and not node.op.startswith("python_"):
-            outputs = "".join(f", r{r}" for r in line.outputs)
-            self.put(f"t = note({line.index}, t{outputs})", line)
+            given = [self.words.tuple(self.turns), *(f"r{r}" for r in line.outputs)]
+            self.put(f"t = note({line.index}, t, {', '.join(given)})", line)
 
     def node(
         self, line: Instruction, node: Node, dead: Callable[[int], bool], fading: Sequence[int]
@@ -363,10 +369,9 @@ class _Writer:
         self.move(line.carried, line.inputs[: len(line.carried)], early, line)
         self.gone.update(early)
         self._fade(line)
-        if node.op == "scan":
-            self.scan(line, node)
-        else:
-            self.loop(line, node)
+        self.turns.append(f"k{line.index}")
+        (self.scan if node.op == "scan" else self.loop)(line, node)
+        self.turns.pop()
 
     def _fade(self, line: Instruction) -> None:
         body = line.blocks[-1]
@@ -396,7 +401,7 @@ class _Writer:
         self.lines(test.lines, self._last_inside(test))
         self.put(f"if not {self.words.operand(test.outputs[0])}: break", line)
         if self.noted:  # a turn of numbers alone would ask nobody whether to go on
-            self.put("t = note(-1, t)", line)
+            self.put("t = note(-1, t, ())", line)
         self.indent = self.indent[:-1]
         self.block(body, line, line.carried)
 

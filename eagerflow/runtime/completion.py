@@ -32,11 +32,6 @@ class Completion:
         self._entry = entry
 
     @property
-    def frames(self) -> tuple[tuple[str, int], ...]:
-        """The loops that the entry lies in, each with its iteration, as events have them."""
-        return () if self._step is None else self._step.frames(self._tag)
-
-    @property
     def answered(self) -> bool:
         """Whether there was an answer."""
         return self._step is None

@@ -31,8 +31,9 @@ _CALLED: Final = {
 Frames = Sequence[FrameType]
 
 
-def failure(program: Instructions, code: Code, error: Exception) -> Exception:
+def failure(code: Code, error: Exception) -> Exception:
     """The error to raise for one that a run of ``code`` raised."""
+    program = code.program
     traces = _generated(error.__traceback__, code)
     if not traces:
         return error

@@ -303,8 +303,8 @@ class _Maker:
 
     def _region(self, nodes: Sequence[Node]) -> None:
         graph, inputs, outputs = self._cut_out(nodes)
-        code = RegionCode(graph, self.number, self.graph.name)
-        action = EntryAction(nodes[0], code.take, [self.slot(v) for v in outputs])
+        code = RegionCode(graph, self.number, self.graph.name, len(self.records))
+        action = EntryAction(nodes[0], code.run, [self.slot(v) for v in outputs])
         action.region = code
         action.writes = Written.by(nodes)
         if any(effect_of(n) in _FENCES for n in nodes):

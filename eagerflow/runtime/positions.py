@@ -8,24 +8,24 @@ from typing import Any
 
 from eagerflow.graph_position import GraphPosition
 from eagerflow.runtime.codegen import Code
-from eagerflow.runtime.instructions import LOOPS, Instructions
+from eagerflow.runtime.instructions import LOOPS
 from eagerflow.source import Source, variables_of
 
 __all__ = ["position_in"]
 
 
 def position_in(
-    program: Instructions, code: Code, frames: Sequence[FrameType], executable: int, graph: str
+    code: Code, frames: Sequence[FrameType], executable: int, graph: str
 ) -> GraphPosition | None:
     """The position of a thread; None if it is between two nodes.
 
     Args:
-        program: the instructions that the code was generated for.
         code: that runs.
         frames: those of the thread in this code, the innermost first.
         executable: the number of what runs it.
         graph: the name of its graph.
     """
+    program = code.program
     index = code.lines[frames[0].f_lineno]
     node = program.all[index].node if index >= 0 else None
     if node is None:

@@ -11,15 +11,16 @@ from threading import get_ident
 from time import perf_counter
 from typing import Any, Final, final
 
+from eagerflow import events
 from eagerflow.core.execute import explain
 from eagerflow.core.op import get_op, infer
-from eagerflow.events import AbstractEvent, NodeEvent, QueueEvent, WaitEvent, describe, step_of
+from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, describe, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
 from eagerflow.resources.told import ToldAttempt
 from eagerflow.runtime.actions import asynchronous
 from eagerflow.runtime.completion import Completion
-from eagerflow.runtime.observe import tell_node
+from eagerflow.runtime.observe import node_event
 from eagerflow.runtime.timers import Timer, timers
 from eagerflow.source import Source
 from eagerflow.types import TensorType
@@ -44,7 +45,7 @@ class _Wait:
         self._caller = 0 if self._runner else step_of.caller or get_ident()
         self._node = node
         self._completion = completion
-        self._frames = completion.frames if AbstractEvent.listeners else ()
+        self._frames = step_of.frames
         self._types = _types(node, inputs, device)
         self._timer: Timer | None = None
         self._told: ToldAttempt | None = None
@@ -126,13 +127,13 @@ class _Wait:
     def _tell(self, values: Sequence[Any]) -> None:
         node, attempt, flow, stop = self._node, self._attempt, self._completion.flow, perf_counter()
         pairs = zip(node.outputs, values, strict=True)
-        tell_node(
-            node, self._start, stop, [_tensor_type(v).like(shape=x.shape) for v, x in pairs],
-            device=str(self._device), graph=flow.graph.name, executable=flow.number,
-            waited=0.0 if attempt.since is None else stop - attempt.since,
-            thread=0, caller=self._caller, runner=self._runner, step=self._step,
-            frames=self._frames,
+        event = node_event(
+            node, [_tensor_type(v).like(shape=x.shape) for v, x in pairs],
+            device=str(self._device), start=self._start, stop=stop, thread=0, step=self._step,
+            frames=self._frames, caller=self._caller, runner=self._runner, executable=flow.number,
+            graph=flow.graph.name, waited=0.0 if attempt.since is None else stop - attempt.since,
         )  # fmt: skip
+        events.end(event)
 
     def _explained(self, error: Exception) -> Exception:
         return explain(get_op(self._node.op), self._types, self._node.attrs, error)

@@ -15,8 +15,9 @@ import eagerflow as ef
 from eagerflow import events
 from eagerflow.graph import Graph
 from eagerflow.profiling import NodeStatistics
-from eagerflow.runtime import Program, codegen
-from tests.runtime.graphs import Traced, run
+from eagerflow.runtime import Executable, codegen
+from eagerflow.runtime.generated import GeneratedTier
+from tests.runtime.graphs import Traced
 
 TEXT = """graph model(%x: f32[n], %k: int) {
   %a = exp(%x) : f32[n] in "encoder/layer0"
@@ -30,13 +31,13 @@ TEXT = """graph model(%x: f32[n], %k: int) {
 
 
 @pytest.fixture
-def program() -> Program:
-    return Program(Graph.parse(TEXT))
+def program() -> Executable:
+    return Executable(Graph.parse(TEXT))
 
 
-def test_each_node_is_an_event(program: Program) -> None:
+def test_each_node_is_an_event(program: Executable) -> None:
     with ef.profile() as p:
-        s, j = run(program, [ef.zeros(2), 3])
+        s, j = program.apply([ef.zeros(2), 3])
     assert (s.tolist(), j) == ([10.0], 9)
     nodes = [e for e in p.events if e.kind == "node"]
     assert [(e.name, e.node, e.scope) for e in nodes] == [
@@ -68,27 +69,29 @@ def test_lines() -> None:
     assert "lambda x: ef.exp(x)" in str(node.source)
 
 
-def test_nobody_listens_and_nothing_is_made(program: Program) -> None:
+def test_nobody_listens_and_nothing_is_made(program: Executable) -> None:
     program(np.zeros(2, np.float32), 1)
-    assert program._region._observed is None
+    tier = program.tier
+    assert isinstance(tier, GeneratedTier)
+    assert tier._region._observed is None
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 256])
 def test_programs_of_several_functions(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codegen, "_CHUNK", chunk)
-    program = Program(Graph.parse(TEXT))
+    program = Executable(Graph.parse(TEXT))
     with ef.profile() as p:
-        s, _ = run(program, [ef.zeros(2), 3])
+        s, _ = program.apply([ef.zeros(2), 3])
     assert s.tolist() == [10.0]
     assert [e.node for e in p.events if e.kind == "node"] == ["a", "b", "c", "s"]
 
 
-def test_profiles_show_nodes_as_they_show_ops(program: Program) -> None:
+def test_profiles_show_nodes_as_they_show_ops(program: Executable) -> None:
     x = ef.zeros(2)
     with ef.profile() as p:
         ef.exp(x)
         for _ in range(3):
-            run(program, [x, 3])
+            program.apply([x, 3])
     assert {row.name: row.calls for row in p.table()} == {
         "exp": 4,
         "multiply": 3,
@@ -105,9 +108,9 @@ def test_a_replayed_graph_is_not_counted_twice() -> None:
     assert [e.kind for e in p.events if e.name == "sum"] == ["op"]
 
 
-def test_nodes_of_other_threads_are_left_out(program: Program) -> None:
+def test_nodes_of_other_threads_are_left_out(program: Executable) -> None:
     with ef.profile() as p:
-        thread = threading.Thread(target=lambda: run(program, [ef.zeros(2), 3]))
+        thread = threading.Thread(target=lambda: program.apply([ef.zeros(2), 3]))
         thread.start()
         thread.join()
     assert [e for e in p.events if e.kind != "op"] == []
@@ -118,9 +121,9 @@ def test_an_error_in_an_observed_run() -> None:
         "graph f(%x: f32[n], %y: f32[m]) { %a = exp(%x) : f32[n] "
         "%z = matmul(%a, %y) : f32[] return %z }"
     )
-    program = Program(graph)
+    program = Executable(graph)
     with ef.profile() as p, pytest.raises(ef.errors.ShapeError, match="matmul") as caught:
-        run(program, [ef.zeros(2), ef.zeros(3)])
+        program.apply([ef.zeros(2), ef.zeros(3)])
     assert "node: %z = matmul" in caught.value.__notes__[0]
     assert [(e.kind, e.name) for e in p.events if e.kind != "op"] == [
         ("node", "exp"),
@@ -131,8 +134,8 @@ def test_an_error_in_an_observed_run() -> None:
 # --- statistics of nodes ------------------------------------------------------------------------
 
 
-def test_statistics_of_nodes(program: Program) -> None:
-    other = Program(Graph.parse(TEXT))
+def test_statistics_of_nodes(program: Executable) -> None:
+    other = Executable(Graph.parse(TEXT))
     x = np.zeros(2, np.float32)
     with NodeStatistics(program.number) as ours, NodeStatistics() as everything:
         for _ in range(3):
@@ -172,12 +175,12 @@ def _slices(path: Path) -> list[dict[str, Any]]:
     return [e for e in trace["traceEvents"] if e["ph"] == "X"]
 
 
-def test_a_trace_for_perfetto(program: Program, tmp_path: Path) -> None:
+def test_a_trace_for_perfetto(program: Executable, tmp_path: Path) -> None:
     x = ef.zeros(2)
     with ef.profile() as p:
-        run(program, [x, 3])
+        program.apply([x, 3])
         ef.exp(x)
-        run(program, [x, 3])
+        program.apply([x, 3])
     p.save(tmp_path / "trace.json")
     slices = _slices(tmp_path / "trace.json")
     one = ["model", "encoder", "layer0", "exp", "layer1", "multiply", "head", "add", "split"]
