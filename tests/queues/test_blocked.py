@@ -229,9 +229,9 @@ def test_an_end_by_a_timeout(call: Call) -> None:
 
 def test_an_end_by_a_deadline(call: Call) -> None:
     queue = ef.Queue(1, ef.tensor(0), name="slow")
-    with recorded(WaitEvent, QueueEvent) as found:
-        with pytest.raises(ef.errors.DeadlineError), ef.deadline(0.01):
-            call(lambda: queue.dequeue())
+    late = pytest.raises(ef.errors.DeadlineError)
+    with recorded(WaitEvent, QueueEvent) as found, late, ef.deadline(0.01):
+        call(lambda: queue.dequeue())
     assert {e.kind for e in found.begun} <= {"queue", "wait"}
     assert {id(e) for e in found.begun} == {id(e) for e in found.events}
     assert all(e.error for e in found.events)
