@@ -127,8 +127,10 @@ def test_an_error_in_an_observed_run() -> None:
     assert "node: %z = matmul" in caught.value.__notes__[0]
     assert [(e.kind, e.name) for e in p.events if e.kind != "op"] == [
         ("node", "exp"),
+        ("region", "a … z"),
         ("step", "f"),
     ]
+    assert [e.error.partition(":")[0] for e in p.events[-2:]] == ["ShapeError", "ShapeError"]
 
 
 # --- statistics of nodes ------------------------------------------------------------------------
@@ -183,11 +185,22 @@ def test_a_trace_for_perfetto(program: Executable, tmp_path: Path) -> None:
         program.apply([x, 3])
     p.save(tmp_path / "trace.json")
     slices = _slices(tmp_path / "trace.json")
-    one = ["model", "encoder", "layer0", "exp", "layer1", "multiply", "head", "add", "split"]
+    one = [
+        "model",
+        "a … s",
+        "encoder",
+        "layer0",
+        "exp",
+        "layer1",
+        "multiply",
+        "head",
+        "add",
+        "split",
+    ]
     assert [s["name"] for s in slices] == [*one, "exp", *one]
-    assert [s["cat"] for s in slices[:5]] == ["step", "scope", "scope", "node", "scope"]
+    assert [s["cat"] for s in slices[1:5]] == ["region", "scope", "scope", "node"]
     assert min(s["ts"] for s in slices) == 0.0
-    step, encoder, layer, exp = slices[:4]
+    step, encoder, layer, exp = slices[0], *slices[2:5]
     for outer, inner in ((step, encoder), (encoder, layer), (layer, exp)):
         assert outer["ts"] <= inner["ts"]
         assert inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"] + 1e-6
@@ -200,6 +213,7 @@ def test_a_trace_for_perfetto(program: Executable, tmp_path: Path) -> None:
         "node": "a",
         "scope": "encoder/layer0",
         "graph": "model",
+        "step": step["args"]["step"],
     }
     assert "ef.exp(x)" in slices[len(one)]["args"]["source"]
     assert {(s["pid"], s["tid"]) for s in slices} == {(slices[0]["pid"], 1)}
