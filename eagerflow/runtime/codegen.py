@@ -29,15 +29,16 @@ from typing import Any, Final, final
 
 from eagerflow.core.op import get_op
 from eagerflow.dims import Dim, resolving
-from eagerflow.errors import DimError, EagerflowError, TensorIndexError, relocate
+from eagerflow.errors import DimError, EagerflowError, relocate
 from eagerflow.graph.ir import Node
 from eagerflow.runtime.chain_text import ChainText
 from eagerflow.runtime.chains import Chain, find_chains
 from eagerflow.runtime.instructions import Block, Instruction, Instructions
+from eagerflow.runtime.python_control import choose_branch
 from eagerflow.runtime.stacks import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.words import Words
 
-__all__ = ["Code", "choose_branch", "generate"]
+__all__ = ["Code", "generate"]
 
 #: instructions of one function
 _CHUNK: Final = 256
@@ -471,20 +472,6 @@ class _Writer:
 
     def operands(self, registers: Sequence[int]) -> list[str]:
         return [self.words.operand(r) for r in registers]
-
-
-def choose_branch(index: Any, count: int) -> int:
-    """The branch of that index.
-
-    Raises:
-        TensorIndexError: there is none.
-    """
-    found = int(index)
-    if not 0 <= found < count:
-        raise TensorIndexError(
-            "switch: there is no such branch", given=f"index {found}", expected=f"0 to {count - 1}"
-        )
-    return found
 
 
 def _is_op(line: Instruction) -> bool:
