@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
@@ -30,12 +31,31 @@ class Recorder:
         self.kinds = frozenset(kinds)
         self.begun: list[AbstractEvent] = []
         self.events: list[AbstractEvent] = []
+        #: what was told, in order: ``("begin", event)`` and ``("end", event)``
+        self.told: list[tuple[str, AbstractEvent]] = []
+        self._changed = threading.Condition()
 
     def begin(self, event: AbstractEvent) -> None:
-        self.begun.append(event)
+        with self._changed:
+            self.begun.append(event)
+            self.told.append(("begin", event))
+            self._changed.notify_all()
 
     def end(self, event: AbstractEvent) -> None:
-        self.events.append(event)
+        with self._changed:
+            self.events.append(event)
+            self.told.append(("end", event))
+            self._changed.notify_all()
+
+    def blocked(self, name: str, count: int = 1) -> Any:
+        """The last of so many waits for a resource, once it has begun and while it goes on."""
+
+        def waits() -> list[AbstractEvent]:
+            return [e for e in self.begun if e.kind == "wait" and e.name == name]
+
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(waits()) >= count, 60), "nobody waits"
+            return waits()[count - 1]
 
     def of(self, kind: str, name: str | None = None) -> list[Any]:
         """The events of a kind, in the order of their ends."""

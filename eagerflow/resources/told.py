@@ -74,7 +74,10 @@ class _Attempt(Protocol):
 def begin_told(attempt: _Attempt, callback: Callable[[], object]) -> None:
     """Begin an attempt that this thread will wait for by itself, and tell of it."""
     owner, what = attempt.owner, attempt.what
-    told = ToldAttempt(operation_event(owner, what), wait_event(owner, what))
+    told = ToldAttempt(
+        operation_event(owner, what) if QueueEvent.listeners else None,
+        wait_event(owner, what) if WaitEvent.listeners else None,
+    )
 
     def ended() -> None:
         told.end("" if attempt.failure is None else events.describe(attempt.failure()))
@@ -95,27 +98,29 @@ class ToldAttempt:
     one tells both.
 
     Args:
-        operation: the event of it.
-        wait: the event of its wait, if there will be one.
+        operation: the event of it; None if nobody wants it.
+        wait: the event of its wait, if there will be one; None if nobody wants it.
     """
 
-    __slots__ = ("_ended", "_lock", "_operation", "_ready", "_wait")
+    __slots__ = ("_ended", "_error", "_lock", "_operation", "_ready", "_wait")
 
-    def __init__(self, operation: QueueEvent, wait: WaitEvent) -> None:
+    def __init__(self, operation: QueueEvent | None, wait: WaitEvent | None) -> None:
         self._operation = operation
         self._wait = wait
         self._lock = Lock()
         self._ready = False  # whether the beginnings were told
         self._ended = False
+        self._error = ""
 
     def begin(self) -> None:
         """The attempt is to be begun."""
-        events.begin(self._operation)
+        if self._operation is not None:
+            events.begin(self._operation)
 
     def begun(self, waits: bool) -> None:
         """It was begun, and perhaps had to wait."""
         try:
-            if waits:
+            if waits and self._wait is not None:
                 events.begin(self._wait)
         finally:
             with self._lock:
@@ -130,12 +135,13 @@ class ToldAttempt:
             if self._ended:
                 return
             self._ended = True
-            self._operation.error = self._wait.error = error
+            self._error = error
             ready = self._ready
         if ready:
             self._tell_end()
 
     def _tell_end(self) -> None:
-        if self._wait.was_told:
-            events.end(self._wait)
-        events.end(self._operation)
+        for event in (self._wait, self._operation):
+            if event is not None and event.was_told:
+                event.error = self._error
+                events.end(event)

@@ -35,6 +35,7 @@ class DetachedStep:
         done: called once, in a thread of the pool, with a function that gives the outputs or raises
             the error of the step.
         event: of the step, if somebody wants to be told; it ends before ``done`` has the result.
+        number: of the step, for events.
         pool: the threads.
         runner: the name of the runner that it is for, in events.
 
@@ -46,13 +47,12 @@ class DetachedStep:
 
     def __init__(
         self, flow: Flow, done: Callable[[Result], object], event: StepEvent | None = None,
-        pool: Workers | None = None, runner: str = "",
+        number: int = 0, pool: Workers | None = None, runner: str = "",
     ) -> None:  # fmt: skip
         self._done = done
         self._event = event
         self._runner = runner
         self._pool = pool or (shared if _calls_python(flow) else serving)
-        number = 0 if event is None else event.step
         self._step = FlowStep(flow, wake=self._wake, checked=True, number=number)
         self._lock = Lock()
         self._over = False

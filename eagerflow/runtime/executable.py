@@ -150,11 +150,14 @@ class Executable:
             if self._waiting is None:
                 self._waiting = ScheduledTier(self.graph, self.number)
             tier = self._waiting
-        event = None
-        if AbstractEvent.listeners:
+        event, number = None, 0
+        if StepEvent.listeners:
             event = self._event(tier)
             event.thread, event.caller, event.runner = 0, 0, runner
-        return DetachedStep(tier.flow, done, event, runner=runner)
+            number = event.step
+        elif AbstractEvent.listeners:
+            number = events.next_step()
+        return DetachedStep(tier.flow, done, event, number=number, runner=runner)
 
     @property
     def tier(self) -> Tier:
@@ -198,9 +201,12 @@ class Executable:
         if not AbstractEvent.listeners:
             return tier.run(inputs)
         around, frames = step_of.step, step_of.frames
-        event = self._event(tier)
-        step_of.step, step_of.frames = event.step, ()
+        event = self._event(tier) if StepEvent.listeners else None
+        step_of.step = events.next_step() if event is None else event.step
+        step_of.frames = ()
         try:
+            if event is None:
+                return tier.run(inputs)
             with told(event):
                 return tier.run(inputs)
         finally:

@@ -119,7 +119,10 @@ class _Wait:
             "frames": self._frames, "executable": flow.number, "node": node.name,
             "source": node.source if isinstance(node.source, Source) else None,
         }  # fmt: skip
-        return ToldAttempt(QueueEvent(**known), WaitEvent(**known))
+        return ToldAttempt(
+            QueueEvent(**known) if QueueEvent.listeners else None,
+            WaitEvent(**known) if WaitEvent.listeners else None,
+        )
 
     def _tell(self, values: Sequence[Any]) -> None:
         node, attempt, flow, stop = self._node, self._attempt, self._completion.flow, perf_counter()
