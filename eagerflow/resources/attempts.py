@@ -27,9 +27,9 @@ from typing import Any, Final, Protocol, final
 from eagerflow.errors import CancelledError, WaitTimeoutError
 from eagerflow.events import LevelEvent, QueueEvent, WaitEvent, begin, describe, end
 from eagerflow.hardware import Device
+from eagerflow.resources.attempt_events import end_wait, level_event, operation_event, wait_event
 from eagerflow.resources.levels import Level
 from eagerflow.resources.requests import check_seconds
-from eagerflow.resources.told import end_wait, level_event, operation_event, wait_event
 
 __all__ = ["AbstractAttempt", "AbstractMeeting", "Interruptible", "interruptible", "limited",
            "slept"]  # fmt: skip
