@@ -196,7 +196,7 @@ class _Replay:
 
     def scan(self, node: Node, inputs: list[Any]) -> list[Any]:
         carried = node.attrs["carry"]
-        length = substitute(node.attrs["length"], self.sizes)
+        length = int(substitute(node.attrs["length"], self.sizes))
 
         def turn(values: list[Any], parts: list[Any]) -> tuple[list[Any], list[Any]]:
             results = self.inner(node.attrs["body"], [*values, *parts])
