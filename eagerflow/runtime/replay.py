@@ -71,7 +71,7 @@ def replay(
 def is_watched() -> bool:
     """Whether an interpreter of this thread has to see each op, so that graphs are replayed.
 
-    Timing need not: programs tell of their nodes themselves.
+    Timing need not: executables tell of their nodes themselves.
     """
     if not interpreter.stack.installed:
         return False
