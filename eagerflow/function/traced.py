@@ -188,8 +188,7 @@ class TracedFunction:
             )
         if not RetraceEvent.listeners:
             return self._trace_for(call, reason)
-        event = RetraceEvent(name=self.name, reason=reason.text, source=capture())
-        with told(event):
+        with told(RetraceEvent(name=self.name, reason=reason.text, source=capture())):
             return self._trace_for(call, reason)
 
     def _trace_for(self, call: Call, reason: Reason) -> tuple[Trace, Sequence[Any]]:

@@ -8,9 +8,9 @@ from typing import Any, final
 from eagerflow.errors import TensorValueError
 from eagerflow.events import QueueEvent
 from eagerflow.hardware import Device
+from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 from eagerflow.resources.requests import check_count
-from eagerflow.resources.told import tell_operation
 from eagerflow.types import TensorType
 
 __all__ = ["AccumulatorState"]

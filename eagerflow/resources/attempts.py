@@ -27,9 +27,9 @@ from typing import Any, Final, Protocol, final
 from eagerflow.errors import CancelledError, WaitTimeoutError
 from eagerflow.events import LevelEvent, QueueEvent, WaitEvent, begin, describe, end
 from eagerflow.hardware import Device
+from eagerflow.resources.attempt_events import end_wait, level_event, operation_event, wait_event
 from eagerflow.resources.levels import Level
 from eagerflow.resources.requests import check_seconds
-from eagerflow.resources.told import operation_event, wait_event
 
 __all__ = ["AbstractAttempt", "AbstractMeeting", "Interruptible", "interruptible", "limited",
            "slept"]  # fmt: skip
@@ -229,14 +229,7 @@ class AbstractAttempt(ABC):
                 holder.watch(None)
             slept.seconds += perf_counter() - start
             if event is not None:
-                self._tell_end(event)
-
-    def _tell_end(self, event: WaitEvent) -> None:
-        if self.failure is not None:
-            event.error = describe(self.failure())
-        elif not self.done:
-            event.error = "KeyboardInterrupt"
-        end(event)
+                end_wait(event, self.done, self.failure)
 
     def _sleep(self, bell: threading.Lock, seconds: float | None) -> None:
         """Let this thread sleep until ``bell`` is released, or the time is over."""
@@ -396,15 +389,8 @@ class AbstractMeeting(ABC):
     def tell(self) -> None:
         """Tell who listens how it stands."""
         with self.lock:
-            now, level = perf_counter(), self.level()
-        end(
-            LevelEvent(
-                name=level.name, device="" if self.device is None else str(self.device),
-                start=now, stop=now, resource=level.kind, depth=level.depth,
-                capacity=level.capacity, producers=level.producers, consumers=level.consumers,
-                closed=level.closed,
-            )
-        )  # fmt: skip
+            event = level_event(self.level(), self.device)
+        end(event)
 
     def waiting(self, line: int) -> int:
         """How many attempts wait in a line."""

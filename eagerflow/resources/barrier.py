@@ -9,11 +9,11 @@ from typing import Any, Final, final
 from eagerflow.errors import QueueClosedError, TensorValueError
 from eagerflow.events import QueueEvent, told
 from eagerflow.hardware import Device
+from eagerflow.resources.attempt_events import operation_event
 from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.requests import check_count
 from eagerflow.resources.stores import PriorityStore
-from eagerflow.resources.told import operation_event
 from eagerflow.types import DTYPES, DType, TensorType
 
 __all__ = ["BarrierState"]

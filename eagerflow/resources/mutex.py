@@ -8,8 +8,8 @@ from typing import Any, Final, final
 
 from eagerflow.errors import MutexError
 from eagerflow.events import QueueEvent
+from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
-from eagerflow.resources.told import tell_operation
 
 __all__ = ["MutexState", "this_thread"]
 

@@ -14,10 +14,10 @@ from typing import Any, Final, final
 from eagerflow.errors import EnqueueCancelledError, QueueClosedError
 from eagerflow.events import LevelEvent, QueueEvent
 from eagerflow.hardware import Device
+from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 from eagerflow.resources.requests import check_count
 from eagerflow.resources.stores import AbstractStore
-from eagerflow.resources.told import tell_operation
 from eagerflow.types import TensorType
 
 __all__ = ["QueueState"]

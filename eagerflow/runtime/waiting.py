@@ -17,7 +17,7 @@ from eagerflow.core.op import get_op, infer
 from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, describe, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
-from eagerflow.resources.told import ToldAttempt
+from eagerflow.resources.attempt_events import ToldAttempt
 from eagerflow.runtime.actions import asynchronous
 from eagerflow.runtime.completion import Completion
 from eagerflow.runtime.observe import node_event

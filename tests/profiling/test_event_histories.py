@@ -175,9 +175,9 @@ def test_threads_on_two_queues(
 def test_a_deadline_at_any_moment(way: str, work: Work, seconds: float) -> None:
     queues = [ef.Queue(1, ef.tensor(0), name=name) for name in "ab"]
     call = in_the_way(way, work, queues)
-    with recorded() as found:
-        with suppress(ef.errors.EagerflowError, ZeroDivisionError), ef.deadline(seconds):
-            call()
+    late = suppress(ef.errors.EagerflowError, ZeroDivisionError)
+    with recorded() as found, late, ef.deadline(seconds):
+        call()
     check(found)
     failed = [e for e in found.events if isinstance(e, StepEvent | RegionEvent) and e.error]
     assert all(e.stop is not None for e in failed)

@@ -7,11 +7,13 @@ from threading import Lock
 from typing import Any, Protocol, final
 
 from eagerflow import events
-from eagerflow.events import QueueEvent, WaitEvent, step_of
+from eagerflow.events import LevelEvent, QueueEvent, WaitEvent, step_of
 from eagerflow.graph_position import graph_position
 from eagerflow.hardware import Device
+from eagerflow.resources.levels import Level
 
-__all__ = ["ToldAttempt", "begin_told", "operation_event", "tell_operation", "wait_event"]
+__all__ = ["ToldAttempt", "begin_told", "end_wait", "level_event", "operation_event",
+           "tell_operation", "wait_event"]  # fmt: skip
 
 
 class _Resource(Protocol):
@@ -33,6 +35,26 @@ def operation_event(resource: _Resource, operation: str) -> QueueEvent:
 def wait_event(resource: _Resource, operation: str) -> WaitEvent:
     """The event of a wait of this thread, which begins now."""
     return WaitEvent(**_described(resource, operation))
+
+
+def end_wait(event: WaitEvent, done: bool, failure: Callable[[], Exception] | None) -> None:
+    """Tell that a wait is over: the attempt is done, or was given up by Ctrl-C."""
+    if failure is not None:
+        event.error = events.describe(failure())
+    elif not done:
+        event.error = KeyboardInterrupt.__name__
+    events.end(event)
+
+
+def level_event(level: Level, device: Device | None) -> LevelEvent:
+    """The event of how a resource stands now."""
+    event = LevelEvent(
+        name=level.name, device="" if device is None else str(device), resource=level.kind,
+        depth=level.depth, capacity=level.capacity, producers=level.producers,
+        consumers=level.consumers, closed=level.closed,
+    )  # fmt: skip
+    event.stop = event.start
+    return event
 
 
 def _described(resource: _Resource, operation: str) -> dict[str, Any]:
