@@ -10,13 +10,14 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CodeType, FrameType, ModuleType
 from typing import Any, Final, final
 
 __all__ = ["Source", "capture", "cell_name", "is_framework_frame", "place_of_thread", "position",
-           "turn_note", "users_context", "variables_of"]  # fmt: skip
+           "turn_note", "users_context", "variables_of", "warn"]  # fmt: skip
 
 #: no user's; threads of ours begin in the last one
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
@@ -41,6 +42,11 @@ class Source:
     Attributes:
         code: the code object that was running.
         offset: the offset of the instruction in it, in bytes.
+
+    >>> from eagerflow.extending import capture
+    >>> source = capture()
+    >>> source.line, source.text
+    (1, 'source = capture()')
     """
 
     code: CodeType
@@ -83,6 +89,14 @@ def capture(depth: int = 1) -> Source | None:
 
     Args:
         depth: how many frames above the caller to start at.
+
+    >>> from eagerflow.extending import capture
+    >>> class Setting:
+    ...     def __init__(self, value):
+    ...         self.value, self.source = value, capture(2)
+    >>> setting = Setting(0)
+    >>> setting.source.text
+    'setting = Setting(0)'
     """
     code, offset = position(depth + 1)
     return None if code is None else Source(code, offset)
@@ -124,6 +138,23 @@ def place_of_thread(ident: int) -> Source | None:
             return Source(frame.f_code, frame.f_lasti)
         frame = frame.f_back
     return None
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn at the user's line: the innermost one that is not of eagerflow.
+
+    >>> import warnings
+    >>> from eagerflow.extending import warn
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn("this was passed over", ef.errors.CheckpointWarning)
+    >>> str(caught[0].message)
+    'this was passed over'
+    """
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and is_framework_frame(frame):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 def is_framework_frame(frame: FrameType) -> bool:

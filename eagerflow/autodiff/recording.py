@@ -84,7 +84,7 @@ class Recording(AbstractInterpreter):
 
         It lets go of values after their last use, and keeps none.
         """
-        slots = [self._slot(y) for y in outputs]
+        slots = self._slots(outputs)
         steps, given = _needed(self._records, set(slots)), self._given
 
         def run(values: Sequence[Tensor]) -> list[Tensor]:
@@ -109,6 +109,9 @@ class Recording(AbstractInterpreter):
         slot: int | None = find(x._mark, self._owner)
         return self._hold(x) if slot is None else slot
 
+    def _slots(self, xs: Sequence[Tensor]) -> list[int]:
+        return [self._slot(x) for x in xs]
+
     def _record(
         self, op: Op | Composite | _Forward, slots: Sequence[int], outputs: Sequence[Tensor],
         attrs: dict[str, Any],
@@ -121,7 +124,7 @@ class Recording(AbstractInterpreter):
         result = self.below.bind(op, inputs, attrs)
         outputs = result if type(result) is tuple else (result,)
         if op.effect == "pure":
-            self._record(op, [self._slot(x) for x in inputs], outputs, attrs)
+            self._record(op, self._slots(inputs), outputs, attrs)
         else:
             for y in outputs:
                 self._hold(y)
@@ -133,18 +136,19 @@ class Recording(AbstractInterpreter):
             return self._node(composite, inputs)
         if self._inside:  # its own rule may call it again
             return super().call(composite, inputs)
-        slots = [self._slot(x) for x in inputs]
+        slots = self._slots(inputs)
         around, records = self._records, list[Record]()
         self._records, self._inside = records, True
         try:
             with use(self):
                 passed = composite.forward(*inputs)
-            given = [[self._slot(x) for x in xs] for xs in
-                     (passed.outputs, passed.residuals, passed.captured)]  # fmt: skip
+            made = _Forward(
+                composite.name, composite.own_rule, records, [], self._slots(passed.outputs),
+                self._slots(passed.residuals), self._slots(passed.captured), passed.pull,
+            )  # fmt: skip
         finally:
             self._records, self._inside = around, False
         outputs = tuple([handle_of(y) for y in passed.outputs])
-        made = _Forward(composite.name, composite.own_rule, records, [], *given, passed.pull)
         self._record(made, slots, outputs, {})
         return outputs
 
@@ -152,14 +156,14 @@ class Recording(AbstractInterpreter):
         """One that becomes a node runs again as it is; the effects of one are held instead."""
         if composite.node == "pure":
             outputs = self.below.call(composite, inputs)
-            self._record(composite, [self._slot(x) for x in inputs], outputs, {})
+            self._record(composite, self._slots(inputs), outputs, {})
             return outputs
         with use(self.below), installed(_AllWanted()):
             passed = composite.forward(*inputs)
         outputs = tuple([handle_of(y) for y in passed.outputs])
         whole = (*inputs, *passed.captured, *outputs, *passed.residuals)
         again = _held(composite, passed, len(inputs) + len(passed.captured))
-        self._record(again, [self._slot(x) for x in whole], outputs, {})
+        self._record(again, self._slots(whole), outputs, {})
         return outputs
 
 

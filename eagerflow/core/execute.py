@@ -26,6 +26,7 @@ from eagerflow.errors import (
     strip,
 )
 from eagerflow.events import TransferEvent, step_of, told
+from eagerflow.files import advice
 from eagerflow.graph_position import graph_position
 from eagerflow.hardware import Device, Lane, NullArray, as_device
 from eagerflow.types import BYTES, DTYPES, TensorType
@@ -341,7 +342,7 @@ def explain(
     if isinstance(error, ImportError):
         return SettingError(f"{op.name}: {error}")
     if isinstance(error, OSError):
-        failed = FileError(f"{op.name}: {error}", given=given)
+        failed = FileError(f"{op.name}: {error}", given=given, hint=advice(error))
         failed.errno, failed.filename = error.errno, error.filename
         return failed
     if isinstance(error, IndexError):

@@ -11,7 +11,7 @@ import eagerflow as ef
 from eagerflow.data.elements import with_bytes
 from eagerflow.errors import TensorValueError
 from eagerflow.events import SkipEvent, end
-from eagerflow.source import Source
+from eagerflow.extending import Source
 
 __all__ = ["OnError", "UserCall", "skips"]
 

@@ -20,11 +20,14 @@ from typing import Any, Final, Protocol, final
 from eagerflow.data.elements import nbytes
 from eagerflow.errors import CancelledError, QueueClosedError
 from eagerflow.events import ElementEvent, QueueEvent, TakeEvent, WaitEvent, end
-from eagerflow.resources.attempt_events import begin_told
-from eagerflow.resources.attempts import slept
-from eagerflow.resources.queue import QueueState
-from eagerflow.resources.stores import FifoStore, SequenceStore
-from eagerflow.runtime.ending import ending
+from eagerflow.extending.pipelines import (
+    FifoStore,
+    QueueState,
+    SequenceStore,
+    begin_told,
+    ending,
+    slept,
+)
 
 __all__ = ["Crew", "Handover", "Job", "observed"]
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any, Final, NoReturn
 
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import GraphError, GraphFileError
+from eagerflow.files import replaced
 from eagerflow.graph import constants
 from eagerflow.graph.ir import Graph, methods
 from eagerflow.graph.parser import parse_graph
@@ -54,21 +54,11 @@ def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
 
     Raises:
         GraphError: an attribute has no text form.
-        OSError: the file cannot be written.
+        FileError: the file cannot be written. It is an OSError.
     """
     data = to_bytes(graph)
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replaced("Graph.save", path, len(data)) as write:
+        write(data)
 
 
 def load_graph(path: str | os.PathLike[str], resources: Mapping[str, Any] | None = None) -> Graph:
@@ -116,12 +106,6 @@ def _entry(tensor: Tensor, start: int) -> dict[str, Any]:
         shape = [constants.size_in_bytes(tensor)]
     offsets = [start, start + constants.size_in_bytes(tensor)]
     return {"dtype": name or "U8", "shape": shape, "data_offsets": offsets}
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def from_file_bytes(

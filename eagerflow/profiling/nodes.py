@@ -65,7 +65,7 @@ class NodeStatistics:
     """How often each node of a graph ran and how long that took, within ``with`` blocks.
 
     Args:
-        executable: the number of the one whose nodes count (`eagerflow.runtime.Program.number`),
+        executable: the number of the one whose nodes count (`eagerflow.runtime.Executable.number`),
             or a function that says whether one does; all if not given.
 
     >>> from eagerflow.profiling import NodeStatistics

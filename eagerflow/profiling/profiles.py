@@ -24,6 +24,7 @@ from eagerflow.events import (
     StepEvent,
     TransferEvent,
 )
+from eagerflow.files import replaced
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.profiling.nodes import median
 
@@ -152,6 +153,9 @@ class Profile:
         Args:
             path: of the file, by convention ``.json``.
 
+        Raises:
+            FileError: the file cannot be written. It is an OSError.
+
         >>> import json, pathlib, tempfile
         >>> with ef.profile() as p:
         ...     y = ef.exp(ef.zeros(3))
@@ -161,8 +165,9 @@ class Profile:
         ...     [e["name"] for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
         ['zeros', 'exp']
         """
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(to_chrome([*self._events, *self._open.values()]), file)
+        data = json.dumps(to_chrome([*self._events, *self._open.values()])).encode()
+        with replaced("Profile.save", path, len(data)) as write:
+            write(data)
 
     def __str__(self) -> str:
         rows = [_HEADINGS, *map(_cells, self.table())]

@@ -4,7 +4,7 @@ Whoever wants something of a queue (or a mutex, an accumulator, a barrier) puts 
 one of its lines, with a callback. The resource lets the first attempt of each line go as far as it
 can, whenever something has changed, and calls back those that have come to their end. How somebody
 waits is no affair of the resource: a thread sleeps on a lock (`AbstractAttempt.wait`), a step of
-the executor goes on with other entries.
+the scheduled tier goes on with other entries.
 
 Ctrl-C may come between any two instructions of the main thread, also while it moves an element on
 behalf of another thread. Python looks for it after calls and where loops go back, never between

@@ -1,4 +1,4 @@
-"""Programs as straight-line Python: one call of a kernel per node, values in local variables.
+"""Instructions as straight-line Python: one call of a kernel per node, values in local variables.
 
 The text of ``y = exp(x); z = y + x`` is::
 

@@ -1,4 +1,4 @@
-"""What a failed run of a program raises: what eager code would, with the line of the node."""
+"""What a failed run of generated code raises: what eager code would, with the line of the node."""
 
 from __future__ import annotations
 

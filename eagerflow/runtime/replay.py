@@ -71,7 +71,7 @@ def replay(
 def is_watched() -> bool:
     """Whether an interpreter of this thread has to see each op, so that graphs are replayed.
 
-    Timing need not: programs tell of their nodes themselves.
+    Timing need not: executables tell of their nodes themselves.
     """
     if not interpreter.stack.installed:
         return False
@@ -196,7 +196,7 @@ class _Replay:
 
     def scan(self, node: Node, inputs: list[Any]) -> list[Any]:
         carried = node.attrs["carry"]
-        length = substitute(node.attrs["length"], self.sizes)
+        length = int(substitute(node.attrs["length"], self.sizes))
 
         def turn(values: list[Any], parts: list[Any]) -> tuple[list[Any], list[Any]]:
             results = self.inner(node.attrs["body"], [*values, *parts])

@@ -16,6 +16,7 @@ from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
 from eagerflow.graph.edit import copy_node, needed
 from eagerflow.graph.ir import Graph, Node, Value, methods
 from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.verify import check_attributes
 from eagerflow.hardware import as_device
 from eagerflow.ops.promotion import weak_fits
 from eagerflow.resources.variable import VariableState
@@ -161,7 +162,9 @@ def _executable(
         if found is not None:
             known.move_to_end(key)
             return found
-    made = Executable(extract(graph, fetches, fed))
+    part = extract(graph, fetches, fed)
+    check_attributes(part)
+    made = Executable(part)
     with _lock:
         known[key] = made
         if len(known) > _LIMIT:

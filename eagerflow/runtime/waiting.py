@@ -1,4 +1,4 @@
-"""Ops of queues and their kin in the executor: they wait without a thread.
+"""Ops of queues and their kin in the scheduled tier: they wait without a thread.
 
 They are begun, with a callback that ends their entry. Their kernels, which wait, are for eager code
 and programs, where the thread has nothing else to do.

@@ -6,7 +6,6 @@ What each row counts stands in ``tests/bench/measures``.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from tests.bench.harness import arguments
 from tests.bench.measures.arrangement import folders, internals, size, ways
 from tests.bench.measures.checkout import Checkout
 from tests.bench.measures.frames import frames
@@ -139,9 +139,8 @@ def details(figures: dict[str, Any]) -> Iterator[str]:
 
 def main() -> None:
     """Measure one checkout and print a table."""
-    parser = argparse.ArgumentParser(description="The shape of the code base.")
+    parser = arguments("Shape of the code base")  # which has one size
     parser.add_argument("--tree", type=Path, default=ROOT, help="the checkout (default: this one)")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures here")
     parser.add_argument("--verbose", action="store_true", help="list what is counted, too")
     parser.add_argument("--timing", action="store_true", help="measure the import, too")
     options = parser.parse_args()

@@ -166,7 +166,7 @@ def test_notebooks_show_no_frames_of_ours() -> None:
         f(ef.ones(2), ef.ones(3))
     except errors.ShapeError as error:
         shown = "\n".join(error._render_traceback_())
-    assert "runtime/program.py" not in shown
+    assert "runtime/executable.py" not in shown
     assert "<program" not in shown
     assert "node: %matmul" in shown
 

@@ -1,4 +1,4 @@
-"""Programs give what eager code gives: values, kinds, devices, order, memory, speed."""
+"""Generated code gives what eager code gives: values, kinds, devices, order, memory, speed."""
 
 from __future__ import annotations
 
