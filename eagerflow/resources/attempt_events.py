@@ -94,7 +94,19 @@ class _Attempt(Protocol):
 
 
 def begin_told(attempt: _Attempt, callback: Callable[[], object]) -> None:
-    """Begin an attempt that this thread will wait for by itself, and tell of it."""
+    """Begin an attempt that this thread will wait for by itself, and tell of it.
+
+    Args:
+        attempt: the attempt.
+        callback: called once when it has ended, as by `AbstractAttempt.begin`.
+
+    >>> import threading
+    >>> from eagerflow.extending.pipelines import FifoStore, QueueState, begin_told
+    >>> bell = threading.Event()
+    >>> begin_told(QueueState(1, FifoStore(), name="made").enqueue("one"), bell.set)
+    >>> bell.is_set()
+    True
+    """
     owner, what = attempt.owner, attempt.what
     told = ToldAttempt(
         operation_event(owner, what) if QueueEvent.listeners else None,
