@@ -1,121 +1,495 @@
-"""The one way out of the runtime: events on a bus, read by instruments.
+"""The one way out of the runtime: events, of which instruments hear.
 
-No instrument, no call and no allocation: whoever makes events asks `listening` first.
+Each kind of event is a record of its own. What lasts is told twice, with one record: to `begin`
+when it begins, to `end` when it has ended, however it does. What has no length, or is of interest
+only once it is over, is told to `end` alone. An instrument says which kinds it wants. Whoever makes
+events asks first whether somebody wants that kind (``if WaitEvent.listeners:``), so that without an
+instrument there is no call and no allocation.
 """
 
 from __future__ import annotations
 
 import threading
 import warnings
-from dataclasses import dataclass
-from typing import Protocol, final, runtime_checkable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from threading import get_ident
+from time import perf_counter
+from typing import ClassVar, Final, Protocol, final, runtime_checkable
 
+from eagerflow.errors import TensorValueError
 from eagerflow.source import Source
 
-__all__ = ["Event", "Instrument", "add_instrument", "emit", "listening", "remove_instrument"]
+__all__ = [
+    "DEFAULT_KINDS", "KINDS", "AbstractEvent", "ElementEvent", "Instrument", "LevelEvent",
+    "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent", "RunEvent", "SkipEvent",
+    "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent", "add_instrument", "begin", "describe",
+    "end", "listening", "next_step", "remove_instrument", "step_of", "told",
+]  # fmt: skip
+
+_steps: Final = count(1)
+
+
+def next_step() -> int:
+    """The number of another step, unlike that of any other in this process."""
+    return next(_steps)
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One thing that happened.
+class _StepOf(threading.local):
+    """What code that runs in a thread knows of the step that the thread works for.
 
     Attributes:
-        kind: what happened: ``"op"``, ``"node"`` for an op that a graph runs, ``"step"`` for a
-            run of a graph, ``"run"`` for one of a runner (see `eagerflow.spawn`), ``"queue"`` when
-            a queue or its like changes; of a pipeline ``"element"`` for one that was made ahead,
-            or read by a reader, ``"take"`` for one that was handed over, ``"skip"`` for one that
-            was left out after an error. ``docs/queues.md`` has a table.
-        name: of what, such as the op's name.
+        step: its number; 0 outside of steps, and in one that began when nobody listened.
+        frames: the loops of it that the thread is in, each with its iteration.
+        caller: the thread that asked for it, 0 where that is the same one.
+        runner: the name of the runner that the thread works for, if it does for one.
+        stopped: tells whether the step is to end; None if nobody wants to know.
+    """
+
+    step: int = 0
+    frames: tuple[tuple[str, int], ...] = ()
+    caller: int = 0
+    runner: str = ""
+    stopped: Callable[[], bool] | None = None
+
+
+#: of this thread
+step_of: Final = _StepOf()
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class AbstractEvent:
+    """Something that happens. A record that is made here and now knows thread, step and time.
+
+    It is not frozen: who was told of the beginning finds the end in the same record.
+
+    Attributes:
+        kind: a word for the class.
+        listeners: the instruments that want this kind; of this class itself, all there are.
+        name: of what, such as that of an op.
         device: where, such as ``"cpu:0"``.
         start: when it began, in seconds of ``time.perf_counter``.
-        stop: when it ended, likewise.
-        thread: the identifier of the thread; of a run, which has none of its own, a negative
-            number of the runner; 0 of an op that held none while it waited.
+        stop: when it ended, likewise; None before.
+        thread: the identifier of the thread; of a run, which has none of its own, a negative number
+            of the runner; 0 of a wait that holds none.
+        caller: the identifier of the thread that asked for it, 0 where that is the same one.
+        runner: the name of the runner that it happened for.
+        step: the number of the innermost step that it belongs to; 0 outside of steps, and in one
+            that began when nobody listened.
+        frames: the loops of that step that it happened in, the outermost first, each by its name
+            and the number of the iteration.
+        source: the user's line.
+        error: what it ended with, if not well.
+    """
+
+    kind: ClassVar[str] = ""
+    listeners: ClassVar[tuple[Instrument, ...]] = ()
+
+    name: str = ""
+    device: str = ""
+    start: float = field(default_factory=perf_counter)
+    stop: float | None = None
+    thread: int = field(default_factory=get_ident)
+    caller: int = field(default_factory=lambda: step_of.caller)
+    runner: str = field(default_factory=lambda: step_of.runner)
+    step: int = field(default_factory=lambda: step_of.step)
+    frames: tuple[tuple[str, int], ...] = field(default_factory=lambda: step_of.frames)
+    source: Source | None = None
+    error: str = ""
+    _told: tuple[Instrument, ...] | None = field(default=None, init=False, repr=False)
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, until now if it goes on."""
+        return (perf_counter() if self.stop is None else self.stop) - self.start
+
+    @property
+    def was_told(self) -> bool:
+        """Whether its beginning was told."""
+        return self._told is not None
+
+    @property
+    def frame(self) -> str:
+        """The name of the innermost loop that it happened in; empty outside of loops."""
+        return self.frames[-1][0] if self.frames else ""
+
+    @property
+    def iteration(self) -> int | None:
+        """The iteration of that loop, counted from 0; None outside of loops."""
+        return self.frames[-1][1] if self.frames else None
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class StepEvent(AbstractEvent):
+    """A run of a graph, with a beginning and an end. Its `step` is its own number.
+
+    Attributes:
+        executable: the number of what ran it.
+        graph: the name of the graph.
+        parent: the number of the step that it was asked for in, 0 if it was in none.
+        tier: how it is run.
+    """
+
+    kind: ClassVar[str] = "step"
+
+    executable: int = 0
+    graph: str = ""
+    parent: int = 0
+    tier: str = ""
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class RegionEvent(AbstractEvent):
+    """A part of a step that runs as one, with a beginning and an end.
+
+    Attributes:
+        executable: the number of what ran the step.
+        graph: the name of the graph.
+        region: its number in the executable.
+    """
+
+    kind: ClassVar[str] = "region"
+
+    executable: int = 0
+    graph: str = ""
+    region: int = 0
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class NodeEvent(AbstractEvent):
+    """An op that a graph ran, told at its end. Its `name` is that of the op.
+
+    Who wants them has steps run by code that tells of each node, which is slower.
+
+    Attributes:
+        executable: the number of what ran it.
+        graph: the name of the graph.
+        node: the name of the node.
+        scope: its name scope, such as ``"encoder/layer0"``.
         nbytes: bytes of the results.
         detail: types of the results, for a reader.
-        source: the user's line.
-        node: of a node of a graph, its name.
-        scope: its name scope, such as ``"encoder/layer0"``.
-        graph: the name of the graph.
-        program: the number of the program that ran it, 0 where there is none.
-        caller: the identifier of the thread that asked for it, 0 where that is the same one.
         waited: seconds of it that were spent waiting, for a queue or its like.
-        runner: the name of the runner that it happened for.
-        depth: how many elements there are in a queue; of ``"take"``, how many were ready before.
+    """
+
+    kind: ClassVar[str] = "node"
+
+    executable: int = 0
+    graph: str = ""
+    node: str = ""
+    scope: str = ""
+    nbytes: int = 0
+    detail: str = ""
+    waited: float = 0.0
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class OpEvent(AbstractEvent):
+    """An op that eager code ran within a block that is profiled, told at its end.
+
+    Attributes:
+        nbytes: bytes of the results.
+        detail: types of the results, for a reader.
+        waited: seconds of it that were spent waiting, for a queue or its like.
+    """
+
+    kind: ClassVar[str] = "op"
+
+    nbytes: int = 0
+    detail: str = ""
+    waited: float = 0.0
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class WaitEvent(AbstractEvent):
+    """A wait for a queue or its like, with a beginning and an end. Its `name` is the resource's.
+
+    Attributes:
+        resource: what that is, such as ``"fifo"``.
+        operation: that waits, such as ``"dequeue"``.
+        executable: the number of what runs it, 0 in eager code.
+        node: the name of the node of the graph, if it is one.
+    """
+
+    kind: ClassVar[str] = "wait"
+
+    resource: str = ""
+    operation: str = ""
+    executable: int = 0
+    node: str = ""
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class TransferEvent(AbstractEvent):
+    """A move of data to another device, with a beginning and an end. Its `device` is that one.
+
+    Attributes:
+        origin: the device where the data was.
+        nbytes: how many bytes.
+        executable: the number of what runs it, 0 in eager code.
+        node: the name of the node of the graph, if it is one.
+    """
+
+    kind: ClassVar[str] = "transfer"
+
+    origin: str = ""
+    nbytes: int = 0
+    executable: int = 0
+    node: str = ""
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class QueueEvent(AbstractEvent):
+    """An operation on a queue or its like, waits included, with a beginning and an end.
+
+    Attributes:
+        resource: what it is on, such as ``"fifo"``.
+        operation: such as ``"dequeue"``.
+        executable: the number of what runs it, 0 in eager code.
+        node: the name of the node of the graph, if it is one.
+    """
+
+    kind: ClassVar[str] = "queue"
+
+    resource: str = ""
+    operation: str = ""
+    executable: int = 0
+    node: str = ""
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class LevelEvent(AbstractEvent):
+    """How a queue or its like stands after a change.
+
+    Attributes:
+        resource: what it is, such as ``"fifo"``.
+        depth: how many elements there are.
         capacity: how many there is room for, 0 where there is no bound.
         producers: how many wait to put something in.
         consumers: how many wait to take something out.
+        closed: whether nothing comes in any more.
     """
 
-    kind: str
-    name: str
-    device: str
-    start: float
-    stop: float
-    thread: int
-    nbytes: int = 0
-    detail: str = ""
-    source: Source | None = None
-    node: str = ""
-    scope: str = ""
-    graph: str = ""
-    program: int = 0
-    caller: int = 0
-    waited: float = 0.0
-    runner: str = ""
+    kind: ClassVar[str] = "level"
+
+    resource: str = ""
     depth: int = 0
     capacity: int = 0
     producers: int = 0
     consumers: int = 0
+    closed: bool = False
 
-    @property
-    def seconds(self) -> float:
-        """How long it took."""
-        return self.stop - self.start
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class RetraceEvent(AbstractEvent):
+    """A trace of a function, with a beginning and an end. Its `name` is that of the function.
+
+    Attributes:
+        reason: why the call needed one.
+    """
+
+    kind: ClassVar[str] = "retrace"
+
+    reason: str = ""
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class RunEvent(AbstractEvent):
+    """A run of a runner (see `eagerflow.spawn`), with a beginning and an end."""
+
+    kind: ClassVar[str] = "run"
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class ElementEvent(AbstractEvent):
+    """An element that a pipeline made ahead, or a reader read, told at its end.
+
+    Attributes:
+        nbytes: bytes of it.
+        waited: seconds of it that were spent waiting.
+    """
+
+    kind: ClassVar[str] = "element"
+
+    nbytes: int = 0
+    waited: float = 0.0
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class TakeEvent(AbstractEvent):
+    """An element that a stage of a pipeline handed over, told at its end.
+
+    Attributes:
+        nbytes: bytes of it.
+        waited: seconds of it that were spent waiting.
+        depth: how many were ready before.
+    """
+
+    kind: ClassVar[str] = "take"
+
+    nbytes: int = 0
+    waited: float = 0.0
+    depth: int = 0
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class SkipEvent(AbstractEvent):
+    """An element that was left out after an error, which is its `error`."""
+
+    kind: ClassVar[str] = "skip"
+
+
+#: all kinds
+KINDS: Final[frozenset[type[AbstractEvent]]] = frozenset({
+    StepEvent, RegionEvent, NodeEvent, OpEvent, WaitEvent, TransferEvent, QueueEvent, LevelEvent,
+    RetraceEvent, RunEvent, ElementEvent, TakeEvent, SkipEvent,
+})  # fmt: skip
+#: what an instrument hears of that does not say: all but what makes steps slower
+DEFAULT_KINDS: Final = KINDS - {NodeEvent, OpEvent}
+
+
+# --- who listens --------------------------------------------------------------------------------
 
 
 @runtime_checkable
 class Instrument(Protocol):
-    """Receives events, from any thread."""
+    """Hears of events, from any thread. One that raises is removed, with a warning.
 
-    def event(self, event: Event, /) -> None:
-        """Take one event. An instrument that raises is removed, with a warning."""
+    Its attribute ``kinds`` says which it wants; `DEFAULT_KINDS` if it has none.
+    """
+
+    def begin(self, event: AbstractEvent, /) -> None:
+        """Something begins; its end comes with the same record."""
+
+    def end(self, event: AbstractEvent, /) -> None:
+        """Something has ended, or has happened."""
 
 
-_lock = threading.Lock()
-_instruments: tuple[Instrument, ...] = ()
+_lock: Final = threading.Lock()
+
+
+def _set_listeners(instruments: tuple[Instrument, ...]) -> None:
+    for kind in KINDS:
+        kind.listeners = tuple([i for i in instruments if kind in _kinds(i)])
+    AbstractEvent.listeners = instruments
+
+
+def _kinds(instrument: Instrument) -> frozenset[type[AbstractEvent]]:
+    return frozenset(getattr(instrument, "kinds", DEFAULT_KINDS))
+
+
+_set_listeners(())
 
 
 def listening() -> bool:
-    """Whether anybody listens; ask before building an `Event`."""
-    return bool(_instruments)
+    """Whether anybody listens, to whatever kind."""
+    return bool(AbstractEvent.listeners)
 
 
 def add_instrument(instrument: Instrument) -> None:
-    """Send all events of all threads to ``instrument`` from now on."""
-    global _instruments
+    """Tell ``instrument`` of all events of all threads that it wants, from now on.
+
+    Raises:
+        TensorValueError: it cannot be told, or wants what there is not.
+
+    >>> class Depths:
+    ...     kinds = {ef.events.LevelEvent}
+    ...     def begin(self, event): pass
+    ...     def end(self, event): print(event.name, event.depth, "of", event.capacity)
+    >>> ef.events.add_instrument(depths := Depths())
+    >>> ef.Queue(5, ef.tensor(0), name="letters").enqueue_many([1, 2])
+    letters 2 of 5
+    >>> ef.events.remove_instrument(depths)
+    """
+    if not isinstance(instrument, Instrument):
+        raise TensorValueError(
+            "add_instrument: this is no instrument",
+            given=repr(instrument),
+            expected="an object with the methods begin(event) and end(event)",
+        )
+    unknown = _kinds(instrument) - KINDS
+    if unknown:
+        raise TensorValueError(
+            "add_instrument: the instrument wants events that there are not",
+            given=f"kinds={sorted(map(repr, unknown))}",
+            expected="classes of eagerflow.events, such as StepEvent",
+        )
     with _lock:
-        if instrument not in _instruments:
-            _instruments = (*_instruments, instrument)
+        before = AbstractEvent.listeners
+        if not any(i is instrument for i in before):
+            _set_listeners((*before, instrument))
 
 
 def remove_instrument(instrument: Instrument) -> None:
-    """Stop sending events to ``instrument``; it is no error if it gets none."""
-    global _instruments
+    """Tell ``instrument`` nothing more; it is no error if it is told nothing."""
     with _lock:
-        _instruments = tuple(i for i in _instruments if i is not instrument)
+        _set_listeners(tuple([i for i in AbstractEvent.listeners if i is not instrument]))
 
 
-def emit(event: Event) -> None:
-    """Give ``event`` to every instrument."""
-    for instrument in _instruments:
+def begin(event: AbstractEvent) -> None:
+    """Tell who listens that something begins; whoever calls this calls `end`, whatever happens."""
+    event._told = told = type(event).listeners
+    for instrument in told:
         try:
-            instrument.event(event)
-        except Exception as error:  # a broken picture must not stop the work it shows
-            remove_instrument(instrument)
-            warnings.warn(
-                f"instrument {instrument!r} raised {error!r} and was removed",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            instrument.begin(event)
+        except Exception as error:
+            _remove_broken(instrument, error)
+
+
+def end(event: AbstractEvent) -> None:
+    """Tell of the end: those that were told of the beginning, all if nobody was to be.
+
+    The time is now, unless the record has it.
+    """
+    if event.stop is None:
+        event.stop = perf_counter()
+    listeners = type(event).listeners
+    for instrument in listeners if event._told is None else event._told:
+        if any(i is instrument for i in listeners):  # it may have been removed meanwhile
+            try:
+                instrument.end(event)
+            except Exception as error:
+                _remove_broken(instrument, error)
+
+
+@contextmanager
+def told(event: AbstractEvent) -> Iterator[None]:
+    """Tell of what the block does: that it begins, and its end, however it ends."""
+    try:
+        begin(event)
+        yield
+    except BaseException as error:
+        event.error = describe(error)
+        raise
+    finally:
+        end(event)
+
+
+def describe(error: BaseException) -> str:
+    """What an event says of an error: its class, and the first line of its message."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".removesuffix(": ")
+
+
+def _remove_broken(instrument: Instrument, error: Exception) -> None:
+    """A broken picture must not stop the work that it shows."""
+    remove_instrument(instrument)
+    warnings.warn(
+        f"instrument {instrument!r} raised {error!r} and was removed",
+        RuntimeWarning,
+        stacklevel=3,
+    )

@@ -9,7 +9,7 @@ from typing import Any
 from eagerflow.autodiff.backward import search
 from eagerflow.autodiff.cotangents import add
 from eagerflow.autodiff.packing import Packing, pack
-from eagerflow.autodiff.script import Script, ScriptWriter
+from eagerflow.autodiff.recording import Recording
 from eagerflow.autodiff.tape import Tape
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import Composite, Passed, installed
@@ -72,22 +72,22 @@ def recorded(body: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor]) ->
         body: gives the outputs from the inputs.
         inputs: the inputs.
     """
-    writer = ScriptWriter(inputs)
-    with installed(writer):
+    recording = Recording(inputs)
+    with installed(recording):
         outputs = body(*inputs)
-    script = writer.script(outputs)
-    return Passed(outputs, [*inputs, *writer.held], partial(_pull, script), writer.held)
+    pull = partial(_pull, recording.rerun(outputs))
+    return Passed(outputs, [*inputs, *recording.held], pull, recording.held)
 
 
 def _pull(
-    script: Script, residuals: Sequence[Tensor], gs: Sequence[Tensor | None],
-    wanted: Sequence[bool],
+    rerun: Callable[[Sequence[Tensor]], Sequence[Tensor]], residuals: Sequence[Tensor],
+    gs: Sequence[Tensor | None], wanted: Sequence[bool],
 ) -> Sequence[Any]:  # fmt: skip
-    """Run the script again under a tape, and go back over it."""
+    """Run what was recorded again under a tape, and go back over it."""
     tape = Tape()
     sources = [(tape.watch(x),) if w else () for x, w in zip(residuals, wanted, strict=True)]
     with installed(tape):
-        outputs = script.run(residuals)
+        outputs = rerun(residuals)
     seeds: dict[int, Any] = {}
     for y, g in zip(outputs, gs, strict=True):
         if g is not None:

@@ -28,7 +28,7 @@ from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import TraceError
 from eagerflow.ops.elementwise_logic import logical_or
-from eagerflow.runtime.codegen import choose_branch
+from eagerflow.runtime.python_control import choose_branch
 from eagerflow.source import turn_note
 
 __all__: list[str] = []

@@ -16,7 +16,7 @@ from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError, TraceError, hides_frames
 from eagerflow.graph.numbers import TracedNumber
 from eagerflow.graph.trace import Tracer, tracer_of
-from eagerflow.runtime.codegen import choose_branch
+from eagerflow.runtime.python_control import choose
 
 __all__ = ["cond", "switch"]
 
@@ -57,7 +57,7 @@ def cond(
     test = as_truth("cond: pred", pred)
     tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
     if type(test) is not Tensor or tracer is None:
-        return (true_fn if test else false_fn)(*_own(operands))
+        return choose("cond", test, (true_fn, false_fn))(*_own(operands))
     return _choose("cond", test, (true_fn, false_fn), _NAMES, operands, tracer)
 
 
@@ -87,7 +87,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     chosen = _index(index)
     tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
     if type(chosen) is not Tensor or tracer is None:
-        return branches[choose_branch(chosen, len(branches))](*_own(operands))
+        return choose("switch", chosen, branches)(*_own(operands))
     names = [f"branch{i}" for i in range(len(branches))]
     return _choose("switch", chosen, branches, names, operands, tracer)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import Any, final
 
 from eagerflow.control.applying import apply
@@ -20,7 +19,7 @@ from eagerflow.control.subgraphs import (
 from eagerflow.core import interpreter, tree
 from eagerflow.errors import TraceError, hides_frames
 from eagerflow.graph.trace import Tracer, tracer_of
-from eagerflow.source import turn_note
+from eagerflow.runtime.python_control import repeat
 
 __all__ = ["while_loop"]
 
@@ -112,18 +111,15 @@ class _Loop:
     # --- eagerly ---
 
     def run(self, most: int | None) -> Any:
-        leaves = self.leaves
-        for turn in count() if most is None else range(most):
-            try:
-                if not self.test(*self.arguments(leaves)):
-                    break
-                after, treedef = own_leaves(self.turn(*self.arguments(leaves)))
-                check_turn("while_loop", leaves, after, self.treedef, treedef, self.body)
-            except Exception as error:
-                error.add_note(turn_note("while_loop", turn))
-                raise
-            leaves = after
-        return tree.unflatten(self.treedef, leaves)
+        def goes_on(leaves: list[Any]) -> Any:
+            return self.test(*self.arguments(leaves))
+
+        def turn(leaves: list[Any]) -> list[Any]:
+            after, treedef = own_leaves(self.turn(*self.arguments(leaves)))
+            check_turn("while_loop", leaves, after, self.treedef, treedef, self.body)
+            return after
+
+        return tree.unflatten(self.treedef, repeat(goes_on, turn, self.leaves, most))
 
     # --- in a trace ---
 

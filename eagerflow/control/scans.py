@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, final
 
 from eagerflow.control.applying import apply
@@ -20,7 +20,7 @@ from eagerflow.control.subgraphs import (
 )
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import as_tensor, tensor_of
-from eagerflow.core.op import bind, functions, get_op
+from eagerflow.core.op import functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, same, symbols
 from eagerflow.errors import ShapeError, TraceError, hides_frames
@@ -28,8 +28,8 @@ from eagerflow.graph.ir import Value
 from eagerflow.graph.trace import Tracer, tracer_of
 from eagerflow.hardware import as_device
 from eagerflow.ops.sizes import matched
-from eagerflow.source import turn_note
-from eagerflow.types import DTYPES, LIST, TensorType
+from eagerflow.runtime.python_control import go_along
+from eagerflow.types import DTYPES, TensorType
 
 __all__ = ["map", "scan"]
 
@@ -106,7 +106,6 @@ class _Scan:
         self.leaves, self.treedef = own_leaves(init)
         found, self.x_tree = tree.flatten(xs)
         self.xs = [tensor_of(x) for x in found]
-        self.parts: list[tuple[Tensor, ...]] = []  # of each of them, eagerly
         self.length = self._length(length)
 
     def _length(self, length: Any) -> Any:
@@ -150,44 +149,28 @@ class _Scan:
     # --- eagerly ---
 
     def run(self) -> tuple[Any, Any]:
-        leaves = self.leaves
-        rows: list[list[Tensor]] = []
-        y_tree = None
-        turns = range(self.length)
-        if turns:  # at once, so that the gradient of all turns is one array
-            self.parts = [functions["unstack"](x) for x in self.xs]
-        for i in reversed(turns) if self.reverse else turns:
-            try:
-                leaves, row, y_tree = self.turn(i, leaves, y_tree)
-            except Exception as error:
-                error.add_note(turn_note(self.op, i))
-                raise
-            rows.append(row)
-        if y_tree is None:
-            return self.nothing()
-        if self.reverse:
-            rows.reverse()
-        stacked = [functions["stack"](list(column)) for column in zip(*rows, strict=True)]
-        return tree.unflatten(self.treedef, leaves), tree.unflatten(y_tree, stacked)
+        y_tree: tree.TreeDef | None = None
 
-    def turn(
-        self, i: int, leaves: Sequence[Any], y_tree: tree.TreeDef | None
-    ) -> tuple[list[Any], list[Tensor], tree.TreeDef]:
-        """The carry after turn ``i``, and what it gives."""
-        x = tree.unflatten(self.x_tree, [parts[i] for parts in self.parts])
-        if interpreter.stack.installed:
-            leaves = [_as_one(x) for x in leaves]
-        carry, y = self.parted(self.f(tree.unflatten(self.treedef, leaves), x))
-        after, treedef = own_leaves(carry)
-        check_turn(self.op, leaves, after, self.treedef, treedef, self.users)
-        row, found = own_leaves(y)
-        if y_tree is not None and found != y_tree:
-            raise TraceError(
-                f"{self.op}: turns give different structures",
-                given=f"{tree.show(found)} from {line_of(self.users)}",
-                expected=f"{tree.show(y_tree)}, as at first",
-            )
-        return after, [_row(self.op, y) for y in row], found
+        def turn(leaves: list[Any], parts: list[Any]) -> tuple[list[Any], list[Any]]:
+            nonlocal y_tree
+            x = tree.unflatten(self.x_tree, parts)
+            carry, y = self.parted(self.f(tree.unflatten(self.treedef, leaves), x))
+            after, treedef = own_leaves(carry)
+            check_turn(self.op, leaves, after, self.treedef, treedef, self.users)
+            row, found = own_leaves(y)
+            if y_tree is not None and found != y_tree:
+                raise TraceError(
+                    f"{self.op}: turns give different structures",
+                    given=f"{tree.show(found)} from {line_of(self.users)}",
+                    expected=f"{tree.show(y_tree)}, as at first",
+                )
+            y_tree = found
+            return after, [_row(self.op, y) for y in row]
+
+        leaves, stacked = go_along(self.op, turn, self.leaves, self.xs, self.length, self.reverse)
+        if y_tree is None or stacked is None:
+            return self.nothing()
+        return tree.unflatten(self.treedef, leaves), tree.unflatten(y_tree, stacked)
 
     def nothing(self) -> tuple[Any, Any]:
         """The result of no turn: the types of what a turn gives are found by tracing one."""
@@ -284,12 +267,6 @@ def tensor_type(number: Any) -> TensorType:
     """The type of the tensor that a number becomes."""
     device = as_device(None)
     return TensorType(_DTYPES[kind_of(number).kind], (), device)
-
-
-def _as_one(x: Any) -> Any:
-    """``x`` such that cotangents of its uses in a turn are added up first, as those of a graph."""
-    smooth = type(x) is Tensor and x.dtype.is_inexact and x.dtype is not LIST
-    return bind(get_op("identity"), x) if smooth else x
 
 
 def _row(op: str, y: Any) -> Tensor:

@@ -25,7 +25,9 @@ from eagerflow.errors import (
     TensorValueError,
     strip,
 )
+from eagerflow.events import TransferEvent, step_of, told
 from eagerflow.files import advice
+from eagerflow.graph_position import graph_position
 from eagerflow.hardware import Device, Lane, NullArray, as_device
 from eagerflow.types import BYTES, DTYPES, TensorType
 from eagerflow_kernels import table
@@ -285,6 +287,19 @@ def _mover(source: Device) -> Callable[..., Any]:
     """Copies from ``source`` to the device named by the attribute."""
 
     def move(array: Any, *, device: Device, **attrs: Any) -> Tensor:
+        if not TransferEvent.listeners:
+            return copy(array, device)
+        at = graph_position()
+        nbytes = TensorType(source.lanes[array.dtype].dtype, array.shape, source).nbytes
+        event = TransferEvent(
+            name="transfer", device=str(device), origin=str(source), nbytes=nbytes,
+            executable=at.executable, node=at.node, source=at.source,
+            frames=(*step_of.frames, *at.frames),
+        )  # fmt: skip
+        with told(event):
+            return copy(array, device)
+
+    def copy(array: Any, device: Device) -> Tensor:
         if source.backend.xp is None and device.backend.xp is None:
             data = NullArray(array.dtype, array.shape)
         else:

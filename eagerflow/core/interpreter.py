@@ -427,7 +427,7 @@ class Brake(AbstractInterpreter):
     """Lets another thread end what this one does: from `pull` on each of its ops raises.
 
     It is a monitor, which is on for the length of a block, and costs no op anything before. Graphs
-    that are run do not see it; they ask their step (see `eagerflow.runtime.on_behalf`).
+    that are run do not see it; they ask their step (see `eagerflow.events.step_of`).
 
     Args:
         failure: makes the error.

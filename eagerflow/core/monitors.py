@@ -7,7 +7,6 @@ and act in the threads whose settings say so.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,6 +18,7 @@ from eagerflow.core.interpreter import AbstractInterpreter, monitored, set_proce
 from eagerflow.core.op import Op, describe, infer
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, KernelError, NonFiniteError
+from eagerflow.events import OpEvent
 from eagerflow.resources.attempts import slept
 from eagerflow.settings import Settings
 from eagerflow.source import capture
@@ -111,22 +111,20 @@ settings.on_change(_install)
 
 @final
 class Timing(AbstractInterpreter):
-    """Emits an event of kind ``"op"`` for each op."""
+    """Tells of each op (`eagerflow.events.OpEvent`)."""
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         start, before = perf_counter(), slept.seconds
         result = self.below.bind(op, inputs, attrs)
         stop = perf_counter()
-        if events.listening():
+        if OpEvent.listeners:
             outputs = _tensors(result)
-            events.emit(
-                events.Event(
-                    kind="op",
+            events.end(
+                OpEvent(
                     name=op.name,
                     device=next((x.device.name for x in (*outputs, *inputs)), ""),
                     start=start,
                     stop=stop,
-                    thread=threading.get_ident(),
                     nbytes=sum(x.nbytes for x in outputs),
                     detail=_show([type_of(x) for x in outputs]),
                     source=capture(2),

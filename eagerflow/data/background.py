@@ -138,7 +138,7 @@ class _Feed:
         make, last = partial(_make, self._source, self._device), False
         while not (last or self._ahead.closed):
             made = observed(_NAME, make)
-            bell, last = self._ahead.put(made), made.last
+            bell, last = self._ahead.put(made, waits=not made.last), made.last
             if bell is not None and not last:
                 return bell
         self._source.close()

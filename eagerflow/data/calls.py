@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
@@ -12,7 +10,7 @@ from typing import Any, Literal, TypeAlias, final
 import eagerflow as ef
 from eagerflow.data.elements import with_bytes
 from eagerflow.errors import TensorValueError
-from eagerflow.events import Event, emit, listening
+from eagerflow.events import SkipEvent, end
 from eagerflow.extending import Source
 
 __all__ = ["OnError", "UserCall", "skips"]
@@ -26,9 +24,8 @@ def skips(on_error: OnError, error: Exception, name: str) -> bool:
     """Whether to go on without the element that raised ``error``."""
     if on_error == "raise":
         return False
-    if listening():
-        now = time.perf_counter()
-        emit(Event("skip", name, "cpu:0", now, now, threading.get_ident(), detail=repr(error)))
+    if SkipEvent.listeners:
+        end(SkipEvent(name=name, device="cpu:0", error=repr(error)))
     if callable(on_error):
         on_error(error)
     return True

@@ -19,8 +19,15 @@ from typing import Any, Final, Protocol, final
 
 from eagerflow.data.elements import nbytes
 from eagerflow.errors import CancelledError, QueueClosedError
-from eagerflow.events import Event, emit, listening
-from eagerflow.extending.pipelines import FifoStore, QueueState, SequenceStore, ending, slept
+from eagerflow.events import ElementEvent, QueueEvent, TakeEvent, WaitEvent, end
+from eagerflow.extending.pipelines import (
+    FifoStore,
+    QueueState,
+    SequenceStore,
+    begin_told,
+    ending,
+    slept,
+)
 
 __all__ = ["Crew", "Handover", "Job", "observed"]
 
@@ -54,8 +61,15 @@ class Handover:
         store = SequenceStore() if numbered else FifoStore()
         self.queue = QueueState(capacity, store, "sequence" if numbered else "fifo", name=name)
 
-    def put(self, item: _Outcome, number: int = 0) -> threading.Lock | None:
+    def put(
+        self, item: _Outcome, number: int = 0, waits: bool = True
+    ) -> threading.Lock | None:  # fmt: skip
         """Add ``item``, as soon as there is room; if it is closed, nobody wants it.
+
+        Args:
+            item: to be taken.
+            number: its place among others.
+            waits: whether this thread will wait for room.
 
         Returns:
             A lock to be acquired by who wants to wait for that; None if there is room.
@@ -64,7 +78,11 @@ class Handover:
             return None
         bell = threading.Lock()
         bell.acquire()
-        self.queue.enqueue(item, number).begin(bell.release)
+        attempt = self.queue.enqueue(item, number)
+        if waits and (QueueEvent.listeners or WaitEvent.listeners):
+            begin_told(attempt, bell.release)
+        else:
+            attempt.begin(bell.release)
         return bell
 
     def take(self) -> Any:
@@ -73,12 +91,18 @@ class Handover:
         Raises:
             CancelledError: it was closed.
         """
-        if not listening():
+        if not TakeEvent.listeners:
             return self._take()
         start, before, depth = perf_counter(), slept.seconds, self.queue.size()
         item = self._take()
         if item.error is None:
-            _tell("take", self.queue.label, start, before, item.value, depth)
+            waited, size = slept.seconds - before, nbytes(item.value)
+            end(
+                TakeEvent(
+                    name=self.queue.label, device="cpu:0", start=start, nbytes=size,
+                    waited=waited, depth=depth,
+                )
+            )  # fmt: skip
         return item
 
     def _take(self) -> Any:
@@ -100,19 +124,14 @@ class Handover:
 
 def observed(name: str, make: Callable[[], _Outcome]) -> Any:
     """What ``make`` gives, with an event if somebody listens."""
-    if not listening():
+    if not ElementEvent.listeners:
         return make()
     start, before = perf_counter(), slept.seconds
     item = make()
     if item.error is None:
-        _tell("element", name, start, before, item.value)
+        waited, size = slept.seconds - before, nbytes(item.value)
+        end(ElementEvent(name=name, device="cpu:0", start=start, nbytes=size, waited=waited))
     return item
-
-
-def _tell(kind: str, name: str, start: float, before: float, value: Any, depth: int = 0) -> None:
-    stop, thread, waited = perf_counter(), threading.get_ident(), slept.seconds - before
-    size = nbytes(value)
-    emit(Event(kind, name, "cpu:0", start, stop, thread, size, waited=waited, depth=depth))
 
 
 @final

@@ -10,7 +10,7 @@ import numpy as np
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
-from eagerflow.events import listening
+from eagerflow.events import LevelEvent
 from eagerflow.extending.pipelines import QueueState, ShuffleStore
 
 __all__ = ["Buffer", "Seed", "generator", "permutation"]
@@ -112,13 +112,13 @@ class Buffer(Generic[_T]):
                 self.fill()
             except StopIteration:
                 queue.closed = True
-                if listening():
+                if LevelEvent.listeners:
                     queue.tell()
         if not store.items:
             raise StopIteration
         taken: list[_T] = []
         store.move(taken)
-        if listening():
+        if LevelEvent.listeners:
             queue.tell()
         return taken[0]
 
@@ -134,7 +134,7 @@ class Buffer(Generic[_T]):
             raise
         self.read += 1
         self._store.put(self, element, 0)
-        if listening():
+        if LevelEvent.listeners:
             self.queue.tell()
 
 

@@ -1,5 +1,6 @@
 """For libraries with threads of their own: queues of any objects, waits, the program's end."""
 
+from eagerflow.resources.attempt_events import begin_told
 from eagerflow.resources.attempts import slept
 from eagerflow.resources.levels import to_html
 from eagerflow.resources.queue import QueueState
@@ -11,6 +12,7 @@ __all__ = [
     "QueueState",
     "SequenceStore",
     "ShuffleStore",
+    "begin_told",
     "ending",
     "slept",
     "to_html",

@@ -15,14 +15,14 @@ from eagerflow.control.joint import Joint, part_of
 from eagerflow.core.interpreter import Composite, Passed
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.core.tensor import Tensor
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.edit import copy_node
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes import optimise
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.runtime.program import Program
+from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType
 
@@ -44,8 +44,9 @@ class Derivative:
         self._reads: list[Node] = []
         self._joint = Joint(self._without_reads(), sparse=True)
         self.forward, self.backward = self._joint.forward, self._joint.backward
-        self._forward = Program(optimise(self.forward)[0])
-        self._programs: dict[tuple[bool, ...], tuple[Graph, Program]] = {}
+        self._forward = Executable(optimise(self.forward)[0])
+        #: the backward graph for some of the inputs, by which, and what runs it
+        self._backward: dict[tuple[bool, ...], tuple[Graph, Executable]] = {}
 
     @staticmethod
     def of(graph: Graph) -> Derivative | None:
@@ -96,8 +97,7 @@ class Derivative:
     def _run(self, inputs: Sequence[Any]) -> Passed:
         reads = [bind(get_op("read"), **node.attrs) for node in self._reads]
         everything = [*inputs, *reads]
-        raw = self._forward(*[x._data if type(x) is Tensor else x for x in everything])
-        values = _wrapped(raw, self._forward)
+        values = self._forward.apply(everything)
         tensors = [type(x) is Tensor for x in everything]
         residuals = values[self._count :]
         numbers = [None if type(x) is Tensor else x for x in residuals]
@@ -116,14 +116,9 @@ class Derivative:
         self, residuals: Sequence[Any], gs: Sequence[Any], wanted: Sequence[bool]
     ) -> Sequence[Any]:
         """The cotangents of all inputs that are tensors, then of the reads."""
-        graph, program = self._program(tuple(wanted))
+        graph, executable = self._part(tuple(wanted))
         inputs = [*residuals, *[g for g in gs if g is not None]]
-        if is_watched():
-            values = replay(graph, inputs)
-        else:
-            raw = program(*[x._data if type(x) is Tensor else x for x in inputs])
-            values = _wrapped(raw, program)
-        rest = iter(values)
+        rest = iter(replay(graph, inputs) if is_watched() else executable.apply(inputs))
         found: list[Any] = []
         kinds = [type(v.type) is TensorType for v in self._joint.inputs]
         for gradient, want, tensor in zip(self._joint.gradients, wanted, kinds, strict=True):
@@ -139,9 +134,9 @@ class Derivative:
                 found.append(next(rest))
         return found
 
-    def _program(self, wanted: tuple[bool, ...]) -> tuple[Graph, Program]:
+    def _part(self, wanted: tuple[bool, ...]) -> tuple[Graph, Executable]:
         """The backward graph for some of the inputs."""
-        found = self._programs.get(wanted)
+        found = self._backward.get(wanted)
         if found is None:
             outputs = iter(self.backward.outputs)
             ends = []
@@ -149,7 +144,7 @@ class Derivative:
                 values = [next(outputs) for _ in gradient.values]
                 ends += values if want else []
             part = part_of(self.backward, self.backward.inputs, self.backward.nodes, ends)
-            found = self._programs[wanted] = (part, Program(optimise(part)[0]))
+            found = self._backward[wanted] = (part, Executable(optimise(part)[0]))
         return found
 
 
@@ -159,14 +154,6 @@ def _only_draws(node: Node) -> bool:
     if inner:
         return all(_only_draws(n) for graph in inner for n in graph.nodes)
     return node.op == "next_key" or effect_of(node) == "pure"
-
-
-def _wrapped(raw: Sequence[Any], program: Program) -> list[Any]:
-    """The tensors and the numbers that a program gave."""
-    return [
-        y if lane is None else make_tensor(y, lane)
-        for y, lane in zip(raw, program.lanes, strict=True)
-    ]
 
 
 def _depend_alike(graph: Graph) -> bool:

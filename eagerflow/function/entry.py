@@ -19,10 +19,8 @@ from eagerflow.function.records import LeafRecord, Reason, TraceRecord
 from eagerflow.function.undoing import undoing
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.hardware import Lane
-from eagerflow.runtime.executor import Executor
-from eagerflow.runtime.program import Program
+from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
-from eagerflow.runtime.waiting import has_free_waits
 from eagerflow.types import Shape
 
 __all__ = ["CapturedInput", "Output", "Store", "Trace", "fits"]
@@ -133,6 +131,8 @@ class Trace:
 
     Attributes:
         graph: as traced.
+        optimised: what the passes made of it.
+        executable: runs that.
         leaves: which leaves of the arguments are inputs of the graph, in order.
         patterns: the shapes of the tensors among the arguments.
         numbers: the static numbers: which leaf, and its value.
@@ -150,14 +150,15 @@ class Trace:
     """
 
     __slots__ = (
-        "__weakref__", "_derivative", "_distinct", "_lanes", "_plain", "_program", "_replay",
-        "_runner", "_single", "captured", "checks", "graph", "guards", "leaf_records", "leaves",
-        "locals", "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns",
-        "record", "shared", "stores", "treedef", "updates",
+        "__weakref__", "_derivative", "_distinct", "_plain", "_replay", "_run", "_single",
+        "captured", "checks", "executable", "graph", "guards", "leaf_records", "leaves", "locals",
+        "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns", "record",
+        "shared", "stores", "treedef", "updates",
     )  # fmt: skip
 
     graph: Graph
     optimised: Graph
+    executable: Executable
     leaves: tuple[int, ...]
     leaf_records: tuple[LeafRecord, ...]
     makes_resources: bool
@@ -174,37 +175,26 @@ class Trace:
     locals: dict[str, Any]
 
     def __init__(self) -> None:
-        self._program: Program | None = None
         self._derivative: Derivative | Literal[False] | None = False  # not tried yet
         self._distinct: int | None = None
 
     def prepare(self) -> None:
-        """Make the program; to be called once all attributes are set."""
-        self._program = Program(self.optimised)
-        self._lanes = self._program.lanes
-        #: the program, unless ops of it wait beside each other
-        waits = has_free_waits(self.optimised)
-        runner = Executor(self.optimised) if waits else self._program
-        self._runner = undoing(runner, self.graph.resources.values())
+        """Make what runs it; to be called once all attributes are set."""
+        self.executable = Executable(self.optimised)
+        self._run = undoing(self.executable, self.graph.resources.values())
         self._replay = undoing(replay, self.graph.resources.values())
         (first, *rest) = self.outputs or (None,)
         plain = not rest and not self.stores and first is not None and first.kind == "value"
         #: the lane of the result, if it is one tensor and nothing else is to be done
         self._single: Lane | None = None
         if plain and first is not None and self.treedef.num_nodes == 1:
-            self._single = self._lanes[first.what]
+            self._single = self.executable.lanes[first.what]
         #: whether some captured inputs are tensors
         self.checks = any(one.lane is not None for one in self.captured)
         #: whether tensors of the caller or from outside are updated in place
         self.updates = any(store.kind == "update" for store in self.stores)
         #: whether inputs are used as they come: leaf i is input i
         self._plain = self.leaves == tuple(range(len(self.leaves)))
-
-    @property
-    def program(self) -> Program:
-        """What runs it."""
-        assert self._program is not None
-        return self._program
 
     def takes(self, call: Call) -> bool:
         """Whether the sizes and numbers of a call are those of the trace."""
@@ -332,7 +322,7 @@ class Trace:
         else:
             inputs = [*[leaves[i] for i in self.leaves], *captured]
         if not is_watched():
-            raw = self._runner(*[x._data if type(x) is Tensor else x for x in inputs])
+            raw = self._run(*[x._data if type(x) is Tensor else x for x in inputs])
             if self._single is not None:
                 return make_tensor(raw[0], self._single)
             return self.finish(raw, leaves, arguments)
@@ -345,11 +335,7 @@ class Trace:
 
     def finish(self, raw: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]) -> Any:
         """Do what is to be done after a run, which gave these arrays and numbers."""
-        values = [
-            y if lane is None else make_tensor(y, lane)
-            for y, lane in zip(raw, self._lanes, strict=True)
-        ]
-        return self._finish(values, leaves, arguments)
+        return self._finish(self.executable.wrap(raw), leaves, arguments)
 
     def _run_watched(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Run for a tape, as one step of it if it is alone; all others see each op."""

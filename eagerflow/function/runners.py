@@ -8,10 +8,9 @@ import sys
 import threading
 import traceback
 import warnings
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from time import monotonic, perf_counter
+from time import monotonic
 from types import TracebackType
 from typing import Any, Final, final
 
@@ -25,12 +24,10 @@ from eagerflow.errors import (
     hide_frames,
     hides_frames,
 )
+from eagerflow.events import RunEvent, step_of
 from eagerflow.function.closing import Closing
-from eagerflow.function.entry import Trace, leaf_values
+from eagerflow.function.entry import leaf_values
 from eagerflow.function.traced import BoundFunction, TracedFunction
-from eagerflow.graph.ir import Node
-from eagerflow.graph.lowering import is_on_one_device
-from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.trace import tracer_of
 from eagerflow.hardware import current_device, device
 from eagerflow.resources.attempts import (
@@ -41,18 +38,13 @@ from eagerflow.resources.attempts import (
 )
 from eagerflow.resources.requests import check_seconds
 from eagerflow.runtime import deadline
-from eagerflow.runtime.detached import DetachedStep
 from eagerflow.runtime.ending import ending
-from eagerflow.runtime.executor import Executor
-from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.timers import Timer, timers
 from eagerflow.source import place_of_thread
 
 __all__ = ["Runner", "spawn"]
 
 _serial: Final = itertools.count(1)
-_executors: Final[weakref.WeakKeyDictionary[Trace, Executor]] = weakref.WeakKeyDictionary()
-_lock: Final = threading.Lock()
 _STOPPED: Final = "its runner was stopped"
 #: seconds after which it is told that a runner that was stopped goes on
 _PATIENCE: Final = 5.0
@@ -111,7 +103,7 @@ class Runner:
         base = str(getattr(fn, "name", None) or getattr(fn, "__name__", type(fn).__name__))
         self._number = next(_serial)
         self.name = name or f"{base}-{self._number}"
-        self._started = 0.0
+        self._run: RunEvent | None = None  # that goes on, if somebody listens
         self._lock = threading.Lock()
         self._steps = 0
         self._stopped = False
@@ -260,28 +252,33 @@ class Runner:
         Raises:
             DeadlineError: its time is over.
         """
+        if RunEvent.listeners:  # without the lock: who hears of it may want to stop it
+            self._run = RunEvent(name=self.name, thread=-self._number, runner=self.name, step=0)
+            events.begin(self._run)
         with self._lock:
             if self._stopped:
                 return False
             if self._late:
                 raise deadline.too_late()
             self._cancel, self._thread = cancel, thread
-            self._started = perf_counter()
             start()
             return True
 
     def count(self) -> None:
         """Another run has come to its end."""
         self._steps += 1
-        if events.listening():
-            run = events.Event(
-                kind="run", name=self.name, device="", start=self._started,
-                stop=perf_counter(), thread=-self._number,
-            )  # fmt: skip
-            events.emit(run)
+        self.end_run()
+
+    def end_run(self, error: str = "") -> None:
+        """The run that goes on ends, with an error if one is given."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.error = error
+            events.end(run)
 
     def end(self, error: BaseException | None = None) -> None:
         """It has ended."""
+        self.end_run(_STOPPED if error is None else events.describe(error))
         if isinstance(error, QueueClosedError) or (
             self._stopped and isinstance(error, CancelledError | SystemExit)  # of the program
         ):
@@ -371,23 +368,10 @@ class _Steps:
                 hide_frames(error)
                 runner.end(error)
 
-        step = DetachedStep(_executor_of(entry), done, runner=runner.name)
+        step = entry.executable.detached(done, runner.name)
         inputs = entry.raw_inputs(leaves, captured)
         if not runner.begin(lambda: step.begin(inputs), step.cancel, lambda: step.thread):
             runner.end()
-
-
-def _is_whole(node: Node) -> bool:
-    """A branch or a loop in which nothing waits needs no entries of its own."""
-    return is_on_one_device(node) and effect_of(node) != "blocks"
-
-
-def _executor_of(entry: Trace) -> Executor:
-    with _lock:
-        found = _executors.get(entry)
-        if found is None:
-            found = _executors[entry] = Executor(entry.optimised, _is_whole)
-        return found
 
 
 def _call_in_thread(
@@ -411,7 +395,8 @@ def _call_in_thread(
                 runner.count()
                 if end is not None and monotonic() >= end:
                     raise deadline.too_late()
-    except StopIteration:  # of an iterator that it reads
+    except StopIteration as error:  # of an iterator that it reads
+        runner.end_run(events.describe(error))
         runner.end()
     except BaseException as error:
         hide_frames(error)

@@ -17,6 +17,7 @@ from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError, TraceWarning, hide_frames, hides_frames
+from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache
 from eagerflow.function.entry import Pattern, Trace, leaf_values
@@ -185,6 +186,12 @@ class TracedFunction:
                 expected=f"max_traces={self._max_traces} to be enough",
                 hint="see f.explain() for what makes calls differ",
             )
+        if not RetraceEvent.listeners:
+            return self._trace_for(call, reason)
+        with told(RetraceEvent(name=self.name, reason=reason.text, source=capture())):
+            return self._trace_for(call, reason)
+
+    def _trace_for(self, call: Call, reason: Reason) -> tuple[Trace, Sequence[Any]]:
         group = self._cache.ensure(call)
         start = perf_counter()
         request = TraceRequest(
@@ -331,10 +338,10 @@ class TracedFunction:
         """
         here = ref(self)
 
-        def mine(program: int) -> bool:
+        def mine(executable: int) -> bool:
             function = here()
             return function is not None and any(
-                e.program.number == program for e in function._cache.entries()
+                e.executable.number == executable for e in function._cache.entries()
             )
 
         return NodeStatistics(mine)
@@ -366,7 +373,7 @@ class TracedFunction:
             raise TraceError(f"{self.name} was not traced yet", hint="call it first")
         if stage not in ("graph", "python"):
             raise TraceError(f"there is no stage {stage!r}", expected="'graph' or 'python'")
-        return str(entry.optimised) if stage == "graph" else entry.program.text
+        return str(entry.optimised) if stage == "graph" else entry.executable.text
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TracedFunction, (self.fn, *self._options, self.name)  # traces are made anew

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Final, final
 
 from eagerflow import events
-from eagerflow.events import Event
+from eagerflow.events import AbstractEvent, NodeEvent
 
 __all__ = ["NodeRow", "NodeStatistics", "median"]
 
@@ -53,7 +53,7 @@ class _Times:
 
     __slots__ = ("count", "event", "last", "total")
 
-    def __init__(self, event: Event) -> None:
+    def __init__(self, event: NodeEvent) -> None:
         self.event = event
         self.count = 0
         self.total = 0.0
@@ -65,7 +65,7 @@ class NodeStatistics:
     """How often each node of a graph ran and how long that took, within ``with`` blocks.
 
     Args:
-        program: the number of the program whose nodes count (`eagerflow.runtime.Program.number`),
+        executable: the number of the one whose nodes count (`eagerflow.runtime.Executable.number`),
             or a function that says whether one does; all if not given.
 
     >>> from eagerflow.profiling import NodeStatistics
@@ -77,8 +77,10 @@ class NodeStatistics:
     [('y', 'exp', 3)]
     """
 
-    def __init__(self, program: int | Callable[[int], bool] | None = None) -> None:
-        self._counts = program if callable(program) else lambda n: program in (None, n)
+    kinds: Final = frozenset({NodeEvent})
+
+    def __init__(self, executable: int | Callable[[int], bool] | None = None) -> None:
+        self._counts = executable if callable(executable) else lambda n: executable in (None, n)
         self._times: dict[tuple[int, str], _Times] = {}
         self._lock = threading.Lock()
         self._depth = 0
@@ -98,12 +100,15 @@ class NodeStatistics:
         if not self._depth:
             events.remove_instrument(self)
 
-    def event(self, event: Event, /) -> None:
-        """Take one event; other kinds than nodes are left out."""
-        if event.kind != "node" or not self._counts(event.program):
+    def begin(self, event: AbstractEvent, /) -> None:
+        """Nodes are told of at their end."""
+
+    def end(self, event: AbstractEvent, /) -> None:
+        """Count one run of a node."""
+        if not isinstance(event, NodeEvent) or not self._counts(event.executable):
             return
         with self._lock:
-            times = self._times.setdefault((event.program, event.node), _Times(event))
+            times = self._times.setdefault((event.executable, event.node), _Times(event))
             times.count += 1
             times.total += event.seconds
             times.last.append(event.seconds)

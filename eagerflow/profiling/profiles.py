@@ -14,7 +14,16 @@ from typing import Any, Final, final
 
 from eagerflow import events
 from eagerflow.core.monitors import timed
-from eagerflow.events import Event
+from eagerflow.events import (
+    KINDS,
+    AbstractEvent,
+    NodeEvent,
+    OpEvent,
+    RegionEvent,
+    RetraceEvent,
+    StepEvent,
+    TransferEvent,
+)
 from eagerflow.files import replaced
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.profiling.nodes import median
@@ -48,10 +57,8 @@ class OpStatistics:
     nbytes: int
 
 
-#: kinds of events that are one op each, run by itself or as a node of a graph
-_OPS: Final = ("op", "node")
 #: kinds that are of interest for the thread only that asked for them
-_OF_THREADS: Final = (*_OPS, "step")
+_OF_THREADS: Final = (OpEvent, NodeEvent, StepEvent, RegionEvent, TransferEvent, RetraceEvent)
 _HEADINGS: Final = ("op", "device", "calls", "total", "mean", "median", "share", "bytes")
 
 
@@ -66,10 +73,13 @@ class Profile:
         seconds: how long the block took, until now if it still runs.
     """
 
-    __slots__ = ("__weakref__", "_before", "_depth", "_events", "_exits", "_start", "_thread")
+    __slots__ = ("__weakref__", "_before", "_depth", "_events", "_exits", "_open", "_start",
+                 "_thread")  # fmt: skip
+    kinds: Final = KINDS
 
     def __init__(self) -> None:
-        self._events: list[Event] = []
+        self._events: list[AbstractEvent] = []
+        self._open: dict[int, AbstractEvent] = {}  # that have begun, by identity
         self._thread = 0
         self._depth = 0
         self._start = 0.0
@@ -97,14 +107,23 @@ class Profile:
             self._before += perf_counter() - self._start
             self._exits.close()
 
-    def event(self, event: Event, /) -> None:
-        """Take one event; ops and steps that other threads asked for are left out."""
-        mine = event.runner or (event.caller or event.thread) == self._thread
-        if mine or event.kind not in _OF_THREADS:
+    def begin(self, event: AbstractEvent, /) -> None:
+        """Keep what goes on, so that a trace shows what was still waited for."""
+        if self._is_of_interest(event):
+            self._open[id(event)] = event
+
+    def end(self, event: AbstractEvent, /) -> None:
+        """Keep one event; ops and steps that other threads asked for are left out."""
+        self._open.pop(id(event), None)
+        if self._is_of_interest(event):
             self._events.append(event)
 
+    def _is_of_interest(self, event: AbstractEvent) -> bool:
+        mine = event.runner or (event.caller or event.thread) == self._thread
+        return bool(mine) or not isinstance(event, _OF_THREADS)
+
     @property
-    def events(self) -> Sequence[Event]:
+    def events(self) -> Sequence[AbstractEvent]:
         """All events, in the order of their ends."""
         return tuple(self._events)
 
@@ -121,10 +140,9 @@ class Profile:
         >>> [(row.calls, row.nbytes) for row in p.table() if row.name == "matmul"]
         [(1, 36)]
         """
-        groups: defaultdict[tuple[str, str], list[Event]] = defaultdict(list)
-        for event in tuple(self._events):
-            if event.kind in _OPS:
-                groups[event.name, event.device].append(event)
+        groups: defaultdict[tuple[str, str], list[OpEvent | NodeEvent]] = defaultdict(list)
+        for event in self._ops():
+            groups[event.name, event.device].append(event)
         whole = sum(e.seconds for group in groups.values() for e in group)
         rows = [_statistics(group, whole) for group in groups.values()]
         return sorted(rows, key=lambda row: row.total, reverse=True)
@@ -147,7 +165,7 @@ class Profile:
         ...     [e["name"] for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
         ['zeros', 'exp']
         """
-        data = json.dumps(to_chrome(self.events)).encode()
+        data = json.dumps(to_chrome([*self._events, *self._open.values()])).encode()
         with replaced("Profile.save", path, len(data)) as write:
             write(data)
 
@@ -178,13 +196,17 @@ class Profile:
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         )
 
+    def _ops(self) -> list[OpEvent | NodeEvent]:
+        """The events that are one op each, run by itself or as a node of a graph."""
+        return [e for e in tuple(self._events) if isinstance(e, OpEvent | NodeEvent)]
+
     def _summary(self) -> str:
-        ops = [e for e in self._events if e.kind in _OPS]
+        ops = self._ops()
         inside = sum(e.seconds for e in ops)
         return f"{len(ops)} ops in {_time(inside)}, of {_time(self.seconds)}"
 
 
-def _statistics(group: Sequence[Event], whole: float) -> OpStatistics:
+def _statistics(group: Sequence[OpEvent | NodeEvent], whole: float) -> OpStatistics:
     times = [e.seconds for e in group]
     total = sum(times)
     return OpStatistics(

@@ -4,7 +4,7 @@ Whoever wants something of a queue (or a mutex, an accumulator, a barrier) puts 
 one of its lines, with a callback. The resource lets the first attempt of each line go as far as it
 can, whenever something has changed, and calls back those that have come to their end. How somebody
 waits is no affair of the resource: a thread sleeps on a lock (`AbstractAttempt.wait`), a step of
-the executor goes on with other entries.
+the scheduled tier goes on with other entries.
 
 Ctrl-C may come between any two instructions of the main thread, also while it moves an element on
 behalf of another thread. Python looks for it after calls and where loops go back, never between
@@ -25,8 +25,9 @@ from time import perf_counter
 from typing import Any, Final, Protocol, final
 
 from eagerflow.errors import CancelledError, WaitTimeoutError
-from eagerflow.events import Event, emit, listening
+from eagerflow.events import LevelEvent, QueueEvent, WaitEvent, begin, describe, end
 from eagerflow.hardware import Device
+from eagerflow.resources.attempt_events import end_wait, level_event, operation_event, wait_event
 from eagerflow.resources.levels import Level
 from eagerflow.resources.requests import check_seconds
 
@@ -185,14 +186,25 @@ class AbstractAttempt(ABC):
             WaitTimeoutError: it took longer. Nothing was taken then.
             EagerflowError: it ended with an error.
         """
-        self.before_wait(sleeps=True)
+        event = operation_event(self.owner, self.what) if QueueEvent.listeners else None
         try:
+            if event is not None:
+                begin(event)
+            self.before_wait(sleeps=True)
             self.begin()
             if not self.done:
                 self._await(seconds)
-            return finish(self.result())
-        except BaseException:  # Ctrl-C: what it got would be lost
-            self.abandon()
+            made = finish(self.result())
+            if event is not None:
+                end(event)
+            return made
+        except BaseException as error:
+            try:
+                self.abandon()  # Ctrl-C: what it got would be lost
+            finally:
+                if event is not None and event.stop is None:
+                    event.error = describe(error)
+                    end(event)
             raise
 
     def _await(self, seconds: float | None) -> None:
@@ -204,7 +216,11 @@ class AbstractAttempt(ABC):
                 return
             self._callback = bell.release
         start, holder = perf_counter(), interruptible.holder
+        event: WaitEvent | None = None
         try:
+            if WaitEvent.listeners:
+                event = wait_event(self.owner, self.what)
+                begin(event)
             if holder is not None:
                 holder.watch(self)
             self._sleep(bell, seconds)
@@ -212,6 +228,8 @@ class AbstractAttempt(ABC):
             if holder is not None:
                 holder.watch(None)
             slept.seconds += perf_counter() - start
+            if event is not None:
+                end_wait(event, self.done, self.failure)
 
     def _sleep(self, bell: threading.Lock, seconds: float | None) -> None:
         """Let this thread sleep until ``bell`` is released, or the time is over."""
@@ -371,14 +389,8 @@ class AbstractMeeting(ABC):
     def tell(self) -> None:
         """Tell who listens how it stands."""
         with self.lock:
-            now, found = perf_counter(), self.level()
-        event = Event(
-            kind="queue", name=found.name, device="" if self.device is None else str(self.device),
-            start=now, stop=now, thread=threading.get_ident(),
-            detail=f"{found.kind}{', closed' * found.closed}", depth=found.depth,
-            capacity=found.capacity, producers=found.producers, consumers=found.consumers,
-        )  # fmt: skip
-        emit(event)
+            event = level_event(self.level(), self.device)
+        end(event)
 
     def waiting(self, line: int) -> int:
         """How many attempts wait in a line."""
@@ -427,7 +439,7 @@ class AbstractMeeting(ABC):
                 late = error
         if late is not None:
             raise late
-        if tell and self.kind and listening():
+        if tell and self.kind and LevelEvent.listeners:
             self.tell()
 
     def _add(self, attempt: AbstractAttempt) -> bool:

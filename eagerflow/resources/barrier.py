@@ -7,7 +7,9 @@ from contextlib import suppress
 from typing import Any, Final, final
 
 from eagerflow.errors import QueueClosedError, TensorValueError
+from eagerflow.events import QueueEvent, told
 from eagerflow.hardware import Device
+from eagerflow.resources.attempt_events import operation_event
 from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.requests import check_count
@@ -77,6 +79,13 @@ class BarrierState:
             TensorValueError: an element has this part already.
             QueueClosedError: the barrier is closed, and a key is new.
         """
+        if not QueueEvent.listeners:
+            self._insert_many(part, keys, value)
+            return
+        with told(operation_event(self.ready, "insert_many")):
+            self._insert_many(part, keys, value)
+
+    def _insert_many(self, part: int, keys: Sequence[Key], value: Callable[[int], Any]) -> None:
         with self.lock:
             self._check(part, keys)
             values = [value(i) for i in range(len(keys))]
@@ -149,6 +158,13 @@ class BarrierState:
         Raises:
             QueueClosedError: it is closed already, and not for the first time cancelled.
         """
+        if not QueueEvent.listeners:
+            self._close(cancel)
+            return
+        with told(operation_event(self.ready, "close")):
+            self._close(cancel)
+
+    def _close(self, cancel: bool) -> None:
         with self.lock:
             if self.closed and (self.cancelled or not cancel):
                 raise self._closed("close: the barrier is already closed")

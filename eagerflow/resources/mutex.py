@@ -7,6 +7,8 @@ from itertools import count
 from typing import Any, Final, final
 
 from eagerflow.errors import MutexError
+from eagerflow.events import QueueEvent
+from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 
 __all__ = ["MutexState", "this_thread"]
@@ -125,6 +127,8 @@ class MutexState(AbstractMeeting):
                 return False
             self.holder = 0
         self.settle()
+        if QueueEvent.listeners:
+            tell_operation(self, "release")
         return True
 
     def drop_held_by(self, thread: int, since: int) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 from eagerflow.errors import EnqueueCancelledError, QueueClosedError
-from eagerflow.events import listening
+from eagerflow.events import LevelEvent, QueueEvent
 from eagerflow.hardware import Device
+from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 from eagerflow.resources.requests import check_count
 from eagerflow.resources.stores import AbstractStore
@@ -258,8 +259,10 @@ class QueueState(AbstractMeeting):
             if self.closed or puts or self._trying or len(self.store.items) >= self.room:
                 return False
             self.store.put(_Sent(), element, priority)
-        if takes or listening():
+        if takes or LevelEvent.listeners:
             self.settle()
+        if QueueEvent.listeners:
+            tell_operation(self, "enqueue")
         return True
 
     def take_at_once(self) -> list[Any]:
@@ -272,8 +275,10 @@ class QueueState(AbstractMeeting):
             if takes or self._trying or store.available(self.closed) < 1:
                 return taken
             store.move(taken)
-        if puts or listening():
+        if puts or LevelEvent.listeners:
             self.settle()
+        if QueueEvent.listeners:
+            tell_operation(self, "dequeue")
         return [store.element(taken[0])]
 
     def close(self) -> AbstractAttempt:
@@ -305,6 +310,8 @@ class QueueState(AbstractMeeting):
         Args:
             drop: whether what is in is given up, too.
         """
+        if QueueEvent.listeners:
+            tell_operation(self, "cancel_and_close")
         with self.lock:
             self.closed = True
             if drop:

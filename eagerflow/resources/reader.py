@@ -20,7 +20,7 @@ from typing import IO, final
 from weakref import finalize
 
 from eagerflow.errors import CancelledError, FileError, QueueClosedError, RecordError
-from eagerflow.events import Event, emit, listening
+from eagerflow.events import AbstractEvent, ElementEvent, SkipEvent, end
 from eagerflow.hardware import Device
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 from eagerflow.resources.queue import QueueState
@@ -260,7 +260,7 @@ class ReaderState(AbstractMeeting):
         self._asked: AbstractAttempt | None = None  # for the next name
         self._begun: AbstractAttempt | None = None  # the one that was begun last
         self._asker = 0  # the thread that is asking right now
-        self._noted: list[Event] = []  # that are to be told once the lock is free
+        self._noted: list[AbstractEvent] = []  # that are to be told once the lock is free
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f" {self.name!r}"
@@ -323,7 +323,7 @@ class ReaderState(AbstractMeeting):
     def _move(self, now: _Open, taken: list[Record]) -> bool:
         file, form, number = now.file, self.form, now.number
         wrong: str | None
-        start = perf_counter() if listening() else None
+        start = perf_counter() if ElementEvent.listeners or SkipEvent.listeners else None
         try:
             if file.tell() != now.offset:  # Ctrl-C came while it was read
                 file.seek(now.offset)
@@ -342,24 +342,25 @@ class ReaderState(AbstractMeeting):
             now.offset, now.number, now.ended = behind, number + 1, ended
             self.count += 1
             if start is not None:
-                self._note("element", start, nbytes=len(data))
+                size = len(data)
+                self._note(ElementEvent(name=self.label, start=start, nbytes=size))
             return True
         which = f"{form.what} {number} of {now.path} {wrong}"
         now.offset, now.number = behind, number + 1
         if self.skip_damaged:
             self.skipped += 1
             if start is not None:
-                self._note("skip", start, detail=which)
+                self._note(SkipEvent(name=self.label, start=start, error=which))
             return False
         raise RecordError(
             which,
             hint="reading goes on behind it; skip_damaged=True leaves out what is damaged",
         )
 
-    def _note(self, kind: str, start: float, nbytes: int = 0, detail: str = "") -> None:
-        """Make an event, to be told later: who hears of it may want to read, too."""
-        device = "" if self.device is None else str(self.device)
-        event = Event(kind, self.label, device, start, perf_counter(), get_ident(), nbytes, detail)
+    def _note(self, event: AbstractEvent) -> None:
+        """Keep an event, to be told later: who hears of it may want to read, too."""
+        event.stop = perf_counter()
+        event.device = "" if self.device is None else str(self.device)
         self._noted += (event,)
 
     def restore(self, taken: list[Record]) -> None:
@@ -384,7 +385,7 @@ class ReaderState(AbstractMeeting):
             with self.lock:
                 noted, self._noted = self._noted, []
             for event in noted:
-                emit(event)
+                end(event)
 
     def _ask(self) -> bool:
         """Ask for the next name if it is wanted; whether there is something new at once.

@@ -8,7 +8,7 @@ from typing import Any, Final, final
 from eagerflow.errors import EagerflowError, relocate
 from eagerflow.graph.ir import Node
 from eagerflow.graph.printer import print_node
-from eagerflow.runtime.codegen import choose_branch
+from eagerflow.runtime.python_control import choose_branch
 from eagerflow.runtime.region_code import RegionCode
 from eagerflow.runtime.written import Written
 

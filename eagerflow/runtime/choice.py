@@ -1,4 +1,4 @@
-"""Whether a graph runs as one function or by entries, some of them at once.
+"""Whether a step is run in generated code or by entries, some of them at once.
 
 Estimates propose, measurements decide: entries are tried only where two parts of at least 200 us
 each do not need each other, and kept only if they are faster. The results are the same bit for bit,
@@ -15,8 +15,9 @@ from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, is_whole
 from eagerflow.graph.signatures import is_loop
 from eagerflow.runtime.costs import HEAVY_SECONDS, node_seconds, op_threads, worker_count
-from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.generated import GeneratedTier
 from eagerflow.runtime.instructions import named_axes
+from eagerflow.runtime.scheduled import ScheduledTier
 
 __all__ = ["Choice", "Decision"]
 
@@ -35,38 +36,38 @@ class Decision:
     """What is known of the two ways for inputs of about one size.
 
     Attributes:
-        executor: runs the graph by entries; None where it has no parts that are worth it.
-        seconds: of the runs that were timed, as one function and by entries; None once it is
+        scheduled: runs the graph by entries; None where it has no parts that are worth it.
+        seconds: of the steps that were timed, in generated code and by entries; None once it is
             decided.
     """
 
-    __slots__ = ("executor", "seconds")
+    __slots__ = ("scheduled", "seconds")
 
-    def __init__(self, executor: Executor | None) -> None:
-        self.executor = executor
+    def __init__(self, scheduled: ScheduledTier | None) -> None:
+        self.scheduled = scheduled
         self.seconds: tuple[list[float], list[float]] | None = None
-        if executor is not None:
+        if scheduled is not None:
             self.seconds = [], []
 
-    def pick(self) -> Executor | None:
-        """What the next run is to be done by; None for the function."""
-        executor, seconds = self.executor, self.seconds  # other threads may decide meanwhile
+    def pick(self) -> ScheduledTier | None:
+        """What the next step is to be run by; None for generated code."""
+        scheduled, seconds = self.scheduled, self.seconds  # other threads may decide meanwhile
         if seconds is None:
-            return executor
+            return scheduled
         straight, cut = seconds
-        return executor if len(cut) <= len(straight) else None
+        return scheduled if len(cut) <= len(straight) else None
 
-    def took(self, executor: Executor | None, seconds: float) -> None:
-        """Note how long a run took."""
+    def took(self, by_entries: bool, seconds: float) -> None:
+        """Note how long a step took."""
         timed = self.seconds
         if timed is None:
             return
         straight, cut = timed
-        (straight if executor is None else cut).append(seconds)
+        (cut if by_entries else straight).append(seconds)
         if min(len(straight), len(cut)) > _RUNS:  # the first of each, which compiles, is left out
             self.seconds = None
             if min(cut[1:]) > _GAIN * min(straight[1:]):
-                self.executor = None
+                self.scheduled = None
 
 
 @final
@@ -78,48 +79,45 @@ class Choice:
     it with the sizes of the first call may be with others.
 
     Args:
+        generated: the tier that runs the graph as one function.
         graph: the graph.
-        number: of its program.
+        number: of its executable.
 
     Attributes:
-        decision: the one that the last run went by.
+        decision: the one that the last step went by.
+        needed: whether there may be anything to decide; None before the first step.
     """
 
-    __slots__ = ("_axes", "_decisions", "_graph", "_number", "decision")
+    __slots__ = ("_axes", "_decisions", "_generated", "_graph", "_number", "decision", "needed")
 
-    def __init__(self, graph: Graph, number: int) -> None:
+    def __init__(self, generated: GeneratedTier, graph: Graph, number: int = 0) -> None:
+        self._generated = generated
         self._graph = graph
         self._number = number
-        self._axes = [(i, axis) for i, axis, _ in _named(graph)]
+        #: where symbolic sizes are read, if there is anything to decide
+        self._axes: list[tuple[int, int]] = []
         #: by the setting of threads, and the power of the sizes
         self._decisions: dict[Any, Decision] = {}
         self.decision = Decision(None)
+        self.needed: bool | None = None
 
     @property
-    def executor(self) -> Executor | None:
-        """What the last run could have been done by, or was; None for the function alone."""
-        return self.decision.executor
+    def last(self) -> GeneratedTier | ScheduledTier:
+        """What the last step could have been run by entries with, or was; else generated code."""
+        return self.decision.scheduled or self._generated
 
     @property
-    def straight(self) -> bool:
-        """Whether it is decided that the function runs whatever comes, with these settings."""
+    def settled(self) -> bool:
+        """Whether it is decided for generated code whatever comes, with these settings."""
         last = self.decision
-        return not self._axes and last.executor is None and last.seconds is None
+        return not self._axes and last.scheduled is None and last.seconds is None
 
-    @staticmethod
-    def needed(graph: Graph, inputs: Sequence[Any]) -> bool:
-        """Whether there may be anything to decide.
-
-        Enough of ``graph`` is off the longest way, with inputs of these sizes, or of larger ones
-        where they are symbolic.
-        """
-        sizes = _sizes(graph, inputs)
-        return _is_wide(graph, sizes) or (
-            bool(sizes) and _is_wide(graph, {name: _GROWTH * n for name, n in sizes.items()})
-        )
-
-    def pick(self, inputs: Sequence[Any]) -> Executor | None:
-        """What the next run is to be done by; None for the function."""
+    def pick(self, inputs: Sequence[Any]) -> GeneratedTier | ScheduledTier:
+        """What the next step is to be run by."""
+        if self.needed is None:
+            self._begin(inputs)
+        if not self.needed:
+            return self._generated
         threads = settings.current().threads
         given = len(inputs)  # as many as there should be, or the run tells
         bits = sum([inputs[i].shape[axis].bit_length() for i, axis in self._axes if i < given])
@@ -127,14 +125,27 @@ class Choice:
         if found is None:
             found = self._decisions[threads, bits // 2] = Decision(self._make(inputs))
         self.decision = found
-        return found.pick()
+        return found.pick() or self._generated
 
-    def took(self, executor: Executor | None, seconds: float) -> None:
-        """Note how long the last run took."""
-        if executor is None or executor is self.decision.executor:
-            self.decision.took(executor, seconds)
+    def _begin(self, inputs: Sequence[Any]) -> None:
+        """See whether enough of the graph is off the longest way through it.
 
-    def _make(self, inputs: Sequence[Any]) -> Executor | None:
+        With inputs of these sizes, or of larger ones where they are symbolic.
+        """
+        graph, sizes = self._graph, _sizes(self._graph, inputs)
+        needed = _is_wide(graph, sizes) or (
+            bool(sizes) and _is_wide(graph, {name: _GROWTH * n for name, n in sizes.items()})
+        )
+        if needed:
+            self._axes = [(i, axis) for i, axis, _ in _named(graph)]
+        self.needed = needed
+
+    def took(self, tier: Any, seconds: float) -> None:
+        """Note how long the last step took, and what ran it."""
+        if tier is self._generated or tier is self.decision.scheduled:
+            self.decision.took(tier is not self._generated, seconds)
+
+    def _make(self, inputs: Sequence[Any]) -> ScheduledTier | None:
         workers, sizes = worker_count(), _sizes(self._graph, inputs)
         if workers == 1 or not _is_wide(self._graph, sizes):
             return None
@@ -151,7 +162,9 @@ class Choice:
             return is_on_one_device(node) and max(inside) < 2 * HEAVY_SECONDS
 
         # an error in one turn must not find that later ones have written
-        found = Executor(self._graph, whole, seconds, self._number, overlap=False, workers=workers)
+        found = ScheduledTier(
+            self._graph, self._number, whole=whole, seconds=seconds, overlap=False, workers=workers
+        )
         return found if found.flow.parallel and found.flow.branches else None
 
 

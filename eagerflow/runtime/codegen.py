@@ -1,4 +1,4 @@
-"""Programs as straight-line Python: one call of a kernel per node, values in local variables.
+"""Instructions as straight-line Python: one call of a kernel per node, values in local variables.
 
 The text of ``y = exp(x); z = y + x`` is::
 
@@ -29,16 +29,17 @@ from typing import Any, Final, final
 
 from eagerflow.core.op import get_op
 from eagerflow.dims import Dim, resolving
-from eagerflow.errors import DimError, EagerflowError, TensorIndexError, relocate
+from eagerflow.errors import DimError, EagerflowError, relocate
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_number, kind_of
 from eagerflow.runtime.chain_text import ChainText
 from eagerflow.runtime.chains import Chain, find_chains
 from eagerflow.runtime.instructions import Block, Instruction, Instructions
+from eagerflow.runtime.python_control import choose_branch
 from eagerflow.runtime.stacks import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.words import Words
 
-__all__ = ["Code", "choose_branch", "generate"]
+__all__ = ["Code", "generate"]
 
 #: instructions of one function
 _CHUNK: Final = 256
@@ -53,13 +54,18 @@ class Code:
     Attributes:
         run: the program as a function of the values of its inputs; gives a tuple.
         text: its source.
+        program: the instructions that it was made of.
         file: what its code objects have for a file name.
         lines: for each line of the text the index of the instruction that it belongs to, or -1.
     """
 
-    __slots__ = ("file", "lines", "run", "text")
+    __slots__ = ("file", "lines", "program", "run", "text")
 
-    def __init__(self, name: str, lines: Sequence[str], where: list[int], names: dict[str, Any]):
+    def __init__(
+        self, name: str, program: Instructions, lines: Sequence[str], where: list[int],
+        names: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self.program = program
         self.text = "\n".join(lines)
         self.file = f"<program {next(_serial)}: {name}>"
         self.lines = where
@@ -79,8 +85,8 @@ def generate(
     Args:
         name: of the graph.
         program: its instructions.
-        note: called after each of them as ``note(index, start, *outputs)``, if given; ``start`` is
-            what it gave last.
+        note: called after each of them as ``note(index, start, turns, *outputs)``, if given;
+            ``start`` is what it gave last, ``turns`` are those of the loops that it stands in.
         chains: whether ``note`` is called once for a chain, without its outputs; else these are
             taken apart.
     """
@@ -118,6 +124,7 @@ class _Writer:
         self.text: list[str] = []
         self.where: list[int] = []
         self.indent = " "
+        self.turns: list[str] = []  # the variables of the loops that are being written
         #: functions that the program calls, line by line as in `ChainText`
         self.called: list[tuple[str, int]] = []
         #: for each generator: the registers of its seed and its ticket, and how many are drawn
@@ -185,8 +192,8 @@ class _Writer:
         else:
             self.chunks(len(lines))
         text = [text for text, _ in self.called] + self.text
-        where = [index for _, index in self.called] + self.where
-        return Code(name, text, [-1, *where], self.words.names)  # lines are counted from 1
+        where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
+        return Code(name, self.program, text, where, self.words.names)
 
     def chunks(self, total: int) -> None:
         slots = self._slots()
@@ -194,7 +201,7 @@ class _Writer:
         for start in starts:
             self.add(f"def chunk{start}(V):")
             if self.noted:
-                self.add(" t = note(-1, 0.0)")
+                self.add(" t = note(-1, 0.0, ())")
             self.chunk(start, min(start + _CHUNK, total), slots)
         self.add(f"def run({self.registers(self.program.inputs)}):")
         self.prologue()
@@ -245,7 +252,7 @@ class _Writer:
             reserve = self.words.bound(state.reserve, "reserve")
             self.add(f" r{seed}, r{ticket} = {reserve}({number})")
         if self.noted:
-            self.add(" t = note(-1, 0.0)")
+            self.add(" t = note(-1, 0.0, ())")
 
     def lines(self, lines: Sequence[Instruction], last: _Last) -> None:
         for line, first, stop in self.units(lines, 0, len(lines), last):
@@ -315,7 +322,7 @@ class _Writer:
             self.put(f"{targets}= {text}" if targets else text, line)
             if self.noted:
                 end = self.ends[line.called]
-                self.add(f"{self.indent}t = note({end}, t)", end)
+                self.add(f"{self.indent}t = note({end}, t, {self.words.tuple(self.turns)})", end)
             return
         assert node is not None
         try:
@@ -326,8 +333,8 @@ class _Writer:
         except EagerflowError as error:
             raise relocate(error, node.source) from None
         if self.noted and not is_number(node.op):
-            outputs = "".join(f", r{r}" for r in line.outputs)
-            self.put(f"t = note({line.index}, t{outputs})", line)
+            given = [self.words.tuple(self.turns), *(f"r{r}" for r in line.outputs)]
+            self.put(f"t = note({line.index}, t, {', '.join(given)})", line)
 
     def node(
         self, line: Instruction, node: Node, dead: Callable[[int], bool], fading: Sequence[int]
@@ -364,10 +371,9 @@ class _Writer:
         self.move(line.carried, line.inputs[: len(line.carried)], early, line)
         self.gone.update(early)
         self._fade(line)
-        if node.op == "scan":
-            self.scan(line, node)
-        else:
-            self.loop(line, node)
+        self.turns.append(f"k{line.index}")
+        (self.scan if node.op == "scan" else self.loop)(line, node)
+        self.turns.pop()
 
     def _fade(self, line: Instruction) -> None:
         body = line.blocks[-1]
@@ -397,7 +403,7 @@ class _Writer:
         self.lines(test.lines, self._last_inside(test))
         self.put(f"if not {self.words.operand(test.outputs[0])}: break", line)
         if self.noted:  # a turn of numbers alone would ask nobody whether to go on
-            self.put("t = note(-1, t)", line)
+            self.put("t = note(-1, t, ())", line)
         self.indent = self.indent[:-1]
         self.block(body, line, line.carried)
 
@@ -467,20 +473,6 @@ class _Writer:
 
     def operands(self, registers: Sequence[int]) -> list[str]:
         return [self.words.operand(r) for r in registers]
-
-
-def choose_branch(index: Any, count: int) -> int:
-    """The branch of that index.
-
-    Raises:
-        TensorIndexError: there is none.
-    """
-    found = int(index)
-    if not 0 <= found < count:
-        raise TensorIndexError(
-            "switch: there is no such branch", given=f"index {found}", expected=f"0 to {count - 1}"
-        )
-    return found
 
 
 def _is_op(line: Instruction) -> bool:

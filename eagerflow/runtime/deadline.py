@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, Final, final
 
 from eagerflow.errors import CancelledError, DeadlineError, TensorValueError
+from eagerflow.events import step_of
 from eagerflow.resources.attempts import limited
-from eagerflow.runtime.on_behalf import step_of
 
 __all__ = ["LATE", "active", "broken_off", "check", "deadline", "ends_at", "ends_when", "moment",
            "too_late"]  # fmt: skip

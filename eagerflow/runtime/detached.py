@@ -7,13 +7,17 @@ from collections.abc import Callable, Sequence
 from threading import Lock, get_ident
 from typing import Any, Final, final
 
+from eagerflow import events
+from eagerflow.events import StepEvent, step_of
 from eagerflow.runtime.costs import worker_count
-from eagerflow.runtime.executor import Executor
-from eagerflow.runtime.on_behalf import step_of
+from eagerflow.runtime.flow import Flow
 from eagerflow.runtime.step import FlowStep
 from eagerflow.runtime.workers import Workers, shared
 
-__all__ = ["DetachedStep", "serving"]
+__all__ = ["DetachedStep", "Result", "serving"]
+
+#: gives the outputs of a step, or raises its error
+Result = Callable[[], tuple[Any, ...]]
 
 #: the threads that serve such steps; they never sleep while a step waits
 serving: Final = Workers(most=worker_count, name="server")
@@ -24,12 +28,14 @@ _CALLS: Final = "py_call"
 
 @final
 class DetachedStep:
-    """One run of an executor that nobody waits for.
+    """One run of a flow that nobody waits for.
 
     Args:
-        executor: what to run.
+        flow: what to run.
         done: called once, in a thread of the pool, with a function that gives the outputs or raises
             the error of the step.
+        event: of the step, if somebody wants to be told; it ends before ``done`` has the result.
+        number: of the step, for events.
         pool: the threads.
         runner: the name of the runner that it is for, in events.
 
@@ -37,16 +43,17 @@ class DetachedStep:
         thread: the one that works for it now, 0 for none.
     """
 
-    __slots__ = ("_done", "_lock", "_over", "_pool", "_runner", "_step", "thread")
+    __slots__ = ("_done", "_event", "_lock", "_over", "_pool", "_runner", "_step", "thread")
 
     def __init__(
-        self, executor: Executor, done: Callable[[Callable[[], tuple[Any, ...]]], object],
-        pool: Workers | None = None, runner: str = "",
+        self, flow: Flow, done: Callable[[Result], object], event: StepEvent | None = None,
+        number: int = 0, pool: Workers | None = None, runner: str = "",
     ) -> None:  # fmt: skip
         self._done = done
+        self._event = event
         self._runner = runner
-        self._pool = pool or (shared if _calls_python(executor) else serving)
-        self._step = FlowStep(executor.flow, wake=self._wake, checked=True)
+        self._pool = pool or (shared if _calls_python(flow) else serving)
+        self._step = FlowStep(flow, wake=self._wake, checked=True, number=number)
         self._lock = Lock()
         self._over = False
         self.thread = 0
@@ -57,6 +64,8 @@ class DetachedStep:
         Args:
             inputs: raw arrays and numbers.
         """
+        if self._event is not None:
+            events.begin(self._event)
         self._step.begin(inputs)
 
     def cancel(self, reason: str) -> None:
@@ -79,11 +88,23 @@ class DetachedStep:
             with self._lock:
                 over, self._over = self._over, True
             if not over:
-                self._done(self._step.take_result)
+                self._done(self._take_result)
+
+    def _take_result(self) -> tuple[Any, ...]:
+        event = self._event
+        try:
+            return self._step.take_result()
+        except BaseException as error:
+            if event is not None:
+                event.error = events.describe(error)
+            raise
+        finally:
+            if event is not None:
+                events.end(event)
 
 
-def _calls_python(executor: Executor) -> bool:
-    graphs = [executor.flow.graph]
+def _calls_python(flow: Flow) -> bool:
+    graphs = [flow.graph]
     for graph in graphs:  # it grows
         if any(node.op == _CALLS for node in graph.nodes):
             return True

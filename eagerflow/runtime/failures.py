@@ -1,4 +1,4 @@
-"""What a failed run of a program raises: what eager code would, with the line of the node."""
+"""What a failed run of generated code raises: what eager code would, with the line of the node."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _SHOWN: Final = 200  # characters of a node in a note
 Frames = Sequence[FrameType]
 
 
-def failure(program: Instructions, code: Code, error: Exception) -> Exception:
+def failure(code: Code, error: Exception) -> Exception:
     """The error to raise for one that a run of ``code`` raised."""
+    program = code.program
     traces = _generated(error.__traceback__, code)
     if not traces:
         return error

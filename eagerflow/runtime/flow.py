@@ -1,4 +1,4 @@
-"""`Flow`: a lowered graph made ready for the executor: the plan, and what each entry does."""
+"""`Flow`: a lowered graph made ready for the scheduled tier: the plan, and what each entry does."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ class Flow:
     Args:
         graph: a lowered graph (see `eagerflow.graph.lowering`).
         seconds: how long a node takes, estimated: heavy parts that could run at once are apart.
-        number: of the program that it belongs to, for events.
+        number: of the executable that it belongs to, for events.
         overlap: whether turns of a loop may; if not, one ends before the next begins.
         workers: how many threads regions are cut for (see `find_regions`).
 
     Attributes:
         graph: the graph.
-        number: of the program.
+        number: of the executable.
         plan: its entries, as the scheduler sees them.
         frames: what they do, by the frame that they lie in.
         inputs: for each input of the graph its slot in frame 0.
@@ -303,8 +303,8 @@ class _Maker:
 
     def _region(self, nodes: Sequence[Node]) -> None:
         graph, inputs, outputs = self._cut_out(nodes)
-        code = RegionCode(graph, self.number, self.graph.name)
-        action = EntryAction(nodes[0], code.take, [self.slot(v) for v in outputs])
+        code = RegionCode(graph, self.number, self.graph.name, len(self.records))
+        action = EntryAction(nodes[0], code.run, [self.slot(v) for v in outputs])
         action.region = code
         action.writes = Written.by(nodes)
         if any(effect_of(n) in _FENCES for n in nodes):

@@ -51,8 +51,11 @@ class FrameValues:
 
     def turn_note(self, flow: Flow) -> str:
         """In which turn of which loop this is, for errors."""
-        frame, turn = flow.frames[self.frame], self.iteration
+        frame = flow.frames[self.frame]
         op = next((o for o in _LOOPS if frame.name.startswith(o)), frame.name)
-        if frame.backwards >= 0:
-            turn = self.slots[frame.backwards] - 1 - turn
-        return turn_note(op, turn, frame.source)
+        return turn_note(op, self.turn(flow), frame.source)
+
+    def turn(self, flow: Flow) -> int:
+        """The number of the turn as the program counts them, which may be downwards."""
+        slot = flow.frames[self.frame].backwards
+        return self.iteration if slot < 0 else int(self.slots[slot]) - 1 - self.iteration

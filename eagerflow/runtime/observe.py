@@ -1,97 +1,62 @@
-"""Events of the nodes of a program, made only while somebody listens."""
+"""What instruments are told of a step that generated code and the scheduler run."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, final
 
 from eagerflow import events
+from eagerflow.events import NodeEvent, RegionEvent, step_of
 from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import is_loop
 from eagerflow.resources.attempts import slept
 from eagerflow.runtime.instructions import Instructions
-from eagerflow.runtime.on_behalf import step_of
 from eagerflow.source import Source
 from eagerflow.types import TensorType
 
-__all__ = ["Observer", "tell_node"]
+__all__ = ["Observer", "node_event"]
 
 
-def tell_node(
-    node: Node, start: float, stop: float, types: Sequence[TensorType], *, device: str,
-    graph: str, program: int, waited: float, thread: int, caller: int, runner: str,
-) -> None:  # fmt: skip
-    """Make the event of a node that has run.
-
-    Args:
-        node: the node.
-        start: when it began, in seconds of ``time.perf_counter``.
-        stop: when it ended.
-        types: of its results.
-        device: where it ran.
-        graph: the name of its graph.
-        program: the number of its program.
-        waited: how many seconds of it were spent waiting.
-        thread: that it ran in; 0 if it waited and held none.
-        caller: the thread that asked for it, 0 where that is the same one.
-        runner: the name of the runner that it ran for, if there is one.
-    """
-    events.emit(
-        events.Event(
-            kind="node",
-            name=node.op,
-            device=device,
-            start=start,
-            stop=stop,
-            thread=thread,
-            nbytes=sum(t.nbytes for t in types),
-            detail=", ".join(map(str, types)),
-            source=node.source if isinstance(node.source, Source) else None,
-            node=node.name,
-            scope=node.scope,
-            graph=graph,
-            program=program,
-            caller=caller,
-            waited=waited,
-            runner=runner,
-        )
-    )
+def node_event(node: Node, types: Sequence[TensorType], **more: Any) -> NodeEvent:
+    """The event of a node whose results are of these types."""
+    return NodeEvent(
+        name=node.op, node=node.name, scope=node.scope, nbytes=sum(t.nbytes for t in types),
+        detail=", ".join(map(str, types)),
+        source=node.source if isinstance(node.source, Source) else None, **more,
+    )  # fmt: skip
 
 
 @final
 class Observer:
-    """Makes an event of each node that a program ran.
+    """Tells of a region and of each node in it.
 
     Args:
-        number: of the program.
-        graph: the name of its graph.
+        executable: the number of what it belongs to.
+        graph: the name of that one's graph.
+        region: its number there.
         program: its instructions.
     """
 
-    def __init__(self, number: int, graph: str, program: Instructions) -> None:
-        self.number = number
+    def __init__(self, executable: int, graph: str, region: int, program: Instructions) -> None:
+        self.executable = executable
         self.graph = graph
+        self.region = region
         self.program = program
+        nodes = [line.node for line in program.lines if line.node is not None]
+        names = [node.name for node in (*nodes[:1], *nodes[1:][-1:])]
+        self.name = " … ".join(names) or graph
+        kinds = [kind for kind in program.kinds if type(kind) is TensorType]
+        self.device = ", ".join(dict.fromkeys(str(kind.device) for kind in kinds))
 
-    def step(self, start: float) -> None:
-        """Tell that the program ran from ``start`` until now."""
-        devices = dict.fromkeys(str(k.device) for k in self.program.kinds if type(k) is TensorType)
-        events.emit(
-            events.Event(
-                kind="step",
-                name=self.graph or "graph",
-                device=", ".join(devices),
-                start=start,
-                stop=perf_counter(),
-                thread=threading.get_ident(),
-                graph=self.graph,
-                program=self.number,
-                runner=step_of.runner,
-            )
-        )
+    def region_event(self) -> RegionEvent:
+        """The event of a run of the region."""
+        return RegionEvent(
+            name=self.name, device=self.device, executable=self.executable, graph=self.graph,
+            region=self.region,
+        )  # fmt: skip
 
-    def note(self, index: int, start: float, *outputs: Any) -> float:
+    def note(self, index: int, start: float, turns: Sequence[int], *outputs: Any) -> float:
         """Tell of the instruction at ``index``, unless it is -1; gives the time now."""
         stop = perf_counter()
         waited, slept.told = slept.seconds - slept.told, slept.seconds
@@ -110,9 +75,16 @@ class Observer:
         if not types and line.inputs:
             lane = self.program.lane(line.inputs[0])
             device = device if lane is None else lane.device.name
-        tell_node(
-            node, start, stop, types, device=device, graph=self.graph, program=self.number,
-            waited=waited, thread=threading.get_ident(), caller=step_of.caller,
-            runner=step_of.runner,
+        event = node_event(
+            node, types, device=device, start=start, stop=stop, executable=self.executable,
+            graph=self.graph, waited=waited,
         )  # fmt: skip
+        if turns:
+            event.frames = (*step_of.frames, *zip(self._loops(index), turns, strict=True))
+        events.end(event)
         return perf_counter()
+
+    def _loops(self, index: int) -> list[str]:
+        """The names of the loops that an instruction stands in, the outermost first."""
+        around = [line.node for line, _ in self.program.around[index]]
+        return [node.name for node in around if node is not None and is_loop(node.op)]

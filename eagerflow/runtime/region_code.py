@@ -6,21 +6,23 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from types import FunctionType
-from typing import Any, Final, Protocol, final
+from types import FrameType, FunctionType
+from typing import Any, Final, final
 
-from eagerflow import events
+from eagerflow.errors import CancelledError
+from eagerflow.events import NodeEvent, RegionEvent, step_of, told
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
+from eagerflow.graph_position import GraphPosition, register_code
 from eagerflow.hardware import Lane
 from eagerflow.runtime.codegen import Code, generate
 from eagerflow.runtime.failures import failure
 from eagerflow.runtime.instructions import flatten
 from eagerflow.runtime.observe import Observer
-from eagerflow.runtime.on_behalf import check, step_of
+from eagerflow.runtime.positions import position_in
 from eagerflow_kernels import table
 
-__all__ = ["RegionCode", "follow_kernels"]
+__all__ = ["RegionCode"]
 
 
 @final
@@ -31,23 +33,23 @@ class RegionCode:
 
     Args:
         graph: the nodes as a graph of their own.
-        number: of the program that they belong to, for events.
-        name: of that program's graph.
+        number: of the executable that they belong to, for events.
+        name: of its graph.
+        region: its number there.
 
     Attributes:
         graph: the same.
         lanes: for each output its lane, or None for a number.
         checked: whether it can ask between ops whether to go on (see `step_of`).
-        observer: tells of its nodes.
 
     Raises:
         GraphError: something in it cannot run.
     """
 
-    __slots__ = ("__weakref__", "_checked", "_instructions", "_name", "_observed", "_ops", "_plain",
-                 "checked", "graph", "lanes", "observer")  # fmt: skip
+    __slots__ = ("__weakref__", "_checked", "_instructions", "_name", "_observed", "_observer",
+                 "_ops", "_plain", "checked", "graph", "lanes")  # fmt: skip
 
-    def __init__(self, graph: Graph, number: int, name: str) -> None:
+    def __init__(self, graph: Graph, number: int, name: str, region: int = 0) -> None:
         self.graph = graph
         self._instructions = flatten(graph)
         self._name = name
@@ -58,76 +60,86 @@ class RegionCode:
         self.lanes: tuple[Lane | None, ...] = tuple(
             map(self._instructions.lane, self._instructions.outputs)
         )
-        self.observer = Observer(number, name, self._instructions)
+        self._observer = Observer(number, name, region, self._instructions)
         self._plain: Code | None = None
         self._checked: Code | None = None
         self._observed: Code | None = None
-        follow_kernels(self)
+        with _lock:
+            _codes.add(self)
 
-    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Run it.
+    def run(self, values: list[Any]) -> tuple[Any, ...]:
+        """Run it on what is taken out of ``values``, the last input first.
+
+        So nobody but the code holds them, and it may write into those that it needs no more.
 
         Raises:
             EagerflowError: what eager code would raise, with the line of the node.
         """
-        code = self._ready()
-        try:
-            return code.run(*inputs)
-        except Exception as error:
-            failed = self.failure(code, error)
-        try:
-            raise failed
-        finally:
-            del failed, inputs  # an exception whose frame holds them would keep them alive
+        if RegionEvent.listeners:
+            with told(self._observer.region_event()):
+                return self._run(values)
+        return self._run(values)
 
-    def take(self, values: list[Any]) -> tuple[Any, ...]:
-        """Run it on what is taken out of ``values``, the last input first.
-
-        So nobody but the code holds them, and it may write into those that it needs no more.
-        """
+    def _run(self, values: list[Any]) -> tuple[Any, ...]:
         code = self._ready()
         try:
             return _taking(len(values))(code.run, values.pop)
         except Exception as error:
-            failed = self.failure(code, error)
+            failed = failure(code, error)
         try:
             raise failed
         finally:
-            del failed, values
-
-    def failure(self, code: Code, error: Exception) -> Exception:
-        """What to raise for an error of one of its versions."""
-        return failure(self._instructions, code, error)
+            del failed, values  # an exception whose frame holds them would keep them alive
 
     def plain(self) -> Code:
         """The version that neither tells nor asks."""
         if self._plain is None:
-            self._plain = generate(self._name, self._instructions)
+            self._plain = self._generate()
         return self._plain
 
     def _ready(self) -> Code:
         """The version that this run needs."""
-        if events.listening():
+        if NodeEvent.listeners:
             if self._observed is None:
-                self._observed = generate(self._name, self._instructions, self._note)
+                self._observed = self._generate(self._note)
             return self._observed
         if step_of.stopped is not None and self.checked:
             if self._checked is None:
-                self._checked = generate(self._name, self._instructions, check, chains=True)
+                self._checked = self._generate(_check, chains=True)
             return self._checked
         return self.plain()
 
-    def _note(self, index: int, start: float, *outputs: Any) -> float:
-        check(index, start)
-        return self.observer.note(index, start, *outputs)
+    def _generate(
+        self, note: Callable[..., float] | None = None, *, chains: bool = False
+    ) -> Code:  # fmt: skip
+        code = generate(self._name, self._instructions, note, chains=chains)
+        register_code(code.file, self)
+        return code
 
-    def forget(self) -> None:
-        """Compile anew before the next run."""
-        self._plain = self._checked = self._observed = None
+    def position(self, file: str, frames: Sequence[FrameType]) -> GraphPosition | None:
+        """Where a thread is that runs a version of this code."""
+        versions = self._plain, self._checked, self._observed
+        code = next((c for c in versions if c is not None and c.file == file), None)
+        if code is None:  # it was compiled anew meanwhile
+            return None
+        return position_in(code, frames, self._observer.executable, self._name)
 
-    def uses(self, op: str) -> bool:
-        """Whether a kernel of that op is called."""
-        return op in self._ops
+    def _note(self, index: int, start: float, turns: Sequence[int], *outputs: Any) -> float:
+        _check()
+        return self._observer.note(index, start, turns, *outputs)
+
+    def forget(self, op: str) -> None:
+        """Compile anew before the next run, if a kernel of that op is called."""
+        if op in self._ops:
+            self._plain = self._checked = self._observed = None
+
+
+def _check(*_: object) -> float:
+    """Raise if the step of this thread is to end."""
+    stopped = step_of.stopped
+    if stopped is not None and stopped():
+        raise CancelledError("the step was cancelled")
+    return 0.0
 
 
 @lru_cache(maxsize=256)
@@ -144,30 +156,16 @@ def _taking(count: int) -> Callable[..., tuple[Any, ...]]:
     return found
 
 
-# --- kernels that are registered anew -----------------------------------------------------------
-
-
-class _Follower(Protocol):
-    def uses(self, op: str) -> bool: ...
-    def forget(self) -> None: ...
-
-
 _lock: Final = threading.Lock()
-_followers: Final[weakref.WeakSet[_Follower]] = weakref.WeakSet()
+_codes: Final[weakref.WeakSet[RegionCode]] = weakref.WeakSet()
 
 
-def follow_kernels(follower: _Follower) -> None:
-    """Let it forget what it compiled when a kernel that it uses is registered anew."""
-    with _lock:
-        _followers.add(follower)
-
-
-def _kernels_changed(name: str) -> None:
+def _kernels_changed(op: str) -> None:
     """They count from the next call on, as they do eagerly."""
     with _lock:
-        found = [one for one in _followers if one.uses(name)]
-    for one in found:
-        one.forget()
+        found = list(_codes)
+    for code in found:
+        code.forget(op)
 
 
 table.on_change(_kernels_changed)

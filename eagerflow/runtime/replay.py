@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from itertools import count
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, final
 
@@ -22,10 +22,10 @@ from eagerflow.graph.scopes import name_scope
 from eagerflow.graph.signatures import is_control, is_number
 from eagerflow.graph.trace import tracer_of
 from eagerflow.hardware import as_device
-from eagerflow.runtime.codegen import choose_branch
 from eagerflow.runtime.instructions import check_given, has_dims, named_axes, on_device
+from eagerflow.runtime.python_control import choose, go_along, repeat
 from eagerflow.runtime.quiet import QUIET, error_state
-from eagerflow.source import Source, turn_note
+from eagerflow.source import Source
 from eagerflow.types import TensorType
 
 __all__ = ["is_watched", "replay", "symbolic"]
@@ -72,7 +72,7 @@ def replay(
 def is_watched() -> bool:
     """Whether an interpreter of this thread has to see each op, so that graphs are replayed.
 
-    Timing need not: programs tell of their nodes themselves.
+    Timing need not: executables tell of their nodes themselves.
     """
     if not interpreter.stack.installed:
         return False
@@ -183,59 +183,44 @@ class _Replay:
         if tracer_of(interpreter.current()) is not None:
             return symbolic["apply"](node, inputs, self.sizes)
         if node.op == "while_loop":
-            return self.loop(node, inputs)
+            test, body = node.attrs["cond"], node.attrs["body"]
+            most = node.attrs.get("max_iterations")
+            return repeat(
+                lambda values: self.inner(test, values)[0], partial(self.inner, body),
+                inputs, most, node.source,
+            )  # fmt: skip
         if node.op == "scan":
             return self.scan(node, inputs)
         chooser, *operands = inputs
-        branches = node.attrs["branches"]
-        if node.op == "cond":
-            branch = branches[0 if chooser else 1]
-        else:
-            branch = branches[choose_branch(chooser, len(branches))]
-        return self.inner(branch, operands)
+        return self.inner(choose(node.op, chooser, node.attrs["branches"]), operands)
 
     def inner(self, graph: Graph, inputs: Sequence[Any]) -> list[Any]:
         return _Replay(graph, inputs, self.sizes).run()
 
-    def loop(self, node: Node, values: list[Any]) -> list[Any]:
-        test, body = node.attrs["cond"], node.attrs["body"]
-        most = node.attrs.get("max_iterations")
-        for turn in count() if most is None else range(most):
-            try:
-                if not self.inner(test, values)[0]:
-                    break
-                values = self.inner(body, values)
-            except Exception as error:
-                error.add_note(turn_note(node.op, turn, node.source))
-                raise
-        return values
-
     def scan(self, node: Node, inputs: list[Any]) -> list[Any]:
         carried = node.attrs["carry"]
-        values, xs = inputs[:carried], inputs[carried:]
-        turns = range(substitute(node.attrs["length"], self.sizes))
-        rows: list[list[Any]] = [[] for _ in node.outputs[carried:]]
-        for i in reversed(turns) if node.attrs.get("reverse") else turns:
-            try:
-                results = self.inner(node.attrs["body"], [*values, *[x[i] for x in xs]])
-            except Exception as error:
-                error.add_note(turn_note(node.op, i, node.source))
-                raise
-            values = results[:carried]
-            for row, y in zip(rows, results[carried:], strict=True):
-                row.append(y)
-        return [*values, *self.stacked(node, rows)]
+        length = int(substitute(node.attrs["length"], self.sizes))
 
-    def stacked(self, node: Node, rows: Sequence[list[Any]]) -> Iterator[Any]:
-        for value, row in zip(node.outputs[node.attrs["carry"] :], rows, strict=True):
-            if row:
-                yield functions["stack"](row[::-1] if node.attrs.get("reverse") else row)
-            else:
-                kind = value.type
-                assert isinstance(kind, TensorType)
-                yield functions["zeros"](
-                    self.sized(kind.shape), dtype=kind.dtype, device=as_device(kind.device)
-                )
+        def turn(values: list[Any], parts: list[Any]) -> tuple[list[Any], list[Any]]:
+            results = self.inner(node.attrs["body"], [*values, *parts])
+            return results[:carried], results[carried:]
+
+        values, stacked = go_along(
+            node.op, turn, inputs[:carried], inputs[carried:], length,
+            node.attrs.get("reverse", False), node.source,
+        )  # fmt: skip
+        if stacked is None:
+            stacked = [self.empty(value) for value in node.outputs[carried:]]
+        return [*values, *stacked]
+
+    def empty(self, value: Value) -> Tensor:
+        """What no turn gives."""
+        kind = value.type
+        assert isinstance(kind, TensorType)
+        made: Tensor = functions["zeros"](
+            self.sized(kind.shape), dtype=kind.dtype, device=as_device(kind.device)
+        )
+        return made
 
     def sized(self, value: Any) -> Any:
         """An attribute with the sizes of this run in the place of names."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, final
 
 from eagerflow.core.convert import as_tensor, scalar
-from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.counterparts import nearest
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
@@ -20,21 +20,19 @@ from eagerflow.graph.verify import check_attributes
 from eagerflow.hardware import as_device
 from eagerflow.ops.promotion import weak_fits
 from eagerflow.resources.variable import VariableState
-from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.instructions import named_axes
-from eagerflow.runtime.program import Program
 from eagerflow.runtime.replay import is_watched, replay
-from eagerflow.runtime.waiting import has_free_waits
 from eagerflow.types import TensorType
 
 __all__ = ["extract", "run"]
 
-_LIMIT: Final = 32  # programs of one graph
+_LIMIT: Final = 32  # executables of one graph
 _SHOWN: Final = 4  # names in a message
 _NUMBERS: Final = (bool, int, float, complex)
 
 _lock: Final = threading.Lock()
-_programs: Final[weakref.WeakKeyDictionary[Graph, OrderedDict[Any, Program | Executor]]] = (
+_executables: Final[weakref.WeakKeyDictionary[Graph, OrderedDict[Any, Executable]]] = (
     weakref.WeakKeyDictionary()
 )
 
@@ -58,15 +56,8 @@ def run(
     wanted = [names.fetch(v) for v in fetches]
     given = names.feeds(feeds or {})
     inputs = _Feeds(given).inputs()
-    program = _program(graph, tuple(wanted), tuple(given))
-    if is_watched():
-        found = iter(replay(program.graph, inputs))
-    else:
-        raw = program(*[x._data if type(x) is Tensor else x for x in inputs])
-        found = (
-            data if lane is None else make_tensor(data, lane)
-            for data, lane in zip(raw, program.lanes, strict=True)
-        )
+    part = _executable(graph, tuple(wanted), tuple(given))
+    found = iter(replay(part.graph, inputs) if is_watched() else part.apply(inputs))
     return [next(found) if isinstance(one, Value) else None for one in wanted]
 
 
@@ -161,19 +152,19 @@ def _of_constant(error: GraphError, x: Any) -> GraphError:
     )  # fmt: skip
 
 
-def _program(
+def _executable(
     graph: Graph, fetches: tuple[Value | Node, ...], fed: tuple[Value, ...]
-) -> Program | Executor:
+) -> Executable:
     key = (fetches, fed, len(graph.nodes))
     with _lock:
-        known = _programs.setdefault(graph, OrderedDict())
+        known = _executables.setdefault(graph, OrderedDict())
         found = known.get(key)
         if found is not None:
             known.move_to_end(key)
             return found
     part = extract(graph, fetches, fed)
     check_attributes(part)
-    made = Executor(part) if has_free_waits(part) else Program(part)
+    made = Executable(part)
     with _lock:
         known[key] = made
         if len(known) > _LIMIT:

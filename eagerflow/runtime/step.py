@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any, Final, final
 
 from eagerflow.errors import CancelledError
+from eagerflow.events import AbstractEvent, step_of
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.actions import EntryAction, placed_error
 from eagerflow.runtime.clock import AbstractClock, SystemClock
@@ -22,7 +23,6 @@ from eagerflow.runtime.completion import Completion
 from eagerflow.runtime.deadline import LATE, broken_off
 from eagerflow.runtime.flow import Flow
 from eagerflow.runtime.frame_values import FrameValues
-from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.quiet import QUIET, error_state
 from eagerflow.runtime.scheduler import (
     Scheduler,
@@ -57,6 +57,7 @@ class FlowStep:
         helpers: how many threads of the pool may help; it has no more for several steps together.
         pool: the pool.
         checked: whether the code of regions asks between ops whether to go on.
+        number: of the step, for events.
         wake: called, with the lock held, when there is something to do and nobody does it; such a
             step is run by calls of `serve`, and not by `run`.
 
@@ -67,9 +68,10 @@ class FlowStep:
     def __init__(
         self, flow: Flow, *, log: bool = False, deadline: float | None = None,
         clock: AbstractClock = SYSTEM_CLOCK, helpers: int = 0, pool: Workers = shared,
-        checked: bool = False, wake: Callable[[], object] | None = None,
+        checked: bool = False, number: int = 0, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         self._flow = flow
+        self._number = number
         self._scheduler = Scheduler(flow.plan, log=log)
         self._deadline = deadline
         self._clock = clock
@@ -157,6 +159,7 @@ class FlowStep:
         """Do what there is to do in this thread; whether the step has come to its end."""
         token, around = error_state.set(QUIET), step_of.stopped
         step_of.stopped, outside = self._is_stopped, self._inside.enter(self)
+        step_of.step = self._number
         try:
             while True:
                 self._work(main=False)
@@ -169,6 +172,7 @@ class FlowStep:
         finally:
             self._inside.leave(outside)
             step_of.stopped = around
+            step_of.step, step_of.frames = 0, ()
             error_state.reset(token)
 
     def take_result(self) -> tuple[Any, ...]:
@@ -206,6 +210,8 @@ class FlowStep:
             if timed and self._is_late():
                 self._give_up(tag, entry)
                 continue
+            if AbstractEvent.listeners:
+                step_of.frames = self._held.loops(tag)
             if action.begin is not None:
                 self._begin(tag, entry, action, given)
                 continue
@@ -302,10 +308,12 @@ class FlowStep:
             self._helping += 1
         token = error_state.set(QUIET)
         step_of.stopped, step_of.caller = self._is_stopped, self._caller
+        step_of.step = self._number
         try:
             self._work(main=False)
         finally:
             step_of.stopped, step_of.caller = None, 0
+            step_of.step, step_of.frames = 0, ()
             error_state.reset(token)
             with self._lock:
                 self._helping -= 1
@@ -372,13 +380,11 @@ class FlowStep:
             self._written.take(error)
             self._tell(cancel(LATE))
             return
-        place = self._values[tag]
-        action = place.actions[entry]
+        action = self._values[tag].actions[entry]
         if action.region is None and action.node is not None:
             placed_error(error, action.node)
-        while place.parent >= 0:
+        for place in self._held.around(tag):
             error.add_note(place.turn_note(self._flow))
-            place = self._values[place.parent]
         self._error = error
 
     def _give_up(self, tag: int, entry: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 from eagerflow.runtime.flow import Flow
@@ -52,6 +52,19 @@ class StepValues:
             self.by_tag[tag] = FrameValues(self._flow, frame, parent, iteration)
         elif kind == "close":
             del self.by_tag[instruction[1]]
+
+    def around(self, tag: int) -> Iterator[FrameValues]:
+        """The iterations of loops that one lies in, itself included, the innermost first."""
+        place = self.by_tag[tag]
+        while place.parent >= 0:
+            yield place
+            place = self.by_tag[place.parent]
+
+    def loops(self, tag: int) -> tuple[tuple[str, int], ...]:
+        """The same by the names of the loops and the numbers of turns, the outermost first."""
+        flow = self._flow
+        found = [(flow.frames[p.frame].name, p.turn(flow)) for p in self.around(tag)]
+        return tuple(found[::-1])
 
     def clear(self) -> None:
         """Let go of all."""

@@ -1,4 +1,4 @@
-"""Ops of queues and their kin in the executor: they wait without a thread.
+"""Ops of queues and their kin in the scheduled tier: they wait without a thread.
 
 They are begun, with a callback that ends their entry. Their kernels, which wait, are for eager code
 and programs, where the thread has nothing else to do.
@@ -14,13 +14,15 @@ from typing import Any, Final, final
 from eagerflow import events
 from eagerflow.core.execute import explain
 from eagerflow.core.op import get_op, infer
+from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, describe, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
+from eagerflow.resources.attempt_events import ToldAttempt
 from eagerflow.runtime.actions import asynchronous
 from eagerflow.runtime.completion import Completion
-from eagerflow.runtime.observe import tell_node
-from eagerflow.runtime.on_behalf import step_of
+from eagerflow.runtime.observe import node_event
 from eagerflow.runtime.timers import Timer, timers
+from eagerflow.source import Source
 from eagerflow.types import TensorType
 from eagerflow_kernels.portable.queues import begin, waiting
 
@@ -33,17 +35,20 @@ _MUTEX: Final = "mutex_acquire"
 class _Wait:
     """One op that waits."""
 
-    __slots__ = ("_attempt", "_caller", "_completion", "_device", "_finish", "_node", "_runner",
-                 "_seconds", "_start", "_timer", "_types")  # fmt: skip
+    __slots__ = ("_attempt", "_caller", "_completion", "_device", "_finish", "_frames", "_node",
+                 "_runner", "_seconds", "_start", "_step", "_timer", "_told",
+                 "_types")  # fmt: skip
 
     def __init__(self, node: Node, inputs: Sequence[Any], completion: Completion) -> None:
         device = self._device = _device_of(node)
-        self._start, self._runner = perf_counter(), step_of.runner
+        self._start, self._runner, self._step = perf_counter(), step_of.runner, step_of.step
         self._caller = 0 if self._runner else step_of.caller or get_ident()
         self._node = node
         self._completion = completion
+        self._frames = step_of.frames
         self._types = _types(node, inputs, device)
         self._timer: Timer | None = None
+        self._told: ToldAttempt | None = None
         attrs = {k: v for k, v in node.attrs.items() if k != "device"}
         try:
             self._attempt, self._finish, self._seconds = begin(
@@ -58,7 +63,10 @@ class _Wait:
         attempt.before_wait(sleeps=False)
         if self._node.op == _MUTEX:
             self._completion.at_end(attempt.abandon)  # no matter if it was released before
-        attempt.begin(self._ended)
+        if QueueEvent.listeners or WaitEvent.listeners:
+            self._begin_told()
+        else:
+            attempt.begin(self._ended)
         if seconds is not None and not attempt.done:
             self._timer = timers.call(seconds, self._late)
             if attempt.done:
@@ -80,21 +88,52 @@ class _Wait:
         try:
             values = self._finish(self._attempt.result())
         except Exception as error:
-            self._completion.failed(self._explained(error))
+            failed = self._explained(error)
+            if self._told is not None:
+                self._told.end(describe(failed))
+            self._completion.failed(failed)
         else:
-            if events.listening():
+            if self._told is not None:
+                self._told.end()
+            if NodeEvent.listeners:
                 self._tell(values)
             self._completion.done(*values)
+
+    def _begin_told(self) -> None:
+        told = self._told = self._events()
+        try:
+            told.begin()
+            self._attempt.begin(self._ended)
+        except BaseException as error:
+            told.end(describe(error))
+            raise
+        finally:
+            told.begun(waits=self._attempt.since is not None)
+
+    def _events(self) -> ToldAttempt:
+        """Tells of the operation and of its wait."""
+        node, owner, flow = self._node, self._attempt.owner, self._completion.flow
+        known: dict[str, Any] = {
+            "name": owner.label, "resource": owner.kind, "operation": self._attempt.what,
+            "device": str(self._device), "thread": 0, "caller": self._caller,
+            "frames": self._frames, "executable": flow.number, "node": node.name,
+            "source": node.source if isinstance(node.source, Source) else None,
+        }  # fmt: skip
+        return ToldAttempt(
+            QueueEvent(**known) if QueueEvent.listeners else None,
+            WaitEvent(**known) if WaitEvent.listeners else None,
+        )
 
     def _tell(self, values: Sequence[Any]) -> None:
         node, attempt, flow, stop = self._node, self._attempt, self._completion.flow, perf_counter()
         pairs = zip(node.outputs, values, strict=True)
-        tell_node(
-            node, self._start, stop, [_tensor_type(v).like(shape=x.shape) for v, x in pairs],
-            device=str(self._device), graph=flow.graph.name, program=flow.number,
-            waited=0.0 if attempt.since is None else stop - attempt.since,
-            thread=0, caller=self._caller, runner=self._runner,
+        event = node_event(
+            node, [_tensor_type(v).like(shape=x.shape) for v, x in pairs],
+            device=str(self._device), start=self._start, stop=stop, thread=0, step=self._step,
+            frames=self._frames, caller=self._caller, runner=self._runner, executable=flow.number,
+            graph=flow.graph.name, waited=0.0 if attempt.since is None else stop - attempt.since,
         )  # fmt: skip
+        events.end(event)
 
     def _explained(self, error: Exception) -> Exception:
         return explain(get_op(self._node.op), self._types, self._node.attrs, error)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from eagerflow.graph import Graph
-from eagerflow.runtime import Program
+from eagerflow.runtime import Executable
 from tests.bench.harness import arguments
 
 LENGTHS = (1, 10, 100, 1_000)
@@ -38,7 +38,7 @@ def main() -> None:
     x = np.ones(3, dtype=np.float32)
     print("| nodes | program | NumPy | more, per call | more, per node |\n|---|---|---|---|---|")
     for length in LENGTHS[:1] if options.smallest else LENGTHS:
-        program = Program(chain(length))
+        program = Executable(chain(length))
 
         def plain(length: int = length) -> None:
             y = x

@@ -11,7 +11,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
-from eagerflow.runtime import Program
+from eagerflow.runtime import Executable
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -310,7 +310,7 @@ def test_to_recompute_keeps_what_goes_round_alone() -> None:
 
 def test_what_turns_do_not_need_is_freed() -> None:
     """The graph holds one value of what goes round, and the tape's lists end with the gradient."""
-    text = Program(
+    text = Executable(
         ef.trace(lambda x: ef.while_loop(lambda y: y.sum() < 5, lambda y: ef.sin(y) + 1, x))
         .graph(ef.ones(2))
         .optimise()

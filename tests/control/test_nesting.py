@@ -11,7 +11,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.graph.verify import verify
-from eagerflow.runtime import Program
+from eagerflow.runtime import Executable
 from tests.control.programs import PROGRAMS
 from tests.control.programs import Program as Case
 from tests.control.test_programs import IDS, same
@@ -82,7 +82,7 @@ def test_a_file(tmp_path: Path) -> None:
     again = ef.Graph.load(tmp_path / "f.graph")
     assert str(again).split("#")[0] == str(graph).split("#")[0]
     for a, b in zip(
-        Program(again)(x._data, w._data), Program(graph)(x._data, w._data), strict=True
+        Executable(again)(x._data, w._data), Executable(graph)(x._data, w._data), strict=True
     ):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
@@ -205,7 +205,7 @@ def test_long_programs() -> None:
         traced = ef.trace(lambda x, w, count=count: _long(x, w, count))
         assert traced(x, w).numpy().tobytes() == _long(x, w, count).numpy().tobytes()
         assert traced(x, w).numpy().tobytes() == _long(x, w, count).numpy().tobytes()
-    text = Program(ef.trace(lambda x, w: _long(x, w, 90)).graph(x, w).optimise()).text
+    text = Executable(ef.trace(lambda x, w: _long(x, w, 90)).graph(x, w).optimise()).text
     assert "def chunk0(V)" in text
     slope = ef.grad(lambda x: _long(x, w, 90).sum())(x)
     found = ef.grad(lambda x: ef.trace(lambda x: _long(x, w, 90))(x).sum())(x)

@@ -10,8 +10,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.core import tree
 from eagerflow.graph.verify import verify
-from eagerflow.runtime import Program as Runnable
-from eagerflow.runtime import replay
+from eagerflow.runtime import Executable, replay
 from tests.control.programs import PROGRAMS, Program
 from tests.numeric import arrays, inexact, tensors
 
@@ -67,7 +66,7 @@ def test_the_graph(program: Program) -> None:
     for one in (graph, graph.optimise()):
         found = replay(one, inputs)
         same([x for x in found if type(x) is ef.Tensor][: len(lists)], wanted)
-        raw = Runnable(one)(*[getattr(x, "_data", x) for x in inputs])
+        raw = Executable(one)(*[getattr(x, "_data", x) for x in inputs])
         assert len(raw) == len(found)
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.graph.verify import verify
-from eagerflow.runtime.executor import Executor
 from tests.exploring import examples
+from tests.runtime.graphs import by_entries
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -345,9 +345,9 @@ def _check_lowered(graph: ef.Graph, x: ef.Tensor, eager: Any, tolerance: float =
     verify(graph)
     assert str(ef.Graph.parse(str(graph), dict(graph.resources))) == str(graph)
     inputs = [x.numpy()]
-    lowered = Executor(graph, lambda node: False)
+    lowered = by_entries(graph, lambda node: False)
     _same(_fresh(lambda: lowered(*inputs)[0]), eager, tolerance)
-    _same(_fresh(lambda: Executor(graph.optimise())(*inputs)[0]), eager, tolerance)
+    _same(_fresh(lambda: by_entries(graph.optimise())(*inputs)[0]), eager, tolerance)
 
 
 def _along(f: Any) -> Any:

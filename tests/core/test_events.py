@@ -1,37 +1,28 @@
-"""The bus: who listens gets everything, who raises is removed, nobody costs nothing."""
+"""Events: who listens hears what it wants, who raises is removed, nobody costs nothing."""
 
 from __future__ import annotations
 
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
 import eagerflow as ef
-from eagerflow import events
+from eagerflow import errors, events
 from eagerflow.core import interpreter, monitors
-
-
-def event(name: str = "thing") -> events.Event:
-    return events.Event("test", name, "cpu:0", 1.0, 3.5, threading.get_ident())
-
-
-class Log:
-    """An instrument that keeps what it gets."""
-
-    def __init__(self) -> None:
-        self.seen: list[events.Event] = []
-
-    def event(self, event: events.Event) -> None:
-        self.seen.append(event)
+from eagerflow.events import AbstractEvent, LevelEvent, NodeEvent, OpEvent, StepEvent, WaitEvent
+from tests.recorded import Recorder, recorded, refuse_events
 
 
 class Broken:
     """An instrument that raises."""
 
-    def event(self, event: events.Event) -> None:
+    def begin(self, event: AbstractEvent) -> None:
         raise ZeroDivisionError
+
+    end = begin
 
     def __repr__(self) -> str:
         return "Broken()"
@@ -41,62 +32,167 @@ class Broken:
 def _nobody_stays() -> Iterator[None]:
     yield
     assert not events.listening()
+    assert not any(kind.listeners for kind in events.KINDS)
 
 
-def test_an_event_knows_how_long_it_took() -> None:
-    assert event().seconds == 2.5
-    with pytest.raises(AttributeError):
-        event().name = "other"
+# --- records ----------------------------------------------------------------------------------
 
 
-def test_every_instrument_gets_every_event_of_all_threads() -> None:
-    one, two = Log(), Log()
+def test_a_record_knows_thread_and_time() -> None:
+    event = WaitEvent(name="q")
+    assert event.thread == threading.get_ident()
+    assert (event.step, event.caller, event.runner, event.error) == (0, 0, "", "")
+    assert event.stop is None
+    assert 0 <= event.seconds <= event.seconds
+    events.end(event)
+    assert event.stop is not None
+    assert event.seconds == event.stop - event.start
+
+
+def test_a_record_that_has_a_time_keeps_it() -> None:
+    event = WaitEvent(start=1.0, stop=3.5)
+    events.end(event)
+    assert event.seconds == 2.5
+
+
+def test_the_loop_that_it_happened_in() -> None:
+    assert (LevelEvent().frame, LevelEvent().iteration) == ("", None)
+    inner = LevelEvent(frames=(("outer", 3), ("inner", 0)))
+    assert (inner.frame, inner.iteration) == ("inner", 0)
+
+
+def test_records_have_no_dictionary_and_a_kind_each() -> None:
+    assert len({kind.kind for kind in events.KINDS}) == len(events.KINDS)
+    for kind in events.KINDS:
+        assert kind.__name__.lower() == f"{kind.kind}event"
+        assert not hasattr(kind(), "__dict__")
+        assert kind.__doc__
+
+
+def test_steps_have_numbers_of_their_own() -> None:
+    found: list[int] = []
+
+    def take() -> None:
+        found.extend([events.next_step() for _ in range(1000)])
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 4000
+    assert min(found) > 0
+    assert all(a < b for a, b in pairwise(found[:1000]) if a // 1000 == b // 1000)
+
+
+# --- who listens ------------------------------------------------------------------------------
+
+
+def test_every_instrument_hears_of_all_threads() -> None:
+    one, two = Recorder(), Recorder()
     events.add_instrument(one)
     events.add_instrument(two)
     events.add_instrument(two)
     assert isinstance(one, events.Instrument)
     try:
-        events.emit(event("here"))
-        thread = threading.Thread(target=lambda: events.emit(event("there")))
+        events.end(LevelEvent(name="here"))
+        thread = threading.Thread(target=lambda: events.end(LevelEvent(name="there")))
         thread.start()
         thread.join()
     finally:
         events.remove_instrument(one)
         events.remove_instrument(two)
         events.remove_instrument(two)
-    events.emit(event("too late"))
-    assert [e.name for e in one.seen] == [e.name for e in two.seen] == ["here", "there"]
+    events.end(LevelEvent(name="too late"))
+    assert [e.name for e in one.events] == [e.name for e in two.events] == ["here", "there"]
+
+
+def test_instruments_hear_of_what_they_want() -> None:
+    with recorded(WaitEvent) as waits, recorded(LevelEvent, StepEvent) as others:
+        assert WaitEvent.listeners == (waits,)
+        assert LevelEvent.listeners == StepEvent.listeners == (others,)
+        assert not NodeEvent.listeners
+        for kind in (WaitEvent, LevelEvent, StepEvent, NodeEvent):
+            events.end(kind())
+    assert [e.kind for e in waits.events] == ["wait"]
+    assert [e.kind for e in others.events] == ["level", "step"]
+
+
+def test_who_wants_nothing_in_particular_makes_no_step_slower() -> None:
+    class Any:
+        def begin(self, event: AbstractEvent) -> None: ...
+        def end(self, event: AbstractEvent) -> None: ...
+
+    events.add_instrument(instrument := Any())
+    try:
+        assert {kind for kind in events.KINDS if not kind.listeners} == {NodeEvent, OpEvent}
+    finally:
+        events.remove_instrument(instrument)
+
+
+def test_a_beginning_and_an_end_are_one_record() -> None:
+    with recorded() as log:
+        event = WaitEvent()
+        events.begin(event)
+        assert log.begun == [event]
+        assert log.events == []
+        assert event.stop is None
+        events.end(event)
+    assert log.begun == log.events == [event]
+
+
+def test_who_comes_in_between_hears_of_no_end_and_who_went_of_nothing() -> None:
+    event = WaitEvent()
+    with recorded() as late, recorded() as all_of_it:
+        with recorded() as early:
+            events.remove_instrument(late)
+            events.begin(event)
+            events.add_instrument(late)
+        events.end(event)
+    assert (early.begun, early.events) == ([event], [])
+    assert (late.begun, late.events) == ([], [])
+    assert (all_of_it.begun, all_of_it.events) == ([event], [event])
 
 
 def test_an_instrument_that_raises_is_removed_with_a_warning() -> None:
-    log = Log()
-    events.add_instrument(Broken())
-    events.add_instrument(log)
-    try:
-        with pytest.warns(RuntimeWarning, match=r"Broken\(\) raised ZeroDivisionError"):
-            events.emit(event())
-        events.emit(event())
-    finally:
-        events.remove_instrument(log)
-    assert len(log.seen) == 2
+    with recorded() as log:
+        for tell in (events.begin, events.end):
+            events.add_instrument(Broken())
+            with pytest.warns(RuntimeWarning, match=r"Broken\(\) raised ZeroDivisionError"):
+                tell(LevelEvent())
+            tell(LevelEvent())
+    assert (len(log.begun), len(log.events)) == (2, 2)
 
 
-def test_nobody_listens_no_event_is_made(monkeypatch) -> None:
-    monkeypatch.setattr(events, "Event", None)
-    monkeypatch.setattr(events, "emit", None)
+def test_what_is_no_instrument_is_refused() -> None:
+    class Older:
+        def event(self, event: AbstractEvent) -> None: ...
+
+    with pytest.raises(errors.TensorValueError, match=r"begin\(event\) and end\(event\)"):
+        events.add_instrument(Older())
+    wrong = Recorder()
+    wrong.kinds = frozenset({"step"})
+    with pytest.raises(errors.TensorValueError, match=r"kinds=.*'step'"):
+        events.add_instrument(wrong)
+
+
+# --- nobody listens ---------------------------------------------------------------------------
+
+
+def test_nobody_listens_no_event_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_events(monkeypatch)
+    monkeypatch.setattr(events, "end", None)
     with monitors.timed():
         ef.ones(2) + 1.0
 
 
 @pytest.fixture
-def listener() -> Iterator[Log]:
-    log = Log()
-    events.add_instrument(log)
-    yield log
-    events.remove_instrument(log)
+def listener() -> Iterator[Recorder]:
+    with recorded() as log:
+        yield log
 
 
-def test_plain_ops_emit_nothing_and_keep_nothing(listener: Log) -> None:
+def test_plain_ops_emit_nothing_and_keep_nothing(listener: Recorder) -> None:
     """Not even to an instrument that listens: only a monitor makes events of ops."""
     x, v = ef.ones((4, 4)), ef.Variable(ef.zeros((4, 4)))
 
@@ -110,10 +206,10 @@ def test_plain_ops_emit_nothing_and_keep_nothing(listener: Log) -> None:
     before = sys.getallocatedblocks()
     run(200)
     assert sys.getallocatedblocks() - before < 100
-    assert listener.seen == []
+    assert listener.events == listener.begun == []
 
 
-def test_plain_ops_call_no_monitor_and_capture_no_line(monkeypatch) -> None:
+def test_plain_ops_call_no_monitor_and_capture_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def called(*args: object, **kwargs: object) -> None:
         raise AssertionError("nobody looks on")
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 import eagerflow as ef
-from eagerflow import errors, events
+from eagerflow import errors
 from eagerflow.core import interpreter
 from eagerflow.core import op as op_module
 from eagerflow.core.monitors import timed
 from eagerflow.core.op import Op, bind, define
 from eagerflow_kernels import table
+from tests.recorded import Recorder, recorded
 
 # what is looked for here makes NumPy warn first
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -211,23 +212,11 @@ def test_a_setting_made_within_a_profile_holds() -> None:
 # --- timing -----------------------------------------------------------------------------------
 
 
-class Log:
-    """An instrument that keeps what it gets."""
-
-    def __init__(self) -> None:
-        self.events: list[events.Event] = []
-
-    def event(self, event: events.Event) -> None:
-        self.events.append(event)
-
-
 @pytest.fixture
-def log() -> Iterator[Log]:
+def log() -> Iterator[Recorder]:
     """An instrument on the bus."""
-    made = Log()
-    events.add_instrument(made)
-    yield made
-    events.remove_instrument(made)
+    with recorded() as made:
+        yield made
 
 
 def test_timing_emits_an_event_per_op(log) -> None:

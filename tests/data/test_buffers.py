@@ -24,7 +24,7 @@ from tests.data.functions import seven
 from tests.data.test_parallel import becomes, counted, numbers
 from tests.data.test_pipelines import values
 from tests.exploring import examples
-from tests.recorded import Recorder, recorded
+from tests.recorded import Recorder, recorded, refuse_events
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -164,7 +164,7 @@ def test_a_slow_producer_is_seen_in_the_events() -> None:
         iterator = iter(counted(5).map(slow).prefetch(2))
         reader = threading.Thread(target=lambda: list(iterator))
         reader.start()
-        until(lambda: "prefetch" in [e.name for e in found.of("queue")])
+        until(lambda: "prefetch" in [e.name for e in found.of("level")])
         for taken in range(5):
             until(lambda: queue_of(iterator, "prefetch").waiting(1) == 1)
             gate.release()
@@ -192,11 +192,11 @@ def test_elements_depths_and_mistakes_are_events() -> None:
     assert len({e.thread for e in found.of("element", "map(<lambda>)")}) <= 2
     assert {e.thread for e in found.of("take", "prefetch")} == {threading.get_ident()}
     assert all(0 <= e.depth <= 2 for e in found.of("take", "prefetch"))
-    queues = {e.name: (e.detail.partition(",")[0], e.capacity) for e in found.of("queue")}
+    queues = {e.name: (e.resource, e.capacity) for e in found.of("level")}
     assert queues == {"map(<lambda>)": ("sequence", 4), "prefetch": ("fifo", 2)}
-    assert found.of("queue", "prefetch")[-1].detail == "fifo, closed"
+    assert found.of("level", "prefetch")[-1].closed
     (skipped,) = found.of("skip")
-    assert (skipped.name, skipped.detail) == ("map(seven)", "KeyError('seven')")
+    assert (skipped.name, skipped.error) == ("map(seven)", "KeyError('seven')")
 
 
 def test_a_shuffle_buffer_tells_how_it_fills() -> None:
@@ -204,7 +204,7 @@ def test_a_shuffle_buffer_tells_how_it_fills() -> None:
         values(counted(6).shuffle(4, seed=0))
     depths = [depth for depth, _, _ in found.levels("shuffle")]
     assert depths == [1, 2, 3, 4, 3, 4, 3, 4, 3, 2, 1, 0]
-    assert {e.capacity for e in found.of("queue", "shuffle")} == {4}
+    assert {e.capacity for e in found.of("level", "shuffle")} == {4}
 
 
 def test_back_pressure_is_seen_in_the_events() -> None:
@@ -218,11 +218,7 @@ def test_back_pressure_is_seen_in_the_events() -> None:
 
 
 def test_nobody_listens_and_nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise AssertionError("an event was made")
-
-    for module in ("eagerflow.data.jobs", "eagerflow.data.calls", "eagerflow.resources.attempts"):
-        monkeypatch.setattr(f"{module}.Event", refuse)
+    refuse_events(monkeypatch)
     dataset = counted(20).shuffle(4, seed=0).map(lambda x: x, workers=2).prefetch(2)
     assert sorted(values(dataset)) == list(range(20))
 
@@ -355,12 +351,12 @@ def next_of(buffer: Buffer[int]) -> int | None:
 
 
 def depths(found: Recorder, name: str) -> list[int]:
-    return [e.depth for e in found.of("queue", name)]
+    return [e.depth for e in found.of("level", name)]
 
 
 def test_events_of_one_queue_are_in_order() -> None:
     with recorded() as found:
         values(counted(50).prefetch(4))
-    events = found.of("queue", "prefetch")
+    events = found.of("level", "prefetch")
     assert all(a.start <= b.start for a, b in pairwise(events))
     assert all(abs(a - b) <= 1 for a, b in pairwise(depths(found, "prefetch")))

@@ -87,9 +87,9 @@ def test_only_what_is_wanted_is_computed() -> None:
     ef.grad(traced, wrt=w)(x, y)
     derivative = _derivative(traced, x, y)
     assert derivative is not None
-    ((graph, program),) = derivative._programs.values()
+    ((graph, executable),) = derivative._backward.values()
     assert len(graph.outputs) == 1
-    products = [node.op for node in program.graph.nodes if node.op.startswith("matmul")]
+    products = [node.op for node in executable.graph.nodes if node.op.startswith("matmul")]
     assert products == ["matmul_like"]
 
 

@@ -14,7 +14,7 @@ from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.passes import prune
 from eagerflow.graph.trace import Tracer
-from eagerflow.runtime import Program
+from eagerflow.runtime import Executable
 from eagerflow.types import TensorType, as_dtype
 from tests.ops.tracing import traced
 
@@ -228,7 +228,7 @@ def test_a_program_runs_effects_in_the_order_of_the_function(v: ef.Variable) -> 
         v.assign_add(x)
         ef.py_call(lambda y, z: told.extend([y.item(), z.item()]), None, v, before)
 
-    Program(graph_of(function))(ef.tensor(2.0)._data)
+    Executable(graph_of(function))(ef.tensor(2.0)._data)
     assert told == [2.0, 4.0, 0.0]
 
 

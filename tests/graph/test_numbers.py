@@ -24,7 +24,7 @@ import eagerflow as ef
 from eagerflow.errors import TraceWarning
 from eagerflow.graph.numbers import TracedNumber
 from eagerflow.graph.trace import Tracer
-from eagerflow.runtime import Program
+from eagerflow.runtime import Executable
 from tests.ops.tracing import traced
 
 
@@ -325,7 +325,7 @@ def test_programs_of_numbers_give_what_python_gives(
     (result,) = results
     assert static(tracer) == [None] * 3
     tracer.graph.outputs = [result.value]
-    program = Program(tracer.graph)
+    program = Executable(tracer.graph)
     for values in (first, *others):
         want = outcome(evaluate, expression, dict(zip("abc", values, strict=True)))
         got = outcome(lambda values=values: program(*values)[0])

@@ -259,7 +259,7 @@ def test_a_record_that_is_left_out_is_an_event(call: Call, make_records: MakeFil
     with recorded() as found:
         assert call(reader.read)[1].tolist() == b"two"
     (skip,) = found.of("skip", "careless")
-    assert skip.detail.startswith(f"record 0 of {path} is damaged")
+    assert skip.error.startswith(f"record 0 of {path} is damaged")
     assert [event.nbytes for event in found.of("element", "careless")] == [3]
 
 
@@ -268,10 +268,14 @@ def test_who_hears_of_a_record_may_read(make_file: MakeFile) -> None:
     heard: list[bytes] = []
 
     class Greedy:
-        def event(self, event: ef.events.Event) -> None:
-            if event.kind == "element":
-                ef.events.remove_instrument(self)
-                heard.append(reader.read()[1].item())
+        kinds = frozenset({ef.events.ElementEvent})
+
+        def begin(self, event: ef.events.AbstractEvent) -> None:
+            raise AssertionError("only the end of a record is told")
+
+        def end(self, event: ef.events.AbstractEvent) -> None:
+            ef.events.remove_instrument(self)
+            heard.append(reader.read()[1].item())
 
     ef.events.add_instrument(Greedy())
     assert reader.read()[1].item() == b"1"

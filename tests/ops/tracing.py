@@ -24,8 +24,8 @@ from eagerflow.graph.ir import Graph
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.serial import from_file_bytes, to_bytes
 from eagerflow.graph.verify import verify
+from eagerflow.runtime import Executable
 from eagerflow.runtime.instructions import named_axes
-from eagerflow.runtime.program import Program
 from eagerflow.runtime.replay import replay
 from eagerflow.runtime.run import extract
 from eagerflow.types import BYTES
@@ -207,7 +207,7 @@ def run_every_way(
 
 
 def _programmed(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
-    program = Program(graph)
+    program = Executable(graph)
     raw = program(*[x._data if type(x) is Tensor else x for x in inputs])
     return [
         y if lane is None else make_tensor(y, lane)

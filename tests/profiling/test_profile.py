@@ -17,9 +17,11 @@ def made_of(*rows: tuple[str, float, int]) -> Profile:
     profile = Profile()
     with profile:
         for name, seconds, nbytes in rows:
-            profile.event(
-                events.Event("op", name, "cpu:0", 1.0, 1.0 + seconds, profile._thread, nbytes)
-            )
+            events.end(
+                events.OpEvent(
+                    name=name, device="cpu:0", start=1.0, stop=1.0 + seconds, nbytes=nbytes
+                )
+            )  # fmt: skip
     return profile
 
 
@@ -129,12 +131,12 @@ def test_ops_of_other_threads_are_left_out_and_other_events_are_not() -> None:
         with ef.profile() as theirs:
             ef.ones(2) + 1.0
         assert [e.name for e in theirs.events] == ["full", "add"]
-        events.emit(events.Event("queue", "q", "cpu:0", 0.0, 0.0, threading.get_ident()))
+        events.end(events.LevelEvent(name="q"))
 
     with ef.profile() as p:
         ef.ones(2)
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-    assert [(e.kind, e.name) for e in p.events] == [("op", "full"), ("queue", "q")]
+    assert [(e.kind, e.name) for e in p.events] == [("op", "full"), ("level", "q")]
     assert [row.name for row in p.table()] == ["full"]

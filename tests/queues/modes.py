@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import pytest
 
 import eagerflow as ef
-from eagerflow.function import entry
 from eagerflow.resources.barrier import BarrierState
+from eagerflow.runtime import executable
 
 TABLE = Path(__file__).parents[2] / "docs" / "queues.md"
 MODES = ("eager", "traced", "executor")
@@ -45,7 +45,7 @@ def caller(mode: str, monkeypatch: pytest.MonkeyPatch) -> Call:
     if mode == "eager":
         return lambda f: f()
     if mode == "executor":
-        monkeypatch.setattr(entry, "has_free_waits", lambda graph: True)
+        monkeypatch.setattr(executable, "has_free_waits", lambda graph: True)
     return lambda f: ef.trace(f)()
 
 

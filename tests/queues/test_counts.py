@@ -11,7 +11,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core import tree
-from eagerflow.function import entry
+from eagerflow.runtime import executable
 from tests.queues.modes import numbers
 
 Taker = Callable[[Any, Any], Any]
@@ -20,7 +20,7 @@ Taker = Callable[[Any, Any], Any]
 @pytest.fixture(params=["program", "executor"])
 def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "executor":
-        monkeypatch.setattr(entry, "has_free_waits", lambda graph: True)
+        monkeypatch.setattr(executable, "has_free_waits", lambda graph: True)
 
 
 def a_queue(method: str, kind: Any = "fifo") -> Taker:

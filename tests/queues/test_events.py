@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
+from eagerflow.events import AbstractEvent
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.resources import attempts
 from tests.queues.modes import Call, Waiting, numbers, until
-from tests.recorded import recorded
+from tests.recorded import recorded, refuse_events
 
 KINDS = ("fifo", "shuffle", "padding", "priority")
 
@@ -38,10 +39,11 @@ def test_each_change_of_a_queue_is_an_event(call: Call, kind: Any) -> None:
     assert found.levels("numbers") == [
         (1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 0, 0), (0, 0, 0), (0, 0, 1), (0, 0, 0),
     ]  # fmt: skip
-    events = found.of("queue", "numbers")
+    events = found.of("level", "numbers")
     assert {e.capacity for e in events} == {2}
     assert {e.device for e in events} == {"cpu:0"}
-    assert [detail for detail, _ in groupby(e.detail for e in events)] == [kind, f"{kind}, closed"]
+    assert {e.resource for e in events} == {kind}
+    assert [closed for closed, _ in groupby(e.closed for e in events)] == [False, True]
     assert all(a.start == a.stop <= b.start for a, b in pairwise(events))
 
 
@@ -79,7 +81,7 @@ def test_accumulators_barriers_and_mutexes() -> None:
     assert found.levels("sums") == [(1, 0, 0), (1, 0, 1), (0, 0, 0)]
     assert found.levels("pairs") == [(0, 0, 0), (1, 0, 0), (0, 0, 0)]
     assert found.levels("one") == [(1, 0, 0), (0, 0, 0)]
-    kinds = {e.name: (e.detail, e.capacity) for e in found.of("queue")}
+    kinds = {e.name: (e.resource, e.capacity) for e in found.of("level")}
     assert kinds == {"sums": ("accumulator", 0), "pairs": ("barrier", 0), "one": ("mutex", 1)}
 
 
@@ -88,7 +90,7 @@ def test_queues_without_a_name_have_one_each() -> None:
     with recorded() as found:
         one.enqueue(1)
         other.enqueue(1)
-    names = [e.name for e in found.of("queue")]
+    names = [e.name for e in found.of("level")]
     assert len(set(names)) == 2
     assert all(name.startswith("fifo-") for name in names)
 
@@ -99,7 +101,7 @@ def test_nobody_listens_and_nothing_is_told(
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError("an event was made")
 
-    monkeypatch.setattr(attempts, "Event", refuse)
+    refuse_events(monkeypatch)
     monkeypatch.setattr(attempts.AbstractMeeting, "tell", refuse)
     queue = ef.Queue(1, ef.tensor(0))
     waiting = Waiting(lambda: call(lambda: queue.dequeue_many(2)), queue)
@@ -111,9 +113,13 @@ def test_a_listener_may_use_the_queue_that_it_hears_of() -> None:
     queue, sizes = ef.Queue(3, ef.tensor(0), name="heard"), list[int]()
 
     class Watcher:
-        def event(self, event: ef.events.Event) -> None:
-            if event.kind == "queue":
-                sizes.append(queue.resource.size())
+        kinds = frozenset({ef.events.LevelEvent})
+
+        def begin(self, event: AbstractEvent) -> None:
+            raise AssertionError("levels do not last")
+
+        def end(self, event: AbstractEvent) -> None:
+            sizes.append(queue.resource.size())
 
     watcher = Watcher()
     ef.events.add_instrument(watcher)
@@ -203,7 +209,9 @@ def test_runners_are_named_in_the_events_of_what_they_run(traced: bool) -> None:
     assert nodes[0].name == "queue_dequeue"
     assert nodes[0].waited > 0
     assert (nodes[0].thread == 0) == traced
-    assert [e.name for e in found.of("run")] == ["worker"] * 3
+    runs = found.of("run")
+    assert [e.name for e in runs] == ["worker"] * 4
+    assert [bool(e.error) for e in runs] == [False, False, False, True]
 
 
 def test_steps_of_this_thread_belong_to_no_runner() -> None:
@@ -226,17 +234,21 @@ def test_traces_for_perfetto_have_counters_and_waits_apart() -> None:
     with recorded() as found, ef.spawn(take, name="taker") as runner:
         until(lambda: queue.resource.waiting(1) == 1)
         queue.enqueue(1)
-        until(lambda: runner.steps == 1)
+        until(lambda: runner.steps == 1 and queue.resource.waiting(1) == 1)
     rows = to_chrome(found.events)["traceEvents"]
     counters = [r["args"] for r in rows if r["ph"] == "C"]
     assert {"depth": 0, "producers": 0, "consumers": 1} in counters
     assert "numbers" in {r["name"] for r in rows if r["ph"] == "C"}
-    begin, end = [r for r in rows if r["ph"] in ("b", "e")]
-    assert (begin["ph"], end["ph"], begin["id"]) == ("b", "e", end["id"])
-    assert begin["ts"] < end["ts"]
-    assert begin["args"]["runner"] == "taker"
-    assert begin["args"]["waited"] > 0
-    assert {r["cat"] for r in rows if r["ph"] == "X"} == {"run"}
+    pairs = [r for r in rows if r["ph"] in ("b", "e")]
+    begins, ends = ({r["id"]: r for r in pairs if r["ph"] == phase} for phase in "be")
+    assert begins.keys() == ends.keys()
+    assert all(row["ts"] <= ends[i]["ts"] for i, row in begins.items())
+    assert {row["args"]["runner"] for row in begins.values()} == {"taker"}
+    (node,) = [row for row in begins.values() if row["cat"] == "node"]
+    assert node["args"]["waited"] > 0
+    assert [row["cat"] for row in begins.values()].count("wait") == 2  # one was never served
+    whole = {(r["cat"], r["args"].get("operation", "")) for r in rows if r["ph"] == "X"}
+    assert whole >= {("run", ""), ("queue", "enqueue")}
 
 
 def test_a_queue_shows_how_it_stands() -> None:

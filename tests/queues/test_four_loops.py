@@ -20,8 +20,8 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.graph import Graph
-from eagerflow.runtime.executor import Executor
 from eagerflow.runtime.run import extract
+from eagerflow.runtime.scheduled import ScheduledTier
 from eagerflow.runtime.scheduler import rerun
 
 SIZE = 4
@@ -91,7 +91,7 @@ class Part:
         nodes = {f"&{n.name}": n for n in graph.nodes}
         self.graph = graph
         self.fetches = [f if not isinstance(f, str) else nodes.get(f) for f in fetches]
-        self.executor = Executor(extract(graph, self.fetches, [values[f] for f in feeds or ()]))
+        self.tier = ScheduledTier(extract(graph, self.fetches, [values[f] for f in feeds or ()]))
         self.steps = 0
         self.replayed = 0
 
@@ -100,12 +100,12 @@ class Part:
         self.steps += 1
         if self.steps % 2:
             return self.graph.run(self.fetches, feeds)[0]
-        step = self.executor.step(log=True)
+        step = self.tier.step(log=True)
         try:
             found = step.run([x.numpy() for x in feeds.values()])
         finally:
             log = step.log or []
-            again = rerun(self.executor.flow.plan, log)  # raises if it says something else
+            again = rerun(self.tier.flow.plan, log)  # raises if it says something else
             assert log[-1][1][-1] == ("finish", again.outcome)
             self.replayed += 1
         return found[0] if found else None

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.runtime.executor import Executor
 from eagerflow.runtime.scheduler import rerun
 from eagerflow.runtime.waiting import has_free_waits
 from tests.queues.modes import Waiting, drained, numbers, until
+from tests.runtime.graphs import by_entries, flow_of, scheduled
 
 
 def queue_of(*values: int, capacity: int | None = None) -> ef.Queue:
@@ -309,15 +309,15 @@ def test_a_step_with_waits_can_be_repeated_from_its_log() -> None:
             queue.enqueue_many(ef.stack([x, x + 1]))
         return a + b
 
-    runner = Executor(f.graph(ef.tensor(1)))
-    step = runner.step(log=True)
+    runner = by_entries(f.graph(ef.tensor(1)))
+    step = scheduled(runner).step(log=True)
     assert int(step.run([np.asarray(5)])[0]) == 11
-    assert rerun(runner.flow.plan, step.log or []).outcome == "done"
+    assert rerun(flow_of(runner).plan, step.log or []).outcome == "done"
 
 
 def test_a_cancelled_step_takes_nothing() -> None:
     queue = queue_of()
-    step = Executor(ef.trace(lambda: queue.dequeue_many(3)).graph()).step()
+    step = scheduled(by_entries(ef.trace(lambda: queue.dequeue_many(3)).graph())).step()
     waiting = Waiting(lambda: step.run([]), queue)
     queue.enqueue_many([1, 2])
     step.cancel()
@@ -413,6 +413,6 @@ def test_eager_and_traced_alike(steps: list[tuple[str, int]], x: int) -> None:
                 found = [numbers(y) for y in traced(given)]
         else:
             graph = traced.graph(given)
-            found = [y.tolist() for y in Executor(graph)(*[given.numpy()] * len(graph.inputs))]
+            found = [y.tolist() for y in by_entries(graph)(*[given.numpy()] * len(graph.inputs))]
         results.append((found, list(drained(queue))))
     assert all(r == results[0] for r in results)

@@ -12,8 +12,8 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core.interpreter import Brake, monitored, monitors, stack
 from eagerflow.core.monitors import Timing
+from eagerflow.events import step_of
 from eagerflow.runtime import deadline
-from eagerflow.runtime.on_behalf import step_of
 from tests.queues.modes import numbers, until
 
 ONE = ef.tensor(1.0)

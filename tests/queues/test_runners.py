@@ -16,10 +16,10 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.function import runners as runners_module
 from eagerflow.profiling.chrome import to_chrome
+from eagerflow.runtime import executable
 from eagerflow.runtime.costs import worker_count
-from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.scheduled import ScheduledTier
 from eagerflow.runtime.timers import timers
 from tests.queues.modes import drained, numbers, until
 from tests.source_tree import ROOT
@@ -84,7 +84,8 @@ def test_names_in_the_profile(make: Any) -> None:
     with ef.profile() as profile:
         ef.spawn(make(lambda: queue.dequeue()), name="reader").join()
     runs = [e for e in profile.events if e.kind == "run"]
-    assert [e.name for e in runs] == ["reader"] * 3
+    assert [e.name for e in runs] == ["reader"] * 4
+    assert [e.error.partition(":")[0] for e in runs] == ["", "", "", "QueueClosedError"]
     assert len({e.thread for e in runs}) == 1
     assert all(a.stop <= b.start for a, b in pairwise(runs))
     rows = to_chrome(profile.events)["traceEvents"]
@@ -281,10 +282,10 @@ def test_python_code_that_waits_for_another_runner(in_a_loop: bool) -> None:
 
 def test_only_loops_in_which_something_waits_are_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     queue, seen = ef.Queue(None, ef.tensor(0)), ef.Variable(0)
-    made: list[Executor] = []
+    made: list[ScheduledTier] = []
 
-    def make(*args: Any) -> Executor:
-        made.append(Executor(*args))
+    def make(*args: Any) -> ScheduledTier:
+        made.append(ScheduledTier(*args))
         return made[-1]
 
     @ef.trace
@@ -299,7 +300,7 @@ def test_only_loops_in_which_something_waits_are_in_pieces(monkeypatch: pytest.M
         while queue.dequeue() > 0:
             seen.assign_add(1)
 
-    monkeypatch.setattr(runners_module, "Executor", make)
+    monkeypatch.setattr(executable, "ScheduledTier", make)
     queue.enqueue_many([3, 4])
     for function in (count, skip):
         with ef.spawn(function) as runner:

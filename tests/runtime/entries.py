@@ -12,13 +12,12 @@ import eagerflow as ef
 from eagerflow.core import op as op_module
 from eagerflow.core.op import define
 from eagerflow.graph import Graph
-from eagerflow.runtime import actions
-from eagerflow.runtime.executor import Executor
+from eagerflow.runtime import Executable, actions
 from eagerflow.runtime.scheduler import rerun
 from eagerflow.runtime.step import FlowStep
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
-from tests.runtime.graphs import Traced
+from tests.runtime.graphs import Traced, flow_of
 
 
 def open_up(node: Any) -> bool:
@@ -45,11 +44,12 @@ def same(found: Sequence[Any], want: Sequence[Any]) -> None:
             assert repr(a) == repr(b)
 
 
-def helped(runner: Executor, inputs: Sequence[Any], **how: Any) -> tuple[Any, ...]:
+def helped(runner: Executable, inputs: Sequence[Any], **how: Any) -> tuple[Any, ...]:
     """A run with two threads of the pool, however many cores there are."""
-    one = FlowStep(runner.flow, helpers=2, log=True, **how)
+    flow = flow_of(runner)
+    one = FlowStep(flow, helpers=2, log=True, **how)
     found = one.run(inputs)
-    assert rerun(runner.flow.plan, one.log or []).outcome == "done"
+    assert rerun(flow.plan, one.log or []).outcome == "done"
     return found
 
 

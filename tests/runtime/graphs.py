@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import eagerflow as ef
-from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
-from eagerflow.graph import Graph, Value
+from eagerflow.graph import Graph, Node, Value
 from eagerflow.graph.numbers import TracedNumber
 from eagerflow.graph.trace import Tracer
-from eagerflow.runtime import Program
+from eagerflow.runtime import Executable
+from eagerflow.runtime.flow import Flow
+from eagerflow.runtime.generated import GeneratedTier
+from eagerflow.runtime.scheduled import ScheduledTier, waits_nowhere
 from eagerflow.types import TensorType, as_dtype
 
 CPU = ef.hardware.as_device("cpu:0")
@@ -40,7 +43,7 @@ class Traced:
         self.count = len(args)
         order = [*symbolic, *self.captured]
         self.places = [self._place(tracer, v, symbolic, order) for v in self.graph.inputs]
-        self.program = Program(self.graph)
+        self.executable = Executable(self.graph)
 
     def _input(self, tracer: Tracer, i: int, arg: Any, sizes: dict[str, Any]) -> Any:
         if isinstance(arg, (int, float, complex)):
@@ -71,15 +74,37 @@ class Traced:
         return [everything[i] for i in self.places]
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
-        """Run the program."""
-        return run(self.program, self.inputs(args))
+        """Run the graph."""
+        return tuple(self.executable.apply(self.inputs(args)))
 
 
-def run(program: Program, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Run ``program`` on tensors and numbers."""
-    raw = program(*[x._data if type(x) is Tensor else x for x in inputs])
-    pairs = zip(raw, program.lanes, strict=True)
-    return tuple(x if lane is None else make_tensor(x, lane) for x, lane in pairs)
+def straight(graph: Graph) -> Executable:
+    """The graph, run by generated code whatever its sizes."""
+    made = Executable(graph)
+    made.tier = GeneratedTier(graph, made.number)
+    return made
+
+
+def by_entries(
+    graph: Graph, whole: Callable[[Node], bool] = waits_nowhere,
+    seconds: Callable[[Node], float] | None = None, overlap: bool = True,
+) -> Executable:  # fmt: skip
+    """The graph, run by the scheduler."""
+    made = Executable(graph)
+    made.tier = ScheduledTier(graph, made.number, whole=whole, seconds=seconds, overlap=overlap)
+    return made
+
+
+def scheduled(executable: Executable) -> ScheduledTier:
+    """The tier of a graph that the scheduler runs."""
+    tier = executable.tier
+    assert isinstance(tier, ScheduledTier)
+    return tier
+
+
+def flow_of(executable: Executable) -> Flow:
+    """Its entries."""
+    return scheduled(executable).flow
 
 
 def same(a: Any, b: Any) -> bool:

@@ -13,12 +13,13 @@ import pytest
 
 from eagerflow import errors
 from eagerflow.graph import Graph
-from eagerflow.runtime import Program, workers
+from eagerflow.runtime import Executable, workers
 from eagerflow.runtime.clock import AbstractClock
-from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.scheduled import ScheduledTier
 from eagerflow.runtime.scheduler import rerun
 from eagerflow.runtime.step import Completion, FlowStep
 from tests.runtime.entries import Ops, X, chain, fan, heavy, open_up, ops
+from tests.runtime.graphs import by_entries, flow_of, scheduled
 
 __all__ = ["ops"]  # the fixture
 
@@ -78,24 +79,24 @@ def interrupt_after(count: int) -> Any:
 def test_an_endless_loop_can_be_interrupted(ops: Ops, whole: bool) -> None:
     ops.add("test_half", interrupt_after(50))
     graph = Graph.parse(ENDLESS.replace("OP", "test_half"))
-    runner = Executor(graph) if whole else Executor(graph, open_up)
+    runner = by_entries(graph) if whole else by_entries(graph, open_up)
     with pytest.raises(KeyboardInterrupt):
         runner(X)
     ops.add("test_other", lambda x: x + 1)
-    assert Executor(chain("test_other"))(X)[0].tolist() == [2.0, 3.0]
+    assert by_entries(chain("test_other"))(X)[0].tolist() == [2.0, 3.0]
 
 
 @pytest.mark.parametrize("count", range(1, 6))
 def test_ctrl_c_anywhere(ops: Ops, count: int) -> None:
     """Whoever is at work then, the step ends, and so do its threads."""
     ops.add("test_half", interrupt_after(count))
-    runner = Executor(fan(*["test_half"] * 5), seconds=heavy)
-    step = FlowStep(runner.flow, helpers=2, log=True)
+    runner = by_entries(fan(*["test_half"] * 5), seconds=heavy)
+    step = FlowStep(flow_of(runner), helpers=2, log=True)
     with suppress(KeyboardInterrupt):  # it may come after the step, if a thread had run it
         step.run([X])
     assert not step._helping
     assert not step._values
-    (found,) = FlowStep(runner.flow, helpers=2).run([X])
+    (found,) = FlowStep(flow_of(runner), helpers=2).run([X])
     assert found.tolist() == [2.5, 5.0]
 
 
@@ -118,7 +119,7 @@ def test_threads_stop_between_ops(ops: Ops) -> None:
     end = text.rindex("return %y")
     text = f"{text[:end]}%z = test_fail(%x) : f32[2]@cpu:0 return %y, %z }}"
     graph = Graph.parse(text)
-    flow = Executor(graph, seconds=heavy).flow
+    flow = flow_of(by_entries(graph, seconds=heavy))
     with pytest.raises(errors.TensorValueError, match="as planned"):
         FlowStep(flow, helpers=1, log=True).run([X])
 
@@ -126,10 +127,10 @@ def test_threads_stop_between_ops(ops: Ops) -> None:
 def test_a_deadline_between_ops(ops: Ops) -> None:
     ops.add("test_next", lambda x: x + 1)
     graph = Graph.parse(ENDLESS.replace("OP", "test_next"))
-    for runner in (Executor(graph), Executor(graph, open_up)):
+    for runner in (by_entries(graph), by_entries(graph, open_up)):
         clock = Now()
         with pytest.raises(errors.DeadlineError, match="its deadline has passed"):
-            runner.step(seconds=10.0, clock=clock).run([X])
+            scheduled(runner).step(seconds=10.0, clock=clock).run([X])
         assert 10.0 <= clock.time < 11.0
 
 
@@ -143,7 +144,8 @@ def test_a_deadline_of_what_waits(ops: Ops) -> None:
 
     ops.wait("test_wait", begin)
     clock = Now()
-    step = Executor(chain("test_wait", "exp")).step(seconds=10.0, clock=clock, log=True)
+    tier = ScheduledTier(chain("test_wait", "exp"))
+    step = tier.step(seconds=10.0, clock=clock, log=True)
     with pytest.raises(errors.DeadlineError, match="its deadline has passed"):
         step.run([X])
     assert stopped == ["v1"]
@@ -177,7 +179,7 @@ def test_it_ends_while_an_entry_is_about_to_wait(
     ops.wait("test_wait", begin)
     usual = FlowStep._begin
     monkeypatch.setattr(FlowStep, "_begin", late)
-    step = FlowStep(Executor(fan("test_wait", "test_wait")).flow, wake=lambda: None)
+    step = FlowStep(flow_of(by_entries(fan("test_wait", "test_wait"))), wake=lambda: None)
     step.begin([X])
     other = step._light.pop() if end == "fail" else ()
     assert step.serve() == (end != "leave")
@@ -191,9 +193,9 @@ def test_it_ends_while_an_entry_is_about_to_wait(
 
 
 def test_a_deadline_that_is_kept() -> None:
-    runner = Executor(chain("exp", "sin"), open_up)
-    found = runner.step(seconds=10.0, clock=Now()).run([X])
-    assert found[0].tobytes() == Program(chain("exp", "sin"))(X)[0].tobytes()
+    runner = by_entries(chain("exp", "sin"), open_up)
+    found = scheduled(runner).step(seconds=10.0, clock=Now()).run([X])
+    assert found[0].tobytes() == Executable(chain("exp", "sin"))(X)[0].tobytes()
 
 
 def test_somebody_else_cancels(ops: Ops) -> None:
@@ -204,11 +206,11 @@ def test_somebody_else_cancels(ops: Ops) -> None:
         thread.start()
 
     ops.wait("test_wait", begin)
-    runner = Executor(chain("exp", "test_wait", "sin"), open_up)
-    steps.append(runner.step(log=True))
+    runner = by_entries(chain("exp", "test_wait", "sin"), open_up)
+    steps.append(scheduled(runner).step(log=True))
     with pytest.raises(errors.CancelledError, match="the cell was closed"):
         steps[0].run([np.ones(2, np.float32)])
-    assert rerun(runner.flow.plan, steps[0].log or []).outcome == "cancelled"
+    assert rerun(flow_of(runner).plan, steps[0].log or []).outcome == "cancelled"
 
 
 def test_a_step_that_is_cancelled_on_the_way_to_a_wait(
@@ -224,7 +226,7 @@ def test_a_step_that_is_cancelled_on_the_way_to_a_wait(
         before(step, *found)
 
     monkeypatch.setattr(FlowStep, "_begin", begin)
-    step = Executor(chain("exp", "test_wait", "sin"), open_up).step(log=True)
+    step = scheduled(by_entries(chain("exp", "test_wait", "sin"), open_up)).step(log=True)
     with pytest.raises(errors.CancelledError, match="the cell was closed"):
         step.run([np.ones(2, np.float32)])
     assert begun == []

@@ -18,10 +18,11 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core.op import bind, get_op
 from eagerflow.graph import Graph
-from eagerflow.runtime import Program, choice, step, workers
+from eagerflow.runtime import Executable, choice, step, workers
 from eagerflow.runtime.choice import Choice
-from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.generated import GeneratedTier
 from tests.runtime.entries import CHAINS, Ops, heavy, helped, ops, same
+from tests.runtime.graphs import by_entries, flow_of, straight
 
 __all__ = ["ops"]  # the fixture
 
@@ -92,18 +93,20 @@ def test_heavy_branches_of_traced_functions_run_at_once(ops: Ops, way: str) -> N
 
 def test_the_faster_way_is_kept() -> None:
     inputs = [x()]
-    for straight, cut, by_entries in ((1.0, 0.6, True), (1.0, 0.99, False), (1.0, 2.0, False)):
-        one = Choice(Graph.parse(TWO), 0)
+    for whole, cut, scheduled in ((1.0, 0.6, True), (1.0, 0.99, False), (1.0, 2.0, False)):
+        graph = Graph.parse(TWO)
+        generated = GeneratedTier(graph)
+        one = Choice(generated, graph)
         ways = []
         for turn in range(2 * (choice._RUNS + 1)):
-            executor = one.pick(inputs)
-            ways.append(executor is not None)
+            tier = one.pick(inputs)
+            ways.append(tier.name)
             first = 10.0 if turn < 2 else 0.0  # it compiles
-            one.took(executor, first + (straight if executor is None else cut))
-        assert ways == [True, False] * (choice._RUNS + 1)
-        assert (one.pick(inputs) is not None) == by_entries
-        one.took(None, 1e-9)  # of a run that began before
-        assert (one.pick(inputs) is not None) == by_entries
+            one.took(tier, first + (whole if tier is generated else cut))
+        assert ways == ["scheduled", "generated"] * (choice._RUNS + 1)
+        assert (one.pick(inputs) is not generated) == scheduled
+        one.took(generated, 1e-9)  # of a run that began before
+        assert (one.pick(inputs) is not generated) == scheduled
 
 
 @pytest.mark.parametrize(
@@ -113,63 +116,61 @@ def test_the_faster_way_is_kept() -> None:
 def test_what_is_looked_at(text: str, size: int, needed: bool) -> None:
     """The sizes count, and whether there is anything beside the longest way."""
     data = np.ones(size, np.float32)
-    assert Choice.needed(Graph.parse(text), [data]) is needed
-    program = Program(Graph.parse(text))
+    graph = Graph.parse(text)
+    one = Choice(GeneratedTier(graph), graph)
+    one.pick([data])
+    assert one.needed is needed
+    program = Executable(graph)
     program(data)
-    assert (program._choice is not None) is needed
-    assert (program._code is None) is needed
+    assert (program._direct is None) is needed
 
 
 def test_it_is_decided_for_each_size_anew(always: None) -> None:
     """A first call with short inputs does not rule out entries, one with long ones keeps none."""
     short, long = np.ones(SIZE // 32, np.float32), x()
     for first, second in ((short, long), (long, short)):
-        program = Program(Graph.parse(TWO))
+        program = Executable(Graph.parse(TWO))
         for data in (first, second, first, second):
             settle(partial(program, data))
-            found = program._choice
-            assert found is not None
-            assert (found.executor is not None) is (data is long)
-        same(program(long), Program(Graph.parse(TWO), parallel=False)(long))
+            assert program.tier.name == ("scheduled" if data is long else "generated")
+        same(program(long), straight(Graph.parse(TWO))(long))
 
 
 def test_lengths_that_are_alike_share_a_decision(always: None) -> None:
-    one = Choice(Graph.parse(TWO), 0)
+    graph = Graph.parse(TWO)
+    one = Choice(GeneratedTier(graph), graph)
     for size in range(SIZE, 2 * SIZE, 1000):
         one.took(one.pick([np.empty(size, np.float32)]), 1.0)
     assert len(one._decisions) <= 2
-    fixed = Choice(Graph.parse(CHAINS), 0)
+    graph = Graph.parse(CHAINS)
+    fixed = Choice(GeneratedTier(graph), graph)
     fixed.pick([np.ones((512, 512), np.float32)] * 2)
     assert len(fixed._decisions) == 1
 
 
 def test_one_function_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(step, "Scheduler")
-    Program(Graph.parse(TWO), parallel=False)(x())
+    straight(Graph.parse(TWO))(x())
 
 
 def test_threads_that_are_changed_afterwards_count(always: None) -> None:
-    program = Program(Graph.parse(CHAINS))
+    program = Executable(Graph.parse(CHAINS))
     data, other = np.ones((512, 512), np.float32), np.full((512, 512), 0.5, np.float32)
-    want = Program(Graph.parse(CHAINS), parallel=False)(data, other)
+    want = straight(Graph.parse(CHAINS))(data, other)
 
     def by_entries() -> bool:
         settle(lambda: same(program(data, other), want))
-        found = program._choice
-        assert found is not None
-        return found.executor is not None
+        return program.tier.name == "scheduled"
 
     with ef.config(threads=1):
-        want = Program(Graph.parse(CHAINS), parallel=False)(data, other)
+        want = straight(Graph.parse(CHAINS))(data, other)
         assert by_entries()
-        assert program._choice is not None
-        flow = program._choice.executor.flow  # type: ignore[union-attr]
-        assert sorted(flow.plan.labels) == ["a … c", "b … d", "e"]
+        assert sorted(flow_of(program).plan.labels) == ["a … c", "b … d", "e"]
     with ef.config(threads=2):  # the library takes both cores: another thread gains nothing
-        want = Program(Graph.parse(CHAINS), parallel=False)(data, other)
+        want = straight(Graph.parse(CHAINS))(data, other)
         assert not by_entries()
     with ef.config(threads=1):
-        want = Program(Graph.parse(CHAINS), parallel=False)(data, other)
+        want = straight(Graph.parse(CHAINS))(data, other)
         assert by_entries()
 
 
@@ -190,17 +191,16 @@ def test_branches_in_branches_and_loops() -> None:
 
     for f, opened in ((chosen, True), (looped, False)):
         graph = f.graph(data)
-        program = Program(graph)
-        want = Program(graph, parallel=False)(data.numpy())
+        program = Executable(graph)
+        want = straight(graph)(data.numpy())
         same(program(data.numpy()), want)
-        found = program._choice
-        assert (found is not None and found.executor is not None) is opened
+        assert program.tier.name == ("scheduled" if opened else "generated")
 
 
 def test_a_loop_with_effects_is_opened_only_if_it_is_heavy_inside() -> None:
     v = ef.Variable(0.0)
 
-    def program(large: bool) -> Program:
+    def program(large: bool) -> Executable:
         def body(x: Any, i: Any) -> Any:
             v.assign_add(1.0)
             return (ef.exp(-x) + ef.sin(x) if large else x), i + 1
@@ -209,18 +209,15 @@ def test_a_loop_with_effects_is_opened_only_if_it_is_heavy_inside() -> None:
             y = ef.while_loop(lambda x, i: i < 3, body, (x, 0))[0]
             return ef.exp(x) + ef.sin(x) + y
 
-        made = Program(ef.trace(f).graph(ef.tensor(x())))
+        made = Executable(ef.trace(f).graph(ef.tensor(x())))
         v.assign(0.0)
-        want = Program(made.graph, parallel=False)(x())
+        want = straight(made.graph)(x())
         same(made(x()), want)
         assert v.numpy() == 6.0
         return made
 
     for large in (True, False):
-        found = program(large)._choice
-        assert found is not None
-        assert found.executor is not None
-        assert (len(found.executor.flow.frames) == 2) is large
+        assert (len(flow_of(program(large)).frames) == 2) is large
 
 
 # --- what people see --------------------------------------------------------------------------
@@ -228,7 +225,7 @@ def test_a_loop_with_effects_is_opened_only_if_it_is_heavy_inside() -> None:
 
 def test_profiles_show_all_nodes(always: None, tmp_path: Path) -> None:
     """Those of threads that help too, with the step around them."""
-    program = Program(Graph.parse(TWO))
+    program = Executable(Graph.parse(TWO))
     for settled in (False, True):
         if settled:
             settle(lambda: program(x()))
@@ -238,7 +235,7 @@ def test_profiles_show_all_nodes(always: None, tmp_path: Path) -> None:
         assert sorted((e.node, e.scope, e.graph) for e in nodes) == [
             ("a", "left", "two"), ("b", "right", "two"), ("c", "end", "two"),
         ]  # fmt: skip
-        assert {e.program for e in p.events} == {program.number}
+        assert {e.executable for e in p.events} == {program.number}
         (whole,) = [e for e in p.events if e.kind == "step"]
         assert whole.thread == threading.get_ident()
         assert all(whole.start <= e.start and e.stop <= whole.stop for e in nodes)
@@ -261,7 +258,7 @@ def test_the_text_is_that_of_what_runs(always: None) -> None:
 
 
 def test_kernels_that_are_registered_anew_count(always: None, add_kernel: Any) -> None:
-    program = Program(Graph.parse(TWO))
+    program = Executable(Graph.parse(TWO))
     settle(lambda: program(x()))
     add_kernel("exp", lambda xp, x: x + 41)
     add_kernel("sin", lambda xp, x: x - x)
@@ -312,9 +309,9 @@ def test_parts_write_into_buffers_that_nobody_needs(seed: int) -> None:
     graph = Graph.parse(text)
     inputs = [np.linspace(-1, 1, 20_000, dtype=np.float32).reshape(200, 100) * k for k in (1, 2)]
     before = [x.tobytes() for x in inputs]
-    want = [y.copy() for y in Program(graph, parallel=False)(*inputs)]
+    want = [y.copy() for y in straight(graph)(*inputs)]
     for made in (graph, graph.optimise()):
-        runner = Executor(made, seconds=heavy)
+        runner = by_entries(made, seconds=heavy)
         kept = runner(*inputs)
         for _ in range(2):
             same(helped(runner, inputs), want)
@@ -340,10 +337,10 @@ def test_a_part_writes_into_what_another_gave(ops: Ops) -> None:
           %d = test_look(%c) : {kind}
           return %d }}"""
     ).optimise()
-    runner = Executor(graph, seconds=heavy)
-    assert len(runner.flow.plan.labels) >= 3
+    runner = by_entries(graph, seconds=heavy)
+    assert len(flow_of(runner).plan.labels) >= 3
     taken: list[Any] = []
-    for frame in runner.flow.frames:
+    for frame in flow_of(runner).frames:
         for action in frame.actions:
             action.call = _noting(action.call, taken)
     data = np.zeros((200, 100), np.float32)

@@ -12,7 +12,7 @@ from eagerflow.core import op as op_module
 from eagerflow.core.op import define, get_op
 from eagerflow.graph import Graph
 from eagerflow.resources.generator import GeneratorState
-from eagerflow.runtime import Program, replay
+from eagerflow.runtime import Executable, replay
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 from tests.runtime.graphs import Traced, same
@@ -26,13 +26,13 @@ TWO = """graph f(%x: f32[n]) {
   return %a, %b, %y }"""
 
 
-def program(seed: int, ticket: int) -> tuple[Program, GeneratorState, GeneratorState]:
+def program(seed: int, ticket: int) -> tuple[Executable, GeneratorState, GeneratorState]:
     g, h = GeneratorState(seed), GeneratorState(1)
     g.set(seed, ticket)
-    return Program(Graph.parse(TWO, {"g": g, "h": h})), g, h
+    return Executable(Graph.parse(TWO, {"g": g, "h": h})), g, h
 
 
-def draw(p: Program) -> list[list[int]]:
+def draw(p: Executable) -> list[list[int]]:
     return [key.tolist() for key in p(ef.ones(1)._data)]
 
 
@@ -97,7 +97,7 @@ def test_with_a_fence_each_draw_takes_its_own_ticket(fence: Any) -> None:
           return %a, %b }}""",
         {"g": g},
     )
-    p = Program(graph)
+    p = Executable(graph)
     assert draw(p) == [[3, 0], [3, 2]]
 
 

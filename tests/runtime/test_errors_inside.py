@@ -11,10 +11,10 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.graph import Graph
-from eagerflow.runtime import Program, choice, workers
-from eagerflow.runtime.executor import Executor
+from eagerflow.runtime import Executable, choice, workers
 from eagerflow.runtime.step import FlowStep
 from tests.runtime.entries import heavy, notes, open_up
+from tests.runtime.graphs import by_entries, flow_of
 
 
 @pytest.fixture(autouse=True)
@@ -104,12 +104,12 @@ def fetched(f: Callable[..., Any]) -> Any:
     return graph.run(graph.outputs, dict.fromkeys(graph.inputs, ef.tensor(X)))
 
 
-def by_entries(whole: Callable[[Any], bool] | None, helpers: int) -> Callable[..., Any]:
+def in_entries(whole: Callable[[Any], bool] | None, helpers: int) -> Callable[..., Any]:
     def run(f: Callable[..., Any]) -> Any:
         graph = ef.trace(f).graph(ef.tensor(X))
         assert len(graph.inputs) == 1
         how = {} if whole is None else {"whole": whole}
-        flow = Executor(graph, seconds=heavy, **how).flow
+        flow = flow_of(by_entries(graph, seconds=heavy, **how))
         return FlowStep(flow, helpers=helpers).run([ef.tensor(X).numpy()])
 
     return run
@@ -125,9 +125,9 @@ WAYS: dict[str, Callable[..., Any]] = {
     "check_nan": with_("check_nan"),
     "graph.run": fetched,
     "gradient": gradient,
-    "entries": by_entries(None, 0),
-    "lowered": by_entries(open_up, 0),
-    "lowered, in threads": by_entries(open_up, 2),
+    "entries": in_entries(None, 0),
+    "lowered": in_entries(open_up, 0),
+    "lowered, in threads": in_entries(open_up, 2),
 }
 
 
@@ -196,9 +196,9 @@ def test_what_was_written_in_branches_and_loops() -> None:
     given = [ef.tensor(X).numpy()]
     found = {}
     runs = {
-        "function": Program(graph),
-        "entries": Executor(graph, lambda node: True),
-        "lowered": Executor(graph, open_up),
+        "function": Executable(graph),
+        "entries": by_entries(graph, lambda node: True),
+        "lowered": by_entries(graph, open_up),
     }
     for name, run in runs.items():
         with pytest.raises(errors.TensorIndexError) as caught:
@@ -283,15 +283,14 @@ def test_turns_do_not_run_ahead_of_an_error(monkeypatch: pytest.MonkeyPatch) -> 
 
     x = ef.tensor(np.linspace(-1, 1, SIZE, dtype=np.float32))
     graph = f.graph(x, ef.ones(5))
-    program = Program(graph)
+    program = Executable(graph)
     for _ in range(2):
         v.assign(0.0)
         with pytest.raises(errors.TensorIndexError) as caught:
             program(x.numpy(), ef.ones(5).numpy())
         assert v.numpy() == 6.0
         assert turns(caught.value) == ["5"]
-    assert isinstance(program._choice, choice.Choice)
-    assert program._choice.executor is not None
+    assert program.tier.name == "scheduled"
 
 
 def test_an_error_of_a_text() -> None:
@@ -306,7 +305,7 @@ def test_an_error_of_a_text() -> None:
             : f32[]@cpu:0
           return %y }"""
     )
-    for run in (Program(graph), Executor(graph), Executor(graph, open_up)):
+    for run in (Executable(graph), by_entries(graph), by_entries(graph, open_up)):
         with pytest.raises(errors.TensorIndexError) as caught:
             run(np.asarray(True), np.ones(3, np.float32), np.asarray(7))
         assert any("node: %z" in n and "= take(" in n for n in notes(caught.value))

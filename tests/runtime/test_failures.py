@@ -14,7 +14,7 @@ from eagerflow import errors
 from eagerflow.core import op as op_module
 from eagerflow.core.op import define
 from eagerflow.graph import Graph
-from eagerflow.runtime import Program, codegen, replay
+from eagerflow.runtime import Executable, codegen, replay
 from eagerflow.source import Source
 from eagerflow_kernels import table
 from tests.runtime.graphs import Traced
@@ -56,14 +56,14 @@ def test_a_text_as_the_line() -> None:
           return %z }"""
     )
     with pytest.raises(errors.ShapeError) as caught:
-        Program(graph)(np.ones(2, np.float32), np.ones(3, np.float32))
+        Executable(graph)(np.ones(2, np.float32), np.ones(3, np.float32))
     assert str(caught.value).endswith("at: cell 3: x + y")
 
 
 def test_without_a_line_that_of_the_call_is_named() -> None:
     graph = Graph.parse("graph f(%x: f32[n], %y: f32[m]) { %z = matmul(%x, %y) : f32[] return %z }")
     with pytest.raises(errors.ShapeError) as caught:
-        Program(graph)(np.ones(2, np.float32), np.ones(3, np.float32))
+        Executable(graph)(np.ones(2, np.float32), np.ones(3, np.float32))
     assert isinstance(caught.value.source, Source)
     assert "test_failures.py" in str(caught.value.source)
 
@@ -137,7 +137,7 @@ def test_errors_of_the_users_own_code_keep_their_line() -> None:
             "graph f(%x: f32[]) { %y = test_call(%x) : f32[] # cell 1: call\n return %y }"
         )
         with pytest.raises(errors.ShapeError) as caught:
-            Program(graph)(np.ones((), np.float32))
+            Executable(graph)(np.ones((), np.float32))
     finally:
         table.remove("test_call")
         del op_module._ops["test_call"]
@@ -166,14 +166,14 @@ def test_notebooks_show_no_frames_of_ours() -> None:
         f(ef.ones(2), ef.ones(3))
     except errors.ShapeError as error:
         shown = "\n".join(error._render_traceback_())
-    assert "runtime/program.py" not in shown
+    assert "runtime/executable.py" not in shown
     assert "<program" not in shown
     assert "node: %matmul" in shown
 
 
 def test_the_wrong_number_of_inputs() -> None:
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
-        Traced(product, (f32, ("n",)), (f32, ("m",))).program(np.ones(2))
+        Traced(product, (f32, ("n",)), (f32, ("m",))).executable(np.ones(2))
 
 
 def test_what_was_written_is_named_as_people_know_it(capsys: pytest.CaptureFixture[str]) -> None:

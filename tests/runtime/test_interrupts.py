@@ -14,8 +14,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
+from eagerflow.events import step_of
 from eagerflow.runtime import workers
-from eagerflow.runtime.on_behalf import step_of
 from tests.runtime import interrupted
 
 

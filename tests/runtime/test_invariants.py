@@ -8,12 +8,12 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import EagerflowError
-from eagerflow.runtime.program import Program
+from eagerflow.runtime import Executable
 
 
 def before_and_inside(function: Any, *args: Any) -> tuple[str, str]:
     """The program before its first loop, and the rest."""
-    text = Program(ef.trace(function).graph(*args)).text
+    text = Executable(ef.trace(function).graph(*args)).text
     before, loop, inside = text.partition("\n for k")
     assert loop
     return before, inside

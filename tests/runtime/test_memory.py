@@ -12,7 +12,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.graph import Graph
-from eagerflow.runtime import Program, replay
+from eagerflow.runtime import Executable, replay
 from tests.runtime.graphs import chain
 
 
@@ -33,7 +33,7 @@ def test_values_are_dropped_after_their_last_use(add_kernel: Any) -> None:
     add_kernel("exp", kernel)
     lines = "".join(f"%y{i + 1} = exp(%y{i}) : f32[n]\n" for i in range(6))
     graph = Graph.parse(f"graph f(%y0: f32[n]) {{ {lines} return %y6 }}")
-    program = Program(graph)
+    program = Executable(graph)
     (y,) = program(ones(3))
     assert alive == [0, 1, 1, 1, 1, 1]
     assert sum(ref() is not None for ref in refs) == 1
@@ -47,7 +47,7 @@ def test_values_are_dropped_after_their_last_use(add_kernel: Any) -> None:
 
 @pytest.mark.parametrize("length", [20, 300])
 def test_the_peak_is_not_above_that_of_eager_code(length: int) -> None:
-    program = Program(chain(length))
+    program = Executable(chain(length))
     x = ones(250_000)
 
     def eager() -> Any:
@@ -68,7 +68,7 @@ def test_the_peak_is_not_above_that_of_eager_code(length: int) -> None:
 
 
 def test_a_program_frees_its_graph() -> None:
-    program = Program(chain(3))
+    program = Executable(chain(3))
     program(ones(2), ones(2))
     graph = weakref.ref(program.graph)
     found = weakref.ref(program)
@@ -78,11 +78,11 @@ def test_a_program_frees_its_graph() -> None:
     assert found() is None
 
 
-def _reusing(text: str) -> Program:
+def _reusing(text: str) -> Executable:
     graph = Graph.parse(text)
     for node in graph.nodes:
         node.reuses = 0
-    return Program(graph)
+    return Executable(graph)
 
 
 def test_dead_arrays_are_written_into() -> None:
@@ -138,7 +138,7 @@ def test_arrays_that_others_see_are_not_written_into(text: str) -> None:
         x = np.asarray(rng.normal(size=(3, 40_000)), np.float32, order=order)
         kept = x.copy("K")
         got = _reusing(text)(x)
-        for a, b in zip(got, Program(Graph.parse(text))(x), strict=True):
+        for a, b in zip(got, Executable(Graph.parse(text))(x), strict=True):
             assert np.array_equal(a, b)
             assert a.strides == b.strides
         assert np.array_equal(x, kept)
@@ -152,7 +152,7 @@ def test_a_view_is_written_into_where_it_alone_holds_the_memory() -> None:
       return %b }"""
     graph = Graph.parse(text)
     graph.nodes[-1].reuses = 0
-    program = Program(graph)
+    program = Executable(graph)
     x = ones(200, 500)
     tracemalloc.start()
     (y,) = program(x)
@@ -169,7 +169,7 @@ def test_the_value_of_a_variable_is_not_written_into() -> None:
     text += "%b = negative(%r) : f32[200,500]@cpu:0 return %b }"
     graph = Graph.parse(text, resources={"w": v.resource})
     graph.nodes[-1].reuses = 0
-    (y,) = Program(graph)()
+    (y,) = Executable(graph)()
     assert np.array_equal(y, -ones(200, 500))
     assert np.array_equal(v.numpy(), ones(200, 500))
 
@@ -181,5 +181,5 @@ def test_results_lie_in_memory_as_they_would(orders: str) -> None:
       %b = add(%a, %y) : f32[n,m]
       return %b }"""
     x, y = (np.asarray(ones(300, 400), order=order) for order in orders)
-    (got,), (want,) = _reusing(text)(x, y), Program(Graph.parse(text))(x, y)
+    (got,), (want,) = _reusing(text)(x, y), Executable(Graph.parse(text))(x, y)
     assert got.strides == want.strides

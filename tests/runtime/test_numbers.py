@@ -13,9 +13,9 @@ import eagerflow as ef
 from eagerflow.core.convert import scalar
 from eagerflow.errors import TensorValueError
 from eagerflow.graph import Graph
-from eagerflow.runtime import Program, replay
+from eagerflow.runtime import Executable, replay
 from eagerflow.types import DTYPES
-from tests.runtime.graphs import CPU, run
+from tests.runtime.graphs import CPU
 
 BINARY = {
     "add": operator.add,
@@ -44,7 +44,7 @@ def outcome(function: Any, *args: Any) -> tuple[Any, ...]:
 def both(text: str) -> list[Any]:
     """The graph as a program and as a replay, as functions that give one result."""
     graph = Graph.parse(text)
-    program = Program(graph)
+    program = Executable(graph)
     return [lambda *args: program(*args)[0], lambda *args: replay(graph, args)[0]]
 
 
@@ -86,10 +86,10 @@ def test_numbers_become_arrays_as_they_do_eagerly(dtype: str, value: Any) -> Non
     short = DTYPES[dtype].short
     kind = type(value).__name__
     text = f"graph f(%a: {kind}) {{ %c = python_tensor(%a) : {short}[]@cpu:0 return %c }}"
-    program = Program(Graph.parse(text))
+    program = Executable(Graph.parse(text))
 
     def ours(x: Any) -> Any:
-        (y,) = run(program, [x])
+        (y,) = program.apply([x])
         return y.numpy().dtype, y.numpy().tobytes()
 
     want = outcome(eager, value)
@@ -120,7 +120,7 @@ def test_sizes_are_numbers() -> None:
       return %t }"""
     graph = Graph.parse(text)
     x = ef.ones((7, 3, 2))
-    assert Program(graph)(x._data) == (25,)
+    assert Executable(graph)(x._data) == (25,)
     assert replay(graph, [x]) == [25]
     with pytest.raises(ZeroDivisionError):
-        Program(graph)(ef.ones((7, 3, 0))._data)
+        Executable(graph)(ef.ones((7, 3, 0))._data)

@@ -15,8 +15,9 @@ import eagerflow as ef
 from eagerflow import events
 from eagerflow.graph import Graph
 from eagerflow.profiling import NodeStatistics
-from eagerflow.runtime import Program, codegen
-from tests.runtime.graphs import Traced, run
+from eagerflow.runtime import Executable, codegen
+from eagerflow.runtime.generated import GeneratedTier
+from tests.runtime.graphs import Traced
 
 TEXT = """graph model(%x: f32[n], %k: int) {
   %a = exp(%x) : f32[n] in "encoder/layer0"
@@ -30,13 +31,13 @@ TEXT = """graph model(%x: f32[n], %k: int) {
 
 
 @pytest.fixture
-def program() -> Program:
-    return Program(Graph.parse(TEXT))
+def program() -> Executable:
+    return Executable(Graph.parse(TEXT))
 
 
-def test_each_node_is_an_event(program: Program) -> None:
+def test_each_node_is_an_event(program: Executable) -> None:
     with ef.profile() as p:
-        s, j = run(program, [ef.zeros(2), 3])
+        s, j = program.apply([ef.zeros(2), 3])
     assert (s.tolist(), j) == ([10.0], 9)
     nodes = [e for e in p.events if e.kind == "node"]
     assert [(e.name, e.node, e.scope) for e in nodes] == [
@@ -49,7 +50,7 @@ def test_each_node_is_an_event(program: Program) -> None:
     assert nodes[3].detail == "f32[1]@cpu:0, f32[1]@cpu:0"
     assert nodes[3].nbytes == 8
     assert {e.device for e in nodes} == {"cpu:0"}
-    assert {(e.graph, e.program, e.thread) for e in nodes} == {
+    assert {(e.graph, e.executable, e.thread) for e in nodes} == {
         ("model", program.number, threading.get_ident())
     }
     (step,) = [e for e in p.events if e.kind == "step"]
@@ -68,27 +69,29 @@ def test_lines() -> None:
     assert "lambda x: ef.exp(x)" in str(node.source)
 
 
-def test_nobody_listens_and_nothing_is_made(program: Program) -> None:
+def test_nobody_listens_and_nothing_is_made(program: Executable) -> None:
     program(np.zeros(2, np.float32), 1)
-    assert program._region._observed is None
+    tier = program.tier
+    assert isinstance(tier, GeneratedTier)
+    assert tier._region._observed is None
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 256])
 def test_programs_of_several_functions(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codegen, "_CHUNK", chunk)
-    program = Program(Graph.parse(TEXT))
+    program = Executable(Graph.parse(TEXT))
     with ef.profile() as p:
-        s, _ = run(program, [ef.zeros(2), 3])
+        s, _ = program.apply([ef.zeros(2), 3])
     assert s.tolist() == [10.0]
     assert [e.node for e in p.events if e.kind == "node"] == ["a", "b", "c", "s"]
 
 
-def test_profiles_show_nodes_as_they_show_ops(program: Program) -> None:
+def test_profiles_show_nodes_as_they_show_ops(program: Executable) -> None:
     x = ef.zeros(2)
     with ef.profile() as p:
         ef.exp(x)
         for _ in range(3):
-            run(program, [x, 3])
+            program.apply([x, 3])
     assert {row.name: row.calls for row in p.table()} == {
         "exp": 4,
         "multiply": 3,
@@ -105,9 +108,9 @@ def test_a_replayed_graph_is_not_counted_twice() -> None:
     assert [e.kind for e in p.events if e.name == "sum"] == ["op"]
 
 
-def test_nodes_of_other_threads_are_left_out(program: Program) -> None:
+def test_nodes_of_other_threads_are_left_out(program: Executable) -> None:
     with ef.profile() as p:
-        thread = threading.Thread(target=lambda: run(program, [ef.zeros(2), 3]))
+        thread = threading.Thread(target=lambda: program.apply([ef.zeros(2), 3]))
         thread.start()
         thread.join()
     assert [e for e in p.events if e.kind != "op"] == []
@@ -118,12 +121,13 @@ def test_an_error_in_an_observed_run() -> None:
         "graph f(%x: f32[n], %y: f32[m]) { %a = exp(%x) : f32[n] "
         "%z = matmul(%a, %y) : f32[] return %z }"
     )
-    program = Program(graph)
+    program = Executable(graph)
     with ef.profile() as p, pytest.raises(ef.errors.ShapeError, match="matmul") as caught:
-        run(program, [ef.zeros(2), ef.zeros(3)])
+        program.apply([ef.zeros(2), ef.zeros(3)])
     assert "node: %z = matmul" in caught.value.__notes__[0]
     assert [(e.kind, e.name) for e in p.events if e.kind != "op"] == [
         ("node", "exp"),
+        ("region", "a … z"),
         ("step", "f"),
     ]
 
@@ -131,8 +135,8 @@ def test_an_error_in_an_observed_run() -> None:
 # --- statistics of nodes ------------------------------------------------------------------------
 
 
-def test_statistics_of_nodes(program: Program) -> None:
-    other = Program(Graph.parse(TEXT))
+def test_statistics_of_nodes(program: Executable) -> None:
+    other = Executable(Graph.parse(TEXT))
     x = np.zeros(2, np.float32)
     with NodeStatistics(program.number) as ours, NodeStatistics() as everything:
         for _ in range(3):
@@ -153,10 +157,10 @@ def test_medians_and_totals() -> None:
     statistics = NodeStatistics()
     with statistics, statistics:
         for seconds in (0.25, 4.0, 0.5):
-            statistics.event(
-                events.Event("node", "exp", "cpu:0", 1.0, 1.0 + seconds, 1, node="y", program=1)
+            events.end(
+                events.NodeEvent(name="exp", start=1.0, stop=1.0 + seconds, node="y", executable=1)
             )
-        statistics.event(events.Event("op", "exp", "cpu:0", 1.0, 2.0, 1))
+        events.end(events.OpEvent(name="exp", start=1.0, stop=2.0))
     (row,) = statistics.table()
     assert (row.count, row.total, row.median) == (3, 4.75, 0.5)
 
@@ -172,23 +176,24 @@ def _slices(path: Path) -> list[dict[str, Any]]:
     return [e for e in trace["traceEvents"] if e["ph"] == "X"]
 
 
-def test_a_trace_for_perfetto(program: Program, tmp_path: Path) -> None:
+def test_a_trace_for_perfetto(program: Executable, tmp_path: Path) -> None:
     x = ef.zeros(2)
     with ef.profile() as p:
-        run(program, [x, 3])
+        program.apply([x, 3])
         ef.exp(x)
-        run(program, [x, 3])
+        program.apply([x, 3])
     p.save(tmp_path / "trace.json")
     slices = _slices(tmp_path / "trace.json")
-    one = ["model", "encoder", "layer0", "exp", "layer1", "multiply", "head", "add", "split"]
+    ops = ["encoder", "layer0", "exp", "layer1", "multiply", "head", "add", "split"]
+    one = ["model", "a … s", *ops]
     assert [s["name"] for s in slices] == [*one, "exp", *one]
-    assert [s["cat"] for s in slices[:5]] == ["step", "scope", "scope", "node", "scope"]
+    assert [s["cat"] for s in slices[:6]] == ["step", "region", "scope", "scope", "node", "scope"]
     assert min(s["ts"] for s in slices) == 0.0
-    step, encoder, layer, exp = slices[:4]
-    for outer, inner in ((step, encoder), (encoder, layer), (layer, exp)):
+    step, region, encoder, layer, exp = slices[:5]
+    for outer, inner in pairwise([step, region, encoder, layer, exp]):
         assert outer["ts"] <= inner["ts"]
         assert inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"] + 1e-6
-    (node,) = [e for e in p.events if e.node == "a"][:1]
+    node = next(e for e in p.events if e.kind == "node" and e.node == "a")
     assert exp["dur"] == pytest.approx((node.stop - node.start) * 1e6)
     assert exp["args"] == {
         "device": "cpu:0",
@@ -197,6 +202,7 @@ def test_a_trace_for_perfetto(program: Program, tmp_path: Path) -> None:
         "node": "a",
         "scope": "encoder/layer0",
         "graph": "model",
+        "step": step["args"]["step"],
     }
     assert "ef.exp(x)" in slices[len(one)]["args"]["source"]
     assert {(s["pid"], s["tid"]) for s in slices} == {(slices[0]["pid"], 1)}

@@ -22,12 +22,16 @@ WIDTH, DEPTH = 100, 100
 class Kernels:
     """How often which kernel ran."""
 
+    kinds = frozenset({events.NodeEvent})
+
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
-    def event(self, event: events.Event) -> None:
-        if event.kind == "node":
-            self.counts[event.name] += 1
+    def begin(self, event: events.AbstractEvent) -> None:
+        raise AssertionError("only the end of a node is told")
+
+    def end(self, event: events.AbstractEvent) -> None:
+        self.counts[event.name] += 1
 
 
 @contextmanager

@@ -12,8 +12,9 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.runtime import Program, choice, workers
+from eagerflow.runtime import Executable, choice, workers
 from eagerflow_kernels.lists import ListData
+from tests.runtime.graphs import straight
 
 SIZE = 40_000  # exp of so many elements is estimated at 300 us
 
@@ -154,8 +155,8 @@ def test_two_parts_of_a_graph_change_one_list() -> None:
 
     data = x()
     graph = f.graph(data, 30)
-    want = Program(graph, parallel=False)
-    program = Program(graph)
+    want = straight(graph)
+    program = Executable(graph)
     inputs = [data.numpy() if v.type.shape else 30 for v in graph.inputs]
     switching = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -165,8 +166,7 @@ def test_two_parts_of_a_graph_change_one_list() -> None:
                 assert a.tobytes() == b.tobytes()
     finally:
         sys.setswitchinterval(switching)
-    assert program._choice is not None
-    assert program._choice.executor is not None
+    assert program.tier.name == "scheduled"
 
 
 def test_threads_change_one_list() -> None:

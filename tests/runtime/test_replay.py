@@ -14,7 +14,7 @@ from eagerflow.core.interpreter import AbstractInterpreter, installed
 from eagerflow.errors import GraphError
 from eagerflow.graph import Graph
 from eagerflow.graph.scopes import name_scope
-from eagerflow.runtime import Program, is_watched, replay
+from eagerflow.runtime import Executable, is_watched, replay
 from eagerflow.source import Source
 from tests.runtime.graphs import Traced, same
 
@@ -196,5 +196,5 @@ def test_programs_and_replays_agree_about_calls() -> None:
           return %a }"""
     )
     x = ef.ones(3)
-    (y,) = Program(graph)(x._data)
+    (y,) = Executable(graph)(x._data)
     assert y.tolist() == replay(graph, [x])[0].tolist() == [4.0] * 3

@@ -187,22 +187,22 @@ def test_a_result_is_a_tensor_under_a_tape() -> None:
 def test_programs_are_kept_and_freed(graph: Any) -> None:
     for _ in range(3):
         graph.run(["b"], {"x": ef.zeros(2)})
-    assert len(run_module._programs[graph]) == 1
+    assert len(run_module._executables[graph]) == 1
     names = [v.name for v in graph.values()]
     for i in range(40):
         graph.run([names[0]] * i, {"x": ef.zeros(2)})
-    assert len(run_module._programs[graph]) == 32
-    (program,) = list(run_module._programs[graph].values())[-1:]
+    assert len(run_module._executables[graph]) == 32
+    (program,) = list(run_module._executables[graph].values())[-1:]
     refs = weakref.ref(graph), weakref.ref(program)
     del program, graph.variable
     gc.collect()
-    count = len(run_module._programs)
+    count = len(run_module._executables)
     copy = Graph.parse("graph f(%x: f32[]) { return %x }")
     copy.run(["x"], {"x": 1.0})
-    assert len(run_module._programs) == count + 1
+    assert len(run_module._executables) == count + 1
     del copy
     gc.collect()
-    assert len(run_module._programs) == count
+    assert len(run_module._executables) == count
     assert refs[0]() is graph
 
 

@@ -19,8 +19,8 @@ from eagerflow import errors
 from eagerflow.core import op as op_module
 from eagerflow.core.op import bind
 from eagerflow.graph import Graph
-from eagerflow.runtime import Program, workers
-from eagerflow.runtime.executor import Executor
+from eagerflow.runtime import Executable, workers
+from eagerflow.runtime.scheduled import ScheduledTier
 from eagerflow.runtime.step import Completion, FlowStep
 from eagerflow_kernels import table
 from tests.runtime.entries import (
@@ -34,6 +34,7 @@ from tests.runtime.entries import (
     open_up,
     ops,
 )
+from tests.runtime.graphs import by_entries, flow_of
 from tests.runtime.nested import Nested
 
 __all__ = ["ops"]  # the fixture
@@ -60,7 +61,7 @@ def test_an_error_has_line_turn_and_what_was_written() -> None:
 
     graph, given = loop_of(body, 5, parallel_iterations=1)  # else later turns had begun
     found = []
-    for run in (Program(graph), Executor(graph), Executor(graph, open_up)):
+    for run in (Executable(graph), by_entries(graph), by_entries(graph, open_up)):
         v.assign(0.0)
         with pytest.raises(errors.TensorIndexError) as caught:
             run(*given)
@@ -80,7 +81,7 @@ def test_a_branch_that_is_not_there() -> None:
         return ef.switch(i, [ef.sin, ef.cos], x)  # the line
 
     graph = f.graph(ef.tensor(X), ef.tensor(1))
-    run = Executor(graph, open_up)
+    run = by_entries(graph, open_up)
     with pytest.raises(errors.TensorIndexError, match="there is no such branch") as caught:
         run(X, np.asarray(7))
     assert "# the line" in str(caught.value.source)
@@ -105,7 +106,7 @@ def test_failures_leave_nothing(seed: int, after: int) -> None:
         f = Nested(seed, effects=False)
         f.run_math = lambda x, first, name: bind(op_module.get_op("test_work"), x)  # type: ignore[method-assign]
         graph = ef.trace(f).graph(ef.ones(3, dtype="float64"))
-        one = FlowStep(Executor(graph, open_up, heavy).flow, helpers=2)
+        one = FlowStep(flow_of(by_entries(graph, open_up, heavy)), helpers=2)
         count = 0
         kept.clear()
         with suppress(errors.KernelError):
@@ -129,7 +130,7 @@ def test_values_go_as_soon_as_nobody_reads_them(ops: Ops) -> None:
         return x + 1
 
     ops.add("test_look", look, "fence")
-    runner = Executor(chain(*["test_look"] * 6), open_up)
+    runner = by_entries(chain(*["test_look"] * 6), open_up)
     runner(X.copy())
     assert max(alive) <= 2  # what it takes, and what it takes it from
 
@@ -148,14 +149,14 @@ def test_a_loop_holds_what_its_turns_need(ops: Ops) -> None:
     graph, given = loop_of(lambda x, i: bind(look_op, ef.sin(x)), 50)
     seen.clear()
     alive.clear()
-    Executor(graph, open_up)(*given)
+    by_entries(graph, open_up)(*given)
     assert len(alive) == 50
     assert max(alive) <= 2
 
 
 def test_kernels_that_are_registered_anew_count(ops: Ops) -> None:
     ops.add("test_new", lambda x: x + 1)
-    runner = Executor(chain("test_new", "exp", "test_new"), open_up)
+    runner = by_entries(chain("test_new", "exp", "test_new"), open_up)
     before = runner(X)
     table.portable("test_new")(lambda xp, x: x + 2)
     assert runner(X)[0][0] > before[0][0]
@@ -182,7 +183,7 @@ def test_entries_that_wait_hold_no_thread(ops: Ops) -> None:
             completion.done(x * 3)  # nobody listens any more
 
     ops.wait("test_wait", begin)
-    runner = Executor(fan("test_wait", "test_wait", "test_wait"))
+    runner = by_entries(fan("test_wait", "test_wait", "test_wait"))
     (found,) = runner(X)
     threads[0].join()
     assert found.tolist() == [6.0, 12.0]
@@ -190,7 +191,7 @@ def test_entries_that_wait_hold_no_thread(ops: Ops) -> None:
 
 def test_an_answer_may_come_at_once(ops: Ops) -> None:
     ops.wait("test_wait", lambda node, inputs, completion: completion.done(inputs[0] + 1))
-    (found,) = Executor(chain("test_wait", "test_wait"))(X)
+    (found,) = by_entries(chain("test_wait", "test_wait"))(X)
     assert found.tolist() == [3.0, 4.0]
 
 
@@ -204,7 +205,7 @@ def test_a_wait_can_fail(ops: Ops) -> None:
 
     ops.wait("test_wait", begin)
     with pytest.raises(errors.QueueClosedError) as caught:
-        Executor(fan("test_wait", "test_wait"))(X)
+        by_entries(fan("test_wait", "test_wait"))(X)
     assert any("node: %v0 = test_wait" in n for n in notes(caught.value))
     assert stopped in ([], ["v1"])  # if it had begun
 
@@ -215,7 +216,7 @@ def test_a_start_can_fail(ops: Ops) -> None:
 
     ops.wait("test_wait", begin)
     with pytest.raises(RuntimeError, match="no connection"):
-        Executor(chain("test_wait"))(X)
+        by_entries(chain("test_wait"))(X)
 
 
 def test_a_value_that_was_never_made_is_an_error(ops: Ops) -> None:
@@ -224,10 +225,10 @@ def test_a_value_that_was_never_made_is_an_error(ops: Ops) -> None:
         "graph f(%x: f32[2]@cpu:0, %p: bool[]@cpu:0) {"
         "  %s.0, %s.1 = Switch(%x, %p) : f32[2]@cpu:0, f32[2]@cpu:0 return %s.1 }"
     )
-    runner = Executor(graph)
-    assert runner(X, np.asarray(False))[0].tolist() == X.tolist()
+    tier = ScheduledTier(graph)
+    assert tier.run([X, np.asarray(False)])[0].tolist() == X.tolist()
     with pytest.raises(errors.SchedulerError, match=r"the step has ended, and %s.1 was not made"):
-        runner(X, np.asarray(True))
+        tier.run([X, np.asarray(True)])
     ops.wait("test_wait", lambda node, inputs, completion: completion.done())
     with pytest.raises(errors.SchedulerError, match="was not made"):
-        Executor(chain("test_wait"))(X)
+        by_entries(chain("test_wait"))(X)

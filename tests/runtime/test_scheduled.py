@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.graph import Graph
 from eagerflow.graph.lowering import lower
-from eagerflow.runtime import Program, replay, step, workers
+from eagerflow.runtime import Executable, replay, step, workers
 from eagerflow.runtime.clock import AbstractClock
-from eagerflow.runtime.executor import Executor
 from eagerflow.runtime.flow import Flow
 from eagerflow.runtime.step import Completion, FlowStep
 from tests.control.programs import PROGRAMS
@@ -34,6 +33,7 @@ from tests.runtime.entries import (
     raw,
     same,
 )
+from tests.runtime.graphs import by_entries, flow_of, scheduled
 from tests.runtime.nested import Nested
 
 __all__ = ["ops"]  # the fixture
@@ -57,10 +57,10 @@ def test_lowered_is_structured(source: Source) -> None:
     inputs = raw([x for x in args if isinstance(x, (ef.Tensor, int, float))])
     if len(inputs) != len(graph.inputs):
         return  # some numbers are static
-    want = Program(graph)(*inputs)
-    same(Executor(graph)(*inputs), want)
-    same(Executor(graph, open_up)(*inputs), want)
-    same(helped(Executor(graph, open_up, heavy), inputs), want)
+    want = Executable(graph)(*inputs)
+    same(by_entries(graph)(*inputs), want)
+    same(by_entries(graph, open_up)(*inputs), want)
+    same(helped(by_entries(graph, open_up, heavy), inputs), want)
 
 
 @given(st.integers(0, 10**6), st.booleans())
@@ -72,13 +72,13 @@ def test_nested_programs(seed: int, effects: bool) -> None:
     f.reset()
     graph = ef.trace(f).graph(x)
     runners: list[Callable[..., Any]] = [
-        Program(graph),
-        Program(graph.optimise()),
+        Executable(graph),
+        Executable(graph.optimise()),
         lambda x: raw(replay(graph, [ef.tensor(x)])),
-        Executor(graph),
-        Executor(graph, open_up),
-        Executor(graph.optimise(), open_up),
-        lambda x: helped(Executor(graph, open_up, heavy), [x]),
+        by_entries(graph),
+        by_entries(graph, open_up),
+        by_entries(graph.optimise(), open_up),
+        lambda x: helped(by_entries(graph, open_up, heavy), [x]),
     ]
     for run in runners:
         f.reset()
@@ -92,7 +92,7 @@ def test_a_lowered_text_runs() -> None:
     x = ef.ones(3, dtype="float64")
     graph = ef.trace(f).graph(x)
     again = Graph.parse(str(lower(graph, open_up)))
-    same(FlowStep(Flow(again)).run([x.numpy()]), Program(graph)(x.numpy()))
+    same(FlowStep(Flow(again)).run([x.numpy()]), Executable(graph)(x.numpy()))
 
 
 # --- what is chosen ---------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_heavy_entries_run_at_once(ops: Ops) -> None:
         return x * 2
 
     ops.add("test_meet", meet)
-    (found,) = helped(Executor(fan("test_meet", "test_meet"), seconds=heavy), [X])
+    (found,) = helped(by_entries(fan("test_meet", "test_meet"), seconds=heavy), [X])
     assert found.tolist() == [4.0, 8.0]
     assert len(names) == 2
     assert any(name.startswith("eagerflow-worker-") for name in names)
@@ -132,25 +132,25 @@ def test_python_of_the_user_runs_in_the_thread_that_asked(ops: Ops) -> None:
         return x
 
     ops.add("test_look", look, "fence")
-    helped(Executor(fan("exp", "test_look", "sin", "test_look", "cos"), seconds=heavy), [X])
+    helped(by_entries(fan("exp", "test_look", "sin", "test_look", "cos"), seconds=heavy), [X])
     assert seen == [threading.main_thread()] * 2
 
 
 def test_python_that_runs_graphs_itself() -> None:
-    inner = Executor(Graph.parse(CHAINS.replace("512", "2")), seconds=heavy)
+    inner = by_entries(Graph.parse(CHAINS.replace("512", "2")), seconds=heavy)
 
     def call(x: Any) -> Any:
         two = ef.stack([x, x]).numpy()
-        (found,) = FlowStep(inner.flow, helpers=1).run([two, two])
+        (found,) = FlowStep(flow_of(inner), helpers=1).run([two, two])
         return ef.tensor(found).sum(axis=0) / 16
 
     graph, given = loop_of(lambda x, i: ef.py_call(call, "f32[2]", x), turns=1000)
-    one = FlowStep(Executor(graph, open_up, heavy).flow, helpers=1)
-    same(one.run(given), Program(graph)(*given))
+    one = FlowStep(flow_of(by_entries(graph, open_up, heavy)), helpers=1)
+    same(one.run(given), Executable(graph)(*given))
 
 
 def test_steps_of_many_threads(ops: Ops) -> None:
-    runner = Executor(fan("exp", "sin", "cos", "tanh"), seconds=heavy)
+    runner = by_entries(fan("exp", "sin", "cos", "tanh"), seconds=heavy)
     (want,) = runner(X)
     wrong: list[Any] = []
 
@@ -188,7 +188,7 @@ def test_only_the_branch_that_is_taken_has_effects() -> None:
         return before + y + tell("after")(x)
 
     graph = f.graph(ef.tensor(X))
-    runner = Executor(graph, open_up, heavy)
+    runner = by_entries(graph, open_up, heavy)
     seen.clear()
     helped(runner, [X])
     assert seen == ["before", "yes", "after"]
@@ -210,7 +210,7 @@ def test_effects_of_turns_keep_their_order(parallel: int) -> None:
 
     graph, given = loop_of(body, 4, parallel_iterations=parallel)
     seen.clear()
-    helped(Executor(graph, open_up, heavy), given)
+    helped(by_entries(graph, open_up, heavy), given)
     assert seen == [(i, j) for i in range(4) for j in range(i)]
 
 
@@ -222,7 +222,7 @@ def test_no_turns() -> None:
         return x + v
 
     graph, given = loop_of(body, 0)
-    same(Executor(graph, open_up)(*given), [X])
+    same(by_entries(graph, open_up)(*given), [X])
     assert v.numpy() == 1.0
 
 
@@ -267,10 +267,10 @@ def test_so_many_turns_overlap(ops: Ops, parallel: int, most: int) -> None:
 
 def test_invariants_go_in_once() -> None:
     graph, given = loop_of(lambda x, i: ef.sin(x) + i, 6)
-    runner = Executor(graph, open_up)
-    one = runner.step(log=True)
+    runner = by_entries(graph, open_up)
+    one = scheduled(runner).step(log=True)
     one.run(given)
-    enters = [i for i, label in enumerate(runner.flow.plan.labels) if label.startswith("enter")]
-    places = {runner.flow.plan.places[i][1] for i in enters}
+    enters = [i for i, label in enumerate(flow_of(runner).plan.labels) if label.startswith("enter")]
+    places = {flow_of(runner).plan.places[i][1] for i in enters}
     runs = [x for _, out in one.log or [] for x in out if x[0] == "run" and x[1] == 0]
     assert not any(entry in places for _, _, entry in runs)  # tokens pass, nothing is computed

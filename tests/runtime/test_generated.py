@@ -1,4 +1,4 @@
-"""Programs give what eager code gives: values, kinds, devices, order, memory, speed."""
+"""Generated code gives what eager code gives: values, kinds, devices, order, memory, speed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.errors import DeviceError, EagerflowError, GraphError, KernelError
 from eagerflow.graph import Graph
-from eagerflow.runtime import Program, codegen, replay
-from tests.runtime.graphs import Traced, chain, run, same
+from eagerflow.runtime import Executable, codegen, replay
+from tests.runtime.graphs import Traced, chain, same
 
 f32 = "float32"
 
@@ -34,11 +34,11 @@ def test_values_and_lanes() -> None:
     assert same(z, ef.exp(x).sum() * 3.5)
     assert k == 4.5
     assert same(y, x.astype(ef.int8))
-    assert [lane and lane.dtype.name for lane in f.program.lanes] == [f32, None, "int8"]
+    assert [lane and lane.dtype.name for lane in f.executable.lanes] == [f32, None, "int8"]
 
 
 def test_results_without_axes_are_arrays() -> None:
-    program = Traced(lambda x: (x.sum(), x * x, ef.negative(x)), (f32, ())).program
+    program = Traced(lambda x: (x.sum(), x * x, ef.negative(x)), (f32, ())).executable
     assert [type(x) for x in program(np.array(2.0, np.float32))] == [np.ndarray] * 3
 
 
@@ -63,12 +63,12 @@ def test_outputs_may_be_inputs_constants_and_repeated() -> None:
           return %x, %c, %x, %two, %k }"""
     )
     x = ones(2)
-    a, c, b, two, k = Program(graph)(x, 7)
+    a, c, b, two, k = Executable(graph)(x, 7)
     assert a is x
     assert b is x
     assert c.tolist() == [1.0, 2.0]
     assert (two, k) == (2, 7)
-    assert Program(Graph.parse("graph f() { return }"))() == ()
+    assert Executable(Graph.parse("graph f() { return }"))() == ()
 
 
 def test_low_precision_is_computed_in_float32() -> None:
@@ -87,12 +87,12 @@ def test_devices() -> None:
               %w = zeros() {shape=(2,), dtype=f32, device=device("cpu:1")} : f32[2]@cpu:1
               return %z, %w }"""
         )
-        program = Program(graph)
-        z, w = run(program, [ef.ones(2)])
+        program = Executable(graph)
+        z, w = program.apply([ef.ones(2)])
         assert z.device.name == w.device.name == "cpu:1"
         assert z.tolist() == [3.0, 3.0]
         with pytest.raises(DeviceError, match="multiply: operands sit on different devices"):
-            Program(
+            Executable(
                 Graph.parse(
                     "graph f(%x: f32[2]@cpu:0, %y: f32[2]@cpu:1) "
                     "{ %z = multiply(%x, %y) : f32[2]@cpu:0 return %z }"
@@ -107,7 +107,7 @@ def test_null_devices_know_types() -> None:
           %s = sum(%y) {axis=(0,), keepdims=False} : f32[]@null:0
           return %y, %s }"""
     )
-    y, s = run(Program(graph), [ef.ones(3, device="null:0")])
+    y, s = Executable(graph).apply([ef.ones(3, device="null:0")])
     assert (str(y.type), str(s.type)) == ("f32[3]@null:0", "f32[]@null:0")
 
 
@@ -123,7 +123,7 @@ def test_calls() -> None:
           return %e, %a.2 }"""
     )
     x = ef.arange(6, dtype=ef.float32).reshape((2, 3))
-    e, again = run(Program(graph), [x])
+    e, again = Executable(graph).apply([x])
     assert same(e, ef.exp(x.reshape((1, 6))))
     assert again._data is x._data
     assert same(replay(graph, [x])[0], e)
@@ -139,18 +139,18 @@ def test_sizes_that_depend_on_data() -> None:
           %z = zeros() {shape=(n-k,), dtype=f32, device=device("cpu:0")} : f32[n-k]
           return %r, %c, %z }"""
     )
-    program = Program(graph)
+    program = Executable(graph)
     for values in ([0.0, 1.0, 2.0], [0.0], [], [3.0]):
         x = ef.tensor(values, dtype=ef.float32)
         k = sum(v != 0 for v in values)
-        for found in (run(program, [x]), replay(graph, [x])):
+        for found in (program.apply([x]), replay(graph, [x])):
             r, c, z = found
             assert (r.shape, c, z.shape) == ((k, 1), 3 * k, (len(values) - k,))
 
 
 def test_a_size_is_taken_once() -> None:
     f = Traced(lambda x: ef.exp(x)[: x.shape[0] // 2].reshape((-1, 1)), (f32, ("n",)))
-    assert f.program.text.count(".shape[") == 1
+    assert f.executable.text.count(".shape[") == 1
 
 
 def test_parts_of_indices_may_be_sizes() -> None:
@@ -164,9 +164,9 @@ def test_parts_of_indices_may_be_sizes() -> None:
 @pytest.mark.parametrize("length", [255, 256, 257, 1000])
 def test_long_graphs_are_several_functions(length: int) -> None:
     graph = chain(length)
-    program = Program(graph)
+    program = Executable(graph)
     assert program.text.count("def ") == (1 if length <= 256 else -(-length // 256) + 1)
-    (y,) = run(program, [ef.ones(3), ef.zeros(3)])
+    (y,) = program.apply([ef.ones(3), ef.zeros(3)])
     assert y.tolist() == [length] * 3
 
 
@@ -185,7 +185,7 @@ def test_values_cross_functions(monkeypatch: pytest.MonkeyPatch) -> None:
 
     generator = ef.random.Generator(3)
     traced = Traced(f, (f32, ("n",)), 2)
-    assert traced.program.text.count("def ") > 4
+    assert traced.executable.text.count("def ") > 4
     got = traced(ef.tensor([1.0, 2.0, 3.0]), 3)
     generator = ef.random.Generator(3)
     for a, b in zip(got, f(ef.tensor([1.0, 2.0, 3.0]), 3), strict=True):
@@ -277,7 +277,7 @@ def _compare(traced: Traced, args: Any, want: Any) -> None:
 
 
 def test_many_threads() -> None:
-    program = Program(chain(50, "multiply"))
+    program = Executable(chain(50, "multiply"))
     wrong: list[float] = []
 
     def work(k: float) -> None:
@@ -300,7 +300,7 @@ def test_many_threads() -> None:
 
 
 def test_a_kernel_that_is_registered_anew_counts_from_the_next_call(add_kernel: Any) -> None:
-    program = Program(Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }"))
+    program = Executable(Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }"))
     assert program(ones(1))[0][0] == np.exp(np.float32(1))
     add_kernel("exp", lambda xp, x: x + 41)
     assert program(ones(1))[0][0] == 42
@@ -310,7 +310,7 @@ def test_a_kernel_that_fails_in_its_own_way(add_kernel: Any) -> None:
     def broken(xp: Any, x: Any) -> Any:
         raise RuntimeError("no")
 
-    program = Program(Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }"))
+    program = Executable(Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }"))
     add_kernel("exp", broken)
     with pytest.raises(KernelError, match="exp: the kernel raised RuntimeError") as caught:
         program(ones(1))
@@ -321,7 +321,7 @@ def test_no_floating_point_warnings() -> None:
     graph = Graph.parse(
         "graph f(%x: f32[n]) { %y = log(%x) : f32[n] %z = exp(%x) : f32[n] return %y, %z }"
     )
-    program = Program(graph)
+    program = Executable(graph)
     before = np.geterr()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -351,12 +351,12 @@ def test_what_does_not_run_is_refused() -> None:
     ):
         graph = Graph.parse(text)
         with pytest.raises(GraphError, match=words):
-            Program(graph)
+            Executable(graph)
 
 
 def test_other_kinds_of_powers_are_refused() -> None:
     graph = Graph.parse("graph f(%k: int) { %p = python_pow(%k, %k) : int return %p }")
-    program = Program(graph)
+    program = Executable(graph)
     assert program(3) == (27,)
     with pytest.raises(GraphError, match=r"-1 \*\* -1 is a float"):
         program(-1)

@@ -1,0 +1,181 @@
+"""Events of operations on queues and their like, and of the waits in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, Protocol, final
+
+from eagerflow import events
+from eagerflow.events import LevelEvent, QueueEvent, WaitEvent, step_of
+from eagerflow.graph_position import graph_position
+from eagerflow.hardware import Device
+from eagerflow.resources.levels import Level
+
+__all__ = ["ToldAttempt", "begin_told", "end_wait", "level_event", "operation_event",
+           "tell_operation", "wait_event"]  # fmt: skip
+
+
+class _Resource(Protocol):
+    """A queue or its like."""
+
+    device: Device | None
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+
+
+def operation_event(resource: _Resource, operation: str) -> QueueEvent:
+    """The event of an operation that this thread does now."""
+    return QueueEvent(**_described(resource, operation))
+
+
+def wait_event(resource: _Resource, operation: str) -> WaitEvent:
+    """The event of a wait of this thread, which begins now."""
+    return WaitEvent(**_described(resource, operation))
+
+
+def end_wait(event: WaitEvent, done: bool, failure: Callable[[], Exception] | None) -> None:
+    """Tell that a wait is over: the attempt is done, or was given up by Ctrl-C."""
+    if failure is not None:
+        event.error = events.describe(failure())
+    elif not done:
+        event.error = KeyboardInterrupt.__name__
+    events.end(event)
+
+
+def level_event(level: Level, device: Device | None) -> LevelEvent:
+    """The event of how a resource stands now."""
+    event = LevelEvent(
+        name=level.name, device="" if device is None else str(device), resource=level.kind,
+        depth=level.depth, capacity=level.capacity, producers=level.producers,
+        consumers=level.consumers, closed=level.closed,
+    )  # fmt: skip
+    event.stop = event.start
+    return event
+
+
+def _described(resource: _Resource, operation: str) -> dict[str, Any]:
+    at = graph_position(3)
+    return {
+        "name": resource.label,
+        "device": "" if resource.device is None else str(resource.device),
+        "resource": resource.kind,
+        "operation": operation,
+        "executable": at.executable,
+        "node": at.node,
+        "source": at.source,
+        "frames": (*step_of.frames, *at.frames),
+    }
+
+
+def tell_operation(resource: _Resource, operation: str) -> None:
+    """Tell of an operation that does not wait: of its beginning and its end at once."""
+    event = operation_event(resource, operation)
+    event.stop = event.start
+    try:
+        events.begin(event)
+    finally:
+        events.end(event)
+
+
+class _Attempt(Protocol):
+    """One that was not begun yet."""
+
+    owner: Any
+    what: str
+    since: float | None
+
+    @property
+    def failure(self) -> Callable[[], Exception] | None: ...
+    def begin(self, callback: Callable[[], object] | None = None) -> None: ...
+
+
+def begin_told(attempt: _Attempt, callback: Callable[[], object]) -> None:
+    """Begin an attempt that this thread will wait for by itself, and tell of it.
+
+    Args:
+        attempt: the attempt.
+        callback: called once when it has ended, as by `AbstractAttempt.begin`.
+
+    >>> import threading
+    >>> from eagerflow.extending.pipelines import FifoStore, QueueState, begin_told
+    >>> bell = threading.Event()
+    >>> begin_told(QueueState(1, FifoStore(), name="made").enqueue("one"), bell.set)
+    >>> bell.is_set()
+    True
+    """
+    owner, what = attempt.owner, attempt.what
+    told = ToldAttempt(
+        operation_event(owner, what) if QueueEvent.listeners else None,
+        wait_event(owner, what) if WaitEvent.listeners else None,
+    )
+
+    def ended() -> None:
+        told.end("" if attempt.failure is None else events.describe(attempt.failure()))
+        callback()
+
+    told.begin()
+    try:
+        attempt.begin(ended)
+    finally:
+        told.begun(waits=attempt.since is not None)
+
+
+@final
+class ToldAttempt:
+    """Tells of an attempt that holds no thread while it waits.
+
+    Any thread may end it, also before the one that has begun it could tell that it waits: then that
+    one tells both.
+
+    Args:
+        operation: the event of it; None if nobody wants it.
+        wait: the event of its wait, if there will be one; None if nobody wants it.
+    """
+
+    __slots__ = ("_ended", "_error", "_lock", "_operation", "_ready", "_wait")
+
+    def __init__(self, operation: QueueEvent | None, wait: WaitEvent | None) -> None:
+        self._operation = operation
+        self._wait = wait
+        self._lock = Lock()
+        self._ready = False  # whether the beginnings were told
+        self._ended = False
+        self._error = ""
+
+    def begin(self) -> None:
+        """The attempt is to be begun."""
+        if self._operation is not None:
+            events.begin(self._operation)
+
+    def begun(self, waits: bool) -> None:
+        """It was begun, and perhaps had to wait."""
+        try:
+            if waits and self._wait is not None:
+                events.begin(self._wait)
+        finally:
+            with self._lock:
+                self._ready = True
+                ended = self._ended
+            if ended:
+                self._tell_end()
+
+    def end(self, error: str = "") -> None:
+        """It has ended; what comes later than the first call is ignored."""
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+            self._error = error
+            ready = self._ready
+        if ready:
+            self._tell_end()
+
+    def _tell_end(self) -> None:
+        for event in (self._wait, self._operation):
+            if event is not None and event.was_told:
+                event.error = self._error
+                events.end(event)

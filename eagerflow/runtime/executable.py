@@ -1,0 +1,245 @@
+"""`Executable`: the one object that runs a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from threading import Lock
+from time import perf_counter
+from typing import Any, Final, Protocol, final
+from weakref import WeakSet
+
+from eagerflow import events, settings
+from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.events import AbstractEvent, NodeEvent, StepEvent, step_of, told
+from eagerflow.graph.ir import Graph
+from eagerflow.hardware import Lane, as_device
+from eagerflow.runtime import deadline
+from eagerflow.runtime.choice import Choice
+from eagerflow.runtime.codegen import Code
+from eagerflow.runtime.detached import DetachedStep, Result
+from eagerflow.runtime.failures import failure
+from eagerflow.runtime.generated import GeneratedTier
+from eagerflow.runtime.quiet import QUIET, error_state
+from eagerflow.runtime.scheduled import ScheduledTier
+from eagerflow.runtime.waiting import has_free_waits
+from eagerflow.types import TensorType
+from eagerflow_kernels import table
+
+__all__ = ["Executable", "Tier"]
+
+_serial: Final = count(1)
+_lock: Final = Lock()
+_executables: Final[WeakSet[Executable]] = WeakSet()
+
+
+class Tier(Protocol):
+    """A way to run a graph."""
+
+    @property
+    def name(self) -> str:
+        """What kind of way it is."""
+
+    @property
+    def direct(self) -> Code | None:
+        """Code that a step may call at once if nobody looks on or may stop it; None for none."""
+
+    @property
+    def text(self) -> str:
+        """What it runs, for people."""
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Run a step on raw arrays and numbers, in the thread that asks for it."""
+
+
+@final
+class Executable:
+    """A graph made ready to run. One run of it is a *step*.
+
+    Called with raw arrays (what tensors hold) for the inputs that are tensors, and Python numbers
+    for the others, it gives a tuple of the same. Calls from many threads do not disturb each other.
+
+    What runs a step is a *tier*. By itself an executable takes generated code. Parts of the graph
+    that take at least 200 us each and do not need each other run at once, in threads, where that
+    turns out to be faster (see `eagerflow.runtime.choice`); whether there may be such parts is
+    decided by the sizes of the first call. Where ops wait that must not keep each other waiting,
+    it takes the scheduler.
+
+    Args:
+        graph: the graph. It must not change afterwards.
+
+    Attributes:
+        graph: the graph.
+        lanes: for each output its lane, or None for a number.
+        number: tells events and statistics of this executable from those of others.
+
+    Raises:
+        GraphError: something in the graph cannot run.
+
+    >>> from eagerflow.runtime import Executable
+    >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
+    >>> (y,) = Executable(graph)(ef.zeros(2).numpy())
+    >>> y
+    array([1., 1.], dtype=float32)
+    """
+
+    __slots__ = ("__weakref__", "_devices", "_direct", "_picker", "_waiting", "graph", "lanes",
+                 "number")  # fmt: skip
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.number = next(_serial)
+        self._devices: str | None = None  # their names, once somebody was told
+        #: runs steps that hold no thread while they wait
+        self._waiting: ScheduledTier | None = None
+        #: a tier, or what picks one for the inputs of a step. A step looks here once
+        self._picker: Tier | Choice
+        if has_free_waits(graph):
+            self._picker = self._waiting = ScheduledTier(graph, self.number)
+            self.lanes: tuple[Lane | None, ...] = self._waiting.lanes
+        else:
+            generated = GeneratedTier(graph, self.number)
+            self._picker = Choice(generated, graph, self.number)
+            self.lanes = generated.lanes
+        self._direct: Code | None = None  # of the tier, where nothing else is to be looked at
+        with _lock:
+            _executables.add(self)
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        """Run it.
+
+        Raises:
+            EagerflowError: what eager code would raise, with the line of the node.
+            DeadlineError: it took longer than its `ef.deadline` allowed.
+        """
+        code = self._direct
+        if code is None or AbstractEvent.listeners or deadline.active():
+            return self._step(inputs)
+        token = error_state.set(QUIET)
+        try:
+            return code.run(*inputs)
+        except Exception as error:
+            failed = failure(code, error)
+        finally:
+            error_state.reset(token)
+        try:
+            raise failed
+        finally:
+            del failed, inputs  # an exception whose frame holds them would keep them alive
+
+    def apply(self, values: Sequence[Any]) -> list[Any]:
+        """Run it on tensors and numbers; gives the same."""
+        return self.wrap(self(*[x._data if type(x) is Tensor else x for x in values]))
+
+    def wrap(self, raw: Sequence[Any]) -> list[Any]:
+        """What a step gave as tensors and numbers."""
+        return [
+            y if lane is None else make_tensor(y, lane)
+            for y, lane in zip(raw, self.lanes, strict=True)
+        ]
+
+    def detached(self, done: Callable[[Result], object], runner: str = "") -> DetachedStep:
+        """A step that nobody waits for, to be begun.
+
+        Args:
+            done: called once, in another thread, with a function that gives the outputs or raises
+                the error of the step.
+            runner: the name of the runner that it is for, in events.
+        """
+        with _lock:
+            if self._waiting is None:
+                self._waiting = ScheduledTier(self.graph, self.number)
+            tier = self._waiting
+        event, number = None, 0
+        if StepEvent.listeners:
+            event = self._event(tier)
+            event.thread, event.caller, event.runner = 0, 0, runner
+            number = event.step
+        elif AbstractEvent.listeners:
+            number = events.next_step()
+        return DetachedStep(tier.flow, done, event, number=number, runner=runner)
+
+    @property
+    def tier(self) -> Tier:
+        """What runs the next step, as far as that does not depend on its inputs.
+
+        Another one can be set at any time: a step that has begun goes on with the one it has.
+        """
+        picker = self._picker
+        return picker.last if isinstance(picker, Choice) else picker
+
+    @tier.setter
+    def tier(self, tier: Tier) -> None:
+        with _lock:
+            self._picker = tier
+            self._direct = None
+
+    @property
+    def text(self) -> str:
+        """The generated functions."""
+        return self.tier.text
+
+    def _step(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Run it where there is more to do than to call the code."""
+        picker = self._picker
+        if not isinstance(picker, Choice):
+            return self._run(picker, inputs)
+        tier = picker.pick(inputs)
+        if picker.settled:
+            with _lock:
+                if self._picker is picker:
+                    self._direct = tier.direct
+            return self._run(tier, inputs)
+        start = perf_counter()
+        found = self._run(tier, inputs)
+        if not NodeEvent.listeners:
+            picker.took(tier, perf_counter() - start)
+        return found
+
+    def _run(self, tier: Tier, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Run a step, and tell of it."""
+        if not AbstractEvent.listeners:
+            return tier.run(inputs)
+        around, frames = step_of.step, step_of.frames
+        event = self._event(tier) if StepEvent.listeners else None
+        step_of.step = events.next_step() if event is None else event.step
+        step_of.frames = ()
+        try:
+            if event is None:
+                return tier.run(inputs)
+            with told(event):
+                return tier.run(inputs)
+        finally:
+            step_of.step, step_of.frames = around, frames
+
+    def _event(self, tier: Tier) -> StepEvent:
+        """The event of a step that is asked for in this thread."""
+        if self._devices is None:
+            kinds = [v.type for v in self.graph.values() if isinstance(v.type, TensorType)]
+            devices = dict.fromkeys(str(as_device(kind.device)) for kind in kinds)
+            self._devices = ", ".join(devices)
+        name = self.graph.name
+        return StepEvent(
+            name=name or "graph", graph=name, device=self._devices, executable=self.number,
+            tier=tier.name, step=events.next_step(), parent=step_of.step,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<executable of {self.graph!r}>"
+
+
+def _look_again(*changed: Any) -> None:
+    """Ask all tiers anew, as what they go by has changed."""
+    with _lock:
+        for one in _executables:
+            one._direct = None
+
+
+def _threads_may_change(old: settings.Settings, new: settings.Settings) -> None:
+    """Which way to run is the faster one depends on the number of threads."""
+    if old.threads != new.threads:
+        _look_again()
+
+
+settings.on_change(_threads_may_change)
+table.on_change(_look_again)  # after `RegionCode`, which has forgotten its code by then

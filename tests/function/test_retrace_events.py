@@ -1,0 +1,75 @@
+"""A trace of a function is told: when it begins, why, and how long it took."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.events import RetraceEvent, StepEvent
+from tests.recorded import recorded, refuse_events
+
+
+def test_each_trace_is_told_with_its_reason() -> None:
+    @ef.trace
+    def f(x: Any) -> Any:
+        return x + 1
+
+    with recorded(RetraceEvent) as found:
+        f(ef.zeros(2))  # this call
+        f(ef.zeros(2))
+        f(ef.zeros(3))
+        f(ef.zeros(4))
+    assert {e.name for e in found.events} == {"f"}
+    assert [e.reason for e in found.events] == [record.reason for record in f.traces]
+    assert [e.reason for e in found.events] == [
+        "the first call", "x: now f32[3]@cpu:0, before f32[2]@cpu:0",
+    ]  # fmt: skip
+    first = found.events[0]
+    assert "# this call" in first.source.text
+    assert first.thread == threading.get_ident()
+    assert all(e.seconds >= r.seconds for e, r in zip(found.events, f.traces, strict=True))
+    assert found.begun == found.events
+
+
+def test_a_trace_has_begun_while_the_function_runs() -> None:
+    seen: list[Any] = []
+
+    with recorded(RetraceEvent) as found:
+
+        @ef.trace
+        def f(x: Any) -> Any:
+            seen.extend(e.stop for e in found.begun)
+            return x
+
+        f(ef.zeros(2))
+    assert seen == [None]
+
+
+def test_a_trace_that_fails() -> None:
+    @ef.trace
+    def f(x: Any) -> Any:
+        raise ZeroDivisionError("wrong")
+
+    with recorded(RetraceEvent) as found, pytest.raises(ZeroDivisionError):
+        f(ef.zeros(2))
+    (event,) = found.events
+    assert event.error == "ZeroDivisionError: wrong"
+    assert found.begun == [event]
+
+
+def test_a_trace_before_its_step() -> None:
+    f = ef.trace(lambda x: x + 1)
+    with recorded(RetraceEvent, StepEvent) as found:
+        f(ef.zeros(2))
+    assert [(how, e.kind) for how, e in found.told] == [
+        ("begin", "retrace"), ("end", "retrace"), ("begin", "step"), ("end", "step"),
+    ]  # fmt: skip
+
+
+def test_who_does_not_want_traces_is_told_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_events(monkeypatch, RetraceEvent)
+    with recorded(StepEvent):
+        ef.trace(lambda x: x + 1)(ef.zeros(2))

@@ -1,0 +1,207 @@
+"""Random programs on queues: what is told is whole, whoever waits, fails, or is broken off."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import eagerflow as ef
+from eagerflow.events import (
+    KINDS,
+    ElementEvent,
+    LevelEvent,
+    NodeEvent,
+    OpEvent,
+    QueueEvent,
+    RegionEvent,
+    SkipEvent,
+    StepEvent,
+    TakeEvent,
+    WaitEvent,
+)
+from tests.recorded import Recorder, recorded
+
+#: what is told at its end alone
+INSTANTS = (NodeEvent, OpEvent, LevelEvent, ElementEvent, TakeEvent, SkipEvent)
+#: one operation on one of two queues
+OPERATIONS = ("enqueue", "enqueue_many", "dequeue", "dequeue_many", "close", "fail")
+#: how a thread runs its operations
+WAYS = ("eager", "traced", "unordered", "loop")
+
+Work = Sequence[tuple[str, int]]
+
+
+def check(found: Recorder) -> None:
+    """What must hold of everything that was told, whatever happened."""
+    begun, ended = Counter(map(id, found.begun)), Counter(map(id, found.events))
+    assert max([*begun.values(), *ended.values()], default=1) == 1
+    assert not [e for e in found.begun if isinstance(e, INSTANTS)]
+    lasting = {id(e) for e in found.events if not isinstance(e, INSTANTS)}
+    assert lasting == set(begun)
+    assert all(e.stop is not None and e.start <= e.stop for e in found.events)
+    _nest(found)
+    _steps(found)
+
+
+def _nest(found: Recorder) -> None:
+    """In a thread, what has begun last ends first."""
+    opened: dict[int, list[Any]] = {}
+    for how, event in found.told:
+        if isinstance(event, INSTANTS) or event.thread <= 0:  # a runner's, or no thread's
+            continue
+        stack = opened.setdefault(event.thread, [])
+        if how == "begin":
+            stack.append(event)
+        else:
+            assert stack.pop() is event
+    assert not any(opened.values())
+
+
+def _steps(found: Recorder) -> None:
+    """What belongs to a step is told between its beginning and its end."""
+    steps = {e.step: e for e in found.begun if isinstance(e, StepEvent)}
+    assert len(steps) == len([e for e in found.begun if isinstance(e, StepEvent)])
+    going = {0}
+    for how, event in found.told:
+        if isinstance(event, StepEvent):
+            assert event.parent in going
+            (going.add if how == "begin" else going.discard)(event.step)
+        else:
+            assert event.step in going, (how, event)
+    assert going == {0}
+
+
+# --- programs ---------------------------------------------------------------------------------
+
+
+def perform(work: Work, queues: Sequence[ef.Queue]) -> None:
+    """The operations of one thread. In a traced function it is what is traced."""
+    for operation, which in work:
+        queue = queues[which]
+        if operation == "enqueue":
+            queue.enqueue(ef.tensor(1))
+        elif operation == "enqueue_many":
+            queue.enqueue_many(ef.tensor([1, 2, 3]))
+        elif operation == "dequeue":
+            queue.dequeue()
+        elif operation == "dequeue_many":
+            queue.dequeue_many(2)
+        elif operation == "close":
+            queue.close()
+        else:
+            ef.py_call(_fail, None)
+
+
+def _fail() -> None:
+    raise ZeroDivisionError
+
+
+def in_the_way(way: str, work: Work, queues: Sequence[ef.Queue]) -> Callable[[], Any]:
+    """A function that performs them."""
+    if way == "eager":
+        return lambda: perform(work, queues)
+    if way == "traced":
+        return ef.trace(lambda: perform(work, queues))
+    if way == "unordered":
+
+        def unordered() -> None:
+            with ef.unordered():
+                perform(work, queues)
+
+        return ef.trace(unordered)
+
+    @ef.trace
+    def looped(n: Any) -> None:
+        while n > 0:
+            perform(work, queues)
+            n = n - 1
+
+    return lambda: looped(ef.tensor(2))
+
+
+works = st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 1)), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+@settings(max_examples=40, deadline=None)
+@given(
+    threads=st.lists(st.tuples(st.sampled_from(WAYS), works), min_size=1, max_size=3),
+    runner=st.none() | works,
+)
+def test_threads_on_two_queues(
+    nodes: bool, threads: list[tuple[str, Work]], runner: Work | None
+) -> None:
+    """They get stuck often: then the queues are closed, and whoever waits ends with an error."""
+    queues = [ef.Queue(2, ef.tensor(0), name=name) for name in "ab"]
+    kinds = KINDS if nodes else KINDS - {NodeEvent, OpEvent}
+    with recorded(*kinds) as found:
+        ready = threading.Barrier(len(threads) + 1)
+
+        def run(call: Callable[[], Any]) -> None:
+            ready.wait()
+            with suppress(ef.errors.EagerflowError, ZeroDivisionError):
+                call()
+
+        calls = [in_the_way(way, work, queues) for way, work in threads]
+        started = [threading.Thread(target=run, args=(call,)) for call in calls]
+        for thread in started:
+            thread.start()
+        background = None
+        if runner is not None:
+            background = ef.spawn(in_the_way("traced", runner, queues), name="background")
+        ready.wait()
+        if background is not None:
+            background.cancel()
+        for queue in queues:  # at any moment of the others
+            queue.resource.cancel_and_close()
+        for thread in started:
+            thread.join(60)
+            assert not thread.is_alive()
+        if background is not None:
+            with suppress(ef.errors.EagerflowError, ZeroDivisionError):
+                background.stop()
+    check(found)
+
+
+@settings(max_examples=30, deadline=None)
+@given(way=st.sampled_from(WAYS), work=works, seconds=st.sampled_from([0.0, 0.001, 0.005]))
+def test_a_deadline_at_any_moment(way: str, work: Work, seconds: float) -> None:
+    queues = [ef.Queue(1, ef.tensor(0), name=name) for name in "ab"]
+    call = in_the_way(way, work, queues)
+    late = suppress(ef.errors.EagerflowError, ZeroDivisionError)
+    with recorded() as found, late, ef.deadline(seconds):
+        call()
+    check(found)
+    failed = [e for e in found.events if isinstance(e, StepEvent | RegionEvent) and e.error]
+    assert all(e.stop is not None for e in failed)
+
+
+@settings(max_examples=30, deadline=None)
+@given(way=st.sampled_from(WAYS), work=works)
+def test_who_listens_while_others_are_at_work(way: str, work: Work) -> None:
+    """An instrument that comes in the middle hears of whole events alone."""
+    queues = [ef.Queue(1, ef.tensor(0), name=name) for name in "ab"]
+    call = in_the_way(way, work, queues)
+
+    def run() -> None:
+        with suppress(ef.errors.EagerflowError, ZeroDivisionError):
+            call()
+
+    with recorded(WaitEvent, QueueEvent) as early:
+        thread = threading.Thread(target=run)
+        thread.start()
+        with recorded(WaitEvent, QueueEvent) as late:
+            for queue in queues:
+                queue.resource.cancel_and_close()
+            thread.join(60)
+            assert not thread.is_alive()
+    for found in (early, late):
+        assert {id(e) for e in found.begun} == {id(e) for e in found.events}
+        _nest(found)

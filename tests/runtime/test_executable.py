@@ -1,0 +1,248 @@
+"""What runs a graph: its tier, which can be replaced, and what it tells of its steps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow import errors
+from eagerflow.events import NodeEvent, RegionEvent, StepEvent
+from eagerflow.graph import Graph
+from eagerflow.runtime import Executable
+from eagerflow.runtime.generated import GeneratedTier
+from tests.queues.modes import until
+from tests.recorded import recorded, refuse_events
+from tests.runtime.entries import X, heavy, loop_of, open_up, same
+from tests.runtime.graphs import by_entries, straight
+
+TEXT = "graph f(%x: f32[n]) { %y = exp(%x) : f32[n] %z = add(%y, %x) : f32[n] return %z }"
+
+
+@final
+class Fake:
+    """A tier that gives what it is told to, and can be made to wait."""
+
+    name = "fake"
+    text = "fake"
+    direct = None
+
+    def __init__(self, found: Any) -> None:
+        self.found = found
+        self.begun = threading.Event()
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        self.begun.set()
+        assert self.goes_on.wait(60)
+        return (self.found,)
+
+
+# --- tiers --------------------------------------------------------------------------------------
+
+
+def test_a_tier_is_replaced_between_steps() -> None:
+    executable = Executable(Graph.parse(TEXT))
+    assert executable.tier.name == "generated"
+    (want,) = executable(X)
+    executable.tier = Fake(41)
+    assert executable(X) == (41,)
+    assert (executable.tier.name, executable.text) == ("fake", "fake")
+    executable.tier = GeneratedTier(executable.graph, executable.number)
+    for _ in range(3):  # the first looks around, the others do not
+        same(executable(X), [want])
+    executable.tier = Fake(42)
+    assert executable(X) == (42,)
+
+
+def test_a_step_keeps_the_tier_that_it_began_with() -> None:
+    executable = Executable(Graph.parse(TEXT))
+    slow = Fake(1)
+    slow.goes_on.clear()
+    executable.tier = slow
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.extend(executable(X)))
+    thread.start()
+    assert slow.begun.wait(60)
+    executable.tier = Fake(2)
+    assert executable(X) == (2,)
+    assert not found
+    slow.goes_on.set()
+    thread.join()
+    assert found == [1]
+    assert executable(X) == (2,)  # what ended has put nothing back
+
+
+def test_tiers_are_replaced_while_many_threads_run_steps() -> None:
+    """Each step is one or the other; after a replacement no thread begins one with the old tier."""
+    executable = Executable(Graph.parse(TEXT))
+    (want,) = executable(X)
+    ends = threading.Event()
+    wrong: list[Any] = []
+
+    def work() -> None:
+        while not ends.is_set():
+            (found,) = executable(X)
+            if found is not None and not np.array_equal(found, want):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    generated = GeneratedTier(executable.graph, executable.number)
+    for _ in range(200):
+        executable.tier = Fake(None)
+        wrong += [found for found in executable(X) if found is not None]
+        executable.tier = generated
+        wrong += [found for found in executable(X) if found is None]
+    ends.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_kernels_and_tiers(add_kernel: Any) -> None:
+    """A kernel that is registered anew counts from the next step on, whatever ran the last."""
+    for executable in (Executable(Graph.parse(TEXT)), straight(Graph.parse(TEXT))):
+        executable(X)
+        add_kernel("exp", lambda xp, x: x * 0 + 41)
+        same(executable(X), [X + 41])
+
+
+# --- what is told -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["generated", "entries", "opened"])
+def test_steps_regions_and_nodes_know_each_other(way: str) -> None:
+    graph, given = loop_of(lambda x, i: ef.exp(-x), 3)
+    whole = {"entries": lambda node: True, "opened": open_up}
+    executable = straight(graph) if way == "generated" else by_entries(graph, whole[way], heavy)
+    with recorded(StepEvent, RegionEvent, NodeEvent) as found:
+        executable(*given)
+        executable(*given)
+    first, second = found.of("step")
+    assert (first.executable, first.parent, first.error) == (executable.number, 0, "")
+    assert first.tier == ("generated" if way == "generated" else "scheduled")
+    assert 0 < first.step < second.step
+    assert {e.step for e in found.events} == {first.step, second.step}
+    for event in (*found.of("region"), *found.of("node")):
+        step = first if event.step == first.step else second
+        assert step.start <= event.start <= event.stop <= step.stop
+        assert event.executable == executable.number
+    turns = [e.frames for e in found.of("node", "exp") if e.step == first.step]
+    assert turns == [(("while_loop", i),) for i in range(3)]
+    assert found.begun[0] is first
+
+
+def test_a_scan_backwards_is_counted_as_errors_count_it() -> None:
+    @ef.trace
+    def f(xs: Any) -> Any:
+        return ef.scan(lambda c, x: (ef.exp(c) * x, c), ef.tensor(0.0), xs, reverse=True)
+
+    graph = f.graph(ef.ones(3))
+    for executable in (straight(graph), by_entries(graph, open_up)):
+        with recorded(NodeEvent) as found:
+            executable(*[np.ones(v.type.shape, np.float32) for v in graph.inputs])
+        assert [e.iteration for e in found.of("node", "exp")] == [2, 1, 0]
+
+
+def test_a_step_in_a_step() -> None:
+    inner = ef.trace(lambda x: x * 2)
+
+    @ef.trace
+    def outer(x: Any) -> Any:
+        return ef.py_call(inner, "f32[]", x) + 1
+
+    outer(ef.tensor(1.0))
+    with recorded(StepEvent, NodeEvent) as found:
+        outer(ef.tensor(1.0))
+    within, around = found.of("step")
+    assert (within.parent, around.parent) == (around.step, 0)
+    (multiply,), (add,) = found.of("node", "multiply"), found.of("node", "add")
+    assert (multiply.step, add.step) == (within.step, around.step)
+
+
+def test_an_error_is_told_by_step_and_region() -> None:
+    executable = Executable(Graph.parse(TEXT))
+    with recorded(StepEvent, RegionEvent) as found, pytest.raises(TypeError):
+        executable()
+    assert [e.kind for e in found.events] == ["region", "step"]
+    assert all(e.error.startswith("TypeError") for e in found.events)
+
+
+def test_looking_at_steps_and_regions_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same code runs, and the code that tells of nodes is not even made."""
+    executable = Executable(Graph.parse(TEXT))
+    with recorded(StepEvent, RegionEvent) as found:
+        executable(X)
+    tier = executable.tier
+    assert isinstance(tier, GeneratedTier)
+    assert tier._region._observed is None
+    assert [e.kind for e in found.events] == ["region", "step"]
+    assert executable._direct is tier.direct
+    refuse_events(monkeypatch)
+    executable(X)
+
+
+# --- statistics ---------------------------------------------------------------------------------
+
+
+def test_statistics_of_a_function_whose_ops_wait_beside_each_other() -> None:
+    a, b = ef.Queue(None, ef.tensor(0.0)), ef.Queue(None, ef.tensor(0.0))
+
+    @ef.trace
+    def f() -> Any:
+        with ef.unordered():
+            return ef.exp(a.dequeue()) + b.dequeue()
+
+    for queue in (a, b):
+        queue.enqueue_many([0.0, 0.0])
+    f()
+    assert [e.executable.tier.name for e in f._cache.entries()] == ["scheduled"]
+    with f.stats() as stats:
+        f()
+    counts = sorted((row.op, row.count) for row in stats.table())
+    assert counts == [("add", 1), ("exp", 1), ("queue_dequeue", 1), ("queue_dequeue", 1)]
+
+
+def test_statistics_of_a_function_that_is_spawned() -> None:
+    numbers = ef.Queue(None, ef.tensor(0.0))
+
+    @ef.trace
+    def f() -> None:
+        ef.exp(numbers.dequeue())
+
+    @ef.trace
+    def g() -> None:
+        squares.enqueue(ef.sin(numbers.dequeue()))
+
+    squares = ef.Queue(None, ef.tensor(0.0))
+    numbers.enqueue_many([1.0, 2.0, 3.0])
+    with (
+        g.stats() as stats, f.stats() as others, recorded(StepEvent) as found,
+        ef.spawn(g, name="sines") as runner,
+    ):  # fmt: skip
+        until(lambda: runner.steps == 3)
+    counts = {row.op: row.count for row in stats.table()}
+    assert counts == {"queue_dequeue": 3, "sin": 3, "queue_enqueue": 3}
+    assert not others.table()
+    steps = [e for e in found.of("step") if not e.error]
+    assert [(e.tier, e.runner, e.thread) for e in steps] == [("scheduled", "sines", 0)] * 3
+    (last,) = [e for e in found.begun if e not in steps]
+    assert "CancelledError" in last.error
+
+
+def test_a_detached_step_that_fails_tells_so() -> None:
+    numbers = ef.Queue(None, ef.tensor(0))
+    numbers.enqueue(7)
+    failing = ef.trace(lambda: ef.zeros(3)[numbers.dequeue()])
+    with recorded(StepEvent) as found:
+        runner = ef.spawn(failing)
+        with pytest.raises(errors.TensorIndexError):
+            runner.join(60)
+    assert [e.error.partition(":")[0] for e in found.of("step")] == ["TensorIndexError"]
