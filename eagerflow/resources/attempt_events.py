@@ -94,7 +94,19 @@ class _Attempt(Protocol):
 
 
 def begin_told(attempt: _Attempt, callback: Callable[[], object]) -> None:
-    """Begin an attempt that this thread will wait for by itself, and tell of it."""
+    """Begin an attempt that this thread will wait for by itself, and tell of it.
+
+    Args:
+        attempt: such as `QueueState.dequeue` gives.
+        callback: called once it has ended.
+
+    >>> from eagerflow.extending.pipelines import FifoStore, QueueState, begin_told
+    >>> queue = QueueState(1, FifoStore(), name="squares")
+    >>> begin_told(queue.dequeue(), lambda: print("there is one"))
+    >>> queue.put_at_once(9)
+    there is one
+    True
+    """
     owner, what = attempt.owner, attempt.what
     told = ToldAttempt(
         operation_event(owner, what) if QueueEvent.listeners else None,
