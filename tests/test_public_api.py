@@ -100,10 +100,9 @@ def test_nothing_strange_is_public() -> None:
     modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
     assert modules <= {
         "autodiff", "autograph", "control", "core", "counterparts", "dims", "errors", "events",
-        "files", "graph_position",
-        "fft", "function", "graph", "hardware", "io", "linalg", "ops", "profiling", "random",
-        "resources", "runtime", "settings", "source", "types", "cli", "demo", "checkpoint", "data",
-        "nn", "optim", "extending", "plugins", "progress", "states",
+        "fft", "files", "function", "graph", "graph_position", "hardware", "io", "linalg", "ops",
+        "profiling", "random", "resources", "runtime", "settings", "source", "types", "cli", "demo",
+        "checkpoint", "data", "nn", "optim", "extending", "plugins", "progress", "states",
     }  # fmt: skip
 
 

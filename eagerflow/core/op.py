@@ -283,7 +283,12 @@ def all_ops() -> dict[str, Op]:
 
 
 def is_part(name: str) -> bool:
-    """Whether that is an op whose errors are about what the caller of a public function gave."""
+    """Whether that is an op whose errors are about what the caller of a public function gave.
+
+    >>> from eagerflow.extending import is_part
+    >>> is_part("check_labels"), is_part("exp")
+    (True, False)
+    """
     op = _ops.get(name)
     return op is not None and op.errors_as is not None
 

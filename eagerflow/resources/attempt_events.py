@@ -97,14 +97,14 @@ def begin_told(attempt: _Attempt, callback: Callable[[], object]) -> None:
     """Begin an attempt that this thread will wait for by itself, and tell of it.
 
     Args:
-        attempt: the attempt.
-        callback: called once when it has ended, as by `AbstractAttempt.begin`.
+        attempt: such as `QueueState.dequeue` gives.
+        callback: called once it has ended.
 
-    >>> import threading
     >>> from eagerflow.extending.pipelines import FifoStore, QueueState, begin_told
-    >>> bell = threading.Event()
-    >>> begin_told(QueueState(1, FifoStore(), name="made").enqueue("one"), bell.set)
-    >>> bell.is_set()
+    >>> queue = QueueState(1, FifoStore(), name="squares")
+    >>> begin_told(queue.dequeue(), lambda: print("there is one"))
+    >>> queue.put_at_once(9)
+    there is one
     True
     """
     owner, what = attempt.owner, attempt.what

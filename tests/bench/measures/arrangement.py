@@ -21,12 +21,15 @@ _RUNNERS: Final = {
     "Executable": "",
     "Choice": "",
     "Program": "generated",
+    "GeneratedTier": "generated",
     "RegionCode": "generated",
     "Executor": "scheduled",
+    "ScheduledTier": "scheduled",
     "Flow": "scheduled",
     "FlowStep": "scheduled",
     "DetachedStep": "scheduled",
     "Script": "script of a tape",
+    "Recording": "records of a tape",
     "replay": "replayed",
 }
 #: those that hold a whole graph and are made of one
@@ -152,6 +155,6 @@ def _called(node: ast.Call) -> str | None:
     function = node.func
     if isinstance(function, ast.Name):
         return function.id
-    # runtime.Program(...), but not a method that has the name of a function
+    # runtime.Executable(...), but not a method that has the name of a function
     of_module = isinstance(function, ast.Attribute) and function.attr[0].isupper()
     return function.attr if isinstance(function, ast.Attribute) and of_module else None
