@@ -26,7 +26,6 @@ from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.trace import Tracer
 from eagerflow.runtime.replay import replay
-from eagerflow.types import TensorType
 
 __all__ = ["Gradient", "Joint", "close_constants", "part_of"]
 
@@ -125,7 +124,7 @@ class Joint:
             seeds: dict[int, Any] = {}
             for y, seeded in zip(outputs, self._seeded, strict=True):
                 if seeded and type(y) is Tensor and y.dtype.is_inexact:
-                    g = tracer.add_input(TensorType(y.dtype, y.shape, y.device), "g")
+                    g = tracer.add_input(y.type, "g")
                     self._cotangents.append(tracer.value_of(g))
                     slot = tape.slot_of(y)
                     seeds[slot] = add(seeds[slot], g) if slot in seeds else g
@@ -220,7 +219,7 @@ class Joint:
 def _input(tracer: Tracer, value: Value) -> Any:
     if isinstance(value.type, NumberType):
         return tracer.add_number(value.type.kind(1), value.label)
-    return tracer.add_input(value.type, value.label)
+    return tracer.add_input(value.type.on(value.device), value.label)
 
 
 def close_constants(tracer: Tracer) -> None:
@@ -229,7 +228,9 @@ def close_constants(tracer: Tracer) -> None:
     constants = {c.value: c.handle for c in tracer.captures.values()}
     graph.inputs = [v for v in graph.inputs if v not in constants]
     for value, handle in constants.items():
-        value.node = Node("constant", value.label, (), {"value": handle}, (value,))
+        value.node = Node(
+            "constant", value.label, (), {"value": handle}, (value,), device=value.device
+        )
         value.index = 0
         graph.nodes.insert(0, value.node)
     for i, value in enumerate(graph.inputs):
@@ -258,7 +259,7 @@ def part_of(
     """The graph from some values of ``graph`` to others."""
     result = Graph(graph.name)
     result.resources = dict(graph.resources)
-    values = {v: result.add_input(v.type, v.label or "residual") for v in inputs}
+    values = {v: result.add_input(v.type, v.label or "residual", v.device) for v in inputs}
     for node in nodes:
         if all(v in values for v in node.outputs) and node.outputs:
             continue  # it comes as an input

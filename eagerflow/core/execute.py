@@ -9,11 +9,10 @@ from typing import Any, final
 import numpy as np
 
 from eagerflow.core import interpreter
-from eagerflow.core.op import Op, describe, infer, load_plugins
+from eagerflow.core.op import Op, describe, infer, infer_devices, infer_specs, load_plugins
 from eagerflow.core.tensor import Tensor, make_tensor, type_of
 from eagerflow.errors import (
     DataDependentError,
-    DeviceError,
     DTypeError,
     EagerflowError,
     FileError,
@@ -26,7 +25,7 @@ from eagerflow.errors import (
     strip,
 )
 from eagerflow.hardware import Device, Lane, NullArray, as_device
-from eagerflow.types import BYTES, DTYPES, TensorType
+from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType
 from eagerflow_kernels import table
 from eagerflow_kernels.lists import ListData
 from eagerflow_kernels.records import DamagedError
@@ -50,12 +49,16 @@ class Entry:
         array_type: the class of the device's arrays.
         lanes: the lanes of the device by NumPy dtype.
         asarray: makes an array of what a kernel returned instead of one (a NumPy scalar).
+        spreads: whether the device rule gives each output a device of its own.
     """
 
-    __slots__ = ("array_type", "asarray", "kernel", "lanes")
+    __slots__ = ("array_type", "asarray", "kernel", "lanes", "spreads")
 
-    def __init__(self, kernel: Callable[..., Any], device: Device) -> None:
+    def __init__(
+        self, kernel: Callable[..., Any], device: Device, *, spreads: bool = False
+    ) -> None:
         self.kernel = kernel
+        self.spreads = spreads
         self.array_type = device.backend.array_type
         self.lanes = device.lanes
         self.asarray = device.backend.xp.asarray if device.backend.xp is not None else None
@@ -106,7 +109,8 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         raise
     if type(data) is not entry.array_type:
         if type(data) is tuple:
-            return tuple([_wrap(entry, d) for d in data])
+            outputs = tuple([_wrap(entry, d) for d in data])
+            return _spread(op, outputs, inputs, attrs) if entry.spreads else outputs
         return _wrap(entry, data)
     out = Tensor()
     out._data = data
@@ -137,6 +141,16 @@ def _wrap(entry: Entry, data: Any) -> Tensor:
     return out
 
 
+def _spread(
+    op: Op, outputs: tuple[Tensor, ...], inputs: Sequence[Tensor], attrs: dict[str, Any]
+) -> tuple[Tensor, ...]:
+    """The outputs, each on the device that the rule gives it."""
+    places = op.devices(*[x.device for x in inputs], **attrs)
+    for out, device in zip(outputs, places, strict=True):
+        out._lane = device.lanes[out._lane.dtype]
+    return outputs
+
+
 def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -> Entry:
     """Find the kernel for these inputs and remember it under ``key``."""
     for x in inputs:
@@ -150,53 +164,42 @@ def lane_key(lanes: Sequence[Lane]) -> Any:
     return lanes[0] if len(set(lanes)) == 1 else tuple(lanes)
 
 
-def find_entry(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any], key: Any) -> Entry:
-    """Find the kernel for inputs of ``types`` and remember it under ``key``.
+def find_entry(op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any], key: Any) -> Entry:
+    """Find the kernel for inputs of ``specs`` and remember it under ``key``.
 
     Args:
         op: the op.
-        types: of the inputs; sizes may be symbolic.
+        specs: of the inputs; sizes may be symbolic.
         attrs: the attributes.
         key: their `lane_key`; the device for an op without inputs.
     """
-    device = _device_of(op, types, attrs, key)
-    lanes = [device.lanes[t.dtype] for t in types]
+    where = infer_devices(op, [s.device for s in specs], attrs, [s.type for s in specs])
+    spreads = isinstance(where, tuple)
+    # an op that says where each output is runs where its inputs are
+    device = as_device(key) if not specs else specs[0].device if spreads else where
+    lanes = [device.lanes[s.dtype] for s in specs]
     if op.moves:
         entry = Entry(_mover(device), device)
         op.entries[key] = entry
         return entry
     if device.backend.xp is None:
-        entry = Entry(_null_kernel(op, lanes, device), device)
+        entry = Entry(_null_kernel(op, lanes, device), device, spreads=spreads)
     else:
-        if types:
-            _check_dtypes(op, types, attrs)
-        entry = Entry(_find_kernel(op, lanes, device), device)
+        if specs:
+            _check_dtypes(op, specs, attrs)
+        entry = Entry(_find_kernel(op, lanes, device), device, spreads=spreads)
     op.entries[key] = entry
     return entry
 
 
-def _check_dtypes(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> None:
+def _check_dtypes(op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any]) -> None:
     """Kernels may take more dtypes than the type rule does; so lanes are checked, once each."""
     try:
-        infer(op, types, attrs)
+        infer(op, [s.type for s in specs], attrs, [s.device for s in specs])
     except DTypeError as error:
         raise strip(error) from None
     except EagerflowError:  # of the shapes or attributes: the kernel refuses them as well
         pass
-
-
-def _device_of(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any], key: Any) -> Device:
-    if not types:
-        return as_device(key)
-    device: Device = types[0].device
-    if any(t.device is not device for t in types):
-        raise DeviceError(
-            f"{op.name}: operands sit on different devices",
-            given=describe(op, types, attrs),
-            expected="all on one device",
-            hint=f"move one with .to('{device}')",
-        )
-    return device
 
 
 def _find_kernel(op: Op, lanes: list[Lane], device: Device) -> Callable[..., Any]:
@@ -241,8 +244,7 @@ def _via_float32(
     """A kernel that computes 8- and 16-bit floats in float32 and rounds the results once."""
 
     def low_precision(*arrays: Any, **attrs: Any) -> Any:
-        types = _types(arrays, lanes, device)
-        outputs = infer(op, types, attrs)
+        outputs = infer(op, _types(arrays, lanes), attrs, (device,) * len(arrays))
         wide = [
             a.astype("float32") if lane.dtype in _LOW or lane.dtype is _FLOAT16 else a
             for a, lane in zip(arrays, _repeat(lanes, len(arrays)), strict=True)
@@ -264,7 +266,7 @@ def _null_kernel(op: Op, lanes: list[Lane], device: Device) -> Callable[..., Any
     def null(*arrays: Any, **attrs: Any) -> Any:
         if not arrays:
             attrs = {**attrs, "device": device}
-        outputs = infer(op, _types(arrays, lanes, device), attrs)
+        outputs = infer(op, _types(arrays, lanes), attrs, (device,) * len(arrays))
         if isinstance(outputs, tuple):
             return tuple(NullArray(t.dtype.dtype, t.shape) for t in outputs)
         return NullArray(outputs.dtype.dtype, outputs.shape)
@@ -290,21 +292,19 @@ def _repeat(lanes: list[Lane], count: int) -> list[Lane]:
     return lanes if len(lanes) == count else [lanes[0]] * count
 
 
-def _types(arrays: Sequence[Any], lanes: list[Lane], device: Device) -> tuple[TensorType, ...]:
-    return tuple(
-        TensorType(lane.dtype, a.shape, device)
-        for a, lane in zip(arrays, _repeat(lanes, len(arrays)), strict=True)
-    )
+def _types(arrays: Sequence[Any], lanes: list[Lane]) -> list[TensorType]:
+    pairs = zip(arrays, _repeat(lanes, len(arrays)), strict=True)
+    return [TensorType(lane.dtype, a.shape) for a, lane in pairs]
 
 
 def explain(
-    op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any], error: Exception
+    op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any], error: Exception
 ) -> Exception:
     """The error to raise for one that a kernel raised, worded by the type rule if it objects.
 
     Args:
         op: the op.
-        types: of the inputs.
+        specs: of the inputs.
         attrs: the attributes, for an op without inputs the device among them.
         error: what the kernel raised.
     """
@@ -313,12 +313,12 @@ def explain(
     if op.effect == "fence" and callable(attrs.get("resource")):  # the error is the user's own
         return error
     try:
-        infer(op, types, attrs)
+        infer_specs(op, specs, attrs)
     except DataDependentError:  # it has found nothing else wrong
         pass
     except EagerflowError as worded:
         return strip(worded)
-    given = describe(op, types, attrs)
+    given = describe(op, [s.type for s in specs], attrs, [s.device for s in specs])
     if isinstance(error, MemoryError) or any(words in str(error) for words in _TOO_LARGE):
         return OutOfMemoryError(f"{op.name}: out of memory ({error})", given=given)
     if isinstance(error, DamagedError):

@@ -63,12 +63,17 @@ def astype(
 
 def _transfer_type(x: TensorType, *, device: Device, source: Device) -> TensorType:
     check_holds(device, x.dtype)
-    return TensorType(x.dtype, x.shape, device)
+    return x
+
+
+def _destination(x: Device, *, device: Device, source: Device) -> tuple[Device]:
+    return (device,)
 
 
 _transfer = define(
     "transfer",
     infer=_transfer_type,
+    devices=_destination,
     vjp=(lambda g, out, x, *, device, source: to_device(g, source),),
     saved="none",
     precision="exact",

@@ -18,11 +18,20 @@ __all__ = ["snapshot"]
 
 
 def _types(*, resource: VariableGroup, device: Device | None = None) -> tuple[TensorType, ...]:
-    return tuple([TensorType(s.dtype, s.shape, s.device) for s in resource.states])
+    return tuple([TensorType(s.dtype, s.shape) for s in resource.states])
+
+
+def _devices(*, resource: VariableGroup, device: Device | None = None) -> tuple[Device, ...]:
+    return tuple([s.device for s in resource.states])
 
 
 _snapshot: Final = define(
-    "snapshot", infer=_types, nondifferentiable=True, effect="fence", precision="exact"
+    "snapshot",
+    infer=_types,
+    devices=_devices,
+    nondifferentiable=True,
+    effect="fence",
+    precision="exact",
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
-from eagerflow.core.op import Op, bind, define, infer
+from eagerflow.core.op import Op, bind, define, infer_specs
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.errors import (
@@ -24,7 +24,7 @@ from eagerflow.ops.creation import zeros
 from eagerflow.ops.elementwise import negative
 from eagerflow.ops.extents import may_be
 from eagerflow.ops.promotion import promoted_dtype, weak_fits
-from eagerflow.ops.rules import NUMERIC, check_kind, repeats_to
+from eagerflow.ops.rules import NUMERIC, check_kind, of_state, repeats_to
 from eagerflow.ops.sizes import matched
 from eagerflow.resources.variable import VariableState
 from eagerflow.types import DType, Shape, TensorType
@@ -38,7 +38,7 @@ __all__ = ["Variable"]
 
 
 def _read_type(*, resource: VariableState, device: Device | None = None) -> TensorType:
-    return TensorType(resource.dtype, resource.shape, resource.device)
+    return TensorType(resource.dtype, resource.shape)
 
 
 def _check(value: TensorType, resource: VariableState) -> None:
@@ -47,11 +47,6 @@ def _check(value: TensorType, resource: VariableState) -> None:
             "a variable keeps its dtype",
             expected=resource.dtype.short,
             hint="convert the value with .astype(...)",
-        )
-    if value.device is not resource.device:
-        raise DeviceError(
-            f"the variable is on {resource.device}, the value is not",
-            hint=f"move it with .to('{resource.device}')",
         )
 
 
@@ -84,19 +79,38 @@ def _scatter_type(
     return values.like(shape=resource.shape)
 
 
-_read = define("read", infer=_read_type, vjp=(), effect="reads", precision="exact")
+_read = define(
+    "read", infer=_read_type, devices=of_state, vjp=(), effect="reads", precision="exact"
+)
 _assign = define(
-    "assign", infer=_assign_type, vjp=(None,), effect="writes", precision="exact", takes_bytes=True
+    "assign",
+    infer=_assign_type,
+    devices=of_state,
+    vjp=(None,),
+    effect="writes",
+    precision="exact",
+    takes_bytes=True,
 )
 _assign_add = define(
-    "assign_add", infer=_combine_type, vjp=(None,), effect="writes", precision="exact"
+    "assign_add",
+    infer=_combine_type,
+    devices=of_state,
+    vjp=(None,),
+    effect="writes",
+    precision="exact",
 )
 _assign_sub = define(
-    "assign_sub", infer=_combine_type, vjp=(None,), effect="writes", precision="exact"
+    "assign_sub",
+    infer=_combine_type,
+    devices=of_state,
+    vjp=(None,),
+    effect="writes",
+    precision="exact",
 )
 _scatter_update = define(
     "variable_scatter_update",
     infer=_scatter_type,
+    devices=of_state,
     vjp=(None, None),
     effect="writes",
     precision="exact",
@@ -105,6 +119,7 @@ _scatter_update = define(
 _scatter_add = define(
     "variable_scatter_add",
     infer=_scatter_type,
+    devices=of_state,
     vjp=(None, None),
     effect="writes",
     precision="exact",
@@ -330,7 +345,7 @@ class Variable(AbstractArray):
         try:
             if not same or len(inputs) > 1:
                 # before, not after: a kernel that fails could have written already
-                infer(op, tuple(map(type_of, inputs)), {"resource": state})
+                infer_specs(op, list(map(type_of, inputs)), {"resource": state})
             result: Tensor = bind(op, *inputs, resource=state)
         except (DTypeError, DeviceError, ShapeError, TensorIndexError) as error:
             raise _worded(error, op, state, inputs) from None

@@ -76,7 +76,7 @@ class Observer:
 
     def step(self, start: float) -> None:
         """Tell that the program ran from ``start`` until now."""
-        devices = dict.fromkeys(str(k.device) for k in self.program.kinds if type(k) is TensorType)
+        devices = dict.fromkeys(str(d) for d in self.program.devices if d is not None)
         events.emit(
             events.Event(
                 kind="step",
@@ -101,11 +101,11 @@ class Observer:
         node = line.node
         assert node is not None
         types = []
-        device = node.device or ""
+        device = str(node.device or "")
         for register, data in zip(line.outputs, outputs, strict=True):
             kind = self.program.kinds[register]
             assert isinstance(kind, TensorType)
-            device = str(kind.device)
+            device = str(self.program.devices[register])
             types.append(kind.like(shape=tuple(data.shape)))
         if not types and line.inputs:
             lane = self.program.lane(line.inputs[0])

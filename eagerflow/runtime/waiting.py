@@ -13,7 +13,7 @@ from typing import Any, Final, final
 
 from eagerflow import events
 from eagerflow.core.execute import explain
-from eagerflow.core.op import get_op, infer
+from eagerflow.core.op import get_op, infer_specs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
 from eagerflow.runtime.actions import asynchronous
@@ -21,7 +21,7 @@ from eagerflow.runtime.completion import Completion
 from eagerflow.runtime.observe import tell_node
 from eagerflow.runtime.on_behalf import step_of
 from eagerflow.runtime.timers import Timer, timers
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.portable.queues import begin, waiting
 
 __all__ = ["has_free_waits", "mutexes_of"]
@@ -34,7 +34,7 @@ class _Wait:
     """One op that waits."""
 
     __slots__ = ("_attempt", "_caller", "_completion", "_device", "_finish", "_node", "_runner",
-                 "_seconds", "_start", "_timer", "_types")  # fmt: skip
+                 "_seconds", "_specs", "_start", "_timer")  # fmt: skip
 
     def __init__(self, node: Node, inputs: Sequence[Any], completion: Completion) -> None:
         device = self._device = _device_of(node)
@@ -42,7 +42,7 @@ class _Wait:
         self._caller = 0 if self._runner else step_of.caller or get_ident()
         self._node = node
         self._completion = completion
-        self._types = _types(node, inputs, device)
+        self._specs = _specs(node, inputs, device)
         self._timer: Timer | None = None
         attrs = {k: v for k, v in node.attrs.items() if k != "device"}
         try:
@@ -97,17 +97,17 @@ class _Wait:
         )  # fmt: skip
 
     def _explained(self, error: Exception) -> Exception:
-        return explain(get_op(self._node.op), self._types, self._node.attrs, error)
+        return explain(get_op(self._node.op), self._specs, self._node.attrs, error)
 
 
 def _device_of(node: Node) -> Device:
     asked = node.attrs.get("device")
-    return as_device(asked if asked is not None else _tensor_type(node.inputs[0]).device)
+    return as_device(asked if asked is not None else node.inputs[0].device)
 
 
-def _types(node: Node, inputs: Sequence[Any], device: Device) -> tuple[TensorType, ...]:
+def _specs(node: Node, inputs: Sequence[Any], device: Device) -> tuple[TensorSpec, ...]:
     pairs = zip(node.inputs, inputs, strict=True)
-    return tuple([TensorType(_tensor_type(v).dtype, x.shape, device) for v, x in pairs])
+    return tuple([_tensor_type(v).like(shape=x.shape).on(device) for v, x in pairs])
 
 
 def _tensor_type(value: Value) -> TensorType:
@@ -119,7 +119,7 @@ def _tensor_type(value: Value) -> TensorType:
 def _begin(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:
     device = _device_of(node)
     if device.backend.xp is None:  # it knows types and holds no data: nobody waits
-        found = infer(get_op(node.op), _types(node, inputs, device), dict(node.attrs))
+        found = infer_specs(get_op(node.op), _specs(node, inputs, device), dict(node.attrs))
         completion.done(*[NullArray(t.dtype.dtype, t.shape) for t in found])
         return lambda: None
     return _Wait(node, inputs, completion).begin()

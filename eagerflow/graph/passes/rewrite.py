@@ -161,7 +161,7 @@ class Rewriter:
         values: dict[Value, Value] = {}
         inputs, outputs = self.ends
         for i, value in enumerate(inputs):
-            values[value] = Value(value.type, None, i, value.label)
+            values[value] = Value(value.type, None, i, value.label, value.stated)
         result.inputs = list(values.values())
         self._redirect(values, inputs)
         nodes: dict[Node, tuple[Node, ...]] = {}  # what a control edge from a node has become
@@ -220,8 +220,10 @@ def _make(
         # an output that gets another number keeps the name that it had
         moved = len(outputs) != len(node.outputs) and not several
         labels = [v.label or v.name if moved else v.label for v in outputs]
+        if op != node.op and outputs and outputs[0].stated is not None:
+            new.device = outputs[0].stated  # what it is now, a constant, is made there
         new.outputs = tuple([
-            Value(v.type, new, j, label)
+            Value(v.type, new, j, label, v.stated)
             for j, (v, label) in enumerate(zip(outputs, labels, strict=True))
         ])  # fmt: skip
         graph.nodes.append(new)
