@@ -78,18 +78,19 @@ def _rule(node: Node, operands: Sequence[Any]) -> Any:
     """What the rule of the op gives; where it gives nothing, what holds for most ops."""
     if node.op in STRUCTURED:
         return tuple(_results(node, _first(operands)))
-    if node.op not in signatures and not any(map(_is_reference, node.attrs.values())):
+    attrs = {key: _named(value) for key, value in node.attrs.items()}
+    if node.op not in signatures and not any(type(v) is Reference for v in attrs.values()):
         try:
-            op = get_op(node.op)
-            return infer_devices(op, operands, node.attrs, [v.type for v in node.inputs])  # type: ignore[misc]  # types only word an error
+            return infer_devices(get_op(node.op), operands, attrs)
         except (EagerflowError, TypeError, AttributeError):  # `verify` says what is wrong
             pass
     found = _first(operands)
-    return node.attrs.get("device") if found is None else found
+    return attrs.get("device") if found is None else found
 
 
-def _is_reference(item: Any) -> bool:
-    return isinstance(item, Reference)
+def _named(item: Any) -> Any:
+    """A device that this process lacks by its name."""
+    return item.name if type(item) is Reference and item.kind == "device" else item
 
 
 def _results(node: Node, otherwise: Any) -> Iterator[Any]:

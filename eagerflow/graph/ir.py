@@ -86,9 +86,9 @@ class Value:
 
         Numbers are on the host and have none.
         """
-        if self.stated is not None or self.node is None or type(self.type) is NumberType:
-            return self.stated
-        return self.node.device
+        if type(self.type) is NumberType:
+            return None
+        return self.node.device if self.stated is None and self.node is not None else self.stated
 
     @property
     def spec(self) -> ValueSpec:

@@ -172,10 +172,11 @@ class Printer:
         if node.reuses is not None:
             # a slice, as an input that it does not have is for `verify` to report
             text += f" into {self.values(node.inputs[node.reuses : node.reuses + 1])}"
-        if node.device is not None and (node.reason or not is_derivable(node)):
+        reason = "" if self.canonical else node.reason
+        if node.device is not None and (reason or not is_derivable(node)):
             text += f" on {quote(str(node.device))}"
-            if node.reason and not self.canonical:
-                text += f" because {quote(node.reason)}"
+            if reason:
+                text += f" because {quote(reason)}"
         if node.scope and not self.canonical:
             text += f" in {quote(node.scope)}"
         if self.sources and node.source is not None:

@@ -220,11 +220,13 @@ def _make(
         # an output that gets another number keeps the name that it had
         moved = len(outputs) != len(node.outputs) and not several
         labels = [v.label or v.name if moved else v.label for v in outputs]
-        if op != node.op and outputs and outputs[0].stated is not None:
-            new.device = outputs[0].stated  # what it is now, a constant, is made there
+        stated = [v.stated for v in outputs]
+        if op != node.op and stated and stated[0] is not None:
+            # what is a constant now, or another op, is where its output is
+            new.device, stated = stated[0], [None] * len(stated)
         new.outputs = tuple([
-            Value(v.type, new, j, label, v.stated)
-            for j, (v, label) in enumerate(zip(outputs, labels, strict=True))
+            Value(v.type, new, j, label, device)
+            for j, (v, label, device) in enumerate(zip(outputs, labels, stated, strict=True))
         ])  # fmt: skip
         graph.nodes.append(new)
         made.append(new)
