@@ -231,7 +231,7 @@ def close_constants(tracer: Tracer) -> None:
         value.node = Node(
             "constant", value.label, (), {"value": handle}, (value,), device=value.device
         )
-        value.index = 0
+        value.index, value.stated = 0, None
         graph.nodes.insert(0, value.node)
     for i, value in enumerate(graph.inputs):
         value.index = i

@@ -13,13 +13,13 @@ from eagerflow.resources.attempts import slept
 from eagerflow.runtime.instructions import Instructions
 from eagerflow.runtime.on_behalf import step_of
 from eagerflow.source import Source
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec, TensorType
 
 __all__ = ["Observer", "tell_node"]
 
 
 def tell_node(
-    node: Node, start: float, stop: float, types: Sequence[TensorType], *, device: str,
+    node: Node, start: float, stop: float, specs: Sequence[TensorSpec], *, device: str,
     graph: str, program: int, waited: float, thread: int, caller: int, runner: str,
 ) -> None:  # fmt: skip
     """Make the event of a node that has run.
@@ -28,7 +28,7 @@ def tell_node(
         node: the node.
         start: when it began, in seconds of ``time.perf_counter``.
         stop: when it ended.
-        types: of its results.
+        specs: of its results.
         device: where it ran.
         graph: the name of its graph.
         program: the number of its program.
@@ -45,8 +45,8 @@ def tell_node(
             start=start,
             stop=stop,
             thread=thread,
-            nbytes=sum(t.nbytes for t in types),
-            detail=", ".join(map(str, types)),
+            nbytes=sum(s.nbytes for s in specs),
+            detail=", ".join(map(str, specs)),
             source=node.source if isinstance(node.source, Source) else None,
             node=node.name,
             scope=node.scope,
@@ -100,18 +100,18 @@ class Observer:
         line = self.program.all[index]
         node = line.node
         assert node is not None
-        types = []
+        specs = []
         device = str(node.device or "")
         for register, data in zip(line.outputs, outputs, strict=True):
             kind = self.program.kinds[register]
             assert isinstance(kind, TensorType)
-            device = str(self.program.devices[register])
-            types.append(kind.like(shape=tuple(data.shape)))
-        if not types and line.inputs:
+            specs.append(kind.like(shape=tuple(data.shape)).on(self.program.devices[register]))
+            device = str(specs[-1].device)
+        if not specs and line.inputs:
             lane = self.program.lane(line.inputs[0])
             device = device if lane is None else lane.device.name
         tell_node(
-            node, start, stop, types, device=device, graph=self.graph, program=self.number,
+            node, start, stop, specs, device=device, graph=self.graph, program=self.number,
             waited=waited, thread=threading.get_ident(), caller=step_of.caller,
             runner=step_of.runner,
         )  # fmt: skip

@@ -90,7 +90,7 @@ class _Wait:
         node, attempt, flow, stop = self._node, self._attempt, self._completion.flow, perf_counter()
         pairs = zip(node.outputs, values, strict=True)
         tell_node(
-            node, self._start, stop, [_tensor_type(v).like(shape=x.shape) for v, x in pairs],
+            node, self._start, stop, [_tensor_type(v).like(shape=x.shape).on(v.device) for v, x in pairs],
             device=str(self._device), graph=flow.graph.name, program=flow.number,
             waited=0.0 if attempt.since is None else stop - attempt.since,
             thread=0, caller=self._caller, runner=self._runner,
