@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-import warnings
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -19,8 +17,13 @@ from eagerflow.checkpoint.digests import hashing
 from eagerflow.checkpoint.manifest import text_of
 from eagerflow.checkpoint.nodes import ARRAYS, TreeNode, describe, encode, leaves
 from eagerflow.core.interpreter import is_traced
-from eagerflow.errors import CheckpointWarning, TensorValueError, TraceError, hides_frames
-from eagerflow.source import is_framework_frame
+from eagerflow.errors import (
+    CheckpointWarning,
+    TensorValueError,
+    TraceError,
+    hides_frames,
+    warn_user,
+)
 
 __all__ = ["GIGABYTE", "outside_traces", "save", "save_noted", "warn"]
 
@@ -40,10 +43,7 @@ def outside_traces(name: str) -> None:
 
 def warn(text: str) -> None:
     """Warn about a checkpoint, at the user's line."""
-    frame, level = sys._getframe(), 1
-    while frame.f_back is not None and is_framework_frame(frame):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(text, CheckpointWarning, stacklevel=level)
+    warn_user(text, CheckpointWarning)
 
 
 @hides_frames

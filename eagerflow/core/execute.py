@@ -109,8 +109,9 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         raise
     if type(data) is not entry.array_type:
         if type(data) is tuple:
-            outputs = tuple([_wrap(entry, d) for d in data])
-            return _spread(op, outputs, inputs, attrs) if entry.spreads else outputs
+            if entry.spreads:
+                return _spread(data, op.devices(*[x.device for x in inputs], **attrs))
+            return tuple([_wrap(entry, d) for d in data])
         return _wrap(entry, data)
     out = Tensor()
     out._data = data
@@ -141,14 +142,14 @@ def _wrap(entry: Entry, data: Any) -> Tensor:
     return out
 
 
-def _spread(
-    op: Op, outputs: tuple[Tensor, ...], inputs: Sequence[Tensor], attrs: dict[str, Any]
-) -> tuple[Tensor, ...]:
-    """The outputs, each on the device that the rule gives it."""
-    places = op.devices(*[x.device for x in inputs], **attrs)
-    for out, device in zip(outputs, places, strict=True):
-        out._lane = device.lanes[out._lane.dtype]
-    return outputs
+def _spread(arrays: Sequence[Any], devices: Sequence[Device]) -> tuple[Tensor, ...]:
+    """The outputs of a kernel, each on the device that the rule of the op gives it."""
+    found = []
+    for data, device in zip(arrays, devices, strict=True):
+        if not isinstance(data, device.backend.array_type):
+            data = device.backend.xp.asarray(data)
+        found.append(make_tensor(data, device.lanes[data.dtype]))
+    return tuple(found)
 
 
 def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -> Entry:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, final
 
 from eagerflow.core.op import get_op, infer_devices
 from eagerflow.errors import EagerflowError
-from eagerflow.graph.ir import Node, Value
+from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
 from eagerflow.graph.signatures import signatures
 
-__all__ = ["STRUCTURED", "decision", "is_derivable", "settle", "split_places"]
+__all__ = ["STRUCTURED", "decision", "is_derivable", "move_operands", "settle", "split_places"]
 
 #: nodes whose operands may be on several devices: what is in their subgraphs says where each is
 STRUCTURED: Final = frozenset({"call", "cond", "scan", "switch", "while_loop"})
@@ -41,15 +41,16 @@ def settle(node: Node, said: Sequence[Any], on: Any) -> None:
         on: what stands behind ``on``, which wins.
     """
     operands = [v.device for v in node.inputs]
-    device, stated = split_places(_rule(node, operands), operands, node.attrs)
-    if stated is not None:
-        node.device = on if on is not None or node.op in STRUCTURED else device
-        for value, own, place in zip(node.outputs, said, stated, strict=False):
-            value.stated = place if own is None else own
-        return
-    node.device = next((d for d in (on, *said, device) if d is not None), None)
-    for value, own in zip(node.outputs, said, strict=True):
-        value.stated = own if on is None and own not in (None, node.device) else None
+    where, known = _rule(node, operands)
+    device, stated = split_places(where, operands, node.attrs)
+    if known and stated is None:  # its outputs are where it is, so what is said of them is too
+        device = _first((on, *said, device))
+        said = [None if on is not None or d == device else d for d in said]
+    node.device = on if on is not None or node.op in STRUCTURED else _first((device, *said))
+    for i, (value, own) in enumerate(zip(node.outputs, said, strict=True)):
+        if own is None and stated is not None and i < len(stated):
+            own = stated[i]
+        value.stated = None if stated is None and own == node.device else own
 
 
 def is_derivable(node: Node) -> bool:
@@ -57,7 +58,7 @@ def is_derivable(node: Node) -> bool:
     if node.device is None or any(v.stated is None and v.device is not None for v in node.outputs):
         return True
     operands = [v.device for v in node.inputs]
-    return bool(split_places(_rule(node, operands), operands, node.attrs)[0] == node.device)
+    return bool(split_places(_rule(node, operands)[0], operands, node.attrs)[0] == node.device)
 
 
 def decision(value: Value) -> Value:
@@ -74,18 +75,75 @@ def decision(value: Value) -> Value:
     return value
 
 
-def _rule(node: Node, operands: Sequence[Any]) -> Any:
-    """What the rule of the op gives; where it gives nothing, what holds for most ops."""
+def move_operands(graph: Graph) -> int:
+    """Put transfers, in place, before operands that are not where the nodes that take them are.
+
+    Returns:
+        How many were put, in subgraphs too.
+    """
+    return _Moves().run(graph)
+
+
+@final
+class _Moves:
+    """The transfers of one graph and its subgraphs, each of which is looked at once."""
+
+    def __init__(self) -> None:
+        self.known: set[Graph] = set()
+
+    def run(self, graph: Graph) -> int:
+        if graph in self.known:
+            return 0
+        self.known.add(graph)
+        moved: dict[tuple[Value, Any], Value] = {}
+        count, nodes, graph.nodes = 0, graph.nodes, []
+        for node in nodes:
+            count += sum(self.run(inner) for _, inner in node.subgraphs())
+            wanted = _wanted(node)
+            inputs = list(node.inputs)
+            for i, (value, device) in enumerate(zip(inputs, wanted, strict=True)):
+                if None in (value.device, device) or value.device == device:
+                    continue
+                if (value, device) not in moved:
+                    moved[value, device] = _transfer(graph, value, device, node)
+                inputs[i] = moved[value, device]
+            node.inputs = tuple(inputs)
+            graph.nodes.append(node)
+        return count + len(moved)
+
+
+def _wanted(node: Node) -> Sequence[Any]:
+    """For each operand where the node takes it."""
+    if node.op not in STRUCTURED:
+        return [node.device] * len(node.inputs)
+    first = node.op in ("cond", "switch")  # the predicate may be anywhere
+    bodies = [inner for _, inner in node.subgraphs()]
+    params = [None] * first + ([v.device for v in bodies[0].inputs] if bodies else [])
+    return [*params, *[None] * len(node.inputs)][: len(node.inputs)]
+
+
+def _transfer(graph: Graph, value: Value, device: Any, taker: Node) -> Value:
+    devices = {"device": device, "source": value.device}
+    attrs = {k: Reference("device", d) if isinstance(d, str) else d for k, d in devices.items()}
+    node = graph.add_node(
+        "transfer", (value,), (value.type,), attrs, devices=(device,), device=value.device,
+        scope=taker.scope, source=taker.source,
+    )  # fmt: skip
+    return node.outputs[0]
+
+
+def _rule(node: Node, operands: Sequence[Any]) -> tuple[Any, bool]:
+    """What the rule of the op gives, or else what holds for most ops; whether it has a rule."""
     if node.op in STRUCTURED:
-        return tuple(_results(node, _first(operands)))
+        return tuple(_results(node, _first(operands))), True
     attrs = {key: _named(value) for key, value in node.attrs.items()}
     if node.op not in signatures and not any(type(v) is Reference for v in attrs.values()):
         try:
-            return infer_devices(get_op(node.op), operands, attrs)
+            return infer_devices(get_op(node.op), operands, attrs), True
         except (EagerflowError, TypeError, AttributeError):  # `verify` says what is wrong
             pass
     found = _first(operands)
-    return attrs.get("device") if found is None else found
+    return attrs.get("device") if found is None else found, node.op in signatures
 
 
 def _named(item: Any) -> Any:

@@ -89,8 +89,9 @@ class _Wait:
     def _tell(self, values: Sequence[Any]) -> None:
         node, attempt, flow, stop = self._node, self._attempt, self._completion.flow, perf_counter()
         pairs = zip(node.outputs, values, strict=True)
+        specs = [_tensor_type(v).like(shape=x.shape).on(v.device) for v, x in pairs]
         tell_node(
-            node, self._start, stop, [_tensor_type(v).like(shape=x.shape).on(v.device) for v, x in pairs],
+            node, self._start, stop, specs,
             device=str(self._device), graph=flow.graph.name, program=flow.number,
             waited=0.0 if attempt.since is None else stop - attempt.since,
             thread=0, caller=self._caller, runner=self._runner,

@@ -176,8 +176,8 @@ def _with_header(header: Any) -> bytes:
         (_with_header({"__metadata__": {"format": "pt"}}), "is not a graph file"),
         (_with_header({"__metadata__": {"format": "eagerflow graph"}}), "says no version"),
         (
-            _with_header({"__metadata__": {"format": "eagerflow graph", "version": "2"}}),
-            "(?s)has format 2, this eagerflow reads up to 1.*hint: install a newer eagerflow",
+            _with_header({"__metadata__": {"format": "eagerflow graph", "version": "3"}}),
+            "(?s)has format 3, this eagerflow reads up to 2.*hint: install a newer eagerflow",
         ),
         (
             _with_header({"__metadata__": {"format": "eagerflow graph", "version": "1"}}),
