@@ -209,8 +209,9 @@ class _Loop:
         return made.outputs[0]
 
     def device(self) -> Any:
-        """Where comparisons are."""
-        devices = (v.device for v in (*self.node.inputs, *self.node.outputs))
+        """Where comparisons are: as what the loop itself asks, if it does."""
+        asked = self.node.attrs["cond"].outputs if "cond" in self.node.attrs else []
+        devices = (v.device for v in (*asked, *self.node.inputs, *self.node.outputs))
         return next((d for d in devices if d is not None), None) or as_device(None)
 
     def bounds(self) -> dict[str, Value]:
