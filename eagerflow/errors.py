@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import traceback as _traceback
-import warnings
 from collections.abc import Callable, Iterator
 from functools import wraps
 from types import TracebackType
@@ -34,7 +33,6 @@ __all__ = [
     "GradientError",
     "GraphError",
     "GraphFileError",
-    "GraphFileWarning",
     "GraphSyntaxError",
     "InterchangeError",
     "KernelError",
@@ -334,10 +332,6 @@ class GraphSyntaxError(GraphError):
     """
 
 
-class GraphFileWarning(UserWarning):
-    """A graph file of an older format, to which something was added so that it can be used."""
-
-
 class GraphFileError(GraphError):
     """A graph file that is truncated, damaged, foreign, or of a newer format."""
 
@@ -425,14 +419,6 @@ class CheckpointError(EagerflowError, RuntimeError):
 
 class CheckpointWarning(UserWarning):
     """A checkpoint that was passed over because it is damaged, or taken only in part."""
-
-
-def warn_user(text: str, category: type[Warning]) -> None:
-    """Warn at the user's line."""
-    frame, level = sys._getframe(), 1
-    while frame.f_back is not None and is_framework_frame(frame):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(text, category, stacklevel=level)
 
 
 def traceback(mode: Literal["full", "short"]) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CodeType, FrameType, ModuleType
 from typing import Any, Final, final
 
 __all__ = ["Source", "capture", "cell_name", "is_framework_frame", "place_of_thread", "position",
-           "turn_note", "users_context", "variables_of"]  # fmt: skip
+           "turn_note", "users_context", "variables_of", "warn_user"]  # fmt: skip
 
 #: no user's; threads of ours begin in the last one
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
@@ -130,6 +131,14 @@ def is_framework_frame(frame: FrameType) -> bool:
     """Whether ``frame`` runs code of eagerflow."""
     known = _by_file.get(frame.f_code.co_filename)
     return bool(_classify(frame) if known is None else known)
+
+
+def warn_user(text: str, category: type[Warning]) -> None:
+    """Warn at the user's line."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and is_framework_frame(frame):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 def variables_of(frame: FrameType) -> dict[str, Any]:

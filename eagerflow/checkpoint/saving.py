@@ -22,8 +22,8 @@ from eagerflow.errors import (
     TensorValueError,
     TraceError,
     hides_frames,
-    warn_user,
 )
+from eagerflow.source import warn_user
 
 __all__ = ["GIGABYTE", "outside_traces", "save", "save_noted", "warn"]
 

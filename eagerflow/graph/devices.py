@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, final
 
 from eagerflow.core.op import get_op, infer_devices
-from eagerflow.errors import EagerflowError
+from eagerflow.errors import DeviceError, EagerflowError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
 from eagerflow.graph.signatures import signatures
@@ -137,13 +137,16 @@ def _rule(node: Node, operands: Sequence[Any]) -> tuple[Any, bool]:
     if node.op in STRUCTURED:
         return tuple(_results(node, _first(operands))), True
     attrs = {key: _named(value) for key, value in node.attrs.items()}
-    if node.op not in signatures and not any(type(v) is Reference for v in attrs.values()):
+    known = node.op in signatures
+    if not known and not any(type(v) is Reference for v in attrs.values()):
         try:
             return infer_devices(get_op(node.op), operands, attrs), True
-        except (EagerflowError, TypeError, AttributeError):  # `verify` says what is wrong
+        except DeviceError:
+            known = True  # and broken, as `verify` says
+        except (EagerflowError, TypeError, AttributeError):  # likewise, if the op is known at all
             pass
     found = _first(operands)
-    return attrs.get("device") if found is None else found, node.op in signatures
+    return attrs.get("device") if found is None else found, known
 
 
 def _named(item: Any) -> Any:

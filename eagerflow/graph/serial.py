@@ -26,12 +26,13 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import GraphError, GraphFileError, GraphFileWarning, warn_user
+from eagerflow.errors import GraphError, GraphFileError
 from eagerflow.graph import constants
 from eagerflow.graph.devices import move_operands
 from eagerflow.graph.ir import Graph, methods
 from eagerflow.graph.parser import parse_graph
 from eagerflow.graph.printer import Printer
+from eagerflow.source import warn_user
 from eagerflow.types import BYTES
 
 __all__ = ["VERSION", "load_graph", "save_graph"]
@@ -162,7 +163,7 @@ def _add_transfers(graph: Graph, where: str) -> None:
         warn_user(
             f"{where} has format 1, in which operands may be on other devices than the node that"
             f" takes them: {count} transfer{'s' * (count != 1)} added; save it again to keep them",
-            GraphFileWarning,
+            UserWarning,
         )
 
 

@@ -35,7 +35,7 @@ from eagerflow.graph.symbols import (
     leaked_number,
     unknown_size,
 )
-from eagerflow.hardware import Device, Lane, as_device
+from eagerflow.hardware import Lane, as_device
 from eagerflow.source import Source, capture, position
 from eagerflow.types import DTYPES, TensorSpec, TensorType
 
@@ -393,14 +393,9 @@ class Tracer(AbstractInterpreter):
         kind: Any = type(x)
         return self._number_node("constant", (), NumberType(kind), value=x).outputs[0]
 
-    def _number_node(
-        self, op: str, values: Iterable[Value], kind: Any, device: Device | None = None,
-        **attrs: Any,
-    ) -> Node:  # fmt: skip
-        source = capture(3)
-        return self.graph.add_node(
-            op, values, (kind,), attrs, device=device, scope=current_scope(), source=source
-        )
+    def _number_node(self, op: str, values: Any, kind: Any, on: Any = None, **attrs: Any) -> Node:
+        rest: dict[str, Any] = {"scope": current_scope(), "source": capture(3)}
+        return self.graph.add_node(op, values, (kind,), attrs, device=on, **rest)
 
     def number_tensor(self, x: TracedNumber, lane: Lane) -> Tensor:
         """A number as a tensor without axes, on the lane."""

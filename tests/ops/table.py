@@ -57,7 +57,10 @@ COMPARED = frozenset({"traced"})
 
 
 class RuleChecker(AbstractInterpreter):
-    """A monitor: every op's result must be of the type and on the device that its rules give. Notes the ops seen."""
+    """A monitor: every op's result must be of the type and on the device that its rules give.
+
+    It notes the ops seen.
+    """
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
