@@ -60,7 +60,7 @@ nbtest: $(VENV)/.dev ## run the notebooks and compare their outputs
 	  $(BIN)/python -m pytest -q --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks; \
 	else echo 'there are none yet'; fi
 
-test-slow: $(VENV)/.dev ## long property tests, stress, packaging (up to an hour)
+test-slow: $(VENV)/.dev ## property tests on new examples, stress, packaging (up to an hour)
 	$(call heading,slow tests (up to an hour))
 	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -q -n $(WORKERS) \
 	  -m '(slow or hypothesis) and not peer and not gpu' $(or $(ARGS),tests)
@@ -73,8 +73,8 @@ bench: $(BENCH)/.bench ## compare speed and results with torch, jax and tensorfl
 	$(call heading,tests against peers)
 	@$(BENCH)/bin/python -m pytest -q -m peer tests
 	$(call heading,benchmarks)
-	@for file in $$(grep -l '__name__ == "__main__"' tests/bench/*.py); do \
-	  echo; $(BENCH)/bin/python -m tests.bench.$$(basename $$file .py) $(ARGS); done
+	@for file in $$(grep -rl --include='*.py' '^if __name__ == "__main__":' tests/bench | sort); do \
+	  module=$${file%.py}; echo; $(BENCH)/bin/python -m $${module//\//.} $(ARGS); done
 
 format: $(VENV)/.dev ## format the code and fix what ruff can fix
 	$(call heading,ruff)

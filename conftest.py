@@ -13,6 +13,7 @@ import pytest  # noqa: E402 - the environment comes first
 import eagerflow as ef  # noqa: E402
 from tests import doctests  # noqa: E402
 
+pytest_plugins = ["tests.exploring"]
 doctests.install()
 
 

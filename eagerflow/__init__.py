@@ -129,8 +129,8 @@ _LATER = {
     "deadline": "runtime.deadline",
 }
 _PACKAGES = {home.partition(".")[0] for home in _LATER.values()}
-#: written with the names above, and loaded one by one
-_LIBRARIES = ("checkpoint", "data", "nn", "optim")
+#: written with the names above, or what that takes; loaded one by one
+_LIBRARIES = ("checkpoint", "data", "extending", "nn", "optim")
 _loading = _RLock()
 
 

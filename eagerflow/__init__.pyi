@@ -4,6 +4,7 @@ from eagerflow import checkpoint as checkpoint
 from eagerflow import data as data
 from eagerflow import errors as errors
 from eagerflow import events as events
+from eagerflow import extending as extending
 from eagerflow import hardware as hardware
 from eagerflow import nn as nn
 from eagerflow import optim as optim

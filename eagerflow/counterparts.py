@@ -5,11 +5,8 @@ Only errors speak of them: who is used to another framework learns the way of th
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
-from opcode import opmap
-from types import FrameType, ModuleType
+from collections.abc import Iterable, Mapping
+from types import ModuleType
 from typing import Final, TypeVar, final
 
 from eagerflow.errors import UnknownNameError
@@ -17,18 +14,11 @@ from eagerflow.errors import UnknownNameError
 __all__ = [
     "ACCUMULATORS",
     "ARRAYS",
-    "DATA",
-    "DATASETS",
     "FUNCTIONS",
-    "MODULES",
-    "OPTIM",
-    "OPTIMISERS",
     "QUEUES",
     "RANDOM",
-    "alike",
     "hint_at",
     "nearest",
-    "never_called",
     "unknown_name",
 ]
 
@@ -36,11 +26,6 @@ _S = TypeVar("_S")
 _R = TypeVar("_R")
 
 _LOSS: Final = "loss, grads = ef.value_and_grad(loss_fn, wrt=net.trainable)(x, y)"
-_PLACE: Final = "make it where it shall be: with ef.device('gpu:0'): ..."
-_LOOP: Final = "the loop is written out: " + _LOSS + "; optimiser.update(grads)"
-_SAVE: Final = "ef.checkpoint.save(path, net) and ef.checkpoint.load(path, like=net)"
-_FREEZE: Final = "net.freeze() and net.unfreeze(); net.trainable has what is not frozen"
-_VALUES: Final = "gradients are values that ef.value_and_grad gives, none is kept that could add up"
 _SCOPED: Final = (
     "nothing is recorded outside of ef.grad, ef.value_and_grad and ef.GradientTape; "
     "ef.stop_gradient(x) cuts off within"
@@ -154,72 +139,6 @@ RANDOM: Final = {
     "ef.random.permutation(x)[:count]; with weights, x[ef.random.categorical((count,), logits)]",
 }
 
-_SCHEDULE: Final = "a schedule is the learning rate: lr=ef.optim.{}"
-
-#: of ``ef.optim``
-OPTIM: Final = {
-    "ChainedScheduler": _SCHEDULE.format("ChainedSchedule(schedules, milestones)"),
-    "CosineAnnealingLR": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
-    "CosineDecay": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
-    "ExponentialLR": _SCHEDULE.format("ExponentialSchedule(0.1, gamma=0.99)"),
-    "LambdaLR": "the learning rate may be a function of the number of updates: lr=lambda n: ...",
-    "MultiStepLR": _SCHEDULE.format("MultiStepSchedule(0.1, milestones=(30, 80))"),
-    "OneCycleLR": _SCHEDULE.format("OneCycleSchedule(0.1, total_steps=100)"),
-    "ReduceLROnPlateau": "optimiser.lr may be set at any time: optimiser.lr = 0.5 * optimiser.lr",
-    "SequentialLR": _SCHEDULE.format("ChainedSchedule(schedules, milestones)"),
-    "SparseAdam": "ef.optim.Adam takes sparse gradients as they are",
-    "StepLR": _SCHEDULE.format("StepSchedule(0.1, step_size=30)"),
-    "clip_grad_norm_": "grads, norm = ef.optim.clip_by_global_norm(grads, max_norm)",
-    "clip_grad_value_": "grads = ef.optim.clip_by_value(grads, limit)",
-    "lr_scheduler": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
-}
-
-#: of modules
-MODULES: Final = {
-    "add_module": "set it as an attribute: self.name = module",
-    "apply": "for path, module in net.modules(): ...",
-    "children": "net.modules() gives the path and the module of all below",
-    "compile": _LOOP,
-    "cpu": _PLACE,
-    "cuda": _PLACE,
-    "evaluate": "call the net in its mode for use: net.eval()(x)",
-    "fit": _LOOP,
-    "get_weights": "net.state gives its variables by path",
-    "load_state_dict": "net.load_state(state)",
-    "load_weights": _SAVE,
-    "named_buffers": "net.buffers is a dict: net.buffers.items()",
-    "named_children": "net.modules() gives the path and the module of all below",
-    "named_modules": "net.modules()",
-    "named_parameters": "net.parameters is a dict: net.parameters.items()",
-    "predict": "call the net in its mode for use: net.eval()(x)",
-    "register_buffer": "set it as an attribute: self.name = ef.Variable(value, trainable=False)",
-    "register_parameter": "set it as an attribute: self.name = ef.Variable(value)",
-    "requires_grad_": _FREEZE,
-    "save": _SAVE,
-    "save_weights": _SAVE,
-    "set_weights": "net.load_state(state)",
-    "state_dict": "net.state is a dict of its variables",
-    "to": _PLACE,
-    "trainable_variables": "net.trainable",
-    "trainable_weights": "net.trainable",
-    "variables": "net.state",
-    "weights": "net.state",
-    "zero_grad": _VALUES,
-}
-
-#: of optimisers
-OPTIMISERS: Final = {
-    "apply_gradients": "optimiser.update(grads)",
-    "learning_rate": "optimiser.lr",
-    "load_state_dict": "optimiser.load_state(state)",
-    "minimize": _LOSS + "; optimiser.update(grads)",
-    "param_groups": "lr_scale= and weight_decay= may be functions of a variable's path",
-    "state_dict": "optimiser.state is a dict of its variables",
-    "step": _LOSS + "; optimiser.update(grads)",
-    "variables": "optimiser.state",
-    "zero_grad": _VALUES,
-}
-
 _ASKED: Final = (
     "ef.grad(f) differentiates by the arguments of f, or by wrt=; net.freeze() leaves variables "
     "out of net.trainable"
@@ -293,38 +212,6 @@ ARRAYS: Final = {
     "zero_": "x[...] = 0; of a variable, x.assign(ef.zeros(x.shape))",
 }
 
-_PARTS: Final = "x[order[:n]] and x[order[n:]], with order = ef.random.permutation(len(x))"
-#: of ``ef.data``
-DATA: Final = {
-    "DataLoader": "ef.data.Dataset.from_tensors((x, y)).shuffle(seed=0).batch(50)",
-    "IterableDataset": "ef.data.Dataset.from_iterable(function)",
-    "TensorDataset": "ef.data.Dataset.from_tensors((x, y)): its elements are the rows",
-    "random_split": _PARTS,
-}
-
-_MADE: Final = "Dataset.from_iterable({})"
-
-#: of datasets
-DATASETS: Final = {
-    "apply": "call the function with the dataset, which is a value: data = f(data)",
-    "as_numpy_iterator": "for x in data: x.numpy()",
-    "cache": "read it into memory once: " + _MADE.format("list(data)"),
-    "cardinality": "len(data)",
-    "concatenate": _MADE.format("lambda: itertools.chain(first, second)"),
-    "enumerate": "for i, x in enumerate(data): ...",
-    "flat_map": "a generator function that reads the dataset: " + _MADE.format("rows"),
-    "from_generator": _MADE.format("function") + " calls the function for each epoch",
-    "from_list": _MADE.format("elements"),
-    "from_tensor_slices": "Dataset.from_tensors(tensors): its elements are the rows",
-    "get_single_element": "next(iter(data))",
-    "list_files": _MADE.format("sorted(glob.glob(pattern))"),
-    "random_split": _PARTS,
-    "range": "Dataset.from_tensors(ef.arange(start, stop))",
-    "reduce": "a loop: for x in data: ...",
-    "split": _PARTS,
-    "unbatch": "a generator function that reads the dataset: " + _MADE.format("rows"),
-}
-
 #: of queues
 QUEUES: Final = {
     "append": "queue.enqueue(x)",
@@ -362,6 +249,13 @@ def unknown_name(
         name: the name.
         known: the names that there are, and what they stand for.
         hints: what to do in the place of names that other frameworks have.
+
+    >>> from eagerflow.extending import unknown_name
+    >>> hints = {"Dense": "use Linear"}
+    >>> unknown_name("layers", "Liner", {"Linear": object}, hints).hint
+    "did you mean 'Linear'?"
+    >>> unknown_name("layers", "Dense", {"Linear": object}, hints).hint
+    'use Linear'
     """
     if hints is not None and name in hints:
         return UnknownNameError(f"{owner} has no {name!r}", hint=hints[name])
@@ -374,35 +268,16 @@ def unknown_name(
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The one of some names that is most like ``name``, if one is like it at all."""
+    """The one of some names that is most like ``name``, if one is like it at all.
+
+    >>> from eagerflow.extending import nearest
+    >>> nearest("wieght", ["bias", "weight"]), nearest("scale", ["bias", "weight"])
+    ('weight', None)
+    """
     from difflib import get_close_matches  # noqa: PLC0415 - 5 ms that only an error should cost
 
     close = get_close_matches(name, list(known), 1, cutoff=0.65)
     return close[0] if close else None
-
-
-def alike(here: Iterable[str], there: Iterable[str]) -> tuple[str, str] | None:
-    """What paths that are missing are called elsewhere: the parts in which the first two differ.
-
-    Args:
-        here: the paths that are missing, their parts joined by dots.
-        there: the paths that nobody asks for.
-
-    Returns:
-        The name there and the name here, such as ``("encoder", "backbone")``.
-    """
-    others = list(there)
-    first = next(iter(here), None)
-    if first is None:
-        return None
-    below = (p for p in others if p.endswith(f".{first}") or first.endswith(f".{p}"))
-    found = next(below, None) or nearest(first, others)
-    if found is None:
-        return None
-    ours, theirs = first.split("."), found.split(".")
-    while len(ours) > 1 and len(theirs) > 1 and ours[-1] == theirs[-1]:
-        ours, theirs = ours[:-1], theirs[:-1]
-    return ".".join(theirs), ".".join(ours)
 
 
 class AbstractElsewhere:
@@ -446,44 +321,23 @@ def hint_at(owner: type, hints: Mapping[str, str]) -> None:
     Args:
         owner: the class.
         hints: what to do in the place of attributes that other frameworks have.
+
+    >>> from eagerflow.extending import hint_at
+    >>> class Layer:
+    ...     pass
+    >>> hint_at(Layer, {"cuda": "make it where it shall be"})
+    >>> Layer().cuda
+    Traceback (most recent call last):
+    eagerflow.errors.UnknownNameError: Layer has no 'cuda'
+      hint: make it where it shall be
+      at: ...
+    >>> hasattr(Layer(), "cuda"), "cuda" in dir(Layer())
+    (False, False)
     """
     kind = _Elsewhere if owner.__dictoffset__ else _NeverHere
     for name, hint in hints.items():
         setattr(owner, name, kind(name, hint))
     setattr(owner, "__dir__", _names)  # noqa: B010 - mypy knows it as a method, which cannot be assigned
-
-
-def never_called(getter: Callable[[_S], _R]) -> Callable[[_S], _R]:
-    """Let the error for a property say so that is called as if it were a method.
-
-    Python would say that a dict cannot be called. The getter runs before the call, but can look at
-    the instruction that reads the attribute; where that does not tell, Python's error remains.
-
-    Args:
-        getter: of the property; it gives a dict of variables by path.
-    """
-    name = getter.__name__
-
-    @wraps(getter)
-    def get(self: _S) -> _R:
-        if _is_called(sys._getframe(1)):
-            raise UnknownNameError(
-                f"{type(self).__name__} has no method {name!r}",
-                hint=f"{name} is a dict of variables by path: leave out the brackets; "
-                f"{name}.values() gives the variables alone",
-            )
-        return getter(self)
-
-    return get
-
-
-def _is_called(frame: FrameType) -> bool:
-    """Whether the attribute that ``frame`` is about to read is called at once: ``x.name()``."""
-    code, at = frame.f_code.co_code, frame.f_lasti
-    method = opmap.get("LOAD_METHOD", 256)
-    if method < 256:  # greater numbers are the compiler's own
-        return code[at] == method
-    return code[at] == opmap["LOAD_ATTR"] and bool(code[at + 1] & 1)  # since Python 3.12
 
 
 def _names(value: object) -> list[str]:

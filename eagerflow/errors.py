@@ -57,6 +57,9 @@ __all__ = [
     "VariableError",
     "WaitTimeoutError",
     "WorkerError",
+    "hide_frames",
+    "hides_frames",
+    "relocate",
     "traceback",
 ]
 
@@ -102,11 +105,9 @@ class EagerflowError(Exception):
 
     def _message(self) -> str:
         parts = [self.wrong]
-        for label, text in (("got", self.given), ("expected", self.expected), ("hint", self.hint)):
-            if text:
-                parts.append(f"  {label}: {text}")
-        if self.source is not None:
-            parts.append(f"  at: {self.source}")
+        notes = (("got", self.given), ("expected", self.expected), ("hint", self.hint))
+        parts += [f"  {label}: {text}" for label, text in notes if text]
+        parts += [f"  at: {self.source}"] * (self.source is not None)
         return "\n".join(parts)
 
     def __reduce__(self) -> tuple[object, ...]:

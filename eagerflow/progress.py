@@ -32,6 +32,11 @@ def progress_bar(
         unit: what is counted, such as ``"step"``; ``"B"`` is bytes.
         delay: nothing is shown of what takes fewer seconds.
         show: False for no bar and no line.
+
+    >>> from eagerflow.extending import progress_bar
+    >>> with progress_bar("training", 3, "step", show=False) as advance:
+    ...     for step in range(3):
+    ...         _ = advance(1, note=f"step {step}")
     """
     if not show:
         yield lambda done, note="": None

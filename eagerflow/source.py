@@ -17,7 +17,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any, Final, final
 
 __all__ = ["Source", "capture", "cell_name", "is_framework_frame", "place_of_thread", "position",
-           "turn_note", "users_context", "variables_of", "warn_user"]  # fmt: skip
+           "turn_note", "users_context", "variables_of", "warn"]  # fmt: skip
 
 #: no user's; threads of ours begin in the last one
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
@@ -42,6 +42,11 @@ class Source:
     Attributes:
         code: the code object that was running.
         offset: the offset of the instruction in it, in bytes.
+
+    >>> from eagerflow.extending import capture
+    >>> source = capture()
+    >>> source.line, source.text
+    (1, 'source = capture()')
     """
 
     code: CodeType
@@ -84,6 +89,14 @@ def capture(depth: int = 1) -> Source | None:
 
     Args:
         depth: how many frames above the caller to start at.
+
+    >>> from eagerflow.extending import capture
+    >>> class Setting:
+    ...     def __init__(self, value):
+    ...         self.value, self.source = value, capture(2)
+    >>> setting = Setting(0)
+    >>> setting.source.text
+    'setting = Setting(0)'
     """
     code, offset = position(depth + 1)
     return None if code is None else Source(code, offset)
@@ -127,18 +140,27 @@ def place_of_thread(ident: int) -> Source | None:
     return None
 
 
-def is_framework_frame(frame: FrameType) -> bool:
-    """Whether ``frame`` runs code of eagerflow."""
-    known = _by_file.get(frame.f_code.co_filename)
-    return bool(_classify(frame) if known is None else known)
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn at the user's line: the innermost one that is not of eagerflow.
 
-
-def warn_user(text: str, category: type[Warning]) -> None:
-    """Warn at the user's line."""
+    >>> import warnings
+    >>> from eagerflow.extending import warn
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn("this was passed over", ef.errors.CheckpointWarning)
+    >>> str(caught[0].message)
+    'this was passed over'
+    """
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and is_framework_frame(frame):
         frame, level = frame.f_back, level + 1
     warnings.warn(text, category, stacklevel=level)
+
+
+def is_framework_frame(frame: FrameType) -> bool:
+    """Whether ``frame`` runs code of eagerflow."""
+    known = _by_file.get(frame.f_code.co_filename)
+    return bool(_classify(frame) if known is None else known)
 
 
 def variables_of(frame: FrameType) -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import eagerflow as ef
-from eagerflow.counterparts import alike
 from eagerflow.errors import CheckpointError, EagerflowError
+from eagerflow.extending import nearest
 
-__all__ = ["put"]
+__all__ = ["alike", "put"]
 
 _SHOWN: Final = 8  # names of each kind in a message
 
@@ -103,3 +103,27 @@ def _listed(title: str, names: list[str]) -> str:
         return ""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{title}: {', '.join(names[:_SHOWN])}{more}"
+
+
+def alike(here: Iterable[str], there: Iterable[str]) -> tuple[str, str] | None:
+    """What paths that are missing are called elsewhere: the parts in which the first two differ.
+
+    Args:
+        here: the paths that are missing, their parts joined by dots.
+        there: the paths that nobody asks for.
+
+    Returns:
+        The name there and the name here, such as ``("encoder", "backbone")``.
+    """
+    others = list(there)
+    first = next(iter(here), None)
+    if first is None:
+        return None
+    below = (p for p in others if p.endswith(f".{first}") or first.endswith(f".{p}"))
+    found = next(below, None) or nearest(first, others)
+    if found is None:
+        return None
+    ours, theirs = first.split("."), found.split(".")
+    while len(ours) > 1 and len(theirs) > 1 and ours[-1] == theirs[-1]:
+        ours, theirs = ours[:-1], theirs[:-1]
+    return ".".join(theirs), ".".join(ours)

@@ -1,4 +1,4 @@
-"""Settings of Hypothesis, and fixtures that no test may leak past."""
+"""Fixtures that no test may leak past."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from eagerflow import settings as ef_settings
 from eagerflow.core import interpreter
@@ -19,23 +18,6 @@ from eagerflow.core import interpreter
 # what a shell starts in the background ignores Ctrl-C, and so would all programs that tests start
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# --- Hypothesis: HYPOTHESIS_PROFILE=slow for many examples, as `make test-slow` does ---------
-
-_QUIET = [HealthCheck.too_slow]  # the machines of CI are shared
-settings.register_profile("default", max_examples=30, deadline=None, suppress_health_check=_QUIET)
-settings.register_profile(
-    "ci",
-    settings.get_profile("default"),
-    derandomize=True,  # a red run is red again
-    database=None,
-    print_blob=True,
-)
-settings.register_profile("slow", settings.get_profile("default"), max_examples=1000)
-settings.load_profile(
-    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")
-)
-
 
 # --- leaks ---------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ import socket
 import threading
 
 import pytest
-from hypothesis import settings
 from threadpoolctl import threadpool_info
 
 import eagerflow as ef
@@ -69,11 +68,6 @@ def test_a_setting_is_seen(guard) -> None:
     with ef.config(cpu_devices=3), pytest.raises(AssertionError, match="settings were changed"):
         next(guard)
     assert ef_settings.current().cpu_devices == 1
-
-
-def test_hypothesis_runs_by_profile() -> None:
-    assert settings.get_profile("ci").derandomize
-    assert settings.get_profile("slow").max_examples > settings.get_profile("ci").max_examples
 
 
 def test_linear_algebra_has_one_thread() -> None:

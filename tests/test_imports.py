@@ -14,8 +14,9 @@ HEAVY = ("zmq", "cupy", "llvmlite", "scipy", "IPython", "ipywidgets", "anywidget
 
 #: parts that programs of plain ops do without, and the package that only these need
 LATER = ("eagerflow.autodiff", "eagerflow.autograph", "eagerflow.checkpoint", "eagerflow.control",
-         "eagerflow.data", "eagerflow.function", "eagerflow.graph", "eagerflow.nn",
-         "eagerflow.optim", "eagerflow.profiling", "eagerflow.runtime", "optree")  # fmt: skip
+         "eagerflow.data", "eagerflow.extending", "eagerflow.function", "eagerflow.graph",
+         "eagerflow.nn", "eagerflow.optim", "eagerflow.profiling", "eagerflow.runtime",
+         "optree")  # fmt: skip
 
 #: parts of Python that take a millisecond or more, and that nothing but pictures, files and errors
 #: needs

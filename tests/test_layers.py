@@ -6,6 +6,7 @@ import ast
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,10 @@ from tests.source_tree import PACKAGES, ROOT, cycles, imports, modules
 #: who may say ``import eagerflow``: what is written with public names
 _USERS = (
     "cli", "demo", "nn", "optim", "data", "checkpoint", "replicas", "onnx", "summary", "states",
+    "extending",
 )  # fmt: skip
+#: modules whose names are public, as `eagerflow` says or `docs/extending.md`
+_PUBLIC = ("errors", "events", "extending", "hardware", "types")
 
 
 def _graph(packages: dict[str, Path] = PACKAGES) -> dict[str, set[str]]:
@@ -84,9 +88,21 @@ def test_the_contracts_hold(copy: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_each_module_is_public_or_forbidden_to_libraries() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (libraries,) = (c for c in contracts["contracts"] if c["name"].startswith("libraries"))
+    told = [*libraries["source_modules"], *libraries["forbidden_modules"]]
+    told += [f"eagerflow.{name}" for name in _PUBLIC]
+    own = modules({"eagerflow": PACKAGES["eagerflow"]})
+    there = {".".join(name.split(".")[:2]) for name in own} - {"eagerflow"}
+    assert sorted(told) == sorted([*there, "eagerflow_kernels"])
+
+
 @pytest.mark.parametrize(
     ("file", "line", "contract"),
     [
+        ("eagerflow/nn/init.py", "from eagerflow.core.op import bind", "public names"),
+        ("eagerflow/data/maps.py", "import eagerflow_kernels.table", "public names"),
         ("eagerflow/core/tree.py", "import eagerflow.ops.rules", "downward only"),
         ("eagerflow/ops/rules.py", "import numpy", "numpy only"),
         ("eagerflow/autodiff/tape.py", "import numpy", "numpy only"),

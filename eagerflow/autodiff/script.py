@@ -113,9 +113,14 @@ class ScriptWriter(AbstractInterpreter):
         places = [self._number(y) for y in outputs]
         return Script(self._steps, self._given, places)
 
-    def place_of(self, x: Tensor) -> int:
-        """Where among the inputs and then what was held the value of ``x`` is."""
-        return self._given.index(self._number(x))
+    def place_of(self, x: Tensor) -> int | None:
+        """Where among the inputs and then what was held the value of ``x`` is.
+
+        None for what a step gives: results of a node with effects, which stand for themselves
+        when the step runs again, so that no cotangent flows to them.
+        """
+        number = self._number(x)
+        return self._given.index(number) if number in self._given else None
 
     def _enter(self, x: Tensor) -> int:
         attach(x, self._owner, self._count)
@@ -219,7 +224,7 @@ def _held(composite: Composite, passed: Passed, first: int) -> Composite:
 
 def _again(
     composite: Composite, script: Script, count: int, pull: Callable[..., Sequence[Any]],
-    places: Sequence[int],
+    places: Sequence[int | None],
 ) -> Composite:  # fmt: skip
     """A composite that runs by a script.
 
@@ -228,7 +233,7 @@ def _again(
         script: gives its outputs and its residuals.
         count: how many outputs there are.
         pull: gives the cotangents of some of its inputs.
-        places: of which.
+        places: of which; None where the script gives the value itself.
     """
     name, (code, offset) = composite.name, position(3)
 
@@ -245,8 +250,12 @@ def _again(
             # what the pull does not know of is reached without a derivative
             found: list[Any] = [Link(name, (), UNKNOWN, code, offset)] * total
             for i in places:
-                found[i] = None
-            for i, g in zip(places, pull(residuals, gs, [wanted[i] for i in places]), strict=True):
+                if i is not None:
+                    found[i] = None
+            asked = [i is not None and wanted[i] for i in places]
+            for i, g in zip(places, pull(residuals, gs, asked), strict=True):
+                if i is None:
+                    continue
                 if found[i] is None or type(found[i]) is Link:
                     found[i] = found[i] if g is None else g
                 elif g is not None and type(g) is not Link:

@@ -4,10 +4,10 @@ A checkpoint is a folder: safetensors files with the elements of tensors, and ``
 with the rest. It is complete or it is not there, and every byte of it is covered by a checksum.
 """
 
-from eagerflow import counterparts as _counterparts
 from eagerflow.checkpoint.loading import load
 from eagerflow.checkpoint.manager import Manager, Restored
 from eagerflow.checkpoint.saving import save
+from eagerflow.extending import unknown_name as _unknown_name
 
 __all__ = ["Manager", "Restored", "load", "save"]
 
@@ -16,4 +16,4 @@ def __getattr__(name: str) -> object:
     """Word the error for a name that is not here, with the nearest one that is."""
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _counterparts.unknown_name("eagerflow.checkpoint", name, globals())
+    raise _unknown_name("eagerflow.checkpoint", name, globals())

@@ -15,8 +15,9 @@ from eagerflow.checkpoint.files import MANIFEST, Damaged
 from eagerflow.checkpoint.manifest import Manifest, read_manifest, verify_all
 from eagerflow.checkpoint.nodes import build, describe
 from eagerflow.checkpoint.restoring import Partial, Rename, RestorePlan, fit, put
-from eagerflow.checkpoint.saving import outside_traces, warn
-from eagerflow.errors import CheckpointError, hides_frames
+from eagerflow.checkpoint.saving import outside_traces
+from eagerflow.errors import CheckpointError, CheckpointWarning, hides_frames
+from eagerflow.extending import warn
 
 __all__ = ["checkpoints_in", "load", "read_into"]
 
@@ -130,7 +131,7 @@ def _report(plan: RestorePlan, folder: Path) -> None:
     parts = [f"{title}: {_some(names)}" for title, names in lists if names]
     if parts:
         text = f"{folder} was loaded in part; {'; '.join(parts)}"
-        warn(text)
+        warn(text, CheckpointWarning)
 
 
 def _some(names: list[str]) -> str:

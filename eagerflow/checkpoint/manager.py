@@ -17,8 +17,14 @@ from eagerflow.checkpoint import files
 from eagerflow.checkpoint.files import Damaged
 from eagerflow.checkpoint.loading import checkpoints_in, read_into
 from eagerflow.checkpoint.manifest import Manifest, verify_all
-from eagerflow.checkpoint.saving import outside_traces, save_noted, warn
-from eagerflow.errors import CheckpointError, TensorValueError, hides_frames
+from eagerflow.checkpoint.saving import outside_traces, save_noted
+from eagerflow.errors import (
+    CheckpointError,
+    CheckpointWarning,
+    TensorValueError,
+    hides_frames,
+)
+from eagerflow.extending import unwritable, warn
 
 __all__ = ["Manager", "Restored"]
 
@@ -123,9 +129,10 @@ class Manager:
             with files.locked(self.directory, wait=False) as lock:
                 if lock is not None and lock.exclusive:
                     self._clear()
-        except OSError:  # of a folder that is full or read-only one can still restore
+        except OSError as error:  # of a folder that is full or read-only one can still restore
             if not self.directory.is_dir():
-                raise
+                kept = "there is no such folder"
+                raise unwritable(error, "Manager", self.directory, kept) from None
 
     # --- saving ---
 
@@ -210,7 +217,7 @@ class Manager:
                     files.remove(one.path)
                 except OSError as error:  # not worth the run
                     text = f"{one.path} could not be removed: {error.strerror}"
-                    warn(text)
+                    warn(text, CheckpointWarning)
 
     # --- what there is ---
 
@@ -334,4 +341,4 @@ def _random() -> ef.random.Generator:
 
 def _warn(damaged: list[Damaged], taken: Path) -> None:
     text = f"{taken} was restored, since {'; '.join(map(str, damaged))}"
-    warn(text)
+    warn(text, CheckpointWarning)

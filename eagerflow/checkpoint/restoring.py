@@ -15,8 +15,8 @@ from typing import Any, Final, final
 import eagerflow as ef
 from eagerflow.checkpoint.nodes import ARRAYS, LEAVES, TreeNode, build, leaves, walk
 from eagerflow.checkpoint.shards import Stored
-from eagerflow.counterparts import alike
 from eagerflow.errors import CheckpointError
+from eagerflow.states import alike
 from eagerflow.types import TensorType
 
 __all__ = ["Partial", "Rename", "RestorePlan", "fit", "put"]

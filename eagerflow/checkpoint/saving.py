@@ -16,16 +16,10 @@ from eagerflow.checkpoint import files, shards
 from eagerflow.checkpoint.digests import hashing
 from eagerflow.checkpoint.manifest import text_of
 from eagerflow.checkpoint.nodes import ARRAYS, TreeNode, describe, encode, leaves
-from eagerflow.core.interpreter import is_traced
-from eagerflow.errors import (
-    CheckpointWarning,
-    TensorValueError,
-    TraceError,
-    hides_frames,
-)
-from eagerflow.source import warn_user
+from eagerflow.errors import TensorValueError, TraceError, hides_frames
+from eagerflow.extending import is_traced, unwritable
 
-__all__ = ["GIGABYTE", "outside_traces", "save", "save_noted", "warn"]
+__all__ = ["GIGABYTE", "outside_traces", "save", "save_noted"]
 
 GIGABYTE: Final = 10**9
 
@@ -39,11 +33,6 @@ def outside_traces(name: str) -> None:
             expected="a call between the steps that are traced",
             hint="trace the training step, and save in the loop around it",
         )
-
-
-def warn(text: str) -> None:
-    """Warn about a checkpoint, at the user's line."""
-    warn_user(text, CheckpointWarning)
 
 
 @hides_frames
@@ -65,7 +54,7 @@ def save(path: str | os.PathLike[str], tree: Any, *, shard_bytes: int = GIGABYTE
 
     Raises:
         CheckpointError: something in the tree cannot be saved, or the folder has other files.
-        OSError: the files cannot be written; what was written is removed.
+        FileError: the files cannot be written; what was written is removed. It is an OSError.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "latest")
@@ -102,24 +91,27 @@ def save_noted(
     saved = max(time.time_ns(), after + 1)
     head = (saved, encode(describe(dict(note)), {}), encode(root, names))
     text = b""
-    with files.locked(path) as lock:
-        assert lock is not None  # it was waited for
-        before = files.named(path)
-        written: list[Path] = []
-        try:
-            new = _write_shards(path, tensors, shard_bytes, written)
-            written.append(path / f"manifest-{files.token()}.tmp")
-            with files.new_file(written[-1]) as append:
-                append(text := text_of(*head, *new))
-            files.sync_folder(path)
-            files.publish(written[-1], path)
-        except BaseException as error:
-            _undo(path, written, lock, text)
-            if isinstance(error, OSError):
-                kept = "nothing was saved" if before is None else "what was there is intact"
-                error.add_note(f"while the checkpoint {path} was saved: {kept}")
-            raise
-        _settle(path, lock, before or (), [shard.file for shard in new[1]])
+    before: list[str] | None = None
+    try:
+        with files.locked(path) as lock:
+            assert lock is not None  # it was waited for
+            before = files.named(path)
+            written: list[Path] = []
+            try:
+                new = _write_shards(path, tensors, shard_bytes, written)
+                written.append(path / f"manifest-{files.token()}.tmp")
+                with files.new_file(written[-1]) as append:
+                    append(text := text_of(*head, *new))
+                files.sync_folder(path)
+                files.publish(written[-1], path)
+            except BaseException:
+                _undo(path, written, lock, text)
+                raise
+            _settle(path, lock, before or (), [shard.file for shard in new[1]])
+    except OSError as error:
+        kept = "nothing was saved" if before is None else "what was there is intact"
+        size = sum(x.nbytes for x in tensors.values())
+        raise unwritable(error, "checkpoint.save", path, kept, size) from None
     return saved
 
 

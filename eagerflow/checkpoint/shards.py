@@ -26,8 +26,7 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.checkpoint.digests import PIECE, Checksum, pieces
 from eagerflow.checkpoint.files import Damaged, new_file, reported
-from eagerflow.core.byte_arrays import pack, packed_size, unpack
-from eagerflow.progress import Advance, progress_bar
+from eagerflow.extending import pack, packed_size, progress_bar, unpack
 from eagerflow.types import BYTES, DType
 
 __all__ = ["Shard", "Stored", "assign", "read", "verify", "watched", "write"]
@@ -98,7 +97,7 @@ class Shard:
     header: str
 
 
-def watched(what: str, total: int) -> AbstractContextManager[Advance]:
+def watched(what: str, total: int) -> AbstractContextManager[Callable[..., object]]:
     """A progress bar over ``total`` bytes, if they are many and take a second."""
     if total <= _LARGE:
         return nullcontext(lambda done, note="": None)

@@ -73,12 +73,22 @@ def byte_count(array: Array) -> int:
 
 
 def packed_size(array: Array) -> int:
-    """The length of the packed form."""
+    """The length of the packed form.
+
+    >>> from eagerflow.extending import packed_size
+    >>> packed_size(ef.tensor([b"a", b"bcd"]).numpy())
+    20
+    """
     return array.size * _LENGTH.itemsize + byte_count(array)
 
 
 def pack(array: Array) -> bytes:
-    """The packed form of an array."""
+    """The packed form of an array of bytes, as `eagerflow.Tensor.numpy` gives it.
+
+    >>> from eagerflow.extending import pack
+    >>> pack(ef.tensor([b"a", b"bcd"]).numpy())[-4:]
+    b'abcd'
+    """
     found = array.reshape(-1).tolist()
     lengths = np.fromiter(map(len, found), _LENGTH, len(found))
     return b"".join([lengths.tobytes(), *found])
@@ -89,6 +99,10 @@ def unpack(data: memoryview | bytes | bytearray, shape: tuple[int, ...]) -> Arra
 
     Raises:
         ValueError: it is the packed form of none.
+
+    >>> from eagerflow.extending import pack, unpack
+    >>> ef.tensor(unpack(pack(ef.tensor([b"a", b"bcd"]).numpy()), (2,))).tolist()
+    [b'a', b'bcd']
     """
     view = memoryview(data).cast("B")
     out = np.empty(shape, object)

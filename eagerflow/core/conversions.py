@@ -126,6 +126,31 @@ class AbstractConversions(AbstractMethods):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
+        """The memory of this value, for another library; that is what ``from_dlpack`` asks for.
+
+        It is flagged read-only. A library that ignores the flag, as PyTorch does, can write into
+        it, and what it writes shows in this value, in its views and in the variable that it was
+        read from. A copy is safe: ``torch.from_dlpack(x, copy=True)`` or ``torch.tensor(x)``.
+
+        Args:
+            stream: of the device, where it has any.
+            max_version: of DLPack, that the consumer knows. One that does not know of the flag
+                (before 1.0) gets a copy.
+            dl_device: where the consumer wants it.
+            copy: True always copies, into memory that is the consumer's own; False never does;
+                None only if needed.
+
+        Raises:
+            InterchangeError: it cannot be exchanged (a BufferError too).
+
+        >>> x = ef.tensor([1.0, 2.0])
+        >>> np.from_dlpack(x).flags.writeable
+        False
+        >>> theirs = np.from_dlpack(x, copy=True)
+        >>> theirs[0] = 9.0
+        >>> x
+        Tensor([1., 2.], f32[2]@cpu:0)
+        """
         return functions["__dlpack__"](self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[Any, int]:

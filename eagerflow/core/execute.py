@@ -24,6 +24,7 @@ from eagerflow.errors import (
     TensorValueError,
     strip,
 )
+from eagerflow.files import advice
 from eagerflow.hardware import Device, Lane, NullArray, as_device
 from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType
 from eagerflow_kernels import table
@@ -327,7 +328,7 @@ def explain(
     if isinstance(error, ImportError):
         return SettingError(f"{op.name}: {error}")
     if isinstance(error, OSError):
-        failed = FileError(f"{op.name}: {error}", given=given)
+        failed = FileError(f"{op.name}: {error}", given=given, hint=advice(error))
         failed.errno, failed.filename = error.errno, error.filename
         return failed
     if isinstance(error, IndexError):

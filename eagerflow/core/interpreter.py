@@ -270,8 +270,15 @@ class applying_rules:  # noqa: N801 - a context manager
 
 
 def is_traced() -> bool:
-    """Whether an op that is bound now in this thread becomes part of a graph."""
-    interpreter = current() if stack.installed else BASE
+    """Whether an op that is bound now in this thread becomes part of a graph.
+
+    >>> from eagerflow.extending import is_traced
+    >>> is_traced(), ef.trace(lambda: 1 if is_traced() else 0)()
+    (False, 1)
+    """
+    if not stack.installed:
+        return False
+    interpreter = current()
     while interpreter is not BASE and not interpreter.traces:
         interpreter = interpreter.below
     return interpreter.traces

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
     from eagerflow.hardware import Lane
 
-__all__ = ["AbstractNumber", "AbstractSymbol"]
+__all__ = ["AbstractNumber", "AbstractSymbol", "number_now"]
 
 
 class AbstractSymbol(ABC):
@@ -106,6 +106,24 @@ class AbstractNumber(ABC):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return function(*_asked(args), **_asked(kwargs))
+
+
+def number_now(x: Any) -> Any:
+    """What a number of a trace is in the call that traces; what else is passed is given back.
+
+    The graph is run with other numbers, too: who decides something by this one says in the graph
+    what is done with them.
+
+    >>> from eagerflow.extending import number_now
+    >>> seen = []
+    >>> @ef.trace
+    ... def double(x):
+    ...     seen.append(number_now(x))
+    ...     return x * 2
+    >>> double(3.0), seen, number_now(4.0)
+    (6.0, [3.0], 4.0)
+    """
+    return x.number if issubclass(type(x), AbstractNumber) else x
 
 
 def _asked(value: Any) -> Any:

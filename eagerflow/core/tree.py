@@ -35,7 +35,7 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     Lists, tuples, dicts, named tuples and dataclasses are nodes.
 
     >>> from dataclasses import dataclass
-    >>> from eagerflow.core import tree
+    >>> from eagerflow.extending import tree
     >>> @dataclass
     ... class Batch:
     ...     x: object
@@ -97,23 +97,51 @@ def register(kind: type, take: Callable[[Any], Any], make: Callable[[Any, Any], 
         kind: the class.
         take: gives the children and what else is needed, which tells structures apart.
         make: makes an instance of that and the children.
+
+    >>> from eagerflow.extending import tree
+    >>> class Pair:
+    ...     def __init__(self, left, right):
+    ...         self.left, self.right = left, right
+    >>> tree.register(Pair, lambda p: ([p.left, p.right], None), lambda _, xs: Pair(*xs))
+    >>> tree.leaves({"pair": Pair(1, 2)})
+    [1, 2]
     """
     _dataclasses.add(kind)
     _optree().register_pytree_node(kind, take, make, namespace=NAMESPACE)
 
 
 def unflatten(treedef: TreeDef, values: Iterable[Any]) -> Any:
-    """A tree of the structure ``treedef`` with new leaves."""
+    """A tree of the structure ``treedef`` with new leaves.
+
+    >>> from eagerflow.extending import tree
+    >>> tree.unflatten(tree.flatten({"w": 1, "b": (2,)})[1], ["b", "w"])
+    {'w': 'w', 'b': ('b',)}
+    """
     return _optree().tree_unflatten(treedef, values)
 
 
 def leaves(tree: Any) -> list[Any]:
-    """The leaves of ``tree``."""
+    """The leaves of ``tree``.
+
+    >>> from eagerflow.extending import tree
+    >>> tree.leaves([1, {"x": (2, None)}])
+    [1, 2]
+    """
     return flatten(tree)[0]
 
 
 def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """A tree of the same structure with ``function`` applied to the leaves."""
+    """A tree of the same structure with ``function`` applied to the leaves.
+
+    Args:
+        function: gets a leaf, and that of each other tree in its place.
+        tree: the tree.
+        rest: others of the same structure.
+
+    >>> from eagerflow.extending import tree
+    >>> tree.map(lambda x, y: x + y, {"w": 1, "b": 2}, {"w": 10, "b": 20})
+    {'w': 11, 'b': 22}
+    """
     found, treedef = flatten(tree)
     others = [treedef.flatten_up_to(other) for other in rest]
     mapped = [function(*xs) for xs in zip(found, *others, strict=True)]
@@ -121,7 +149,12 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
 
 def paths(treedef: TreeDef) -> list[str]:
-    """A readable path for each leaf, such as ``[0]['w']``."""
+    """A readable path for each leaf, such as ``[0]['w']``.
+
+    >>> from eagerflow.extending import tree
+    >>> tree.paths(tree.flatten([{"w": 1}, 2])[1])
+    ["[0]['w']", '[1]']
+    """
     return [accessor.codify("") for accessor in treedef.accessors()]
 
 
@@ -136,5 +169,10 @@ class _Star:
 
 
 def show(treedef: TreeDef) -> str:
-    """A structure for a reader, such as ``({'w': *, 'b': *}, *)``."""
+    """A structure for a reader.
+
+    >>> from eagerflow.extending import tree
+    >>> tree.show(tree.flatten(({"w": 1}, 2))[1])
+    "({'w': *}, *)"
+    """
     return repr(unflatten(treedef, [_Star()] * treedef.num_leaves))

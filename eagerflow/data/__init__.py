@@ -9,11 +9,12 @@
 (1, 8, 8) (1,)
 """
 
-from eagerflow import counterparts as _counterparts
+from eagerflow.data.counterparts import DATA as _DATA
 from eagerflow.data.dataset import Dataset
 from eagerflow.data.files import write_records
 from eagerflow.data.images import decode_image
 from eagerflow.data.iterator import DatasetIterator
+from eagerflow.extending import unknown_name as _unknown_name
 
 __all__ = ["Dataset", "DatasetIterator", "decode_image", "write_records"]
 
@@ -22,4 +23,4 @@ def __getattr__(name: str) -> object:
     """Word the error for a name that is not here, with the nearest one that is."""
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _counterparts.unknown_name("eagerflow.data", name, globals(), _counterparts.DATA)
+    raise _unknown_name("eagerflow.data", name, globals(), _DATA)

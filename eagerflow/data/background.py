@@ -9,12 +9,11 @@ from functools import partial
 from typing import Any, Final, final
 
 import eagerflow as ef
-from eagerflow.core import tree
 from eagerflow.data.jobs import Handover, observed
 from eagerflow.data.opening import open_stage
 from eagerflow.data.stage import AbstractCursor, AbstractFollower, AbstractStage, Length
-from eagerflow.resources.queue import QueueState
-from eagerflow.runtime.ending import ending
+from eagerflow.extending import tree
+from eagerflow.extending.pipelines import QueueState, ending
 
 __all__ = ["PrefetchStage"]
 

@@ -13,7 +13,7 @@ import eagerflow as ef
 from eagerflow.data.elements import with_bytes
 from eagerflow.errors import TensorValueError
 from eagerflow.events import Event, emit, listening
-from eagerflow.source import Source
+from eagerflow.extending import Source
 
 __all__ = ["OnError", "UserCall", "skips"]
 

@@ -21,7 +21,7 @@ from eagerflow.data.stage import (
     Rows,
     behind_end,
 )
-from eagerflow.resources.queue import QueueState
+from eagerflow.extending.pipelines import QueueState
 
 __all__ = ["ShuffleStage", "SliceStage"]
 

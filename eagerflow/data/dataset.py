@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
-from eagerflow.counterparts import DATASETS, hint_at
 from eagerflow.data.background import PrefetchStage
 from eagerflow.data.calls import OnError, UserCall
 from eagerflow.data.checks import check_map, check_policy, check_stage, count_of, length_of, unknown
 from eagerflow.data.choices import ShuffleStage, SliceStage
+from eagerflow.data.counterparts import DATASETS
 from eagerflow.data.files import LineStage, Paths, RecordStage
 from eagerflow.data.filters import FilterStage
 from eagerflow.data.groups import BatchStage, RepeatStage, ZipStage
@@ -23,8 +23,8 @@ from eagerflow.data.sources import TensorStage, iterable_stage
 from eagerflow.data.stage import AbstractStage
 from eagerflow.data.tables import GroupStage, ParquetStage, TableStage
 from eagerflow.errors import LengthError, TensorValueError
+from eagerflow.extending import capture, hint_at
 from eagerflow.hardware import Device, as_device
-from eagerflow.source import capture
 
 __all__ = ["Dataset"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import eagerflow as ef
-from eagerflow.core import tree
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.extending import tree
 from eagerflow.types import TensorType
 
 __all__ = ["as_element", "join", "nbytes", "pad", "stack", "type_of", "with_bytes"]

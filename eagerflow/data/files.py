@@ -6,7 +6,6 @@ import glob
 import os
 from abc import abstractmethod
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias, final
 
@@ -14,7 +13,7 @@ import eagerflow as ef
 from eagerflow.data.calls import OnError, skips
 from eagerflow.data.stage import AbstractCursor, AbstractStage
 from eagerflow.errors import RecordError, TensorValueError, relocate
-from eagerflow.source import capture
+from eagerflow.extending import capture, replaced
 from eagerflow_kernels.records import framed, read_record
 
 __all__ = ["LineStage", "Paths", "RecordStage", "files", "write_records"]
@@ -282,7 +281,7 @@ def write_records(path: str | os.PathLike[str], records: Iterable[bytes]) -> int
     Raises:
         TypeError: a record is not bytes.
         TensorValueError: ``path`` is a device, or a pipe.
-        OSError: the disk is full, for one.
+        FileError: the file cannot be written: the disk is full, for one. It is an OSError.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -298,23 +297,14 @@ def write_records(path: str | os.PathLike[str], records: Iterable[bytes]) -> int
             given=f"{target}, a device or a pipe",
             expected="a name that is free, or that of a file",
         )
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     count = 0
-    try:
-        with open(part, "wb") as file:
-            for record in records:
-                if not isinstance(record, bytes | bytearray | memoryview):
-                    raise TypeError(f"record {count} is a {type(record).__name__}, not bytes")
-                before, behind = framed(record)
-                file.write(before)
-                file.write(record)
-                file.write(behind)
-                count += 1
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink()
-        raise
+    with replaced("write_records", path) as write:
+        for record in records:
+            if not isinstance(record, bytes | bytearray | memoryview):
+                raise TypeError(f"record {count} is a {type(record).__name__}, not bytes")
+            before, behind = framed(record)
+            write(before)
+            write(record)
+            write(behind)
+            count += 1
     return count

@@ -8,7 +8,7 @@ from typing import Any, final
 from eagerflow.data.calls import UserCall
 from eagerflow.data.opening import open_stage
 from eagerflow.data.stage import AbstractCounter, AbstractCursor, AbstractStage, Length
-from eagerflow.source import Source
+from eagerflow.extending import Source
 
 __all__ = ["FilterStage"]
 

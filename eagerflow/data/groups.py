@@ -18,7 +18,7 @@ from eagerflow.data.stage import (
     Threads,
 )
 from eagerflow.errors import TensorValueError
-from eagerflow.resources.queue import QueueState
+from eagerflow.extending.pipelines import QueueState
 
 __all__ = ["BatchStage", "RepeatStage", "ZipStage"]
 

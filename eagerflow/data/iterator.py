@@ -6,13 +6,11 @@ import operator
 import threading
 from typing import TYPE_CHECKING, Any, final
 
-from eagerflow.core import tree
-from eagerflow.core.interpreter import is_traced, stack
 from eagerflow.data.opening import open_stage
 from eagerflow.data.stage import AbstractCursor, once, seeds, threaded
 from eagerflow.errors import TensorValueError, TraceError, hide_frames
-from eagerflow.resources.levels import Level, to_html
-from eagerflow.runtime.ending import ending
+from eagerflow.extending import is_traced, tree
+from eagerflow.extending.pipelines import QueueState, ending, to_html
 
 if TYPE_CHECKING:  # datasets make iterators
     from eagerflow.data.dataset import Dataset
@@ -58,7 +56,7 @@ class DatasetIterator:
         return self
 
     def __next__(self) -> Any:
-        if stack.installed and is_traced():
+        if is_traced():
             raise TraceError(
                 "a dataset is read while a function is traced",
                 given=str(self._dataset),
@@ -198,17 +196,17 @@ class DatasetIterator:
             self._dataset._epoch = state["epoch"] + 1
 
     def __repr__(self) -> str:
-        levels = [f"{level.name}: {level}" for level in self._levels()]
+        levels = [f"{level.name}: {level}" for level in (q.level() for q in self._queues())]
         return f"<{'; '.join([self._heading(), *levels])}>"
 
     def _repr_html_(self) -> str:
-        return to_html(self._heading(), self._levels())
+        return to_html(self._heading(), [queue.level() for queue in self._queues()])
 
     def _heading(self) -> str:
         return f"iterator of {self._dataset}, epoch {self._epoch}"
 
-    def _levels(self) -> list[Level]:
-        return [] if self._cursor is None else [queue.level() for queue in self._cursor.queues]
+    def _queues(self) -> list[QueueState]:
+        return [] if self._cursor is None else self._cursor.queues
 
 
 def _checked(value: Any, own: dict[str, Any]) -> dict[str, Any]:

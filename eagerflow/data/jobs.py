@@ -20,10 +20,7 @@ from typing import Any, Final, Protocol, final
 from eagerflow.data.elements import nbytes
 from eagerflow.errors import CancelledError, QueueClosedError
 from eagerflow.events import Event, emit, listening
-from eagerflow.resources.attempts import slept
-from eagerflow.resources.queue import QueueState
-from eagerflow.resources.stores import FifoStore, SequenceStore
-from eagerflow.runtime.ending import ending
+from eagerflow.extending.pipelines import FifoStore, QueueState, SequenceStore, ending, slept
 
 __all__ = ["Crew", "Handover", "Job", "observed"]
 

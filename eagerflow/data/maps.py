@@ -22,7 +22,7 @@ from eagerflow.data.stage import (
     Rows,
     Threads,
 )
-from eagerflow.source import Source
+from eagerflow.extending import Source
 
 __all__ = ["How", "MapStage"]
 

@@ -11,8 +11,7 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.events import listening
-from eagerflow.resources.queue import QueueState
-from eagerflow.resources.stores import ShuffleStore
+from eagerflow.extending.pipelines import QueueState, ShuffleStore
 
 __all__ = ["Buffer", "Seed", "generator", "permutation"]
 

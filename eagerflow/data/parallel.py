@@ -19,7 +19,7 @@ from eagerflow.data.stage import (
     Threads,
     check_position,
 )
-from eagerflow.resources.queue import QueueState
+from eagerflow.extending.pipelines import QueueState
 
 __all__ = ["ParallelMapCursor", "ParallelViewCursor"]
 

@@ -16,7 +16,7 @@ from typing import Any, Final, final
 
 from eagerflow.data.wire import IDLE, Wire, dump, load
 from eagerflow.errors import CancelledError, SettingError, WorkerError, relocate
-from eagerflow.source import Source
+from eagerflow.extending import Source
 
 __all__ = ["Pool", "stop_server"]
 

@@ -9,7 +9,6 @@ from typing import Any, final
 import numpy as np
 
 import eagerflow as ef
-from eagerflow.core import tree
 from eagerflow.data.elements import as_element, stack, type_of
 from eagerflow.data.stage import (
     AbstractCursor,
@@ -20,6 +19,7 @@ from eagerflow.data.stage import (
     Threads,
 )
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.extending import tree
 
 __all__ = ["IterableStage", "SequenceStage", "TensorStage", "iterable_stage"]
 

@@ -17,7 +17,7 @@ import numpy as np
 from eagerflow.data.elements import stack
 from eagerflow.data.orders import Seed
 from eagerflow.errors import TensorValueError
-from eagerflow.resources.queue import QueueState
+from eagerflow.extending.pipelines import QueueState
 
 __all__ = [
     "AbstractCounter",

@@ -22,7 +22,7 @@ from eagerflow.data.stage import (
     check_position,
 )
 from eagerflow.errors import EagerflowError, RecordError, TensorValueError
-from eagerflow.source import capture
+from eagerflow.extending import capture
 
 __all__ = ["GroupStage", "ParquetStage", "TableStage"]
 

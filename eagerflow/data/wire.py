@@ -22,9 +22,8 @@ from typing import Any, Final, final
 import numpy as np
 
 import eagerflow as ef
-from eagerflow.core import tree
-from eagerflow.core.byte_arrays import pack, unpack
 from eagerflow.errors import DTypeError
+from eagerflow.extending import pack, tree, unpack
 
 __all__ = ["IDLE", "Rebuilt", "Wire", "dump", "load"]
 

@@ -18,8 +18,8 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import eagerflow as ef
+from eagerflow.extending import progress_bar
 from eagerflow.nn import functional as F  # noqa: N812 - its usual name
-from eagerflow.progress import progress_bar
 
 CLASSES = 10
 SIZE = 8  # pixels, both ways

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure, SubFigure
 import eagerflow as ef
 from eagerflow.demo import digits as example
 from eagerflow.demo.digits import CLASSES, Digits, Result
+from eagerflow.extending import replaced
 
 __all__ = ["draw", "main"]
 
@@ -50,7 +51,8 @@ def main(
     graph = results[-1].graph
     if graph is not None:
         file = picture.with_name(f"{picture.stem}-step.svg")
-        file.write_text(graph.to_svg(limit=_BOXES), encoding="utf-8")
+        with replaced("demo", file) as write:
+            write(graph.to_svg(limit=_BOXES).encode())
         nodes = len(graph.nodes)
         print(f"the graph of a training step, {nodes} nodes: {file} (open it in a browser)")
     print(f"read next: {example.__file__}, the code of this demo")

@@ -38,7 +38,7 @@ def broadcast(a: Size, b: Size) -> Size:
 def maximum(a: Size, b: Size) -> Size:
     """The larger of two sizes.
 
-    >>> from eagerflow.dims import maximum
+    >>> from eagerflow.extending import maximum
     >>> n = ef.Dim("n")
     >>> maximum(n, n + 1), maximum(n - 2, 0)
     (n+1, max(n-2,0))
@@ -75,7 +75,7 @@ def exact_quotient(a: Size, b: Size) -> Size:
 def same(a: Size, b: Size) -> bool:
     """Whether two sizes are equal whatever the names stand for; asks nobody.
 
-    >>> from eagerflow.dims import same
+    >>> from eagerflow.extending import same
     >>> n = ef.Dim("n")
     >>> same(n + n, 2 * n), same(n, ef.Dim("m")), same(n, 4), same(4, 4)
     (True, False, False, True)
@@ -92,7 +92,7 @@ def may_equal(a: Size, b: Size) -> bool:
 
     For rules: what may be equal is checked by the kernel, when the sizes are known.
 
-    >>> from eagerflow.dims import may_equal
+    >>> from eagerflow.extending import may_equal
     >>> n = ef.Dim("n")
     >>> may_equal(n, 4), may_equal(n, n + 1), may_equal(4, 5)
     (True, False, False)

@@ -8,25 +8,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
-from weakref import WeakKeyDictionary, WeakMethod
+from weakref import WeakKeyDictionary, ref
 
 from eagerflow.resources.variable import VariableState
 
 __all__ = ["undo_by", "undoing"]
 
-_Action: TypeAlias = WeakMethod[Callable[[], None]]
+#: an object and the function of its method, neither kept alive; a `WeakMethod` would complain if
+#: class and object are collected at once
+_Action: TypeAlias = tuple[ref[Any], ref[Any]]
 #: by the resource of a variable
 _actions: Final[WeakKeyDictionary[VariableState, _Action]] = WeakKeyDictionary()
 
 
-def undo_by(variable: Any, action: Callable[[], None]) -> None:
+def undo_by(variable: Any, action: Any) -> None:
     """Call a method whenever a run fails of a traced function that refers to a variable.
 
     Args:
         variable: what tells graphs that the method is for them.
-        action: of an object that holds the variable, which is not kept alive by this.
+        action: a method without arguments of an object that holds the variable, which is not kept
+            alive by this.
+
+    >>> from eagerflow.extending.tracing import undo_by
+    >>> class Search:
+    ...     def __init__(self, variable):
+    ...         self.variable, self.before = variable, variable.value
+    ...         undo_by(variable, self.undo)
+    ...     def undo(self):
+    ...         self.variable.assign(self.before)
+    >>> v = ef.Variable(1.0)
+    >>> search = Search(v)
+    >>> @ef.trace
+    ... def attempt(x):
+    ...     with ef.control_dependencies([v.assign(x)]):
+    ...         return ef.py_call(lambda y: 1 / 0, x, x)
+    >>> attempt(ef.tensor(5.0))
+    Traceback (most recent call last):
+    ZeroDivisionError: division by zero
+      node: ...
+    >>> v.item()
+    1.0
     """
-    _actions[variable.resource] = WeakMethod(action)
+    _actions[variable.resource] = ref(action.__self__), ref(action.__func__)
 
 
 def undoing(run: Callable[..., Sequence[Any]], resources: Iterable[Any]) -> Callable[..., Any]:
@@ -44,10 +67,10 @@ def undoing(run: Callable[..., Sequence[Any]], resources: Iterable[Any]) -> Call
         try:
             return run(*args)
         except BaseException:
-            for reference in found:
-                action = reference()
-                if action is not None:
-                    action()
+            for owner_ref, action_ref in found:
+                owner, action = owner_ref(), action_ref()
+                if owner is not None and action is not None:
+                    action(owner)
             raise
 
     return run_or_undo

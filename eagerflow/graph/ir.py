@@ -281,6 +281,7 @@ class Graph:
 
         Raises:
             GraphError: an attribute has no text form.
+            FileError: the file cannot be written. It is an OSError.
 
         >>> import tempfile
         >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")

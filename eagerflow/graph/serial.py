@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -27,12 +26,13 @@ from typing import Any, Final, NoReturn
 
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import GraphError, GraphFileError
+from eagerflow.files import replaced
 from eagerflow.graph import constants
 from eagerflow.graph.devices import move_operands
 from eagerflow.graph.ir import Graph, methods
 from eagerflow.graph.parser import parse_graph
 from eagerflow.graph.printer import Printer
-from eagerflow.source import warn_user
+from eagerflow.source import warn
 from eagerflow.types import BYTES
 
 __all__ = ["VERSION", "load_graph", "save_graph"]
@@ -56,21 +56,11 @@ def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
 
     Raises:
         GraphError: an attribute has no text form.
-        OSError: the file cannot be written.
+        FileError: the file cannot be written. It is an OSError.
     """
     data = to_bytes(graph)
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replaced("Graph.save", path, len(data)) as write:
+        write(data)
 
 
 def load_graph(path: str | os.PathLike[str], resources: Mapping[str, Any] | None = None) -> Graph:
@@ -120,12 +110,6 @@ def _entry(tensor: Tensor, start: int) -> dict[str, Any]:
     return {"dtype": name or "U8", "shape": shape, "data_offsets": offsets}
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def from_file_bytes(
     content: bytes, resources: Mapping[str, Any] | None = None, where: str = "the data"
 ) -> Graph:
@@ -160,7 +144,7 @@ def _add_transfers(graph: Graph, where: str) -> None:
     """In format 1 a node that was placed took operands from wherever they were."""
     count = move_operands(graph)
     if count:
-        warn_user(
+        warn(
             f"{where} has format 1, in which operands may be on other devices than the node that"
             f" takes them: {count} transfer{'s' * (count != 1)} added; save it again to keep them",
             UserWarning,

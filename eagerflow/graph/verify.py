@@ -9,6 +9,7 @@ from eagerflow.core.op import get_op, infer_specs
 from eagerflow.dims import Dim, evaluate, resolving
 from eagerflow.dims.polynomial import Atom, name_atoms
 from eagerflow.errors import EagerflowError, GraphError
+from eagerflow.graph.attributes import wrong_attribute
 from eagerflow.graph.devices import STRUCTURED, decision
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference, ValueSpec, ValueType
@@ -17,7 +18,7 @@ from eagerflow.graph.signatures import fits, signatures
 from eagerflow.source import Source
 from eagerflow.types import TensorSpec
 
-__all__ = ["verify"]
+__all__ = ["check_attributes", "verify"]
 
 #: how many nodes before and after the wrong one a message shows
 _AROUND: Final = 2
@@ -39,6 +40,20 @@ def verify(graph: Graph) -> None:
     """
     with resolving(_undecided):
         _Check(graph, frozenset(), {}).run()
+
+
+def check_attributes(graph: Graph) -> None:
+    """Check that the nodes of ``graph`` and its subgraphs have the attributes that they need.
+
+    Raises:
+        GraphError: one has others; shows the nodes around.
+    """
+    for place, node in enumerate(graph.nodes):
+        wrong = wrong_attribute(node.op, node.name, node.attrs)
+        if wrong is not None:
+            _Check(graph, frozenset(), {}).fail(place, wrong.text, wrong.expected)
+        for _, inner in node.subgraphs():
+            check_attributes(inner)
 
 
 @final
@@ -178,6 +193,9 @@ class _Check:
             )
 
     def types(self, node: Node, place: int) -> None:
+        wrong = wrong_attribute(node.op, node.name, node.attrs)
+        if wrong is not None and node.op not in signatures:  # which say it in words of their own
+            self.fail(place, wrong.text, wrong.expected)
         got = [v.spec for v in node.outputs]
         sizes: dict[str, int] | None = None
         try:
@@ -192,6 +210,10 @@ class _Check:
             if sizes is not None or any(_names(kind.type) - self.sizes for kind in got):
                 return
             self.fail(place, error.wrong, error.expected)
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError,
+                ValueError):  # fmt: skip
+            values = ", ".join(f"{k}={v!r}" for k, v in node.attrs.items())
+            self.fail(place, f"&{node.name}: {node.op} cannot have these attributes: {values}")
         if want is not None and not _agree(got, want, sizes):
             shown = ", ".join(map(str, want)) or "no output"
             what = "devices" if _agree(_types(got), _types(want), sizes) else "types"

@@ -1,18 +1,14 @@
-"""Calls of modules while a trace listens: each opens a name scope, and a summary takes notes."""
+"""Calls of modules in a trace: each opens a name scope, and a summary takes notes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from eagerflow import name_scope  # what is public loads all that is asked for below
-from eagerflow.autograph.calls import call as converted
-from eagerflow.core.interpreter import is_traced
-from eagerflow.graph.scopes import resource_names
-from eagerflow.nn.paths import held, near
-from eagerflow.ops.state import Variable
+import eagerflow as ef
+from eagerflow.extending.tracing import call_in_scope, children, walk
 
 __all__ = ["call", "noting"]
 
@@ -22,39 +18,34 @@ _notes: Final[ContextVar[list[tuple[Any, Any]] | None]] = ContextVar("notes", de
 
 
 def call(module: Any, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``module.forward(*args, **kwargs)``, in a trace within a scope of the module's name.
+    """``module.forward(*args, **kwargs)`` within a scope of the module's name.
 
     That is its path in the module that calls it, or its class. Variables are called by their
     paths in the outermost module.
     """
-    if not is_traced():
-        return module.forward(*args, **kwargs)
     above = _names.get()
-    name = (above or {}).get(id(module)) or type(module).__name__
-    names = {id(m): path for path, m in near(module, kind) if isinstance(m, kind)}
-    with ExitStack() as stack:
-        if above is None:
-            token = resource_names.set(_paths(module, kind))
-            stack.callback(resource_names.reset, token)
-        stack.callback(_names.reset, _names.set(names))
-        stack.enter_context(name_scope(name))
-        result = converted(module.forward)(*args, **kwargs)
+    scope = (above or {}).get(id(module)) or type(module).__name__
+    names = {id(m): path for path, m in children(module, kind) if isinstance(m, kind)}
+    paths = _paths(module, kind) if above is None else None
+    token = _names.set(names)
+    try:
+        result = call_in_scope(module.forward, args, kwargs, scope=scope, names=paths)
+    finally:
+        _names.reset(token)
     notes = _notes.get()
     if notes is not None:
         notes.append((module, result))
     return result
 
 
-def _paths(root: Any, kind: type) -> dict[int, str]:
-    """The first path of each variable, by the id of its resource.
+def _paths(root: Any, kind: type) -> Iterator[tuple[str, ef.Variable]]:
+    """The paths of each variable.
 
     Names stay that are no end of the path: the user chose them.
     """
-    found: dict[int, str] = {}
-    for path, value, _ in held(root, kind):
-        if isinstance(value, Variable) and (not value.name or _ends(path, value.name)):
-            found.setdefault(id(value.resource), path)
-    return found
+    for path, value, _ in walk(root, kind):
+        if isinstance(value, ef.Variable) and (not value.name or _ends(path, value.name)):
+            yield path, value
 
 
 def _ends(path: str, name: str) -> bool:

@@ -11,8 +11,8 @@ import math
 from typing import Any, Final, Literal
 
 import eagerflow as ef
-from eagerflow.counterparts import unknown_name
 from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.extending import unknown_name
 
 __all__ = [
     "constant",

@@ -11,9 +11,8 @@ from abc import ABC, abstractmethod
 from typing import Any, Final, Literal, final
 
 import eagerflow as ef
-from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
-from eagerflow.ops.sizes import matched
+from eagerflow.extending import matched, may_equal
 
 __all__ = [
     "Accuracy",

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import eagerflow as ef
-from eagerflow.core.interpreter import stack
-from eagerflow.counterparts import MODULES, hint_at, never_called
 from eagerflow.errors import UnknownNameError, hide_frames, hides_frames
+from eagerflow.extending import hint_at, is_traced
+from eagerflow.extending.tracing import note_set, walk
 from eagerflow.nn.calls import call
-from eagerflow.nn.paths import held, made
-from eagerflow.nn.structure import note_modules, note_set, note_walk
+from eagerflow.nn.counterparts import MODULES, never_called
+from eagerflow.nn.structure import made, note_modules, note_walk
 from eagerflow.nn.summary import Summary, summarise
 from eagerflow.nn.text import outline
 from eagerflow.states import put
@@ -69,7 +69,7 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """`forward`; in a trace its nodes are in a scope named after the module."""
         try:
-            if stack.installed:
+            if is_traced():
                 return call(self, Module, args, kwargs)
             return self.forward(*args, **kwargs)
         except BaseException as error:
@@ -210,7 +210,7 @@ class Module:
         >>> bool((copy.weight == model.weight).all())
         True
         """
-        known = {path: value for path, value, _ in held(self, Module)}
+        known = {path: value for path, value, _ in walk(self, Module)}
         first = {id(value): path for path, value in self.state.items()}
         names = {path: first[id(value)] for path, value in known.items() if id(value) in first}
         put(self.state, names, state, strict, type(self).__name__)
@@ -247,13 +247,13 @@ hint_at(Module, MODULES)
 
 
 def _modules(module: Module) -> Iterator[tuple[str, Module]]:
-    return ((path, value) for path, value, _ in held(module, Module) if isinstance(value, Module))
+    return ((path, value) for path, value, _ in walk(module, Module) if isinstance(value, Module))
 
 
 def _variables(module: Module) -> dict[int, tuple[str, ef.Variable, list[Module]]]:
     """Each variable once, by id: its first path and the modules that hold it."""
     found: dict[int, tuple[str, ef.Variable, list[Module]]] = {}
-    for path, value, owner in held(module, Module):
+    for path, value, owner in walk(module, Module):
         if isinstance(value, ef.Variable):
             found.setdefault(id(value), (path, value, []))[2].append(owner)
     return found

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
-from eagerflow.dims import Size, may_equal, same
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.ops.draws import in_range
-from eagerflow.ops.sizes import matched
+from eagerflow.extending import Size, TensorLike, in_range, matched, may_equal, same
 from eagerflow.types import DType
 
 __all__ = ["check_rows", "check_sequences", "first_state", "mask_of"]

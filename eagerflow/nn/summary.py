@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final, final
 
-from eagerflow import trace
-from eagerflow.core import tree
-from eagerflow.core.tensor import AbstractArray
+import eagerflow as ef
 from eagerflow.errors import TraceWarning
+from eagerflow.extending import tree
+from eagerflow.extending.tracing import children, walk
 from eagerflow.nn.calls import noting
-from eagerflow.nn.paths import held, near
-from eagerflow.ops.creation import asarray
-from eagerflow.ops.state import Variable
 
 __all__ = ["Summary", "SummaryRow", "summarise"]
 
@@ -136,7 +133,7 @@ def summarise(
         outputs.setdefault(id(called), []).append(_types(result))
     counted: set[int] = set()
     rows = []
-    for path, value, _ in held(module, kind):
+    for path, value, _ in walk(module, kind):
         if isinstance(value, kind):
             own = [v for v in _own(value, kind) if id(v) not in counted]
             counted.update(map(id, own))
@@ -149,7 +146,7 @@ def _precision(module: Any, inputs: Any) -> str:
     """What is to be said of inputs that are wider than the parameters."""
     own = {v.dtype for v in module.parameters.values()}
     arrays = [x for x in tree.leaves(inputs) if hasattr(x, "dtype") and hasattr(x, "shape")]
-    wide = {x.dtype for x in map(asarray, arrays) if x.dtype.is_floating}
+    wide = {x.dtype for x in map(ef.asarray, arrays) if x.dtype.is_floating}
     if len(own) != 1 or not wide:
         return ""
     (dtype,), widest = own, max(wide, key=lambda d: d.itemsize)
@@ -166,17 +163,17 @@ def _called(run: Callable[..., None], args: Any, kwargs: Any) -> list[tuple[Any,
     with noting() as notes, warnings.catch_warnings():
         # what a trace cannot follow is of no account: this one is never run
         warnings.simplefilter("ignore", TraceWarning)
-        trace(run).graph(*args, **kwargs)
+        ef.trace(run).graph(*args, **kwargs)
         return notes
 
 
-def _own(module: Any, kind: type) -> Iterator[Variable]:
+def _own(module: Any, kind: type) -> Iterator[ef.Variable]:
     """The variables that a module holds itself, each once."""
-    found = {id(v): v for _, v in near(module, kind) if isinstance(v, Variable)}
+    found = {id(v): v for _, v in children(module, kind) if isinstance(v, ef.Variable)}
     yield from found.values()
 
 
-def _row(path: str, module: Any, outputs: list[str], own: list[Variable]) -> SummaryRow:
+def _row(path: str, module: Any, outputs: list[str], own: list[ef.Variable]) -> SummaryRow:
     different = list(dict.fromkeys(outputs))
     return SummaryRow(
         path,
@@ -190,7 +187,9 @@ def _row(path: str, module: Any, outputs: list[str], own: list[Variable]) -> Sum
 
 def _types(result: Any) -> str:
     """The types of the tensors in a result, such as ``f32[8,10], f32[2]``."""
-    return ", ".join(_short(x) for x in tree.leaves(result) if isinstance(x, AbstractArray))
+    return ", ".join(
+        _short(x) for x in tree.leaves(result) if isinstance(x, (ef.Tensor, ef.Variable))
+    )
 
 
 def _short(x: Any) -> str:

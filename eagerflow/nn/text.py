@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from eagerflow.nn.paths import near
-from eagerflow.ops.state import Variable
+import eagerflow as ef
+from eagerflow.extending.tracing import children
 
 __all__ = ["outline"]
 
@@ -25,7 +25,7 @@ def _lines(module: Any, kind: type, above: frozenset[int]) -> list[str]:
     lines = [f"{name}({', '.join(_settings(module, kind))})"]
     parts = [
         (path, _lines(value, kind, above | {id(module)}))
-        for path, value in near(module, kind)
+        for path, value in children(module, kind)
         if isinstance(value, kind)
     ]
     for paths, (first, *rest) in _alike(parts):
@@ -66,7 +66,7 @@ def _settings(module: Any, kind: type) -> list[str]:
         found.append(repr(value) if required else f"{parameter.name}={value!r}")
     if found:
         return found
-    return [f"{n}: {_type(v)}" for n, v in near(module, kind) if isinstance(v, Variable)]
+    return [f"{n}: {_type(v)}" for n, v in children(module, kind) if isinstance(v, ef.Variable)]
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -79,5 +79,5 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, _PLAIN)
 
 
-def _type(variable: Variable) -> str:
+def _type(variable: ef.Variable) -> str:
     return str(variable.type).partition("@")[0]

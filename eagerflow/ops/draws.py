@@ -140,7 +140,14 @@ def is_deferred(x: TensorLike) -> bool:
 
 
 def is_weak(x: TensorLike) -> bool:
-    """Whether ``x`` is a number, known or not."""
+    """Whether ``x`` is a plain number or a size, known now or only when a graph runs.
+
+    Such numbers have no dtype of their own: they take that of the tensors they meet.
+
+    >>> from eagerflow.extending import is_weak
+    >>> is_weak(2.0), is_weak(ef.Dim("n")), is_weak(ef.tensor(2.0))
+    (True, True, False)
+    """
     return is_number(x) or is_deferred(x)
 
 
@@ -233,6 +240,18 @@ def in_range(x: Any, claim: str, refusal: str, *parameters: Any, dtype: DType, o
 
     Raises:
         TensorValueError: they are not.
+
+    >>> from eagerflow.extending import in_range
+    >>> def scaled(x, scale):
+    ...     wrong = "scaled: the scale is negative"
+    ...     return x * in_range(scale, "scale", wrong, scale, dtype=x.dtype, on=x.device)
+    >>> scaled(ef.ones(2), 2.0).tolist(), ef.trace(scaled)(ef.ones(2), 2.0).tolist()
+    ([2.0, 2.0], [2.0, 2.0])
+    >>> scaled(ef.ones(2), -1.0)
+    Traceback (most recent call last):
+    eagerflow.errors.TensorValueError: scaled: the scale is negative
+      got: -1.0
+      at: ...
     """
     if not is_traced() or all(map(is_number, parameters)):
         if not host_check(CLAIMS[claim], *parameters):

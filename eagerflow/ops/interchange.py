@@ -145,7 +145,12 @@ def from_dlpack(
 ) -> Tensor:
     """A tensor that shares the memory of another library's array, through DLPack.
 
-    eagerflow never writes there; if the other library does, the tensor changes.
+    eagerflow never writes there; if the other library does, the tensor changes, and with it its
+    views: pass ``copy=True`` if it may.
+
+    The other way round, other libraries read the memory of a tensor by their own ``from_dlpack``.
+    It is flagged read-only, but PyTorch ignores the flag: what ``torch.from_dlpack(x)`` gives is
+    safe to read. To write, take ``torch.from_dlpack(x, copy=True)`` or ``torch.tensor(x)``.
 
     Args:
         x: an object with ``__dlpack__`` and ``__dlpack_device__``.

@@ -70,6 +70,16 @@ def matched(
 
     Raises:
         ShapeError: some differ.
+
+    >>> from eagerflow.extending import matched
+    >>> def errors_of(x, target):
+    ...     given = f"x={x.type}, target={target.type}"
+    ...     return matched(x, x.shape, target.shape, "these are no pairs", given) - target
+    >>> errors_of(ef.ones(3), ef.ones(1))
+    Traceback (most recent call last):
+    eagerflow.errors.ShapeError: these are no pairs
+      got: x=f32[3]@cpu:0, target=f32[1]@cpu:0
+      at: ...
     """
     if all(map(dims.same, sizes, expected)):
         return x

@@ -7,11 +7,9 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import eagerflow as ef
-from eagerflow.core import tree
-from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import TensorValueError
+from eagerflow.extending import in_range, is_weak, tree
 from eagerflow.hardware import current_device
-from eagerflow.ops.draws import in_range, is_deferred, is_weak
 
 __all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm"]
 
@@ -121,10 +119,11 @@ class _Weak(NamedTuple):
 def _positive(what: str, limit: Any) -> Any:
     """The limit; of one that is known only when a graph runs, its run tells."""
     refusal, on = f"{what} is not positive", current_device()
-    if not is_weak(limit):
+    weak = is_weak(limit)
+    if not weak:
         limit = float(limit) if isinstance(limit, int | float) else ef.asarray(limit)
     found = in_range(limit, "positive", refusal, limit, dtype=ef.float64, on=on)
-    return _Weak(found) if is_deferred(limit) else found
+    return _Weak(found) if weak and isinstance(found, ef.Tensor) else found
 
 
 def _beside(x: ef.Tensor, limit: Any) -> Any:
@@ -135,7 +134,7 @@ def _beside(x: ef.Tensor, limit: Any) -> Any:
 def _coalesced(what: str, g: Any) -> Any:
     if isinstance(g, ef.IndexedSlices):
         return g.coalesce()
-    if not isinstance(g, AbstractArray):
+    if not isinstance(g, (ef.Tensor, ef.Variable)):
         raise TensorValueError(
             f"{what}: a leaf is no tensor",
             given=type(g).__name__,

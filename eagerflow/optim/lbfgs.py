@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, final
 
 import eagerflow as ef
-from eagerflow.core.interpreter import is_traced
-from eagerflow.counterparts import OPTIMISERS, hint_at
 from eagerflow.errors import DeviceError, DTypeError, TensorValueError, hides_frames
-from eagerflow.function.undoing import undo_by
+from eagerflow.extending import hint_at, is_traced
+from eagerflow.extending.tracing import undo_by
+from eagerflow.optim.counterparts import OPTIMISERS
 from eagerflow.optim.line_search import Point, strong_wolfe
 from eagerflow.optim.optimiser import not_negative
 from eagerflow.optim.parameters import named_variables

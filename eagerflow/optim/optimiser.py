@@ -8,11 +8,9 @@ from numbers import Real
 from typing import Any, Final, TypeAlias
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
-from eagerflow.core.tensor import AbstractArray
-from eagerflow.counterparts import OPTIMISERS, hint_at
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, hides_frames
-from eagerflow.ops.draws import in_range
+from eagerflow.extending import TensorLike, hint_at, in_range
+from eagerflow.optim.counterparts import OPTIMISERS
 from eagerflow.optim.parameters import (
     Parameter,
     Parameters,
@@ -73,7 +71,7 @@ class AbstractOptimiser(ABC):
         accumulators: Mapping[str, float],
     ) -> None:
         what = type(self).__name__
-        if not (callable(lr) or isinstance(lr, AbstractArray)):
+        if not (callable(lr) or isinstance(lr, (ef.Tensor, ef.Variable))):
             not_negative(what, "lr", lr)
         found, treedef = named_variables(what, variables)
         self.lr = lr

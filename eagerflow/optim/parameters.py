@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
 import eagerflow as ef
-from eagerflow.core import tree
-from eagerflow.core.interpreter import is_traced
-from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import DeviceError, DTypeError, ShapeError, TensorIndexError, TensorValueError
+from eagerflow.extending import is_traced, tree
 from eagerflow.types import DType, Shape
 
 __all__ = [
@@ -229,7 +227,7 @@ def _mismatch(
 ) -> TensorValueError:
     leaves, given = tree.flatten(gradients)
     if len(leaves) == 1 and leaves[0] is gradients:  # no container at all
-        array = isinstance(gradients, AbstractArray)
+        array = isinstance(gradients, (ef.Tensor, ef.Variable))
         return _no_gradients(
             str(gradients.type) if array else f"a {type(gradients).__name__}", treedef
         )
@@ -270,7 +268,7 @@ def _shown(treedef: tree.TreeDef) -> str:
 
 def _checked(p: Parameter, g: Any) -> Any:
     name, v = p.path or "the variable", p.variable
-    if not isinstance(g, AbstractArray | ef.IndexedSlices):
+    if not isinstance(g, (ef.Tensor, ef.Variable, ef.IndexedSlices)):
         raise TensorValueError(
             f"update: the gradient of {name} is no tensor",
             given=g.__class__.__name__,

@@ -14,9 +14,8 @@ from types import SimpleNamespace
 from typing import Any, Final, Literal, final
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
-from eagerflow.core.interpreter import is_traced
 from eagerflow.errors import TensorValueError
+from eagerflow.extending import TensorLike, is_traced
 
 __all__ = [
     "AbstractSchedule",

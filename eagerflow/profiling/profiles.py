@@ -15,6 +15,7 @@ from typing import Any, Final, final
 from eagerflow import events
 from eagerflow.core.monitors import timed
 from eagerflow.events import Event
+from eagerflow.files import replaced
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.profiling.nodes import median
 
@@ -134,6 +135,9 @@ class Profile:
         Args:
             path: of the file, by convention ``.json``.
 
+        Raises:
+            FileError: the file cannot be written. It is an OSError.
+
         >>> import json, pathlib, tempfile
         >>> with ef.profile() as p:
         ...     y = ef.exp(ef.zeros(3))
@@ -143,8 +147,9 @@ class Profile:
         ...     [e["name"] for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
         ['zeros', 'exp']
         """
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(to_chrome(self.events), file)
+        data = json.dumps(to_chrome(self.events)).encode()
+        with replaced("Profile.save", path, len(data)) as write:
+            write(data)
 
     def __str__(self) -> str:
         rows = [_HEADINGS, *map(_cells, self.table())]

@@ -53,6 +53,11 @@ def to_html(caption: str, levels: Sequence[Level]) -> str:
     Args:
         caption: above it.
         levels: one for each row.
+
+    >>> from eagerflow.extending.pipelines import FifoStore, QueueState, to_html
+    >>> queue = QueueState(3, FifoStore(), name="words")
+    >>> "<caption>queues</caption>" in to_html("queues", [queue.level()])
+    True
     """
     from html import escape  # noqa: PLC0415 - 2 ms of `import eagerflow`
 

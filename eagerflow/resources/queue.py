@@ -173,6 +173,15 @@ class QueueState(AbstractMeeting):
     Attributes:
         store: the same.
         failure: why it was closed, if that was an error of who fills it.
+
+    >>> from eagerflow.extending.pipelines import FifoStore, QueueState
+    >>> queue = QueueState(2, FifoStore(), name="words")
+    >>> queue.put_at_once("first"), queue.put_at_once("second"), queue.put_at_once("third")
+    (True, True, False)
+    >>> queue.dequeue().wait()
+    ['first']
+    >>> print(queue.level())
+    1 of 2
     """
 
     __slots__ = ("closed", "device", "failure", "room", "store", "types")

@@ -49,7 +49,15 @@ class AbstractStore(ABC):
 
 @final
 class FifoStore(AbstractStore):
-    """First in, first out."""
+    """First in, first out.
+
+    >>> from eagerflow.extending.pipelines import FifoStore, QueueState
+    >>> queue = QueueState(None, FifoStore())
+    >>> queue.put_at_once("a"), queue.put_at_once("b")
+    (True, True)
+    >>> queue.take_at_once(), queue.take_at_once(), queue.take_at_once()
+    (['a'], ['b'], [])
+    """
 
     __slots__ = ()
 
@@ -79,6 +87,13 @@ class ShuffleStore(AbstractStore):
     Args:
         least: how many stay, so that there is something to choose from, until the queue is closed.
         draw: gives a random number below another one.
+
+    >>> from eagerflow.extending.pipelines import QueueState, ShuffleStore
+    >>> queue = QueueState(None, ShuffleStore(1, lambda count: count - 1), "shuffle")
+    >>> queue.put_at_once("a"), queue.put_at_once("b")
+    (True, True)
+    >>> queue.take_at_once(), queue.take_at_once()
+    (['b'], [])
     """
 
     __slots__ = ("_draw", "_least")
@@ -147,6 +162,13 @@ class SequenceStore(AbstractStore):
 
     The number of an element is its priority. Elements come from several who work at once, and leave
     in the order in which the work was given out.
+
+    >>> from eagerflow.extending.pipelines import QueueState, SequenceStore
+    >>> queue = QueueState(None, SequenceStore(), "sequence")
+    >>> queue.put_at_once("b", 1), queue.take_at_once()
+    (True, [])
+    >>> queue.put_at_once("a", 0), queue.take_at_once(), queue.take_at_once()
+    (True, ['a'], ['b'])
     """
 
     __slots__ = ("_next",)

@@ -16,6 +16,7 @@ from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
 from eagerflow.graph.edit import copy_node, needed
 from eagerflow.graph.ir import Graph, Node, Value, methods
 from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.verify import check_attributes
 from eagerflow.hardware import as_device
 from eagerflow.ops.promotion import weak_fits
 from eagerflow.resources.variable import VariableState
@@ -171,6 +172,7 @@ def _program(
             known.move_to_end(key)
             return found
     part = extract(graph, fetches, fed)
+    check_attributes(part)
     made = Executor(part) if has_free_waits(part) else Program(part)
     with _lock:
         known[key] = made

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.autograph.convert import converted, why_not
 from eagerflow.errors import TraceError
+from tests.exploring import examples
 
 NAMES = ("a", "b", "c")
 
@@ -186,7 +187,7 @@ def check(lines: list[str]) -> None:
 
 
 @settings(
-    deadline=None, max_examples=60,
+    deadline=None, max_examples=examples(60),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 @given(blocks(2, False, ()))

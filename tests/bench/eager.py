@@ -5,7 +5,7 @@ Run: ``python -m tests.bench.eager`` in an environment with the ``bench`` extra.
 
 from __future__ import annotations
 
-from tests.bench.harness import Contender, Contest, run
+from tests.bench.harness import Contender, Contest, arguments, installed, run
 
 NUMPY = "import numpy as np\na = np.ones({shape}, 'f4')\nb = np.ones({shape}, 'f4')"
 OURS = (
@@ -29,14 +29,14 @@ def three(
         [
             Contender("eagerflow", OURS.format(shape=shape), ours),
             Contender("numpy", NUMPY.format(shape=shape), numpy),
-            Contender("torch", TORCH.format(shape=shape), torch),
+            Contender("torch", TORCH.format(shape=shape), torch, "torch"),
         ],
         budget,
     )
 
 
 SMALL = {"numpy": 2.0, "torch": 1.0}
-CONTESTS = [
+SMALL_ARRAYS = [
     three("a + b, 4x4 f32", (4, 4), "a + b", "a + b", "a + b", SMALL),
     three("a * 2.5, 4x4 f32", (4, 4), "a * 2.5", "a * 2.5", "a * 2.5", {"torch": 1.0}),
     three("exp(a), 4x4 f32", (4, 4), "ef.exp(a)", "np.exp(a)", "torch.exp(a)", {"torch": 1.0}),
@@ -58,18 +58,30 @@ CONTESTS = [
                 TORCH.format(shape=(4, 4)) + "\na.requires_grad_()\n"
                 "def work():\n    for _ in range(1000):\n        a + b\n",
                 "work()",
+                "torch",
             ),
         ],
         {"torch": 1.0},
     ),
 ]
-for _size, _label in ((10**6, "1e6"), (10**7, "1e7")):
-    for _name, _expression in {
-        "a + b": ("a + b",) * 3,
-        "exp(a)": ("ef.exp(a)", "np.exp(a)", "torch.exp(a)"),
-        "a.sum()": ("a.sum()",) * 3,
-    }.items():
-        CONTESTS.append(three(f"{_name}, {_label} f32", _size, *_expression, {"numpy": 1.05}))
+LARGE = {
+    "a + b": ("a + b",) * 3,
+    "exp(a)": ("ef.exp(a)", "np.exp(a)", "torch.exp(a)"),
+    "a.sum()": ("a.sum()",) * 3,
+}
+
+
+def contests(exponents: tuple[int, ...] = (6, 7)) -> list[Contest]:
+    """The table, with large arrays of so many powers of ten."""
+    large = [
+        three(f"{name}, 1e{k} f32", 10**k, *expressions, {"numpy": 1.05})
+        for k in exponents
+        for name, expressions in LARGE.items()
+    ]
+    return [*SMALL_ARRAYS, *large]
+
 
 if __name__ == "__main__":
-    run(CONTESTS, "Eager ops")
+    options = arguments("Eager ops").parse_args()
+    table = contests((4,)) if options.smallest else contests()
+    run("Eager ops", installed(table, options), options)

@@ -6,13 +6,11 @@ largest sizes; 1 is linear.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import math
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import eagerflow as ef
@@ -32,6 +30,7 @@ from eagerflow.graph.serial import from_file_bytes, to_bytes
 from eagerflow.graph.svg import draw
 from eagerflow.graph.verify import verify
 from eagerflow.types import TensorType
+from tests.bench.harness import arguments
 
 SIZES = (1_000, 10_000, 100_000)
 BUDGET = 1.2  # of the exponent
@@ -109,24 +108,22 @@ def seconds(work: Callable[[Any], Any], graph: Any, repeats: int) -> float:
 
 def main() -> None:
     """Measure, print the table, and write JSON if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, default=None, help="write the figures here")
-    parser.add_argument("--only", default="", help="work whose name contains this")
-    options, _ = parser.parse_known_args()
-    graphs = {size: prepared(make(size)) for size in SIZES}
+    options = arguments("Graphs: seconds by number of nodes").parse_args()
+    sizes = (10, 20) if options.smallest else SIZES
+    graphs = {size: prepared(make(size)) for size in sizes}
     build = {"build": lambda g: make(len(g.nodes))}
     print("### Graphs: seconds by number of nodes\n")
-    print(f"| work | {' | '.join(f'{s:,}' for s in SIZES)} | us per node | exponent | |")
-    print("|---|" + "---|" * (len(SIZES) + 3))
+    print(f"| work | {' | '.join(f'{s:,}' for s in sizes)} | us per node | exponent | |")
+    print("|---|" + "---|" * (len(sizes) + 3))
     rows = []
     for name, work in {**build, **WORK}.items():
         if options.only not in name:
             continue
         times = [seconds(work, g, 1 if size > 50_000 else 3) for size, g in graphs.items()]
-        grows = math.log(times[-1] / times[-2]) / math.log(SIZES[-1] / SIZES[-2])
+        grows = math.log(times[-1] / times[-2]) / math.log(sizes[-1] / sizes[-2])
         verdict = "ok" if grows <= BUDGET else "over"
         shown = " | ".join(f"{t:.4f}" for t in times)
-        each = 1e6 * times[-1] / SIZES[-1]
+        each = 1e6 * times[-1] / sizes[-1]
         print(f"| {name} | {shown} | {each:.1f} | {grows:.2f} | {verdict} |", flush=True)
         rows.append({"work": name, "seconds": times, "exponent": grows})
     if options.json is not None:

@@ -4,6 +4,9 @@ Each contender runs in a process of its own (thread pools of two libraries in on
 each other), the contenders take turns for several rounds (A B C A B C …), and every round is the
 best of a few repeats. Medians over rounds, minima and ratios are printed as a table and written
 as JSON. Single times on a shared machine mean little; the ratios count.
+
+Every script takes the options of `arguments`; `tests/bench/test_scripts.py` runs each with
+``--smallest``, so that none is broken when it is wanted.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ import platform
 import statistics
 import subprocess
 import sys
-from dataclasses import dataclass, field
+import timeit
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 _WORKER = """
 import json, os, sys, time, timeit
@@ -47,11 +52,13 @@ class Contender:
         name: for the table.
         setup: Python code run once.
         statement: Python code that is timed.
+        needs: the package of a peer, which may not be installed.
     """
 
     name: str
     setup: str
     statement: str
+    needs: str = ""
 
 
 @dataclass
@@ -67,6 +74,44 @@ class Contest:
     name: str
     contenders: list[Contender]
     budget: dict[str, float] = field(default_factory=dict)
+
+
+def arguments(title: str) -> argparse.ArgumentParser:
+    """The options that every script has, as `make bench` gives all scripts the same."""
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument(
+        "--smallest",
+        action="store_true",
+        help="run everything once, as small as it gets: does it still work?",
+    )
+    parser.add_argument("--json", type=Path, default=None, help="write the figures here")
+    parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--rounds", type=int, default=7, help="of contests")
+    parser.add_argument("--seconds", type=float, default=0.05, help="of one repeat")
+    parser.add_argument(
+        "--threads", type=int, default=2, help="1 measures the processor's time, on one processor"
+    )
+    return parser
+
+
+def installed(contests: list[Contest], options: argparse.Namespace) -> list[Contest]:
+    """The contests that are asked for, of those that there is somebody for to take part in."""
+    needed = sorted({c.needs for contest in contests for c in contest.contenders if c.needs})
+    absent = [name for name in needed if find_spec(name) is None]
+    if absent:
+        print(f"left out, as they are not installed: {', '.join(absent)}\n")
+    return [
+        replace(contest, contenders=[c for c in contest.contenders if c.needs not in absent])
+        for contest in contests
+        if options.only in contest.name
+    ]
+
+
+def _once(contender: Contender) -> float:
+    """The time of one run, here. It says that the code runs, and no more."""
+    namespace: dict[str, Any] = {}
+    exec(contender.setup, namespace)
+    return timeit.timeit(contender.statement, globals=namespace, number=1)
 
 
 def _measure(contender: Contender, seconds: float, threads: int) -> float:
@@ -100,28 +145,28 @@ def environment() -> str:
     )
 
 
-def run(contests: list[Contest], title: str) -> None:
-    """Measure, print the table in Markdown, and write JSON if asked to on the command line."""
-    parser = argparse.ArgumentParser(description=title)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.05, help="of one repeat")
-    parser.add_argument(
-        "--threads", type=int, default=2, help="1 measures the processor's time, on one processor"
-    )
-    parser.add_argument("--json", type=Path, default=None, help="write the figures here")
-    parser.add_argument("--only", default="", help="contests whose name contains this")
-    options = parser.parse_args()
+def run(title: str, contests: list[Contest], options: argparse.Namespace) -> None:
+    """Measure, print the table in Markdown, and write JSON if asked to on the command line.
+
+    Args:
+        title: of the table.
+        contests: as `installed` gives them.
+        options: those of the command line.
+    """
     rows = []
+    first = contests[0].contenders[0] if contests else None
     print(f"### {title}\n\n{environment()}\n")
     print("| work | who | median | min | ours / theirs | budget | |")
     print("|---|---|---|---|---|---|---|")
     for contest in contests:
-        if options.only not in contest.name:
-            continue
         times: dict[str, list[float]] = {c.name: [] for c in contest.contenders}
-        for _ in range(options.rounds):
+        for _ in range(1 if options.smallest else options.rounds):
             for contender in contest.contenders:
-                times[contender.name].append(_measure(contender, options.seconds, options.threads))
+                if options.smallest and contender is not first and not contender.needs:
+                    seconds = _once(contender)
+                else:
+                    seconds = _measure(contender, options.seconds, options.threads)
+                times[contender.name].append(seconds)
         rows.append(_report(contest, times))
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")

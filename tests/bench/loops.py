@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
 
-from tests.bench.harness import Contender, Contest, run
+from tests.bench.harness import Contender, Contest, arguments, installed, run
 
 TURNS = 1_000
 
@@ -60,24 +59,24 @@ LOOPS = {
 }
 
 
-def contests() -> list[Contest]:
+def contests(turns: int = TURNS) -> list[Contest]:
     """The table; ours first."""
     found = []
     for name, (text, ours, theirs) in LOOPS.items():
-        function = text.format(while_loop="ef.while_loop", turns=TURNS, zero="ef.tensor(0)")
-        counted = text.format(while_loop="ef.while_loop", turns=TURNS, zero=0)
+        function = text.format(while_loop="ef.while_loop", turns=turns, zero="ef.tensor(0)")
+        counted = text.format(while_loop="ef.while_loop", turns=turns, zero=0)
+        peer = text.format(while_loop="tf.while_loop", turns=turns, zero="tf.constant(0)")
         contenders = [
             Contender("ef.while_loop", OURS.format(function=counted, call=ours), "step()"),
             Contender(
                 "ef.while_loop, the counter a tensor", OURS.format(function=function, call=ours),
                 "step()",
             ),
+            Contender(
+                "tf.while_loop", THEIRS.format(function=peer, call=theirs), "step()", "tensorflow"
+            ),
         ]  # fmt: skip
-        if find_spec("tensorflow") is not None:
-            peer = text.format(while_loop="tf.while_loop", turns=TURNS, zero="tf.constant(0)")
-            setup = THEIRS.format(function=peer, call=theirs)
-            contenders.append(Contender("tf.while_loop", setup, "step()"))
-        found.append(Contest(f"{TURNS:,} turns, {name}", contenders, {"tf.while_loop": 1.0}))
+        found.append(Contest(f"{turns:,} turns, {name}", contenders, {"tf.while_loop": 1.0}))
     return found
 
 
@@ -95,8 +94,8 @@ def compare(contest: Contest) -> None:
 
 
 if __name__ == "__main__":
-    table = contests()
-    if "--help" not in sys.argv:
-        for row in table:
-            compare(row)
-    run(table, "Loops with a tiny body")
+    options = arguments("Loops with a tiny body").parse_args()
+    table = installed(contests(10) if options.smallest else contests(), options)
+    for row in table[:1] if options.smallest else table:
+        compare(row)
+    run("Loops with a tiny body", table, options)

@@ -8,14 +8,12 @@ after importing the library, so that weights, state, buffers and compiled code c
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 
-from tests.bench.harness import Contender, Contest, run
+from tests.bench.harness import Contender, Contest, arguments, installed, run
 
 SIZES = ((32, 128), (128, 512), (512, 1024))
 
@@ -50,11 +48,8 @@ print(json.dumps(status("VmHWM") - before))
 
 
 def names() -> list[str]:
-    """Whom there is to compare with here."""
-    found = [name for name, (module, _) in LIBRARIES.items() if find_spec(module) is not None]
-    if shutil.which("g++") is None and "torch.compile" in found:
-        found.remove("torch.compile")
-    return found
+    """Whom there may be to compare with: one of them needs a compiler of C++."""
+    return [n for n in LIBRARIES if n != "torch.compile" or shutil.which("g++") is not None]
 
 
 def _contender(name: str, work: str, sizes: str) -> Contender:
@@ -62,20 +57,21 @@ def _contender(name: str, work: str, sizes: str) -> Contender:
     arguments = ", ".join(filter(None, (sizes, options)))
     work = "formulas" if name == "numpy, formulas" else work
     setup = f"from tests.bench.steps.with_{module} import {work}\nstep = {work}({arguments})\n"
-    return Contender(name, setup, "step()")
+    needs = "" if module in ("eagerflow", "numpy") else module
+    return Contender(name, setup, "step()", needs)
 
 
-def contests() -> list[Contest]:
+def contests(sizes: tuple[tuple[int, int], ...] = SIZES) -> list[Contest]:
     """The table; ours first."""
     rows = [
         (f"MLP 784-{hidden}-{hidden}-10, batch {batch}", "mlp", f"{batch}, {hidden}")
-        for batch, hidden in SIZES
+        for batch, hidden in sizes
     ]
     rows.append(("CNN, digits of 8x8, batch 64", "cnn", ""))
     found = []
-    for title, work, sizes in rows:
+    for title, work, texts in rows:
         contenders = [
-            _contender(name, work, sizes)
+            _contender(name, work, texts)
             for name in names()
             if work == "mlp" or name != "numpy, formulas"
         ]
@@ -118,14 +114,11 @@ def report_memory(contest: Contest) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--only", default="")
-    only = parser.parse_known_args()[0].only
-    table = [contest for contest in contests() if only in contest.name]
-    if "--help" not in sys.argv:
-        for row in table:
-            compare(row)
-    run(table, "Training steps")
+    options = arguments("Training steps").parse_args()
+    table = installed(contests(SIZES[:1]) if options.smallest else contests(), options)
+    for row in table[:1] if options.smallest else table:
+        compare(row)
+    run("Training steps", table, options)
     print("\n| work | who | peak memory |\n|---|---|---|")
-    for row in table:
+    for row in table[:1] if options.smallest else table:
         report_memory(row)

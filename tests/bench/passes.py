@@ -15,7 +15,6 @@ import time
 import timeit
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ import eagerflow as ef
 from eagerflow.graph import Graph, Value
 from eagerflow.graph.passes import DEFAULT, optimise
 from eagerflow.types import TensorType
+from tests.bench.harness import arguments
 
 SIZES = (1_000, 10_000, 100_000)
 EXPONENT, MICROSECONDS = 1.2, 40.0  # budgets, the latter for all passes together
@@ -84,19 +84,20 @@ def seconds(work: Callable[[Any], Any], graph: Any, repeats: int) -> float:
 
 def measure_passes(options: argparse.Namespace) -> None:
     """Print the table of passes, and write JSON if asked to."""
-    graphs = {size: make(size) for size in SIZES}
+    sizes = (10, 100) if options.smallest else SIZES
+    graphs = {size: make(size) for size in sizes}
     done = {size: optimise(graph)[0] for size, graph in graphs.items()}
     print("### Passes: seconds by number of nodes\n")
-    print(f"| pass | {' | '.join(f'{s:,}' for s in SIZES)} | us per node | exponent | |")
-    print("|---|" + "---|" * (len(SIZES) + 3))
+    print(f"| pass | {' | '.join(f'{s:,}' for s in sizes)} | us per node | exponent | |")
+    print("|---|" + "---|" * (len(sizes) + 3))
     rows = []
     for name, work in WORK.items():
         if options.only not in name:
             continue
         of = done if name == "all again" else graphs
         times = [seconds(work, g, 1 if size > 50_000 else 3) for size, g in of.items()]
-        grows = math.log(times[-1] / times[-2]) / math.log(SIZES[-1] / SIZES[-2])
-        each = 1e6 * times[-1] / len(of[SIZES[-1]].nodes)
+        grows = math.log(times[-1] / times[-2]) / math.log(sizes[-1] / sizes[-2])
+        each = 1e6 * times[-1] / len(of[sizes[-1]].nodes)
         verdict = "ok" if grows <= EXPONENT and each <= MICROSECONDS else "over"
         shown = " | ".join(f"{t:.4f}" for t in times)
         print(f"| {name} | {shown} | {each:.1f} | {grows:.2f} | {verdict} |", flush=True)
@@ -105,10 +106,10 @@ def measure_passes(options: argparse.Namespace) -> None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def measure_donation() -> None:
+def measure_donation(exponents: range) -> None:
     """Print what a ufunc takes with a new buffer and with one that is there."""
     print("| bytes | new | there | ratio |\n|---|---|---|---|")
-    for size in (1 << k for k in range(10, 25, 2)):
+    for size in (1 << k for k in exponents):
         x, y = np.ones(size // 4, np.float32), np.zeros(size // 4, np.float32)
         count = max(10, 20_000_000 // size)
         new = min(timeit.repeat(partial(np.add, x, y), number=count)) / count
@@ -118,15 +119,13 @@ def measure_donation() -> None:
 
 def main() -> None:
     """Measure what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, default=None, help="write the figures here")
-    parser.add_argument("--only", default="", help="passes whose name contains this")
+    parser = arguments("Passes: seconds by number of nodes")
     parser.add_argument("--donation", action="store_true", help="measure buffers instead")
-    options, _ = parser.parse_known_args()
-    if options.donation:
-        measure_donation()
-    else:
+    options = parser.parse_args()
+    if not options.donation:
         measure_passes(options)
+    if options.donation or options.smallest:
+        measure_donation(range(24, 25) if options.smallest else range(10, 25, 2))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ Run: ``python -m tests.bench.pipelines`` in an environment with the ``bench`` an
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,26 +21,41 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from tests.bench.harness import Contender, Contest, run
+from tests.bench.harness import Contender, Contest, arguments, installed, run
 
-IMAGES, ROWS, COLUMNS, GROUP = 5_000, 200_000, 16, 10_000
+COLUMNS = 16
 
 
-def make_images(folder: Path) -> None:
+@dataclass(frozen=True)
+class Sizes:
+    """How much there is to read.
+
+    Attributes:
+        images: files.
+        rows: of the table.
+        group: rows that lie together in its file.
+    """
+
+    images: int = 5_000
+    rows: int = 200_000
+    group: int = 10_000
+
+
+def make_images(folder: Path, count: int) -> None:
     """PNG files with noise on a gradient, which are as hard to decode as photographs."""
     draws = np.random.Generator(np.random.PCG64(0))
     slope = np.linspace(0, 200, 64).astype("uint8")[:, None, None]
-    for i in range(IMAGES):
+    for i in range(count):
         pixels = slope + draws.integers(0, 40, (64, 64, 3), "uint8")
         Image.fromarray(pixels).save(folder / f"{i:05}.png")
 
 
-def make_table(path: Path) -> None:
+def make_table(path: Path, sizes: Sizes) -> None:
     """A Parquet file of floats and a label."""
     draws = np.random.Generator(np.random.PCG64(0))
-    columns = {f"x{i}": draws.normal(size=ROWS).astype("f4") for i in range(COLUMNS - 1)}
-    columns["y"] = draws.integers(0, 10, ROWS)
-    pq.write_table(pa.table(columns), path, row_group_size=GROUP)
+    columns = {f"x{i}": draws.normal(size=sizes.rows).astype("f4") for i in range(COLUMNS - 1)}
+    columns["y"] = draws.integers(0, 10, sizes.rows)
+    pq.write_table(pa.table(columns), path, row_group_size=sizes.group)
 
 
 EPOCH = """
@@ -74,6 +90,7 @@ digits = Contest(
             "dataset = DataLoader(tensors, batch_size=32, shuffle=True)\n"
             + EPOCH.format(count=1797),
             "epoch()",
+            "torch",
         ),
         Contender(
             "tensorflow",
@@ -81,6 +98,7 @@ digits = Contest(
             "dataset = tf.data.Dataset.from_tensor_slices((images, labels))"
             ".shuffle(1797).batch(32).prefetch(tf.data.AUTOTUNE)\n" + EPOCH.format(count=1797),
             "epoch()",
+            "tensorflow",
         ),
     ],
     {"torch": 1.25, "tensorflow": 1.25},
@@ -92,10 +110,10 @@ names = sorted(map(str, Path({folder!r}).glob("*.png")))
 """
 
 
-def pictures(folder: Path) -> Contest:
-    """5,000 files decoded by two workers."""
+def pictures(folder: Path, count: int) -> Contest:
+    """Files decoded by two workers."""
     files = FILES.format(folder=str(folder))
-    check = EPOCH.format(count=IMAGES)
+    check = EPOCH.format(count=count)
     ours = (
         "import eagerflow as ef\nfrom eagerflow.data import Dataset, decode_image\n"
         "def load(item):\n    name, label = item\n    return decode_image(name), label\n"
@@ -122,7 +140,7 @@ def pictures(folder: Path) -> Contest:
         ".map(load, num_parallel_calls=2).batch(50).prefetch(2)\n"
     )
     return Contest(
-        "5,000 PNG files, batches of 50, 2 workers",
+        f"{count:,} PNG files, batches of 50, 2 workers",
         [
             Contender("eagerflow", files + ours.format(how="") + check, "epoch()"),
             Contender(
@@ -130,8 +148,8 @@ def pictures(folder: Path) -> Contest:
                 files + ours.format(how=", processes=True") + check,
                 "epoch()",
             ),
-            Contender("torch", files + torch + check, "epoch()"),
-            Contender("tensorflow", files + tensorflow + check, "epoch()"),
+            Contender("torch", files + torch + check, "epoch()", "torch"),
+            Contender("tensorflow", files + tensorflow + check, "epoch()", "tensorflow"),
         ],
         {"torch": 1.25, "tensorflow": 1.25},
     )
@@ -154,13 +172,13 @@ def epoch():
 """
 
 
-def tables(path: Path) -> Contest:
+def tables(path: Path, sizes: Sizes) -> Contest:
     """Rows of a file shuffled within a buffer of one group of rows."""
-    check = ROWS_EPOCH.format(count=ROWS)
+    check = ROWS_EPOCH.format(count=sizes.rows)
     groups = GROUPS.format(path=str(path))
     ours = (
         "from eagerflow.data import Dataset\n"
-        f"dataset = Dataset.from_parquet({str(path)!r}).shuffle({GROUP}, seed=0)"
+        f"dataset = Dataset.from_parquet({str(path)!r}).shuffle({sizes.group}, seed=0)"
         ".batch(256).prefetch(2)\n"
     )
     torch = groups + (
@@ -184,23 +202,27 @@ def tables(path: Path) -> Contest:
         ".map(shuffled).rebatch(256).prefetch(2)\n"
     )
     return Contest(
-        "a Parquet file, 200,000 rows of 16 columns, batches of 256",
+        f"a Parquet file, {sizes.rows:,} rows of {COLUMNS} columns, batches of 256",
         [
             Contender("eagerflow", ours + check, "epoch()"),
-            Contender("torch", torch + check, "epoch()"),
-            Contender("tensorflow", tensorflow + check, "epoch()"),
+            Contender("torch", torch + check, "epoch()", "torch"),
+            Contender("tensorflow", tensorflow + check, "epoch()", "tensorflow"),
         ],
         {"torch": 1.25, "tensorflow": 1.25},
     )
 
 
 if __name__ == "__main__":
+    options = arguments("Input pipelines: an epoch").parse_args()
+    sizes = Sizes(50, 1_000, 100) if options.smallest else Sizes()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "images").mkdir()
-        make_images(folder / "images")
-        make_table(folder / "table.parquet")
-        run(
-            [digits, pictures(folder / "images"), tables(folder / "table.parquet")],
-            "Input pipelines: an epoch",
-        )
+        make_images(folder / "images", sizes.images)
+        make_table(folder / "table.parquet", sizes)
+        found = [
+            digits,
+            pictures(folder / "images", sizes.images),
+            tables(folder / "table.parquet", sizes),
+        ]
+        run("Input pipelines: an epoch", installed(found, options), options)

@@ -12,18 +12,20 @@ from time import perf_counter
 import numpy as np
 
 from eagerflow_kernels.cpu.linalg import matmul
+from tests.bench.harness import arguments
 
 ROUNDS = 41
+ROWS = (1, 2, 4, 8, 16, 32, 48, 64)
 SIZES = ((784, 128), (512, 512), (512, 2048), (2048, 512))
 
 
-def ratio(rows: int, inner: int, columns: int, dtype: str) -> float:
+def ratio(rows: int, inner: int, columns: int, dtype: str, rounds: int) -> float:
     """The time of ours over that of NumPy's, a median."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, inner)).astype(dtype)
     w = rng.normal(size=(columns, inner)).astype(dtype)
     times: dict[bool, list[float]] = {True: [], False: []}
-    for turn in range(2 * ROUNDS):
+    for turn in range(2 * rounds):
         product = matmul if turn % 2 else np.matmul
         start = perf_counter()
         product(x, w.T)
@@ -33,12 +35,14 @@ def ratio(rows: int, inner: int, columns: int, dtype: str) -> float:
 
 def main() -> None:
     """Print a table."""
+    options = arguments("Products of few rows").parse_args()
+    rounds = 1 if options.smallest else ROUNDS
     print("### x @ w.T, ours over NumPy\n")
     print("| rows | dtype | " + " | ".join(f"{k} to {n}" for k, n in SIZES) + " |")
     print("|---|---|" + "---|" * len(SIZES))
     for dtype in ("float32", "float64"):
-        for rows in (1, 2, 4, 8, 16, 32, 48, 64):
-            found = [f"{ratio(rows, k, n, dtype):.2f}" for k, n in SIZES]
+        for rows in ROWS[:1] if options.smallest else ROWS:
+            found = [f"{ratio(rows, k, n, dtype, rounds):.2f}" for k, n in SIZES]
             print(f"| {rows} | {dtype} | {' | '.join(found)} |")
 
 

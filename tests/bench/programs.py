@@ -13,6 +13,7 @@ import numpy as np
 
 from eagerflow.graph import Graph
 from eagerflow.runtime import Program
+from tests.bench.harness import arguments
 
 LENGTHS = (1, 10, 100, 1_000)
 
@@ -33,9 +34,10 @@ def seconds(function: Callable[[], Any], number: int) -> float:
 
 def main() -> None:
     """Print a table."""
+    options = arguments("Calls of programs").parse_args()
     x = np.ones(3, dtype=np.float32)
     print("| nodes | program | NumPy | more, per call | more, per node |\n|---|---|---|---|---|")
-    for length in LENGTHS:
+    for length in LENGTHS[:1] if options.smallest else LENGTHS:
         program = Program(chain(length))
 
         def plain(length: int = length) -> None:
@@ -43,7 +45,7 @@ def main() -> None:
             for _ in range(length):
                 y = np.add(y, x)
 
-        number = max(20_000 // length, 20)
+        number = 1 if options.smallest else max(20_000 // length, 20)
         ours = seconds(lambda program=program: program(x), number)
         theirs = seconds(plain, number)
         more = (ours - theirs) * 1e9

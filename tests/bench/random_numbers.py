@@ -5,7 +5,7 @@ Run: ``python -m tests.bench.random_numbers`` in an environment with the ``bench
 
 from __future__ import annotations
 
-from tests.bench.harness import Contender, Contest, run
+from tests.bench.harness import Contender, Contest, arguments, installed, run
 
 OURS = "import eagerflow as ef\ng = ef.random.Generator(1)"
 NUMPY = "import numpy as np\ng = np.random.default_rng(1)"
@@ -21,7 +21,7 @@ def draw(
         [
             Contender("eagerflow", OURS, ours),
             Contender("numpy", NUMPY, numpy),
-            Contender("torch", TORCH, torch),
+            Contender("torch", TORCH, torch, "torch"),
         ],
         budget or {},
     )
@@ -46,6 +46,7 @@ def assignment(shape: object) -> Contest:
                 "torch",
                 f"{TORCH}\nv = torch.zeros({shape})\nx = torch.ones({shape})",
                 "v.add_(x)",
+                "torch",
             ),
         ],
     )
@@ -74,4 +75,5 @@ CONTESTS = [
 ]  # fmt: skip
 
 if __name__ == "__main__":
-    run(CONTESTS, "Random numbers and variables")
+    options = arguments("Random numbers and variables").parse_args()
+    run("Random numbers and variables", installed(CONTESTS, options), options)

@@ -8,13 +8,10 @@ where the loop is unrolled, is in a table of its own.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import time
-from importlib.util import find_spec
 
-from tests.bench.harness import Contender, Contest, run
+from tests.bench.harness import Contender, Contest, arguments, installed, run
 from tests.bench.networks import compare
 from tests.bench.steps.with_eagerflow import lstm
 
@@ -33,10 +30,10 @@ LIBRARIES = {
 }
 
 
-def contests() -> list[Contest]:
+def contests(every: tuple[tuple[int, ...], ...] = SIZES) -> list[Contest]:
     """The table; ours first."""
     found = []
-    for sizes in SIZES:
+    for sizes in every:
         arguments = ", ".join(map(str, sizes))
         contenders = [
             Contender(
@@ -44,19 +41,19 @@ def contests() -> list[Contest]:
                 f"from tests.bench.steps.with_{module} import lstm\n"
                 f"step = lstm({', '.join(filter(None, (arguments, options)))})\n",
                 "step()",
+                "" if module == "eagerflow" else module,
             )
             for name, (module, options) in LIBRARIES.items()
-            if find_spec(module) is not None
         ]
         title = "LSTM {}, {} steps of {}x{}".format(sizes[3], *sizes[:3])
         found.append(Contest(title, contenders, {UNROLLED: 1.05}))
     return found
 
 
-def report_first_calls(rounds: int = 1) -> None:
+def report_first_calls(lengths: tuple[int, ...] = (20, 50, 100), rounds: int = 1) -> None:
     """Print how long the first call takes, with the trace."""
     print("\n| steps | " + " | ".join((LOOP, UNROLLED, "ef.nn.LSTM")) + " |\n|---|---|---|---|")
-    for steps in (20, 50, 100):
+    for steps in lengths:
         cells = []
         for way in ("loop", "range", "layer"):
             spent = []
@@ -70,12 +67,12 @@ def report_first_calls(rounds: int = 1) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--only", default="")
-    only = parser.parse_known_args()[0].only
-    table = [contest for contest in contests() if only in contest.name]
-    if "--help" not in sys.argv:
-        for row in table:
-            compare(row)
-    run(table, "Training steps of an LSTM")
-    report_first_calls()
+    options = arguments("Training steps of an LSTM").parse_args()
+    table = installed(contests(SIZES[:1]) if options.smallest else contests(), options)
+    for row in table:
+        compare(row)
+    run("Training steps of an LSTM", table, options)
+    if options.smallest:
+        report_first_calls((3,))
+    else:
+        report_first_calls()

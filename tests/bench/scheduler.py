@@ -37,6 +37,7 @@ from eagerflow.runtime.scheduler import Scheduler, done, start
 from eagerflow.runtime.step import FlowStep
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
+from tests.bench.harness import arguments
 
 ENTRIES = 10_000
 TURNS = 1_000
@@ -44,7 +45,7 @@ TURNS = 1_000
 EVERY = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
-def best(function: Callable[[], Any], repeat: int = 15) -> float:
+def best(function: Callable[[], Any], repeat: int) -> float:
     """The shortest of some runs, in seconds."""
     times = []
     for _ in range(repeat):
@@ -54,10 +55,10 @@ def best(function: Callable[[], Any], repeat: int = 15) -> float:
     return min(times)
 
 
-def random_plan() -> Plan:
+def random_plan(count: int) -> Plan:
     source = random.Random(0)
-    entries = [PlanEntry(RUN) for _ in range(ENTRIES)]
-    for i in range(1, ENTRIES):
+    entries = [PlanEntry(RUN) for _ in range(count)]
+    for i in range(1, count):
         near = range(max(0, i - 100), i)
         for j in {source.choice(near) for _ in range(source.randint(1, 3))}:
             entries[j].edges.append((0, i, 0))
@@ -76,11 +77,10 @@ def schedule(plan: Plan, log: bool) -> None:
 
 def null_flow(plan: Plan) -> Flow:
     """Entries that call a function which does nothing."""
-    flow = Flow(Graph.parse("graph (%x: f32[]@cpu:0) { return %x }"))
+    flow = Flow(Graph("null"))
     nothing = ()
     flow.plan = plan
-    flow.inputs = flow.outputs = []
-    flow.frames[0].actions = [EntryAction(None, lambda given: nothing) for _ in range(ENTRIES)]
+    flow.frames[0].actions = [EntryAction(None, lambda given: nothing) for _ in plan.labels]
     return flow
 
 
@@ -111,10 +111,10 @@ def products(size: int = 512, length: int = 4) -> Graph:
     return Graph.parse("\n".join([*lines, f"return %a{last_}, %b{last_} }}"]))
 
 
-def loop(x: Any) -> Any:
+def loop(x: Any, turns: int) -> Any:
     """Newton's steps for a square root: three ops a turn."""
     return ef.while_loop(
-        lambda y, i: i < TURNS,
+        lambda y, i: i < turns,
         lambda y, i: (0.5 * (y + x / y), i + 1),
         (x, 0),
     )[0]
@@ -145,29 +145,31 @@ def two_chains() -> str:
 
 def main() -> None:
     """Print a table."""
+    smallest = arguments("Scheduler and executor").parse_args().smallest
+    entries, turns, repeat = (100, 10, 1) if smallest else (ENTRIES, TURNS, 15)
     where = cores(1)
     print(f"| what | {where} |\n|---|---|")
-    plan = random_plan()
+    plan = random_plan(entries)
     edges = sum(len(targets or ()) for targets in plan.frames[0].targets)
-    print(f"| the random graph | {ENTRIES:,} entries, {edges:,} edges |")
+    print(f"| the random graph | {entries:,} entries, {edges:,} edges |")
     for log in (False, True):
         name = "with a log" if log else "without a log"
-        seconds = best(lambda log=log: schedule(plan, log))  # type: ignore[misc]
-        print(f"| scheduler {name} | {ENTRIES / seconds:,.0f} entries/s |")
+        seconds = best(lambda log=log: schedule(plan, log), repeat)  # type: ignore[misc]
+        print(f"| scheduler {name} | {entries / seconds:,.0f} entries/s |")
     flow = null_flow(plan)
     for log in (False, True):
         name = "with a log" if log else "without a log"
-        seconds = best(lambda log=log: FlowStep(flow, log=log).run([]))  # type: ignore[misc]
-        print(f"| executor {name} | {ENTRIES / seconds:,.0f} null entries/s |")
-    run = straight_line(ENTRIES)
-    print(f"| one region | {ENTRIES / best(run):,.0f} null ops/s |")
-    looped = ef.trace(loop).graph(ef.tensor(2.0))
+        seconds = best(lambda log=log: FlowStep(flow, log=log).run([]), repeat)  # type: ignore[misc]
+        print(f"| executor {name} | {entries / seconds:,.0f} null entries/s |")
+    run = straight_line(entries)
+    print(f"| one region | {entries / best(run, repeat):,.0f} null ops/s |")
+    looped = ef.trace(loop).graph(ef.tensor(2.0), turns)
     value = np.asarray(2.0, np.float32)
     runs = {"one entry": Program(looped), "opened up": Executor(looped, lambda node: False)}
-    inputs = [value if v.name == "x" else TURNS for v in looped.inputs]
+    inputs = [value if v.name == "x" else turns for v in looped.inputs]
     for name, runner in runs.items():
-        seconds = best(lambda runner=runner: runner(*inputs))  # type: ignore[misc]
-        print(f"| while_loop, {name}, {TURNS} turns | {seconds * 1e3:.2f} ms |")
+        seconds = best(lambda runner=runner: runner(*inputs), repeat)  # type: ignore[misc]
+        print(f"| while_loop, {name}, {turns} turns | {seconds * 1e3:.2f} ms |")
     where = cores(2)
     with ef.config(threads=1):
         print(f"| two chains of products at once, {where}, 1 BLAS thread | {two_chains()} |")

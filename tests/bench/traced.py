@@ -6,9 +6,7 @@ not installed are left out.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
-from tests.bench.harness import Contender, Contest, run
+from tests.bench.harness import Contender, Contest, arguments, installed, run
 
 CHAIN = """
 def chain(a, b):
@@ -44,11 +42,9 @@ def chain(name: str, shape: tuple[int, ...], ops: int, budget: dict[str, float])
     contenders = [
         Contender("traced", TRACED.format(**text), "f(a, b)"),
         Contender("eager", EAGER.format(**text), "chain(a, b)"),
+        Contender("jax.jit", JAX.format(**text), "f(a, b).block_until_ready()", "jax"),
+        Contender("torch eager", TORCH.format(**text), "chain(a, b)", "torch"),
     ]
-    if find_spec("jax") is not None:
-        contenders.append(Contender("jax.jit", JAX.format(**text), "f(a, b).block_until_ready()"))
-    if find_spec("torch") is not None:
-        contenders.append(Contender("torch eager", TORCH.format(**text), "chain(a, b)"))
     return Contest(name, contenders, budget)
 
 
@@ -83,4 +79,5 @@ CONTESTS = [
 ]  # fmt: skip
 
 if __name__ == "__main__":
-    run(CONTESTS, "Calls of traced functions")
+    options = arguments("Calls of traced functions").parse_args()
+    run("Calls of traced functions", installed(CONTESTS, options), options)

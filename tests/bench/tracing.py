@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any
 
 import eagerflow as ef
+from tests.bench.harness import arguments
 
 SIZES = (100, 1_000, 10_000, 100_000)
 
@@ -30,11 +31,11 @@ def program(ops: int) -> Callable[[Any], Any]:
     return f
 
 
-def tracing() -> None:
+def tracing(sizes: tuple[int, ...] = SIZES) -> None:
     """Times per op, and the exponent of growth."""
     print("| ops | traced and ready | per op | exponent |\n|---|---|---|---|")
     before: tuple[int, float] | None = None
-    for ops in SIZES:
+    for ops in sizes:
         times = []
         for turn in range(3):
             plain = program(ops)
@@ -64,7 +65,7 @@ def peak(function: Callable[[], Any]) -> int:
     return found
 
 
-def memory() -> None:
+def memory(count: int = 1_000) -> None:
     """The peak of a training step, traced and eager, and the growth of a cache."""
 
     def loss(w: Any, v: Any, x: Any) -> Any:
@@ -88,14 +89,18 @@ def memory() -> None:
         special(ef.zeros(1))
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
-        for size in range(2, 1_002):
+        for size in range(2, count + 2):
             special(ef.zeros(size))
         gc.collect()
         grown = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
-    print(f"1,000 sizes of a function that asks for its size: {grown / 1e6:.2f} MB more")
+    print(f"{count:,} sizes of a function that asks for its size: {grown / 1e6:.2f} MB more")
 
 
 if __name__ == "__main__":
-    tracing()
-    memory()
+    if arguments("Tracing").parse_args().smallest:
+        tracing(SIZES[:1])
+        memory(10)
+    else:
+        tracing()
+        memory()

@@ -14,9 +14,10 @@ from safetensors import safe_open
 import eagerflow as ef
 from eagerflow import checkpoint
 from eagerflow.errors import CheckpointError
+from tests.exploring import examples
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(st.lists(st.binary(max_size=5), min_size=2, max_size=2), max_size=3))
 def test_round_trips(tmp_path_factory: pytest.TempPathFactory, rows: list[list[bytes]]) -> None:
     array = np.array(rows, object).reshape(len(rows), 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.checkpoint import files
 from eagerflow.checkpoint.files import LOCK, MANIFEST
-from eagerflow.errors import CheckpointError
+from eagerflow.errors import CheckpointError, FileError
 from tests.checkpoint.disks import Disk, full, interrupted
 from tests.source_tree import ROOT
 
@@ -106,13 +107,19 @@ def test_a_first_save_that_fails_leaves_nothing(
 
 
 def test_the_error_says_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for note in ("nothing was saved", "what was there is intact"):
+    for kept in ("nothing was saved", "what was there is intact"):
         monkeypatch.setattr(files, "os", Disk(3, full))
-        with pytest.raises(OSError, match="No space left") as caught:
+        with pytest.raises(FileError, match="No space left") as caught:
             _save(tmp_path / "c", NEW)
         monkeypatch.undo()
         assert caught.value.errno == errno.ENOSPC
-        assert note in caught.value.__notes__[0]
+        assert caught.value.filename == str(tmp_path / "c")
+        lines = str(caught.value).splitlines()
+        assert lines[0].startswith(f"checkpoint.save: {tmp_path / 'c'} cannot be written")
+        assert re.search(r"[\d,]+ bytes to write, [\d,]+ bytes free", lines[1])
+        assert lines[2].startswith("  hint: free some space")
+        assert lines[2].endswith(kept)
+        assert "test_files.py" in lines[3]
         _save(tmp_path / "c", OLD)
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.graph.verify import verify
 from eagerflow.runtime.executor import Executor
+from tests.exploring import examples
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -294,7 +295,7 @@ def _same(a: Any, b: Any, tolerance: float = 0.0) -> None:
 _WITHOUT_A = [("write", 0)], [("op", "scale", 1, 2, 0), ("op", "mul", 1, 1, 2)], [("rule", 2)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(PROGRAMS, st.integers(0, 3))
 @example(
     [("scan", False, [("if", 0, 0.0, [("while", 1, 3, [("read", 0)], False)], [("rule", 1)])])], 0
@@ -310,6 +311,7 @@ _WITHOUT_A = [("write", 0)], [("op", "scale", 1, 2, 0), ("op", "mul", 1, 1, 2)],
     0,
 )
 @example([("remat", [("op", "mul", 0, 0, 0), ("if", 0, -0.5, [("write", 0)], [("draw", 2)])])], 0)
+@example([("remat", [("remat", [("map", [("write", 0)])])])], 0)
 @example([("list", 1, 3, [("one of", [("read", 0)], [("map", [("rule", 2)])], [("write", 0)])])], 2)
 @example([("scan", True, [("scan", True, [("draw", 0)]), ("one of", *_WITHOUT_A)])], 1)
 def test_programs(program: Any, seed: int) -> None:

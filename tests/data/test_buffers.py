@@ -23,6 +23,7 @@ from eagerflow.resources.stores import ShuffleStore
 from tests.data.functions import seven
 from tests.data.test_parallel import becomes, counted, numbers
 from tests.data.test_pipelines import values
+from tests.exploring import examples
 from tests.recorded import Recorder, recorded
 
 
@@ -305,7 +306,7 @@ def test_stopping_a_runner_that_waits_for_a_pipeline() -> None:
 # --- the shuffle queue ------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     count=st.integers(0, 40), size=st.integers(1, 12), seed=st.integers(0, 9),
     threads=st.integers(1, 3),

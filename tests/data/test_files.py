@@ -200,7 +200,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                           cwd=tmp_path, env=environment)  # fmt: skip
-    assert done.stdout == "OSError\n", done.stderr
+    assert done.stdout == "FileError\n", done.stderr
     assert os.listdir(tmp_path) == []
 
 

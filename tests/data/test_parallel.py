@@ -23,6 +23,7 @@ from eagerflow.data.processes import stop_server
 from eagerflow.errors import SettingError, TensorValueError, WorkerError
 from tests.data.functions import broken, killed, seven, shifted
 from tests.data.test_pipelines import at, values
+from tests.exploring import examples
 
 THREADS = {"workers": 3}
 PROCESSES = {"workers": 2, "processes": True}
@@ -116,7 +117,7 @@ def state_after(iterator: DatasetIterator, count: int) -> Any:
 
 
 @HOW
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 2**32))
 def test_without_an_order_every_element_comes_once(
     how: dict[str, Any], count: int, position: int, seed: int

@@ -174,7 +174,7 @@ FULL = """
             try:
                 manager.save(step, {"weights": weights, "batches": batches, "more": more})
             except OSError as error:
-                print(step, error.__notes__[-1].split(": ")[-1])
+                print(step, error.hint.split("; ")[-1])
             saved = ef.checkpoint.load(manager.path(manager.steps()[-1]))
             assert saved["weights"].tolist() == history[manager.steps()[-1]]
         print(manager.steps(), len(history))

@@ -20,6 +20,7 @@ from eagerflow import errors
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.reader import LineFormat, ReaderState, RecordFormat
 from eagerflow.resources.stores import FifoStore
+from tests.exploring import examples
 from tests.io.conftest import MakeFile
 from tests.queues.modes import Call, Waiting, until
 from tests.queues.test_interrupts import _ctrl_c, interrupted  # noqa: F401 - a fixture
@@ -339,7 +340,7 @@ def test_a_reader_that_is_forgotten_closes_its_file(make_file: MakeFile) -> None
 # --- any order of reading, giving back and Ctrl-C ---------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.lists(st.binary(max_size=3), max_size=4), max_size=4),
     st.lists(st.tuples(st.integers(1, 4), st.booleans()), max_size=12),

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow import nn
-from eagerflow.nn.probe import Probe
-from eagerflow.nn.structure import _Structure
+from eagerflow.function.probe import Probe
+from eagerflow.function.structure import _Structure
+from tests.exploring import examples
 
 ZERO = ef.zeros(())
 
@@ -347,7 +348,7 @@ def test_a_model_that_is_made_within_is_no_reason() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*was traced 3 times:eagerflow.errors.TraceWarning")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(list(CHANGES)), st.booleans()), max_size=8))
 def test_changes_one_after_the_other(changes: list[tuple[Callable[[Any], None], bool]]) -> None:
     net = Net()

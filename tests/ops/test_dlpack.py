@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import weakref
 from typing import Any
@@ -83,6 +84,35 @@ def test_a_copy_is_the_consumers_own() -> None:
     assert array.flags.writeable
     array[0] = 9
     assert x.tolist() == [1, 2]
+
+
+def _flags(capsule: Any) -> int:
+    """Those of a DLManagedTensorVersioned: 1 for read-only, 2 for copied."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return ctypes.c_uint64.from_address(pointer(capsule, b"dltensor_versioned") + 24).value
+
+
+EXPORTED = {
+    "tensor": ef.tensor([1.0, 2.0]),
+    "view": ef.tensor([0.0, 1.0, 2.0])[1:],
+    "broadcast": ef.broadcast_to(ef.tensor(1.0), (2,)),
+    "variable": ef.Variable([1.0, 2.0]),
+    "bfloat16": ef.tensor([1.0, 2.0], dtype="bfloat16"),
+}
+
+
+@pytest.mark.parametrize("x", EXPORTED.values(), ids=EXPORTED)
+@pytest.mark.parametrize("version", [{}, {"max_version": (1, 0)}])
+def test_who_ignores_the_flag_is_safe_with_a_copy(x: Any, version: dict[str, Any]) -> None:
+    before = x.numpy().astype(float).tolist()
+    theirs = ef.from_dlpack(OldConsumer(x, copy=True, **version)).numpy()
+    assert not np.shares_memory(theirs, x.numpy())
+    ctypes.memset(theirs.ctypes.data, 1, theirs.nbytes)
+    assert x.numpy().astype(float).tolist() == before
+    if version:
+        assert _flags(x.__dlpack__(**version)) & 1
+        assert _flags(x.__dlpack__(copy=True, **version)) == 2
 
 
 def test_older_consumers_get_a_copy() -> None:
@@ -289,6 +319,23 @@ def test_torch_both_ways(dtype: str) -> None:
     back = torch.from_dlpack(ef.tensor(x))
     assert back.dtype == theirs.dtype
     assert torch.equal(back.to(torch.complex64), theirs.to(torch.complex64))
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("x", EXPORTED.values(), ids=EXPORTED)
+def test_torch_writes_into_what_is_not_copied(x: Any) -> None:
+    torch = pytest.importorskip("torch")
+    shared = [torch.from_dlpack(x)]
+    copies = [torch.from_dlpack(x, copy=True), torch.from_dlpack(x).clone()]
+    if x.dtype is not ef.bfloat16:  # which NumPy's arrays have no name for that PyTorch knows
+        shared += [torch.as_tensor(x), torch.asarray(x)]
+        copies += [torch.tensor(x), torch.from_numpy(x.numpy().copy())]
+    address = x.numpy().ctypes.data
+    assert [t.data_ptr() for t in shared] == [address] * len(shared)  # as the pages say
+    before = x.tolist()
+    for theirs in copies:
+        theirs[:] = 9
+    assert x.tolist() == before
 
 
 @pytest.mark.peer

@@ -7,7 +7,7 @@ Usually imported as ``F``; layers and losses are made of these.
 Tensor([0., 2.], f32[2]@cpu:0)
 """
 
-from eagerflow import counterparts as _counterparts
+from eagerflow.extending import unknown_name as _unknown_name
 from eagerflow.nn.functional.activations import *
 from eagerflow.nn.functional.attention import *
 from eagerflow.nn.functional.convolution import *
@@ -24,4 +24,4 @@ def __getattr__(name: str) -> object:
     """Word the error for a name that is not here, with the nearest one that is."""
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _counterparts.unknown_name("eagerflow.nn.functional", name, globals())
+    raise _unknown_name("eagerflow.nn.functional", name, globals())

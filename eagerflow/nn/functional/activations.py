@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
 from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.extending import TensorLike
 
 __all__ = [
     "celu",

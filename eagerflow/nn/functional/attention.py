@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
-from eagerflow.dims import maximum
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.extending import TensorLike, maximum
 from eagerflow.nn.functional.dropout import dropout
 
 __all__ = ["scaled_dot_product_attention"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
 from eagerflow.errors import ShapeError
+from eagerflow.extending import TensorLike
 from eagerflow.nn.functional.messages import speaks_for_parts
 
 __all__ = ["conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
-from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.extending import TensorLike, may_equal
 from eagerflow.nn.functional.losses import Reduction, paired, reduced
 from eagerflow.nn.functional.messages import speaks_for_parts
 

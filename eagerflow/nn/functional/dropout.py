@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.extending import TensorLike, number_now
 
 __all__ = ["dropout", "dropout1d", "dropout2d", "dropout3d"]
 
@@ -21,8 +20,7 @@ def _dropped(
     generator: ef.random.Generator | None,
 ) -> ef.Tensor:
     """``x`` with zeros at places drawn for an array of ``shape``, which broadcasts."""
-    traced = issubclass(type(p), AbstractNumber)
-    now = p.number if traced else p  # in a trace, the draw checks those of later calls
+    now = number_now(p)  # in a trace, the draw checks those of later calls
     if not 0 <= now <= 1:
         raise TensorValueError(
             f"{name}: the probability is out of range", given=f"p={now}", expected="0 to 1"

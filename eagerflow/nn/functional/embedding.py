@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
+from eagerflow.extending import TensorLike
 from eagerflow.nn.functional.messages import speaks_for_parts
 
 __all__ = ["embedding", "linear", "one_hot", "pad"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
-from eagerflow.dims import may_equal
 from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.extending import TensorLike, may_equal
 
 __all__ = [
     "cosine_embedding_loss",

@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
-from eagerflow.dims import maximum, may_equal
 from eagerflow.errors import ShapeError, VariableError
+from eagerflow.extending import TensorLike, maximum, may_equal
 from eagerflow.nn.functional.messages import speaks_for_parts
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
+from eagerflow.extending import TensorLike
 from eagerflow.nn.functional.convolution import Sizes, over_axes
 from eagerflow.nn.functional.messages import speaks_for_parts
 

@@ -6,8 +6,8 @@ import math
 from typing import Any, Final
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
 from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.extending import TensorLike
 
 __all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
 

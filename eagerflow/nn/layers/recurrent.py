@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, final
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
 from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.extending import TensorLike
 from eagerflow.nn.checks import check_nonlinearity, check_probability, check_sizes
 from eagerflow.nn.module import Module
 from eagerflow.nn.recurrence import State, Weights, make_weights, run, suffixes, weights_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, final
 
 import eagerflow as ef
-from eagerflow.core.convert import TensorLike
+from eagerflow.extending import TensorLike
 from eagerflow.nn.checks import check_nonlinearity, check_sizes
 from eagerflow.nn.module import Module
 from eagerflow.nn.recurrence import State, StepWeights, make_weights, one_step

@@ -38,8 +38,11 @@ def write_file(xp: Any, path: Array, contents: Array, *, resource: Any = None) -
             with open(part, "wb") as file:
                 file.write(data)
             os.replace(part, target)
-        except BaseException:
+        except BaseException as error:
             if os.path.exists(part):
                 os.unlink(part)
+            if isinstance(error, OSError):  # a full disk is reported without a name
+                text = f"{error.strerror}, of a file of {len(data):,} bytes"
+                raise OSError(error.errno, text, target) from None
             raise
     return ()

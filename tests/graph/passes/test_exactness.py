@@ -17,6 +17,7 @@ from eagerflow.graph.passes import DEFAULT, donate, optimise
 from eagerflow.graph.passes.memory import Memory, MemoryLayout, is_fresh
 from eagerflow.graph.passes.rewrite import Form
 from eagerflow.graph.verify import verify
+from tests.exploring import examples
 from tests.graph.passes.evaluate import assert_same, evaluate, run
 from tests.graph.passes.random_graphs import STEPS, build, feeds
 
@@ -34,7 +35,7 @@ def _results(graph: Graph, inputs: list[Any]) -> list[Any] | None:
         return None
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(STEPS, SIZES, st.integers(0, 9999))
 def test_each_pass_keeps_all_bits(steps: Any, sizes: tuple[int, int], seed: int) -> None:
     graph = build(steps, N, M)
@@ -52,7 +53,7 @@ def test_each_pass_keeps_all_bits(steps: Any, sizes: tuple[int, int], seed: int)
             assert_same(want, run(result, inputs))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(STEPS, SIZES, st.integers(0, 9999))
 def test_all_passes_keep_all_bits(steps: Any, sizes: tuple[int, int], seed: int) -> None:
     graph = build(steps, N, M)
@@ -66,7 +67,7 @@ def test_all_passes_keep_all_bits(steps: Any, sizes: tuple[int, int], seed: int)
         assert_same(want, run(result, inputs))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(STEPS, SIZES, st.integers(0, 9999))
 def test_buffers_are_reused_safely(steps: Any, sizes: tuple[int, int], seed: int) -> None:
     graph = build(steps, *sizes)
@@ -85,7 +86,7 @@ def test_buffers_are_reused_safely(steps: Any, sizes: tuple[int, int], seed: int
     assert [x.numpy().tobytes() for x in inputs] == before
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(STEPS, SIZES, st.integers(0, 9999))
 def test_what_is_known_of_memory_is_so(steps: Any, sizes: tuple[int, int], seed: int) -> None:
     graph = build(steps, N, M)

@@ -1,4 +1,4 @@
-"""`Probe`: looks fast whether modules hold the very objects that they held.
+"""`Probe`: looks fast whether the parts of an object hold the very objects that they held.
 
 It is straight Python code, written for what there is, as the guards of a trace are: it reads all
 attributes and items into two flat lists, one of names and one of objects, and compares the names
@@ -30,12 +30,12 @@ _NONE: Final = -1
 
 @final
 class Probe:
-    """What a module and all below hold at one moment, of which nothing is kept alive.
+    """What an object and its parts hold at one moment, of which nothing is kept alive.
 
     Args:
-        root: a module.
-        kind: the class of modules.
-        flags: the attributes of modules that count, whatever they are.
+        root: where `eagerflow.function.walk` begins.
+        kind: the class of parts.
+        flags: the attributes of parts that count, whatever they are.
     """
 
     __slots__ = ("_dead", "_ids", "_kept", "_kind", "_loose", "_names", "_plain", "_read")
@@ -122,15 +122,15 @@ class _Survey:
             return
         self._seen.add(id(value))
         x = f"x{len(self._seen)}"
-        module = isinstance(value, self._kind)
-        if module:
+        part = isinstance(value, self._kind)
+        if part:
             self._lines.append(f"{x} = {self._constant(ref(value))}().__dict__")
         else:
             cls = self._constant(type(value))
             self._lines.append(f"{x} = {expression}")
             self._lines.append(f"if {x}.__class__ is not {cls}: return None")
-        if module or isinstance(value, dict):
-            self._add_dict(x, vars(value) if module else value, module=module)
+        if part or isinstance(value, dict):
+            self._add_dict(x, vars(value) if part else value, part=part)
         elif isinstance(value, (list, tuple)):
             self._value_parts.append(f"*{x}, S")
             for i, item in enumerate(value):
@@ -141,14 +141,14 @@ class _Survey:
                 self._value_parts.append(f"{x}.{name}")
                 self._add(getattr(value, name, None), f"{x}.{name}")
 
-    def _add_dict(self, x: str, entries: dict[Any, Any], *, module: bool) -> None:
+    def _add_dict(self, x: str, entries: dict[Any, Any], *, part: bool) -> None:
         self._name_parts.append(f"*{x}, S")
         self._value_parts.append(f"*{x}.values()")
         for key, item in entries.items():
             self.names.append(key)
             if type(key) is not str:
                 self.plain = False
-            self._add(item, f"{x}[{key!r}]", strict=module and key in self._flags)
+            self._add(item, f"{x}[{key!r}]", strict=part and key in self._flags)
         self.names.append(self._constants["S"])
 
     def _add(self, item: Any, expression: str, *, strict: bool = False) -> None:
@@ -184,7 +184,7 @@ def _compiled(text: str) -> CodeType:
 
 
 def _is_walked(value: Any, kind: type) -> bool:
-    """Whether `eagerflow.nn.paths` looks at it, or into it."""
+    """Whether `eagerflow.function.walk` looks at it, or into it."""
     return isinstance(value, (kind, Variable, dict, list, tuple)) or (
         hasattr(type(value), "__dataclass_fields__")
     )

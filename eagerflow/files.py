@@ -1,0 +1,120 @@
+"""Files that appear whole or not at all, and the error where they cannot be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from eagerflow.errors import FileError
+
+__all__ = ["advice", "replaced", "unwritable"]
+
+_ADVICE: Final = {
+    errno.ENOSPC: "free some space on this disk, or choose another place",
+    errno.EDQUOT: "the quota of this user is used up: free some space, or choose another place",
+    errno.EFBIG: "files may not be that large here: see `ulimit -f`, or choose another place",
+    errno.EROFS: "this file system is read-only: choose another place",
+    errno.EIO: "the disk may be failing: choose another place",
+}
+
+
+def advice(error: OSError) -> str | None:
+    """What to do about an error of the disk, None for other errors."""
+    return _ADVICE.get(error.errno) if error.errno is not None else None
+
+
+def unwritable(
+    error: OSError, what: str, path: str | os.PathLike[str], kept: str, size: int | None = None
+) -> OSError:
+    """The error to raise for one of the system, which may not even name the file.
+
+    Args:
+        error: of the system. One that has a class of its own, such as PermissionError, is given
+            back, with a note.
+        what: the function that writes.
+        path: what the user calls the file or folder.
+        kept: what is there now.
+        size: how many bytes are to be written, if that is known.
+
+    >>> from eagerflow.extending import unwritable
+    >>> error = unwritable(OSError(27, "File too large"), "save", "a.bin", "nothing was written")
+    >>> error.wrong
+    'save: a.bin cannot be written: File too large'
+    """
+    if type(error) is not OSError:
+        error.add_note(f"{what}: while {os.fspath(path)} was written; {kept}")
+        return error
+    given = [] if size is None else [f"{size:,} bytes to write"]
+    if error.errno == errno.ENOSPC:
+        with suppress(OSError, AttributeError):  # Windows has another way to ask
+            disk = os.statvfs(Path(path).parent)
+            given.append(f"{disk.f_bavail * disk.f_frsize:,} bytes free")
+    hint = advice(error)
+    found = FileError(
+        f"{what}: {os.fspath(path)} cannot be written: {error.strerror or error}",
+        given=", ".join(given) or None,
+        hint=kept if hint is None else f"{hint}; {kept}",
+    )
+    found.errno, found.strerror, found.filename = error.errno, error.strerror, os.fspath(path)
+    return found
+
+
+@contextmanager
+def replaced(
+    what: str, path: str | os.PathLike[str], size: int | None = None
+) -> Iterator[Callable[[Any], Any]]:
+    """Gives a function that appends bytes to a new file, the file ``path`` when the block ends.
+
+    If the block raises, what was there before is still there. A device is written to directly.
+
+    Args:
+        what: the function that writes, for the error.
+        path: of the file.
+        size: how many bytes there will be, if that is known.
+
+    Raises:
+        FileError: the disk is full, for one.
+
+    >>> import pathlib, tempfile
+    >>> from eagerflow.extending import replaced
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "a.bin")
+    ...     with replaced("save", path) as write:
+    ...         _ = write(b"whole")
+    ...     path.read_bytes()
+    b'whole'
+    """
+    target = Path(os.path.realpath(path))  # a link stays one
+    there = target.exists()
+    direct = there and not (target.is_file() or target.is_dir())
+    part = target if direct else target.with_name(f".{target.name}.{os.urandom(4).hex()}.part")
+    kept = "what was there is intact" if there and not direct else "nothing was written"
+
+    def attempt(call: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return call(*arguments)
+        except OSError as error:
+            if error.filename is not None:
+                error.filename = os.fspath(path)  # not that of the part
+            raise unwritable(error, what, path, kept, size) from None
+
+    file = attempt(open, part, "wb")
+    try:
+        yield lambda data: attempt(file.write, data)
+        attempt(file.flush)
+        if not direct:
+            attempt(os.fsync, file.fileno())
+        attempt(file.close)
+        if not direct:
+            attempt(os.replace, part, target)
+    except BaseException:
+        with suppress(OSError):
+            file.close()
+        if not direct:
+            with suppress(OSError):
+                part.unlink()
+        raise

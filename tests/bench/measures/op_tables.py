@@ -1,0 +1,183 @@
+"""Collections of names of ops that stand outside of the records of ops.
+
+A table is what one assignment of a module or a class gives a name to, if at least two of the
+strings that its sets, lists, tuples and keys are made of name registered ops, and at least three
+quarters of them name ops at all. What is left out, and why, stands in ``_not_ops``. Collections
+inside functions, among them tests such as ``op in ("sum", "prod")`` and the alternatives of
+``match``, are counted apart, and so are comparisons with a single name.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from tests.bench.measures.checkout import Checkout, Module
+
+#: where ops and their kernels are at home
+_HOMES: Final = ("eagerflow.ops", "eagerflow_kernels")
+#: decorators that name nodes of graphs which are no registered ops, in their arguments
+_SIGNATURES: Final = ("signature",)
+#: the function of all registered ops; its module is looked for
+_ALL_OPS: Final = "all_ops"
+_NUMBERS: Final = "python_"  # how names of arithmetic among Python's numbers begin
+_SHARE: Final = 3 / 4
+
+#: tables of names of functions that users call, most of which are names of ops too
+_OF_FUNCTIONS: Final = {"__all__", "__slots__", "_ALSO_METHODS"}
+
+_REGISTERED = """
+import importlib, json, sys
+for name in sys.argv[2].split():
+    try:
+        importlib.import_module(name)
+    except ImportError:  # what needs a package that is not installed has no ops here
+        pass
+print(json.dumps(sorted(getattr(importlib.import_module(sys.argv[1]), sys.argv[3])())))
+"""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A collection of names of ops.
+
+    Attributes:
+        place: file and line.
+        name: the variable, or what the collection stands in.
+        keys: its strings.
+        unknown: those of them that name no op.
+    """
+
+    place: str
+    name: str
+    keys: list[str]
+    unknown: list[str]
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of ops, by what they stand for: registered ops, structure of graphs, numbers."""
+
+    ops: frozenset[str]
+    structure: frozenset[str]
+    numbers: frozenset[str]
+
+
+def names_of(checkout: Checkout) -> Names:
+    """All names of ops of a checkout."""
+    # commands and demonstrations read arguments or start something; they register no op
+    left_out = ("__main__", "cli", "demo")
+    every = [m.name for m in checkout.of("eagerflow") if not {*m.name.split(".")} & {*left_out}]
+    home = checkout.defining(_ALL_OPS)
+    ops = frozenset(checkout.run(_REGISTERED, home, " ".join(every), _ALL_OPS))
+    others: set[str] = set()
+    for module in checkout.of("eagerflow"):
+        for node in ast.walk(module.tree):
+            for decorator in getattr(node, "decorator_list", ()):
+                if isinstance(decorator, ast.Call) and _last(decorator.func) in _SIGNATURES:
+                    others.update(_strings(decorator.args))
+    numbers = frozenset(n for n in others if n.startswith(_NUMBERS))
+    return Names(ops, frozenset(others) - numbers - ops, numbers)
+
+
+def op_tables(checkout: Checkout) -> dict[str, Any]:
+    """Tables by kind, and comparisons with one name, as JSON holds them."""
+    names = names_of(checkout)
+    found: dict[str, list[Table]] = {k: [] for k in ("ops", "numbers", "structure", "inside")}
+    single: list[str] = []
+    for module in checkout.modules.values():
+        if any(module.name == h or module.name.startswith(f"{h}.") for h in _HOMES):
+            continue
+        for place, name, keys, inside in _collections(module):
+            kind = _kind(keys, names)
+            if kind is not None and not _not_ops(name, keys):
+                unknown = [k for k in keys if k not in names.ops | names.structure | names.numbers]
+                row = Table(place, name, keys, unknown)
+                found["inside" if inside and kind == "ops" else kind].append(row)
+        single += _single(module, names)
+    tables = {kind: [asdict(t) for t in rows] for kind, rows in found.items()}
+    return {**tables, "single": single, "registered": len(names.ops)}
+
+
+def _kind(keys: list[str], names: Names) -> str | None:
+    distinct = set(keys)
+    known = distinct & (names.ops | names.structure | names.numbers)
+    if len(known) < 2 or len(known) < _SHARE * len(distinct):
+        return None
+    if len(known & names.ops) >= 2:
+        return "ops"
+    return "numbers" if known & names.numbers else "structure"
+
+
+def _not_ops(name: str, keys: list[str]) -> bool:
+    """Whether strings that name ops stand for something else: Python's functions, or ours."""
+    return name in _OF_FUNCTIONS or all(hasattr(builtins, k) for k in keys)
+
+
+def _collections(module: Module) -> Iterator[tuple[str, str, list[str], bool]]:
+    """File and line, name, strings, and whether it is inside a function."""
+
+    def visit(node: ast.AST, inside: bool) -> Iterator[tuple[str, str, list[str], bool]]:
+        for child in ast.iter_child_nodes(node):
+            place = f"{module.path}:{getattr(child, 'lineno', 0)}"
+            if isinstance(child, ast.Assign | ast.AnnAssign) and not inside:
+                targets = child.targets if isinstance(child, ast.Assign) else [child.target]
+                if child.value is not None:
+                    yield place, ast.unparse(targets[0]), list(_members(child.value)), inside
+            elif isinstance(child, ast.expr) and (keys := list(_own(child))):
+                yield place, ast.unparse(child)[:60], keys, inside
+            elif isinstance(child, ast.Match):
+                yield place, f"match {ast.unparse(child.subject)}", _cases(child), inside
+                yield from visit(child, inside)
+            else:
+                function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+                yield from visit(child, inside or function)
+
+    yield from visit(module.tree, inside=False)
+
+
+def _own(node: ast.AST) -> Iterator[str]:
+    """The strings that a collection itself is made of."""
+    if isinstance(node, ast.Dict):
+        yield from _strings([k for k in node.keys if k is not None])
+    elif isinstance(node, ast.Set | ast.List | ast.Tuple):
+        yield from _strings(node.elts)
+    elif isinstance(node, ast.Call) and _last(node.func) == "dict":
+        yield from (k.arg for k in node.keywords if k.arg is not None)
+
+
+def _members(value: ast.AST) -> Iterator[str]:
+    """The strings of all collections in an expression: several may make one table."""
+    for node in ast.walk(value):
+        yield from _own(node)
+
+
+def _cases(node: ast.Match) -> list[str]:
+    patterns = [p for case in node.cases for p in ast.walk(case.pattern)]
+    return list(_strings([p.value for p in patterns if isinstance(p, ast.MatchValue)]))
+
+
+def _strings(nodes: list[ast.expr]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def _single(module: Module, names: Names) -> list[str]:
+    """Comparisons of ``op`` or ``….op`` with the name of one registered op."""
+    rows = []
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Compare) and _last(node.left) == "op":
+            tested = set(_strings(node.comparators)) & names.ops
+            rows += [f"{module.path}:{node.lineno} {name}" for name in sorted(tested)]
+    return rows
+
+
+def _last(node: ast.expr) -> str:
+    """The last part of a dotted name."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

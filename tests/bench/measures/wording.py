@@ -1,0 +1,108 @@
+"""Words with two meanings, and words that only this project uses so."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any, Final
+
+from tests.bench.measures.checkout import Checkout, Module
+
+_GLOSSARY: Final = "docs/glossary.md"
+_BOLD: Final = re.compile(r"\*\*([^*]+)\*\*")
+_PROSE: Final = {tokenize.COMMENT, tokenize.STRING}
+
+#: idioms in which "turn" is no iteration
+_OTHER_TURNS: Final = re.compile(
+    r"\b(in|by|takes?|taking|took) turns?\b|\bturns?\b[^.]{0,40}?\binto\b"
+    r"|\bturns? (off|on|out|around)\b"
+)
+#: by what is counted, how prose has it; the plain words among them count in identifiers too
+_WORDS: Final = {
+    "turn, turns": re.compile(r"\bturns?\b"),
+    "go round, goes round": re.compile(r"\b(go|goes|going|went) round\b"),
+    "chooser": re.compile(r"\bchoosers?\b"),
+}
+_IN_NAMES: Final = {"turn, turns": {"turn", "turns"}, "chooser": {"chooser", "choosers"}}
+#: names of files that say nothing of what is in them
+_FILES: Final = {
+    "words", "spelled", "carried", "shared", "sharing", "outside", "members", "usage", "reliance",
+    "written",
+}  # fmt: skip
+_FOUND: Final = "functions with a local variable `found`"
+_PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def wording(checkout: Checkout) -> dict[str, Any]:
+    """Terms that the glossary defines twice; counts of home-made words, by place."""
+    prose = [f"{word} ({kind})" for word in _WORDS for kind in ("comments and strings", "docs")]
+    named = [f"{word} (identifiers)" for word in _IN_NAMES]
+    counts: dict[str, Counter[str]] = {name: Counter() for name in [*prose, *named, _FOUND]}
+    for module in checkout.modules.values():
+        for kind, word in _of(module):
+            counts[f"{word} ({kind})"][module.path] += 1
+        if (functions := _binding(module.tree, "found")) > 0:
+            counts[_FOUND][module.path] = functions
+    for page in sorted((checkout.root / "docs").rglob("*.md")):
+        for word in _in_prose(page.read_text()):
+            counts[f"{word} (docs)"][str(page.relative_to(checkout.root))] += 1
+    files = sorted(m.path for n, m in checkout.modules.items() if n.split(".")[-1] in _FILES)
+    return {
+        "twice": _twice((checkout.root / _GLOSSARY).read_text()),
+        "counts": {name: dict(places) for name, places in sorted(counts.items())},
+        "files": files,
+    }
+
+
+def _twice(glossary: str) -> dict[str, list[str]]:
+    """The terms that are set in bold, so defined, more than once; with the lines of each."""
+    lines: dict[str, list[str]] = defaultdict(list)
+    for number, line in enumerate(glossary.splitlines(), 1):
+        for match in _BOLD.finditer(line):
+            about = line[match.start() : match.start() + 90]
+            lines[_singular(match[1].lower())].append(f"{_GLOSSARY}:{number} {about}")
+    return {term: places for term, places in sorted(lines.items()) if len(places) > 1}
+
+
+def _singular(term: str) -> str:
+    return term.removesuffix("s") if not term.endswith("ss") else term
+
+
+def _of(module: Module) -> Iterator[tuple[str, str]]:
+    """Each home-made word of a module, with where it stands."""
+    for token in module.tokens:
+        if token.type == tokenize.NAME:
+            parts = {p.lower() for p in _PARTS.findall(token.string)}
+            for word, forms in _IN_NAMES.items():
+                if parts & forms:
+                    yield "identifiers", word
+        elif token.type in _PROSE:
+            for word in _in_prose(token.string):
+                yield "comments and strings", word
+
+
+def _in_prose(text: str) -> Iterator[str]:
+    plain = _OTHER_TURNS.sub(" ", text.lower())
+    for word, pattern in _WORDS.items():
+        for _ in pattern.finditer(plain):
+            yield word
+
+
+def _binding(tree: ast.AST, name: str) -> int:
+    """How many functions bind a local variable of this name."""
+    functions: set[ast.AST] = set()
+
+    def visit(node: ast.AST, function: ast.AST | None) -> None:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            function = node
+        stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name
+        if stored and function is not None:
+            functions.add(function)
+        for child in ast.iter_child_nodes(node):
+            visit(child, function)
+
+    visit(tree, None)
+    return len(functions)

@@ -1,0 +1,46 @@
+"""Every script of a bench runs: at its smallest size, what it measures says nothing."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.source_tree import ROOT
+
+SCRIPTS = sorted(
+    ".".join(file.relative_to(ROOT).with_suffix("").parts)
+    for file in (ROOT / "tests" / "bench").rglob("*.py")
+    if re.search(r'^if __name__ == "__main__":', file.read_text(), re.MULTILINE)
+)
+
+
+def test_there_are_scripts() -> None:
+    assert "tests.bench.eager" in SCRIPTS
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_it_runs(script, tmp_path) -> None:
+    command = [sys.executable, "-W", "error", "-m", script, "--smallest"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
+    assert len(rows) > 2, done.stdout
+
+
+def test_a_peer_that_is_not_installed_is_left_out(tmp_path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from tests.bench.harness import Contender, Contest, arguments, installed, run\n"
+        "both = [Contender('ours', 'x = 1', 'x + x'), Contender('theirs', '', '', 'absent')]\n"
+        "options = arguments('Sums').parse_args()\n"
+        "run('Sums', installed([Contest('a sum', both)], options), options)\n"
+    )
+    command = [sys.executable, str(script), "--smallest", "--json", str(tmp_path / "figures.json")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "left out, as they are not installed: absent\n" in done.stdout
+    assert "| a sum | ours |" in done.stdout
+    assert "theirs |" not in done.stdout.split("budget")[1]
+    assert '"work": "a sum"' in (tmp_path / "figures.json").read_text()
