@@ -5,27 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, final
 
-from eagerflow.core.op import get_op, infer_devices
+from eagerflow.core.op import Op, common_device, get_op, infer_devices
 from eagerflow.errors import DeviceError, EagerflowError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
 from eagerflow.graph.signatures import signatures
+from eagerflow.types import TensorType
 
-__all__ = ["STRUCTURED", "decision", "is_derivable", "move_operands", "settle", "split_places"]
+__all__ = ["STRUCTURED", "decision", "is_derivable", "move_operands", "places_of", "settle"]
 
 #: nodes whose operands may be on several devices: what is in their subgraphs says where each is
 STRUCTURED: Final = frozenset({"call", "cond", "scan", "switch", "while_loop"})
 
 
-def split_places(where: Any, devices: Sequence[Any], attrs: dict[str, Any]) -> tuple[Any, Any]:
-    """What a device rule gives, as the device of the node and those that its outputs state.
-
-    An op that says where each output is runs where its inputs are.
+def places_of(
+    op: Op, devices: list[Any], attrs: dict[str, Any], types: Sequence[TensorType]
+) -> tuple[Any, Any]:
+    """The device of a node of ``op``, and those that its outputs state, or None.
 
     Args:
-        where: a device, or a tuple with one for each output.
+        op: the op.
         devices: of the inputs.
-        attrs: the attributes of the op.
+        attrs: the attributes.
+        types: of the inputs, for the wording of errors.
+
+    Raises:
+        DeviceError: the inputs are on devices where the op does not take them.
+    """
+    if devices and op.devices is common_device and devices.count(devices[0]) == len(devices):
+        return devices[0], None  # most ops, fast
+    return _split(infer_devices(op, devices, attrs, types), devices, attrs)
+
+
+def _split(where: Any, devices: Sequence[Any], attrs: dict[str, Any]) -> tuple[Any, Any]:
+    """What a rule gives, as the device of the node and those that its outputs state.
+
+    An op that says where each output is runs where its inputs are.
     """
     if not isinstance(where, tuple):
         return where, None
@@ -41,8 +56,11 @@ def settle(node: Node, said: Sequence[Any], on: Any) -> None:
         on: what stands behind ``on``, which wins.
     """
     operands = [v.device for v in node.inputs]
+    if on is None and operands and _is_plain(node, operands, said):
+        node.device = operands[0]  # most nodes, fast
+        return
     where, known = _rule(node, operands)
-    device, stated = split_places(where, operands, node.attrs)
+    device, stated = _split(where, operands, node.attrs)
     if known and stated is None:  # its outputs are where it is, so what is said of them is too
         device = _first((on, *said, device))
         said = [None if on is not None or d == device else d for d in said]
@@ -53,12 +71,28 @@ def settle(node: Node, said: Sequence[Any], on: Any) -> None:
         value.stated = None if stated is None and own == node.device else own
 
 
+def _is_plain(node: Node, operands: list[Any], said: Sequence[Any]) -> bool:
+    """Whether a node is where all its operands are, as its text and its op say."""
+    device = operands[0]
+    if device is None or operands.count(device) != len(operands):
+        return False
+    if any(d is not None and d is not device for d in said) or node.op in signatures:
+        return False
+    try:
+        return get_op(node.op).devices is common_device
+    except EagerflowError:  # it is not known
+        return False
+
+
 def is_derivable(node: Node) -> bool:
     """Whether the text of a node without ``on`` says where it is."""
-    if node.device is None or any(v.stated is None and v.device is not None for v in node.outputs):
+    if node.device is None:
         return True
+    for value in node.outputs:
+        if value.stated is None and type(value.type) is TensorType:
+            return True
     operands = [v.device for v in node.inputs]
-    return bool(split_places(_rule(node, operands)[0], operands, node.attrs)[0] == node.device)
+    return bool(_split(_rule(node, operands)[0], operands, node.attrs)[0] == node.device)
 
 
 def decision(value: Value) -> Value:

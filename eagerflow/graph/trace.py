@@ -14,13 +14,13 @@ from typing import Any, Final, NoReturn, final
 
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, installed, use
-from eagerflow.core.op import Op, get_op, infer, infer_devices
+from eagerflow.core.op import Op, get_op, infer
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, placeholder
 from eagerflow.dims import Dim, resolving, symbols
 from eagerflow.errors import TraceError
 from eagerflow.graph.constant_values import Constants, NotConstantError, remedy_of
-from eagerflow.graph.devices import split_places
+from eagerflow.graph.devices import places_of
 from eagerflow.graph.effects import Effectful, EffectOrder
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
@@ -256,7 +256,7 @@ class Tracer(AbstractInterpreter):
         values = [self.value_of(x) for x in inputs]
         types: Any = [v.type for v in values]
         devices = [x._lane.device for x in inputs]
-        device, stated = split_places(infer_devices(op, devices, attrs, types), devices, attrs)
+        device, stated = places_of(op, devices, attrs, types)
         found = infer(op, types, attrs, devices)
         several = type(found) is tuple
         effects: Any = () if op.effect == "pure" else ((op.effect, attrs.get("resource")),)
