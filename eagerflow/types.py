@@ -1,8 +1,9 @@
-"""Dtypes, shapes and the types of values, which print one way everywhere: ``f32[8,128]@gpu:0``.
+"""Dtypes, shapes, types and specs of values; these print one way everywhere: ``f32[8,128]@gpu:0``.
 
-Grammar of a type::
+Grammar of a spec, which is a type and a device::
 
-    type   ::= dtype "[" dims "]" [ "@" device ]
+    spec   ::= type [ "@" device ]
+    type   ::= dtype "[" dims "]"
     dims   ::= "" | dim ("," dim)*
     dim    ::= integer | name            # a name is a symbolic size
     dtype  ::= "bool" | "i8" | … | "f32" | "bf16" | "c64" | … | "bytes"
@@ -27,6 +28,7 @@ __all__ = [
     "LIST",
     "DType",
     "Shape",
+    "TensorSpec",
     "TensorType",
     "as_dtype",
     "broadcast_shapes",
@@ -34,6 +36,7 @@ __all__ = [
     "number_dtype",
     "promote_dtypes",
     "same_shape",
+    "text_of",
 ]
 
 type_kinds: Final = (
@@ -344,19 +347,17 @@ def _broadcast(a: Shape, b: Shape) -> Shape:
 @final
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """What is known of a value without its data: dtype, shape and device.
+    """What a type rule knows of a value: dtype and shape. Where the value is stands beside it.
 
-    >>> ef.types.TensorType(ef.float32, (8, 128), "gpu:0")
-    f32[8,128]@gpu:0
+    >>> ef.types.TensorType(ef.float32, (8, 128))
+    f32[8,128]
     """
 
     dtype: DType
     shape: Shape
-    device: Any = None  # a Device or its name; this layer does not know the class
 
     def __str__(self) -> str:
-        text = f"{self.dtype.short}[{','.join(str(d) for d in self.shape)}]"
-        return text if self.device is None else f"{text}@{self.device}"
+        return f"{self.dtype.short}[{','.join(str(d) for d in self.shape)}]"
 
     __repr__ = __str__
 
@@ -383,5 +384,70 @@ class TensorType:
         return TensorType(
             self.dtype if dtype is None else dtype,
             self.shape if shape is None else shape,
-            self.device,
         )
+
+    def on(self, device: Any) -> TensorSpec:
+        """The spec of a value of this type on a device.
+
+        >>> ef.types.TensorType(ef.float32, (8, 128)).on("gpu:0")
+        f32[8,128]@gpu:0
+        """
+        return TensorSpec(self, device)
+
+
+def text_of(type: Any, device: Any) -> str:
+    """A type and a device as everything prints them: ``f32[8,128]@gpu:0``.
+
+    Args:
+        type: of a value.
+        device: where the value is; None if that is not known, and for numbers.
+    """
+    return str(type) if device is None else f"{type}@{device}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """What is known of a value without its data: its type and its device.
+
+    >>> spec = ef.ones((8, 128)).type
+    >>> spec, spec.type, spec.device
+    (f32[8,128]@cpu:0, f32[8,128], Device('cpu:0'))
+    """
+
+    type: TensorType
+    device: Any = None  # a Device or its name; this layer does not know the class
+
+    def __str__(self) -> str:
+        return text_of(self.type, self.device)
+
+    __repr__ = __str__
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> Shape:
+        """The shape."""
+        return self.type.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.type.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.type.size
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the elements take."""
+        return self.type.nbytes
+
+    def like(self, shape: Shape | None = None, dtype: DType | None = None) -> TensorSpec:
+        """The same device, and a type with another shape or dtype."""
+        return TensorSpec(self.type.like(shape, dtype), self.device)

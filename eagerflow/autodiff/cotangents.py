@@ -12,7 +12,7 @@ from eagerflow.dims import may_equal
 from eagerflow.ops.lists import list_add, list_new
 from eagerflow.ops.promotion import cast
 from eagerflow.ops.sizes import matched
-from eagerflow.types import LIST, TensorType, same_shape
+from eagerflow.types import LIST, TensorSpec, same_shape
 
 __all__ = ["Cotangent", "add", "dense", "fit", "full_like", "pull"]
 
@@ -44,7 +44,7 @@ def add(a: Cotangent, b: Cotangent) -> Cotangent:
     return total
 
 
-def fit(g: _C, type_: TensorType) -> _C | None:
+def fit(g: _C, type_: TensorSpec) -> _C | None:
     """A cotangent or tangent in the dtype of its value; None if it does not fit.
 
     Args:

@@ -17,7 +17,7 @@ from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import GradientError, hides_frames
 from eagerflow.ops.rules import ALL, elementwise
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec
 
 __all__ = ["custom_vjp", "stop_gradient"]
 
@@ -149,7 +149,7 @@ class _Rule:
 
     def __init__(
         self, name: str, backward: Callable[..., Any], residuals: Packing, result: Packing,
-        inputs: Packing, types: Sequence[TensorType],
+        inputs: Packing, types: Sequence[TensorSpec],
     ) -> None:  # fmt: skip
         self._name = name
         self._backward = backward
@@ -191,7 +191,7 @@ class _Rule:
                 expected=tree.show(treedef),
             ) from None
 
-    def _checked(self, g: Any, type_: TensorType) -> Cotangent | None:
+    def _checked(self, g: Any, type_: TensorSpec) -> Cotangent | None:
         if g is None or not type_.dtype.is_inexact:
             return None
         if not isinstance(g, IndexedSlices):

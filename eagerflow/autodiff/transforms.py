@@ -17,7 +17,7 @@ from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import installed
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import GradientError, hide_frames, hides_frames
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 
@@ -308,7 +308,7 @@ def _tangent(y: Tensor | None, t: Any) -> Tensor | None:
 
 def matched(
     what: str, noun: str, whose: str, given: Any, treedef: tree.TreeDef,
-    types: Sequence[TensorType | None],
+    types: Sequence[TensorSpec | None],
 ) -> list[Tensor | None]:  # fmt: skip
     """The leaves of a tree of cotangents or tangents, None where nothing is to be derived.
 
@@ -336,7 +336,7 @@ def matched(
     ]
 
 
-def _fitted(what: str, noun: str, leaf: Any, type_: TensorType) -> Tensor:
+def _fitted(what: str, noun: str, leaf: Any, type_: TensorSpec) -> Tensor:
     number = isinstance(leaf, (int, float, complex)) and not isinstance(leaf, AbstractArray)
     x = as_tensor(leaf, type_.dtype, type_.device) if number else tensor_of(leaf)
     fitted = fit(x, type_)

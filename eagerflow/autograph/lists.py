@@ -23,7 +23,7 @@ from eagerflow.graph.trace import Tracer
 from eagerflow.ops.joining import concat, stack
 from eagerflow.ops.shape import moveaxis
 from eagerflow.source import is_framework_frame, variables_of
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec
 
 __all__ = ["Appended", "Grown", "NeedsArray", "as_lists", "grow", "growing", "is_outside",
            "note_outside", "one_each"]  # fmt: skip
@@ -192,7 +192,7 @@ class Grown(AbstractStandIn, list[Any]):
 
 
 def grow(
-    functions: Sequence[Callable[..., Any]], owner: list[Any], like: TensorType,
+    functions: Sequence[Callable[..., Any]], owner: list[Any], like: TensorSpec,
     rows: Tensor | None = None,
 ) -> list[Slot]:  # fmt: skip
     """Put a `Grown` in the place of a list; gives the slots that hold it.
@@ -246,7 +246,7 @@ def growing(functions: Sequence[Callable[..., Any]]) -> Iterator[Callable[[Needs
         if is_reached(need.owner):
             raise need
         like = need.like
-        if not isinstance(like, TensorType):
+        if not isinstance(like, TensorSpec):
             for x in (like, *need.owner):
                 if not isinstance(x, (AbstractArray, bool, int, float, complex)):
                     raise _no_tensor(need.text, x)

@@ -22,7 +22,7 @@ from eagerflow.dims import Size, symbols
 from eagerflow.graph.numbers import TracedNumber
 from eagerflow.graph.symbols import Symbol
 from eagerflow.graph.trace import Tracer, tracer_of
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec
 
 __all__ = ["call"]
 
@@ -147,8 +147,8 @@ class _Shared:
         tensors = [x for x in leaves if type(x) is Tensor]
 
         def arguments(part: Tracer) -> Any:
-            rest = iter([part.result(part.graph.add_input(tracer.value_of(x).type, "x"))
-                         for x in tensors])  # fmt: skip
+            values = map(tracer.value_of, tensors)
+            rest = iter([part.add_input(v.type.on(v.device), "x") for v in values])  # type: ignore[union-attr]  # tensors
             return [tree.unflatten(treedef, [next(rest) if type(x) is Tensor else x
                                              for x in leaves])]  # fmt: skip
 
@@ -169,9 +169,9 @@ class _Shared:
         given = join([part], len(tensors))
         reads = {n.outputs[0]: n.attrs for n in tracer.graph.nodes[before:] if n.op == "read"}
         self._captures = [_capture(x, reads) for x in given]
-        kinds = [tracer.type_of(x) for x in (*tensors, *given)]
+        kinds = [tracer.spec_of(x) for x in (*tensors, *given)]
         self._whole = Structured(
-            "call", {"body": part.graph}, kinds, [v.type for v in part.graph.outputs]
+            "call", {"body": part.graph}, kinds, [v.spec for v in part.graph.outputs]
         )
 
     def holds(self, tracer: Tracer) -> bool:
@@ -203,7 +203,7 @@ class _Shared:
             return whole
         outputs = [
             kind.like(shape=tuple([self._size(d, tracer) for d in kind.shape]))
-            if isinstance(kind, TensorType)
+            if isinstance(kind, TensorSpec)
             else kind
             for kind in whole.outputs
         ]

@@ -189,8 +189,8 @@ def _misfit(
     if target.kind in ARRAYS and found.kind in ARRAYS:
         here, there = target.value, stored[found.value]
         if here.dtype is not there.dtype or tuple(here.shape) != there.shape:
-            saved = TensorType(there.dtype, there.shape, None)
-            return f"{saved} for {TensorType(here.dtype, here.shape, None)}"
+            saved = TensorType(there.dtype, there.shape)
+            return f"{saved} for {TensorType(here.dtype, here.shape)}"
         first = shared.setdefault(id(here), there) if target.kind == "variable" else there
         if first.checksum != there.checksum:
             return "one variable here, and two values in the checkpoint"

@@ -128,7 +128,7 @@ def of_node(node: Node) -> Structured:
     """What a node computes; the same object each time."""
     found = _known.get(node)
     if found is None:
-        inputs, outputs = [[v.type for v in values] for values in (node.inputs, node.outputs)]
+        inputs, outputs = [[v.spec for v in values] for values in (node.inputs, node.outputs)]
         found = _known[node] = Structured(node.op, node.attrs, inputs, outputs)
     return found
 

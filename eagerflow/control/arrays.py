@@ -20,7 +20,7 @@ from eagerflow.ops.lists import (
 )
 from eagerflow.ops.promotion import weak_fits
 from eagerflow.ops.sizes import matched
-from eagerflow.types import DTYPES, LIST, TensorType
+from eagerflow.types import DTYPES, LIST, TensorSpec, TensorType
 
 __all__ = ["TensorArray"]
 
@@ -54,11 +54,12 @@ class TensorArray:
             size = int(size)
             if size < 0:
                 raise TensorValueError("TensorArray: the size is negative", given=str(size))
-        kind = like if isinstance(like, TensorType) else tensor_of(like).type
+        given = isinstance(like, (TensorSpec, TensorType))
+        kind = like if given else tensor_of(like).type
         if kind.dtype is LIST:
             raise DTypeError("TensorArray: the elements are tensors", given=str(kind))
-        device = as_device(kind.device)
-        self._kind = TensorType(kind.dtype, kind.shape, device)
+        device = as_device(kind.device if isinstance(kind, TensorSpec) else None)
+        self._kind = TensorType(kind.dtype, kind.shape).on(device)
         self._count: Size | None = None if dynamic else size
         self.dynamic = bool(dynamic)
         self._values = list_new(device, size)
@@ -70,7 +71,7 @@ class TensorArray:
         return made
 
     @property
-    def element(self) -> TensorType:
+    def element(self) -> TensorSpec:
         """The type of an element."""
         return self._kind
 

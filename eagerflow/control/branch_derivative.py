@@ -10,9 +10,11 @@ from eagerflow.control.building import (
     Apply,
     as_residual,
     build,
+    by_device,
     flowing_gradients,
     from_residual,
     is_smooth,
+    lists_for,
     names_in,
     residual_types,
 )
@@ -22,10 +24,9 @@ from eagerflow.control.sizes import sizes_in
 from eagerflow.control.structured import Structured
 from eagerflow.dims import Size
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.kinds import ValueSpec
 from eagerflow.ops.lists import list_new, list_pop, list_push
 from eagerflow.runtime.replay import replay
-from eagerflow.types import LIST, TensorType
 
 __all__ = ["BranchDerivative"]
 
@@ -63,11 +64,12 @@ class BranchDerivative:
         self.made = [
             [v for v in j.residuals if v not in p] for j, p in zip(self.joints, places, strict=True)
         ]
-        self.keeps = any(self.made)
-        self.device = whole.inputs[0].device  # type: ignore[union-attr]  # the chooser is a tensor
+        #: what each branch leaves, by device; all branches give the same lists
+        self.kept = [by_device(made) for made in self.made]
+        self.lists = list(dict.fromkeys(device for kept in self.kept for device in kept))
         self.forward = self._forward()
         #: how cotangents of operands, then of variables come out, for those that any flows to
-        self.flowing = self._flowing([*whole.inputs[1:], *[n.outputs[0].type for n in reads]])
+        self.flowing = self._flowing([*whole.inputs[1:], *[n.outputs[0].spec for n in reads]])
         self.backward = self._backward()
 
     def _forward(self) -> Structured:
@@ -80,14 +82,13 @@ class BranchDerivative:
                 count = len(self.whole.outputs)
                 kept = dict(zip(joint.residuals, results[count:], strict=True))
                 outputs = results[:count]
-                if self.keeps:
-                    items = [as_residual(kept[v]) for v in self.made[i]]
-                    outputs.append(list_push(list_new(self.device), *items))
+                for device in self.lists:
+                    items = [as_residual(kept[v]) for v in self.kept[i].get(device, ())]
+                    outputs.append(list_push(list_new(device), *items))
                 return outputs
 
             graphs.append(build(self.branches[i].name, kinds, branch, self.names))
-        lists = [TensorType(LIST, (), self.device)] if self.keeps else []
-        outputs = [*self.whole.outputs, *lists]
+        outputs = [*self.whole.outputs, *lists_for(self.lists)]
         return Structured(self.whole.op, {"branches": tuple(graphs)}, self.whole.inputs, outputs)
 
     def _flowing(self, kinds: Sequence[Any]) -> list[Branched]:
@@ -104,9 +105,8 @@ class BranchDerivative:
         if not self.flowing:
             return None
         inputs = self.whole.inputs
-        kinds: list[ValueType] = [inputs[1:][i] for i in self.direct]
-        if self.keeps:
-            kinds.append(TensorType(LIST, (), self.device))
+        kinds: list[ValueSpec] = [inputs[1:][i] for i in self.direct]
+        kinds += lists_for(self.lists)
         kinds += [k for k in self.whole.outputs if is_smooth(k)]
         graphs = [
             build(f"{g.name}_gradient", kinds, partial(self._pull, i), self.names)
@@ -121,11 +121,12 @@ class BranchDerivative:
         known = dict(zip(self.direct, xs, strict=False))
         rest = xs[len(self.direct) :]
         values: dict[Value, Any] = {}
-        if self.keeps:
-            made = self.made[i]
+        for device in self.lists:
+            made = self.kept[i].get(device, [])
             shapes, dtypes = residual_types(made, names_in(self.whole.inputs))
             _, *items = list_pop(rest.pop(0), shapes, dtypes)
-            values = {v: from_residual(v.type, x) for v, x in zip(made, items, strict=True)}
+            pairs = zip(made, items, strict=True)
+            values.update((v, from_residual(v.type, x)) for v, x in pairs)
         values.update({v: known[p] for v, p in self.places[i].items() if p in known})
         items = [*[values[v] for v in joint.residuals], *rest]
         found = replay(joint.backward, items, self.outside)

@@ -126,11 +126,11 @@ def _choose(
     ]
     results, kinds = merged(op, parts, tracer, outside)
     captured = join(parts, 0)  # what is given may be more that is used of the trace around
-    chosen = tracer.value_of(chooser).type
+    chosen = tracer.value_of(chooser).spec
     whole = Structured(
         op,
         {"branches": tuple([p.graph for p in parts])},
-        [chosen, *[v.type for v in parts[0].graph.inputs]],
+        [chosen, *[v.spec for v in parts[0].graph.inputs]],
         kinds,
     )
     outputs = apply(whole, [chooser, *captured])

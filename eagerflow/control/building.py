@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from eagerflow.control.joint import Gradient, close_constants
@@ -14,23 +14,24 @@ from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, substitute, symbols
 from eagerflow.graph.ir import Graph, Value
-from eagerflow.graph.kinds import NumberType, ValueType
+from eagerflow.graph.kinds import NumberType, ValueSpec, ValueType
 from eagerflow.graph.passes.prune import prune
 from eagerflow.graph.trace import Tracer, tracer_of
 from eagerflow.hardware import as_device
 from eagerflow.ops.lists import list_new
-from eagerflow.types import DTYPES, LIST, TensorType
+from eagerflow.types import DTYPES, LIST, TensorSpec, TensorType
 
-__all__ = ["Apply", "as_residual", "build", "flowing_gradients", "from_residual", "is_smooth",
-           "names_in", "residual_types", "zeros_of"]  # fmt: skip
+__all__ = ["Apply", "as_residual", "build", "by_device", "flowing_gradients", "from_residual",
+           "is_smooth", "lists_for", "names_in", "residual_types", "zeros_of"]  # fmt: skip
 
 #: appends a node to the trace that is under way, and gives its outputs
 Apply = Callable[[Structured, Sequence[Any], Mapping[str, Size]], list[Any]]
 _WIDE = {int: "int64", float: "float64", complex: "complex128"}
+_HOST = "cpu:0"
 
 
 def build(
-    name: str, kinds: Sequence[ValueType], function: Callable[[list[Any]], Sequence[Any]],
+    name: str, kinds: Sequence[ValueSpec], function: Callable[[list[Any]], Sequence[Any]],
     taken: frozenset[str] = frozenset(),
 ) -> Graph:  # fmt: skip
     """The graph of a function of tensors and numbers.
@@ -46,8 +47,8 @@ def build(
     with tracer:
         inputs = [
             tracer.add_input(k, "x")
-            if isinstance(k, TensorType)
-            else tracer.result(tracer.graph.add_input(k, "n"))
+            if isinstance(k, TensorSpec)
+            else tracer.result(tracer.graph.add_input(k.type, "n"))
             for k in kinds
         ]
         outputs = [
@@ -69,11 +70,25 @@ def trace_under_way() -> Tracer:
 
 
 def as_residual(x: Any) -> Tensor:
-    """What is kept of a value: of a number a tensor."""
+    """What is kept of a value: of a number a tensor on the host."""
     if type(x) is Tensor:
         return x
     kind = x.kind if hasattr(x, "kind") else type(x)
-    return scalar(x, as_device(None).lanes[DTYPES[_WIDE[kind]]])
+    return scalar(x, as_device(_HOST).lanes[DTYPES[_WIDE[kind]]])
+
+
+def by_device(values: Iterable[Value]) -> dict[Any, list[Value]]:
+    """What is kept of values, by the device that it is on: it takes a list on each."""
+    found: dict[Any, list[Value]] = {}
+    for value in values:
+        device = as_device(_HOST if isinstance(value.type, NumberType) else value.device)
+        found.setdefault(device, []).append(value)
+    return found
+
+
+def lists_for(devices: Iterable[Any]) -> list[TensorSpec]:
+    """The specs of lists on these devices."""
+    return [TensorType(LIST, ()).on(device) for device in devices]
 
 
 def from_residual(kind: ValueType, x: Tensor) -> Any:
@@ -98,14 +113,14 @@ def residual_types(values: Sequence[Value], known: frozenset[str]) -> tuple[list
     return shapes, dtypes
 
 
-def names_in(kinds: Sequence[ValueType]) -> frozenset[str]:
+def names_in(kinds: Sequence[ValueSpec]) -> frozenset[str]:
     """The names of sizes in types."""
     return frozenset[str]().union(*(symbols(k.shape) for k in kinds))
 
 
-def zeros_of(kind: ValueType, sizes: Mapping[str, Size] | None = None) -> Tensor:
+def zeros_of(kind: ValueSpec, sizes: Mapping[str, Size] | None = None) -> Tensor:
     """The cotangent zero of a value of that type."""
-    assert isinstance(kind, TensorType)
+    assert isinstance(kind, TensorSpec)
     if kind.dtype is LIST:
         return list_new(kind.device)
     shape = tuple([substitute(d, sizes or {}) for d in kind.shape])
@@ -113,9 +128,9 @@ def zeros_of(kind: ValueType, sizes: Mapping[str, Size] | None = None) -> Tensor
     return zeros
 
 
-def is_smooth(kind: ValueType) -> bool:
+def is_smooth(kind: ValueSpec) -> bool:
     """Whether values of that type have derivatives."""
-    return isinstance(kind, TensorType) and kind.dtype.is_inexact
+    return isinstance(kind, TensorSpec) and kind.dtype.is_inexact
 
 
 def flowing_gradients(gradients: Sequence[Gradient], values: Sequence[Any]) -> list[Any]:

@@ -42,12 +42,12 @@ class CallDerivative:
             *forward.outputs[:count],
             *[forward.outputs[count + i] for i in made],
         ]
-        kinds = [joint.residuals[i].type for i in made]
+        kinds = [joint.residuals[i].spec for i in made]
         self._forward = Structured(
             "call", {"body": forward}, whole.inputs, [*whole.outputs, *kinds]
         )
-        given = [*[v.type for v in joint.residuals], *filter(is_smooth, whole.outputs)]
-        flowing = [v.type for g in joint.gradients for v in g.values]
+        given = [*[v.spec for v in joint.residuals], *filter(is_smooth, whole.outputs)]
+        flowing = [v.spec for g in joint.gradients for v in g.values]
         self._backward = Structured("call", {"body": backward}, given, flowing)
 
     def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:

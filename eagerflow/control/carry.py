@@ -20,7 +20,7 @@ from eagerflow.graph.numbers import VARIES
 from eagerflow.graph.trace import Tracer
 from eagerflow.ops.promotion import weak_fits
 from eagerflow.source import Source
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec
 
 __all__ = ["Carry", "check_turn", "own_leaves"]
 
@@ -127,7 +127,7 @@ class _Slot(NamedTuple):
         stays: of a number, whether no turn seemed to change it.
     """
 
-    kind: TensorType | NumberType | None
+    kind: TensorSpec | NumberType | None
     start: Any
     loose: frozenset[int] = frozenset()
     stays: bool = False
@@ -141,7 +141,7 @@ def _still(slot: _Slot) -> _Slot:
 
 def _is_needed(slot: _Slot, before: _Slot, leaf: ResultLeaf) -> bool:
     """Whether what a turn gives asks for ``slot`` in the place of what the loop began with."""
-    if not isinstance(slot.kind, TensorType):
+    if not isinstance(slot.kind, TensorSpec):
         return True
     if leaf.value is None:
         return False
@@ -152,7 +152,7 @@ def _is_needed(slot: _Slot, before: _Slot, leaf: ResultLeaf) -> bool:
 
 def _outcome(before: _Slot, after: _Slot) -> LeafOutcome:
     number = before.kind if isinstance(before.kind, NumberType) else None
-    became = after.kind if isinstance(after.kind, TensorType) and number is not None else None
+    became = after.kind if isinstance(after.kind, TensorSpec) and number is not None else None
     return LeafOutcome(number, after.kind is None, became, after.loose)
 
 
@@ -209,7 +209,7 @@ class Carry:
                 return _Slot(None, slot.start, stays=True)
             if became is not None and weak_fits(slot.start, became.dtype):
                 return _Slot(became, as_tensor(slot.start, became.dtype, became.device))
-        if isinstance(kind, TensorType) and len(kind.shape) > max(known.loose, default=-1):
+        if isinstance(kind, TensorSpec) and len(kind.shape) > max(known.loose, default=-1):
             return self._loosened(slot, kind, known.loose)
         return slot
 
@@ -224,7 +224,7 @@ class Carry:
         if isinstance(x, bool):
             x = as_tensor(x)
         if type(x) is Tensor:
-            kind: Any = self.tracer.value_of(x).type
+            kind: Any = self.tracer.value_of(x).spec
             return _Slot(kind, x)
         if type(x) is Dim or is_number(x):
             return _Slot(kind_of(x), x)
@@ -244,7 +244,7 @@ class Carry:
         """The types of the values that the loop ends with."""
         found = []
         for kind, _, loose, _ in self.slots:
-            if isinstance(kind, TensorType) and loose:
+            if isinstance(kind, TensorSpec) and loose:
                 sizes: list[Any] = [
                     self._fresh() if i in loose else d for i, d in enumerate(kind.shape)
                 ]
@@ -262,7 +262,7 @@ class Carry:
                 self._params.append(None)
                 found.append(slot.start)
                 continue
-            value = part.graph.add_input(slot.kind, name)
+            value = part.graph.add_input(slot.kind.type, name, slot.kind.device)
             self._params.append(value)
             found.append(part.result(value))
         return found
@@ -327,13 +327,13 @@ class Carry:
         slot, leaf = self.slots[i], body.leaves[i]
         if slot.kind is None:
             return self._next_static(slot, leaf, i, body)
-        if isinstance(slot.kind, TensorType):
+        if isinstance(slot.kind, TensorSpec):
             return self._next_tensor(slot, slot.kind, leaf, i, body)
         if leaf.kind == "number" and kind_of(leaf.what) == slot.kind:
             same_one = getattr(leaf.what, "value", None) is self._params[i]
             return _Slot(None, slot.start, stays=True) if same_one and not slot.stays else slot
-        found = leaf.value.type if leaf.value is not None else None
-        if isinstance(found, TensorType) and not found.shape and weak_fits(slot.start, found.dtype):
+        found = leaf.value.spec if leaf.value is not None else None
+        if isinstance(found, TensorSpec) and not found.shape and weak_fits(slot.start, found.dtype):
             return _Slot(found, as_tensor(slot.start, found.dtype, found.device))
         raise self._changed(i, body)
 
@@ -347,20 +347,20 @@ class Carry:
         return slot
 
     def _next_tensor(
-        self, slot: _Slot, kind: TensorType, leaf: ResultLeaf, i: int, body: Subgraph
+        self, slot: _Slot, kind: TensorSpec, leaf: ResultLeaf, i: int, body: Subgraph
     ) -> _Slot:
         if leaf.value is None:
             if kind.shape or leaf.kind == "static" or not weak_fits(leaf.what, kind.dtype):
                 raise self._changed(i, body)
             return slot
-        found: Any = leaf.value.type
+        found: Any = leaf.value.spec
         same_kind = found.dtype is kind.dtype and found.device is kind.device
         if not same_kind or len(found.shape) != len(kind.shape):
             raise self._changed(i, body)
         sizes = enumerate(zip(kind.shape, found.shape, strict=True))
         return self._loosened(slot, kind, {axis for axis, (a, b) in sizes if not same(a, b)})
 
-    def _loosened(self, slot: _Slot, kind: TensorType, axes: Collection[int]) -> _Slot:
+    def _loosened(self, slot: _Slot, kind: TensorSpec, axes: Collection[int]) -> _Slot:
         """With sizes that may change along ``axes``."""
         loose = slot.loose.union(axes)
         if loose == slot.loose:

@@ -28,7 +28,6 @@ from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import kind_of
 from eagerflow.graph.trace import Tracer
 from eagerflow.runtime.replay import replay
-from eagerflow.types import TensorType
 
 __all__ = ["Gradient", "Joint", "close_constants", "part_of"]
 
@@ -120,7 +119,7 @@ class Joint:
             seeds: dict[int, Any] = {}
             for y, seeded in zip(outputs, self._seeded, strict=True):
                 if seeded and type(y) is Tensor and y.dtype.is_inexact:
-                    g = tracer.add_input(TensorType(y.dtype, y.shape, y.device), "g")
+                    g = tracer.add_input(y.type, "g")
                     self._cotangents.append(tracer.value_of(g))
                     slot = tape.slot_of(y)
                     seeds[slot] = add(seeds[slot], g) if slot in seeds else g
@@ -226,7 +225,7 @@ def _is_safe(node: Node) -> bool:
 def _input(tracer: Tracer, value: Value) -> Any:
     if isinstance(value.type, NumberType):
         return tracer.add_number(value.type.kind(1), value.label)
-    return tracer.add_input(value.type, value.label)
+    return tracer.add_input(value.type.on(value.device), value.label)
 
 
 def close_constants(tracer: Tracer) -> None:
@@ -235,8 +234,10 @@ def close_constants(tracer: Tracer) -> None:
     constants = {c.value: c.handle for c in tracer.captures.values()}
     graph.inputs = [v for v in graph.inputs if v not in constants]
     for value, handle in constants.items():
-        value.node = Node("constant", value.label, (), {"value": handle}, (value,))
-        value.index = 0
+        value.node = Node(
+            "constant", value.label, (), {"value": handle}, (value,), device=value.device
+        )
+        value.index, value.stated = 0, None
         graph.nodes.insert(0, value.node)
     for i, value in enumerate(graph.inputs):
         value.index = i
@@ -264,7 +265,7 @@ def part_of(
     """The graph from some values of ``graph`` to others."""
     result = Graph(graph.name)
     result.resources = dict(graph.resources)
-    values = {v: result.add_input(v.type, v.label or "residual") for v in inputs}
+    values = {v: result.add_input(v.type, v.label or "residual", v.device) for v in inputs}
     for node in nodes:
         if all(v in values for v in node.outputs) and node.outputs:
             continue  # it comes as an input

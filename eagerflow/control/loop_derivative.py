@@ -10,9 +10,11 @@ from eagerflow.control.building import (
     Apply,
     as_residual,
     build,
+    by_device,
     flowing_gradients,
     from_residual,
     is_smooth,
+    lists_for,
     names_in,
     residual_types,
     zeros_of,
@@ -25,11 +27,10 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size
 from eagerflow.graph.edit import clone
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, ValueType
-from eagerflow.hardware import as_device
+from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.ops.lists import list_new, list_pop, list_push
 from eagerflow.runtime.replay import replay
-from eagerflow.types import LIST, TensorType
+from eagerflow.types import TensorSpec
 
 __all__ = ["LoopDerivative"]
 
@@ -61,7 +62,7 @@ class LoopDerivative:
         self.total = whole.attrs["carry"] if self.is_scan else len(whole.inputs)
         body = self.body
         self.moving = [i for i in range(self.total) if i not in whole.fixed]
-        self.kinds = [v.type for v in body.inputs]
+        self.kinds = [v.spec for v in body.inputs]
         self.active = self._active(wanted)
         self.joint = self._joint()
         self.sliced = [i for i in range(self.total, len(self.kinds)) if self.active[i]]
@@ -80,9 +81,8 @@ class LoopDerivative:
         self.pushed = [v for v in self.joint.residuals if v not in once]
         self.pushed += self._sized_zeros()
         self.place = place
-        found = (k.device for k in self.kinds if isinstance(k, TensorType))
-        self.device = as_device(next(found, None))
-        self.list = TensorType(LIST, (), self.device)
+        #: what turns leave, by device: each has a list of its own
+        self.kept = by_device(self.pushed)
         self.forward = self._forward()
         self.backward = self._backward()
 
@@ -122,7 +122,7 @@ class LoopDerivative:
         self.seeded = [
             i
             for i, s in zip(outputs, seeded, strict=True)
-            if s and is_smooth(self.body.outputs[i].type)
+            if s and is_smooth(self.body.outputs[i].spec)
         ]
         #: the names of sizes that change from turn to turn
         self.loose = names_in(self.kinds) - names_in(self.whole.inputs)
@@ -140,7 +140,7 @@ class LoopDerivative:
         places = [i for i in kinds if wanted[i] and i not in self.moving]
         first = len(self.joint.inputs)
         for j, node in enumerate(self.reads):
-            kinds[first + j] = node.outputs[0].type
+            kinds[first + j] = node.outputs[0].spec
             places.append(first + j)
         return [Sink.of(i, kinds[i], gradients[i], known) for i in places if gradients[i].values]
 
@@ -160,10 +160,10 @@ class LoopDerivative:
         """The attributes besides the subgraphs."""
         return {k: v for k, v in self.whole.attrs.items() if type(v) is not Graph}
 
-    def _more(self) -> list[ValueType]:
+    def _more(self) -> list[ValueSpec]:
         """The types of what goes round besides: how many turns, and what they leave."""
-        turns: list[ValueType] = [] if self.is_scan else [_INT]
-        return [*turns, *([self.list] if self.pushed else [])]
+        turns: list[ValueSpec] = [] if self.is_scan else [_INT]
+        return [*turns, *lists_for(self.kept)]
 
     def _forward(self) -> Structured:
         more = self._more()
@@ -180,8 +180,8 @@ class LoopDerivative:
                 state[i] = y
             if not self.is_scan:
                 extra[0] = extra[0] + 1
-            if self.pushed:
-                extra[-1] = list_push(extra[-1], *[as_residual(kept[v]) for v in self.pushed])
+            for place, values in enumerate(self.kept.values(), count - len(self.kept)):
+                extra[place] = list_push(extra[place], *[as_residual(kept[v]) for v in values])
             return [*state, *extra, *results[len(self.moving) : ends]]
 
         kinds = [*self.kinds[: self.total], *more, *self.kinds[self.total :]]
@@ -207,10 +207,10 @@ class LoopDerivative:
         whole, more = self.whole, self._more()
         cotangents = [_own_sizes(self.kinds[i], self.loose, i) for i in self.active_moving]
         sinks = [kind for sink in self.sinks for kind in sink.kinds]
-        fixed = [*sinks, *[whole.inputs[i] for i in self.fixed], *[v.type for v in self.shared]]
+        fixed = [*sinks, *[whole.inputs[i] for i in self.fixed], *[v.spec for v in self.shared]]
         carried = [*more, *cotangents, *fixed]
         rows = [i for i in self.seeded if i >= self.total]
-        parts = [self.body.outputs[i].type for i in rows]
+        parts = [self.body.outputs[i].spec for i in rows]
         body = build(f"{self.body.name}_gradient", [*carried, *parts], self._turn_back, self.names)
         inputs = [*more, *[whole.outputs[i] for i in self.active_moving], *fixed]
         outputs = [*more, *[whole.inputs[i] for i in self.active_moving], *fixed]
@@ -242,10 +242,10 @@ class LoopDerivative:
         inputs = joint.inputs
         once = [*[inputs[i] for i in self.fixed], *self.shared]
         values: dict[Value, Any] = dict(zip(once, fixed, strict=True))
-        if self.pushed:
-            types = residual_types(self.pushed, names_in(self.whole.inputs))
-            extra[-1], *items = list_pop(extra[-1], *types)
-            for v, x in zip(self.pushed, items, strict=True):
+        for place, pushed in enumerate(self.kept.values(), count - len(self.kept)):
+            types = residual_types(pushed, names_in(self.whole.inputs))
+            extra[place], *items = list_pop(extra[place], *types)
+            for v, x in zip(pushed, items, strict=True):
                 values[v] = from_residual(v.type, x)
         by_place = dict(zip(self.active_moving, cotangents, strict=True))
         seeds = [by_place[i] for i in self.seeded if i < self.total]
@@ -267,7 +267,7 @@ class LoopDerivative:
         """The cotangent zero of input ``i`` of the body."""
         kind = self.kinds[i]
         x = values.get(self.joint.inputs[i])
-        if x is not None and isinstance(kind, TensorType) and names_in([kind]) & self.loose:
+        if x is not None and isinstance(kind, TensorSpec) and names_in([kind]) & self.loose:
             kind = kind.like(shape=x.shape)
         return zeros_of(kind)
 
@@ -276,8 +276,7 @@ class LoopDerivative:
     def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
         """The outputs, the residuals and the function that goes back."""
         more: list[Any] = [] if self.is_scan else [0]
-        if self.pushed:
-            more.append(list_new(self.device))
+        more += map(list_new, self.kept)
         state = operands[: self.total]
         results = apply(self.forward, [*state, *more, *operands[self.total :]], sizes)
         ends = self.total + len(more)
@@ -298,7 +297,7 @@ class LoopDerivative:
     ) -> list[Any]:  # fmt: skip
         found: list[Any] = [g.link for g in self.joint.gradients]
         kinds = enumerate(self.whole.outputs)
-        own = [i for i, k in kinds if isinstance(k, TensorType) and i not in self.whole.fixed]
+        own = [i for i, k in kinds if isinstance(k, TensorSpec) and i not in self.whole.fixed]
         cotangents = dict(zip(own, gs, strict=True))
         if self.backward is None:
             return found
@@ -321,9 +320,9 @@ class LoopDerivative:
         return found
 
 
-def _own_sizes(kind: ValueType, loose: frozenset[str], number: int) -> ValueType:
+def _own_sizes(kind: ValueSpec, loose: frozenset[str], number: int) -> ValueSpec:
     """The type of a cotangent, of sizes of its own where these change from turn to turn."""
-    if not isinstance(kind, TensorType) or not names_in([kind]) & loose:
+    if not isinstance(kind, TensorSpec) or not names_in([kind]) & loose:
         return kind
     sizes = [
         Dim(f"size_of_g{number}_{axis}") if names_in([kind.like(shape=(d,))]) & loose else d

@@ -149,7 +149,7 @@ class _Loop:
         captured = join([test, body], carry.count)
         body.graph.outputs += body.graph.inputs[carry.count :]
         operands = [*carry.starts, *captured]
-        kinds = [tracer.type_of(x) for x in operands]
+        kinds = [tracer.spec_of(x) for x in operands]
         whole = Structured(
             "while_loop",
             {"cond": test.graph, "body": body.graph, **attrs},

@@ -10,11 +10,11 @@ from eagerflow.control.subgraphs import ResultLeaf, Subgraph, kind_of
 from eagerflow.core import tree
 from eagerflow.dims import Dim, Size, same, symbols
 from eagerflow.errors import EagerflowError, TraceError
-from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.kinds import ValueSpec
 from eagerflow.graph.numbers import TracedNumber
 from eagerflow.graph.trace import Tracer
 from eagerflow.ops.promotion import weak_fits
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec
 
 __all__ = ["NO_TEXT", "OutputPlace", "merged", "same_number"]
 
@@ -38,7 +38,7 @@ class OutputPlace(NamedTuple):
 
 def merged(
     op: str, parts: Sequence[Subgraph], tracer: Tracer, outside: frozenset[str]
-) -> tuple[list[Any], list[ValueType]]:
+) -> tuple[list[Any], list[ValueSpec]]:
     """Set the outputs of the graphs of branches.
 
     Args:
@@ -65,7 +65,7 @@ def merged(
                 "in the others too, such as zeros",
             )
     results: list[Any] = []
-    kinds: list[ValueType] = []
+    kinds: list[ValueSpec] = []
     for i in range(len(first.leaves)):
         common = _common(op, parts, i)
         if common is not None:
@@ -108,7 +108,7 @@ def same_number(a: Any, b: Any) -> bool:
 
 def _merge(
     op: str, parts: Sequence[Subgraph], i: int, tracer: Tracer, outside: frozenset[str]
-) -> ValueType:
+) -> ValueSpec:
     """The type of leaf ``i``; it becomes an output of all graphs."""
     leaves = [p.leaves[i] for p in parts]
     for other, leaf in enumerate(leaves):
@@ -128,19 +128,19 @@ def _merge(
 
 def _merge_tensors(
     op: str, parts: Sequence[Subgraph], i: int, tracer: Tracer, outside: frozenset[str]
-) -> TensorType:
+) -> TensorSpec:
     leaves = [p.leaves[i] for p in parts]
     first = next(j for j, leaf in enumerate(leaves) if leaf.value is not None)
     value = leaves[first].value
     assert value is not None
-    kind: Any = value.type
+    kind: Any = value.spec
     shape: list[Size | None] = list(kind.shape)  # None for a size that differs
     for other, leaf in enumerate(leaves):
         if leaf.value is None:
             if shape or not weak_fits(leaf.what, kind.dtype):
                 raise _differ(op, parts, i, other, "types", against=first)
             continue
-        found: Any = leaf.value.type
+        found: Any = leaf.value.spec
         if found.dtype is not kind.dtype or found.device is not kind.device:
             hint = "convert one: x.astype(...)"
             if (parts[0].said or "").startswith(("what `and`", "what `or`")):

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.trace import Tracer
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec
 
 __all__ = ["LeafOutcome", "Outcome", "note", "outcome_of"]
 
@@ -30,7 +30,7 @@ class LeafOutcome(NamedTuple):
 
     number: NumberType | None
     still: bool
-    became: TensorType | None
+    became: TensorSpec | None
     loose: frozenset[int]
 
 

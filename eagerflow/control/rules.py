@@ -25,7 +25,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
 from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.graph.ir import Graph, Node
-from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.kinds import ValueSpec
 from eagerflow.graph.symbols import composites
 from eagerflow.graph.trace import Tracer
 from eagerflow.runtime.replay import symbolic
@@ -43,7 +43,7 @@ def _keep(tracer: Tracer, composite: Composite, inputs: Sequence[Tensor]) -> tup
     """Append a composite to a branch or a body; gives its outputs."""
     if composite.keep is not None:
         return composite.keep(*inputs)
-    kinds = [tracer.value_of(x).type for x in inputs]
+    kinds = [tracer.value_of(x).spec for x in inputs]
     body = _part(tracer, composite.name, kinds, composite.body)
     attrs: dict[str, Any] = {"body": body.graph}
     parts, counts = [body], [len(kinds)]
@@ -60,13 +60,13 @@ def _keep(tracer: Tracer, composite: Composite, inputs: Sequence[Tensor]) -> tup
             counts += [len(kinds), rule.count]
     attrs["own"] = len(kinds)
     operands = [*inputs, *join(parts, counts)]
-    types = [v.type for v in body.graph.outputs]
-    whole = Structured("call", attrs, [tracer.type_of(x) for x in operands], types)
+    types = [v.spec for v in body.graph.outputs]
+    whole = Structured("call", attrs, [tracer.spec_of(x) for x in operands], types)
     return tracer.structured("call", operands, attrs, types, whole.effects)
 
 
 def _part(
-    tracer: Tracer, name: str, kinds: Sequence[ValueType], function: Callable[..., Any],
+    tracer: Tracer, name: str, kinds: Sequence[ValueSpec], function: Callable[..., Any],
     opens: bool = False,
 ) -> Subgraph:  # fmt: skip
     """A function that gives tensors, traced as a part of ``tracer``."""
@@ -96,9 +96,9 @@ class _Rule:
             return [*passed[0].outputs, *passed[0].residuals]
 
         # a tape that does not record sees ops in place of composites, and so does this one
-        smooth = [is_smooth(v.type) for v in body.outputs]
+        smooth = [is_smooth(v.spec) for v in body.outputs]
         self.forward = _part(tracer, f"{composite.name}_forward", kinds, forward, True)
-        residuals = [v.type for v in self.forward.graph.outputs[len(smooth) :]]
+        residuals = [v.spec for v in self.forward.graph.outputs[len(smooth) :]]
 
         def backward(*items: Tensor) -> Any:
             rest = iter(items[len(residuals) :])
@@ -107,7 +107,7 @@ class _Rule:
             self.pulled = tuple([i for i, g in enumerate(found) if g is not None])
             return [dense(g) for g in found if g is not None]
 
-        cotangents = [v.type for v, s in zip(body.outputs, smooth, strict=True) if s]
+        cotangents = [v.spec for v, s in zip(body.outputs, smooth, strict=True) if s]
         self.count = len(residuals) + len(cotangents)
         self.backward = _part(
             tracer, f"{composite.name}_backward", [*residuals, *cotangents], backward, True

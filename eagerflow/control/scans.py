@@ -29,7 +29,7 @@ from eagerflow.graph.trace import Tracer, tracer_of
 from eagerflow.hardware import as_device
 from eagerflow.ops.sizes import matched
 from eagerflow.runtime.python_control import go_along
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import DTYPES, TensorSpec, TensorType
 
 __all__ = ["map", "scan"]
 
@@ -177,7 +177,7 @@ class _Scan:
         outer = Tracer(self.op)
         with outer:
             _, body, y_tree, _ = self.body(outer)
-            kinds = [v.type for v in self.rows(body)]
+            kinds = [v.spec for v in self.rows(body)]
         ys = [functions["zeros"]((0, *k.shape), dtype=k.dtype, device=k.device) for k in kinds]
         return tree.unflatten(self.treedef, self.leaves), tree.unflatten(y_tree, ys)
 
@@ -193,8 +193,10 @@ class _Scan:
             state = tree.unflatten(self.treedef, carry.enter(part))
             parts.clear()
             for x in self.xs:
-                kind: Any = tracer.value_of(x).type
-                parts.append(part.graph.add_input(kind.like(shape=kind.shape[1:]), "x"))
+                value = tracer.value_of(x)
+                kind: Any = value.type
+                row = kind.like(shape=kind.shape[1:])
+                parts.append(part.graph.add_input(row, "x", value.device))
             return state, tree.unflatten(self.x_tree, [part.result(v) for v in parts])
 
         def turn(state: Any, x: Any) -> Any:
@@ -223,7 +225,7 @@ class _Scan:
                 raise _no_tensor(self.op, leaf.what, body.line(i))
             value = leaf.value
             if value is None:
-                found.append(body.tensor(i, tensor_type(leaf.what)))
+                found.append(body.tensor(i, tensor_spec(leaf.what)))
             else:
                 found.append(value)
         return found
@@ -237,7 +239,7 @@ class _Scan:
             if unknown:
                 raise TraceError(
                     f"{self.op}: a turn gives a tensor whose size depends on data",
-                    given=f"{value.type} from {body.where}",
+                    given=f"{value.spec} from {body.where}",
                     hint="give tensors of the same shape in all turns, or keep them in an "
                     "ef.TensorArray in a while_loop",
                 )
@@ -250,12 +252,12 @@ class _Scan:
             value.index = i
         graph.outputs = [*graph.outputs, *fixed, *rows]
         operands = [*carry.starts, *captured]
-        kinds: list[Any] = [tracer.type_of(x) for x in operands]
+        kinds: list[Any] = [tracer.spec_of(x) for x in operands]
         length = self.length
-        stacked = [v.type.like(shape=(length, *v.type.shape)) for v in rows]
+        stacked = [v.spec.like(shape=(length, *v.type.shape)) for v in rows]
         attrs = {"body": graph, "carry": len(operands), "length": length, "reverse": self.reverse}
         whole = Structured(
-            "scan", attrs, [*kinds, *(tracer.type_of(x) for x in self.xs)],
+            "scan", attrs, [*kinds, *(tracer.spec_of(x) for x in self.xs)],
             [*carry.kinds, *kinds[count:], *stacked],
         )  # fmt: skip
         outputs = apply(whole, [*operands, *self.xs])
@@ -263,10 +265,9 @@ class _Scan:
         return state, tree.unflatten(y_tree, outputs[len(operands) :])
 
 
-def tensor_type(number: Any) -> TensorType:
-    """The type of the tensor that a number becomes."""
-    device = as_device(None)
-    return TensorType(_DTYPES[kind_of(number).kind], (), device)
+def tensor_spec(number: Any) -> TensorSpec:
+    """The spec of the tensor that a number becomes."""
+    return TensorType(_DTYPES[kind_of(number).kind], ()).on(as_device(None))
 
 
 def _row(op: str, y: Any) -> Tensor:

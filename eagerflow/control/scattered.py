@@ -50,7 +50,7 @@ def _parts(value: Value) -> list[Value] | None:
     if node.op == "add":
         first, second = map(_parts, node.inputs)
         return None if first is None or second is None else [*first, *second]
-    kinds = [v.type for v in node.inputs]
+    kinds = [v.spec for v in node.inputs]
     if node.op == "index_scatter":
         whole = (*kinds[1].shape, *shape[1:]) if node.attrs["key"] == (ARRAY,) else None
         return [value] if whole is not None and same_shape(kinds[0].shape, whole) else None

@@ -12,16 +12,16 @@ from eagerflow.core.op import functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, substitute, symbols
-from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.kinds import ValueSpec
 from eagerflow.ops.lists import list_concat, list_new, list_push
-from eagerflow.types import LIST, TensorType
+from eagerflow.types import LIST, TensorSpec
 
 __all__ = ["Branched", "Sink", "rows_of"]
 
 
 def rows_of(
     gradients: Sequence[Gradient], known: frozenset[str]
-) -> tuple[TensorType, TensorType] | None:
+) -> tuple[TensorSpec, TensorSpec] | None:
     """The types of rows and their indices, if all gradients are rows, or zero.
 
     Args:
@@ -29,12 +29,12 @@ def rows_of(
         known: the names of sizes that are the same in all.
     """
     found = [g for g in gradients if g.values]
-    kinds = [(g.values[0].type, g.values[-1].type) for g in found if g.shape is not None]
+    kinds = [(g.values[0].spec, g.values[-1].spec) for g in found if g.shape is not None]
     if not kinds or len(kinds) < len(found):
         return None
     values, indices = kinds[0]
-    assert isinstance(values, TensorType)
-    assert isinstance(indices, TensorType)
+    assert isinstance(values, TensorSpec)
+    assert isinstance(indices, TensorSpec)
     fits = len(indices.shape) == 1 and symbols(values.shape[1:]) <= known
     alike = all(
         v.dtype is values.dtype and i.dtype is indices.dtype and len(i.shape) == 1  # type: ignore[union-attr]  # types of tensors
@@ -56,12 +56,12 @@ class Sink(NamedTuple):
     """
 
     place: int
-    kind: TensorType
-    rows: tuple[TensorType, TensorType] | None
+    kind: TensorSpec
+    rows: tuple[TensorSpec, TensorSpec] | None
     dense: bool
 
     @classmethod
-    def of(cls, place: int, kind: ValueType, gradient: Gradient, known: frozenset[str]) -> Sink:
+    def of(cls, place: int, kind: ValueSpec, gradient: Gradient, known: frozenset[str]) -> Sink:
         """That of a gradient.
 
         Args:
@@ -70,13 +70,13 @@ class Sink(NamedTuple):
             gradient: what a turn gives.
             known: the names of sizes that are the same in all turns.
         """
-        assert isinstance(kind, TensorType)
+        assert isinstance(kind, TensorSpec)
         return cls(place, kind, rows_of([gradient], known), gradient.dense)
 
     @property
-    def kinds(self) -> list[TensorType]:
+    def kinds(self) -> list[TensorSpec]:
         """The types of what goes round for it."""
-        both = TensorType(LIST, (), self.kind.device)
+        both = self.kind.like((), LIST)
         return [self.kind] if self.rows is None else [both, both]
 
     def start(self, sizes: Mapping[str, Size]) -> list[Tensor]:
@@ -102,7 +102,7 @@ class Sink(NamedTuple):
         return _out(IndexedSlices(values, indices, _shape(self.kind, sizes)), self.dense)
 
 
-def _no_sum(kind: TensorType, sizes: Mapping[str, Size]) -> Tensor:
+def _no_sum(kind: TensorSpec, sizes: Mapping[str, Size]) -> Tensor:
     """Zeros to add to, without a layout: the sum gets that of what is added, as without a loop."""
     if kind.dtype is LIST:
         return zeros_of(kind)
@@ -111,7 +111,7 @@ def _no_sum(kind: TensorType, sizes: Mapping[str, Size]) -> Tensor:
     return zeros
 
 
-def _shape(kind: TensorType, sizes: Mapping[str, Size]) -> Any:
+def _shape(kind: TensorSpec, sizes: Mapping[str, Size]) -> Any:
     return tuple([substitute(d, sizes) for d in kind.shape])
 
 
@@ -130,12 +130,12 @@ class Branched(NamedTuple):
     """
 
     place: int
-    kind: TensorType
-    rows: tuple[TensorType, TensorType] | None
+    kind: TensorSpec
+    rows: tuple[TensorSpec, TensorSpec] | None
     dense: bool
 
     @property
-    def kinds(self) -> list[TensorType]:
+    def kinds(self) -> list[TensorSpec]:
         """The types of the outputs for it; how many rows there are depends on the branch."""
         if self.rows is None:
             return [self.kind]

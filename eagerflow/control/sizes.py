@@ -10,7 +10,7 @@ from eagerflow.dims import Dim, Size, same
 from eagerflow.dims.polynomial import Atom, name_atoms
 from eagerflow.graph.edit import copied, substitute_sizes
 from eagerflow.graph.ir import Graph
-from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.kinds import ValueSpec, ValueType
 from eagerflow.graph.trace import Tracer
 from eagerflow.runtime.instructions import named_axes, parts
 
@@ -26,12 +26,12 @@ class Renamed(NamedTuple):
     """
 
     attrs: dict[str, Any]
-    outputs: Sequence[ValueType]
+    outputs: Sequence[ValueSpec]
 
 
 def rename(
-    tracer: Tracer, attrs: dict[str, Any], inputs: Sequence[ValueType],
-    outputs: Sequence[ValueType], operands: Sequence[Any], sizes: Mapping[str, Size],
+    tracer: Tracer, attrs: dict[str, Any], inputs: Sequence[ValueSpec],
+    outputs: Sequence[ValueSpec], operands: Sequence[Any], sizes: Mapping[str, Size],
 ) -> Renamed:  # fmt: skip
     """Say in the names of ``tracer`` what is said in those of another trace.
 
@@ -59,12 +59,15 @@ def rename(
     if not moved:
         return Renamed(attrs, outputs)
     shell = Graph()  # one graph with all that is to be renamed
-    node = shell.add_node("shell", (), outputs, {k: copied(v) for k, v in attrs.items()})
+    node = shell.add_node(
+        "shell", (), [s.type for s in outputs], {k: copied(v) for k, v in attrs.items()},
+        devices=[s.device for s in outputs],
+    )  # fmt: skip
     substitute_sizes(shell, moved)
-    return Renamed(node.attrs, [v.type for v in node.outputs])
+    return Renamed(node.attrs, [v.spec for v in node.outputs])
 
 
-def names_of(item: Any, types: Sequence[ValueType] = ()) -> set[Atom]:
+def names_of(item: Any, types: Sequence[ValueSpec | ValueType] = ()) -> set[Atom]:
     """The names of sizes, with their owners, in an attribute, subgraphs included, and in types."""
     sizes = (*[size for kind in types for size in kind.shape], *parts(item))
     dims = [size for size in sizes if type(size) is Dim]
@@ -76,12 +79,12 @@ def names_of(item: Any, types: Sequence[ValueType] = ()) -> set[Atom]:
     return found
 
 
-def sizes_in(types: Sequence[ValueType]) -> dict[str, Size]:
+def sizes_in(types: Sequence[ValueSpec]) -> dict[str, Size]:
     """The sizes that types name, each as the name itself."""
     return {name: Dim(name, owner) for _, name, owner in names_of((), types)}
 
 
-def _told(items: Iterable[Any], types: Iterable[ValueType]) -> set[str]:
+def _told(items: Iterable[Any], types: Iterable[ValueSpec | ValueType]) -> set[str]:
     """The names of sizes that a type says, of those given or of a value in a subgraph."""
     found = {name for kind in types for _, name in named_axes(kind)}
     for item in items:

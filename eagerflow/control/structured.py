@@ -11,10 +11,10 @@ from eagerflow.core.op import get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.graph.effects import Effectful
 from eagerflow.graph.ir import Graph, Node
-from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.kinds import ValueSpec
 from eagerflow.graph.passes.rewrite import RANKS
 from eagerflow.graph.signatures import is_control, is_loop, kind_of
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec
 
 __all__ = ["Structured", "effects_of", "graphs_of", "nodes_of", "reads_any"]
 
@@ -42,8 +42,8 @@ class Structured:
     )  # fmt: skip
 
     def __init__(
-        self, op: str, attrs: dict[str, Any], inputs: Sequence[ValueType],
-        outputs: Sequence[ValueType],
+        self, op: str, attrs: dict[str, Any], inputs: Sequence[ValueSpec],
+        outputs: Sequence[ValueSpec],
     ) -> None:  # fmt: skip
         self.op = op
         self.attrs = attrs
@@ -104,8 +104,8 @@ def _fixed(op: str, attrs: Mapping[str, Any]) -> Iterator[int]:
         yield from (i for i, (before, after) in enumerate(pairs) if before is after)
 
 
-def _is_smooth(kind: ValueType) -> bool:
-    return isinstance(kind, TensorType) and kind.dtype.is_inexact
+def _is_smooth(kind: ValueSpec) -> bool:
+    return isinstance(kind, TensorSpec) and kind.dtype.is_inexact
 
 
 def graphs_of(attrs: Mapping[str, Any]) -> Iterator[Graph]:

@@ -17,12 +17,12 @@ from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim, number_of
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
 from eagerflow.graph.ir import Graph, Value
-from eagerflow.graph.kinds import NumberType, ValueType
+from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.graph.numbers import TracedNumber
 from eagerflow.graph.symbols import Operand
 from eagerflow.graph.trace import Tracer
 from eagerflow.source import Source, cell_name
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec
 
 __all__ = ["ResultLeaf", "Subgraph", "argument_names", "as_truth", "check_callable", "is_number",
            "join", "kind_of", "line_of", "trace_subgraph", "whole_number", "within"]  # fmt: skip
@@ -47,7 +47,7 @@ class ResultLeaf(NamedTuple):
     def text(self) -> str:
         """Its type for messages."""
         if self.value is not None:
-            return str(self.value.type)
+            return str(self.value.spec)
         if self.kind == "number":
             number = self.what
             if type(number) is TracedNumber:
@@ -108,9 +108,10 @@ class Subgraph:
             return number.value
         return self.tracer.number_value(number, "a result")
 
-    def tensor(self, i: int, kind: TensorType) -> Value:
+    def tensor(self, i: int, kind: TensorSpec) -> Value:
         """ResultLeaf ``i``, a number, as a tensor of that type without axes."""
-        node = self.graph.add_node("python_tensor", (self.number(i),), (kind,))
+        number = (self.number(i),)
+        node = self.graph.add_node("python_tensor", number, (kind.type,), device=kind.device)
         return node.outputs[0]
 
 
@@ -212,6 +213,7 @@ def take_reads_out(parts: Sequence[Subgraph]) -> None:
             if key not in values:
                 values[key] = bind(get_op("read"), **node.attrs)
             (value,) = node.outputs
+            value.stated = value.device
             value.node, value.label = None, node.name
             graph.inputs.append(value)
             part.tracer.operands["read", key, number] = Operand(value, values[key])
@@ -223,7 +225,7 @@ def take_reads_out(parts: Sequence[Subgraph]) -> None:
 
 
 def within(
-    parent: Tracer, name: str, kinds: Sequence[ValueType], function: Callable[..., Any],
+    parent: Tracer, name: str, kinds: Sequence[ValueSpec], function: Callable[..., Any],
     opens: bool = False,
 ) -> Subgraph:  # fmt: skip
     """The subgraph of a function of tensors that is a part of one of the user.
@@ -238,7 +240,7 @@ def within(
     tracer = Tracer(name, parent)
     tracer.opens |= opens
     with tracer:
-        inputs = [tracer.result(tracer.graph.add_input(k, "x")) for k in kinds]
+        inputs = [tracer.result(tracer.graph.add_input(k.type, "x", k.device)) for k in kinds]
         return Subgraph(tracer, function(*inputs), line_of(function))
 
 
@@ -264,7 +266,7 @@ def join(parts: Sequence[Subgraph], count: int | Sequence[int]) -> list[Any]:
                 inputs.append(own.value)
             else:
                 like = kinds[key]
-                inputs.append(graph.add_input(like.type, like.label))
+                inputs.append(graph.add_input(like.type, like.label, like.device))
         graph.inputs = inputs
         for i, value in enumerate(inputs):
             value.index = i

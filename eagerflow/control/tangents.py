@@ -147,7 +147,7 @@ class _Part:
         self._inputs = inputs
         self._cuts = cuts
         self.outputs = list(least)
-        types = [v.type for v in graph.inputs]
+        types = [v.spec for v in graph.inputs]
         moving = [t for t, a in zip(types, inputs, strict=True) if a is _FLOWS]
         kinds = _beside(types, moving, inputs, cuts[0])
         self.graph = build(graph.name, kinds, self._run, taken)
@@ -203,7 +203,7 @@ def _push_loop(whole: Structured, along: Sequence[_Along]) -> _Pushed:
         attrs["carry"] = total + sum(a is _FLOWS for a in inputs[:total])
     else:
         test: Graph = whole.attrs["cond"]
-        kinds = [v.type for v in part.graph.inputs]
+        kinds = [v.spec for v in part.graph.inputs]
         attrs["cond"] = build(test.name, kinds, lambda xs: replay(test, xs[:total]), taken)
     return _Pushed(Structured(whole.op, attrs, types, after), inputs, part.outputs)
 

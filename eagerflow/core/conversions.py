@@ -14,7 +14,7 @@ from eagerflow.core.interpreter import is_followed
 from eagerflow.core.methods import AbstractMethods
 from eagerflow.core.op import functions
 from eagerflow.errors import DTypeError, GradientError, TensorValueError, UnhashableError
-from eagerflow.types import BYTES, TensorType
+from eagerflow.types import BYTES, TensorSpec, TensorType
 
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
@@ -175,9 +175,9 @@ class AbstractConversions(AbstractMethods):
         return self.item()
 
     @property
-    def type(self) -> TensorType:
-        """The type, ``f32[8,128]@cpu:0``."""
-        return TensorType(self.dtype, self.shape, self.device)
+    def type(self) -> TensorSpec:
+        """The type, with the device: ``f32[8,128]@cpu:0``."""
+        return TensorSpec(TensorType(self.dtype, self.shape), self.device)
 
     @property
     def ndim(self) -> int:

@@ -9,11 +9,10 @@ from typing import Any, final
 import numpy as np
 
 from eagerflow.core import interpreter
-from eagerflow.core.op import Op, describe, infer, load_plugins
+from eagerflow.core.op import Op, describe, infer, infer_devices, infer_specs, load_plugins
 from eagerflow.core.tensor import Tensor, make_tensor, type_of
 from eagerflow.errors import (
     DataDependentError,
-    DeviceError,
     DTypeError,
     EagerflowError,
     FileError,
@@ -29,7 +28,7 @@ from eagerflow.events import TransferEvent, step_of, told
 from eagerflow.files import advice
 from eagerflow.graph_position import graph_position
 from eagerflow.hardware import Device, Lane, NullArray, as_device
-from eagerflow.types import BYTES, DTYPES, TensorType
+from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType
 from eagerflow_kernels import table
 from eagerflow_kernels.lists import ListData
 from eagerflow_kernels.records import DamagedError
@@ -53,12 +52,16 @@ class Entry:
         array_type: the class of the device's arrays.
         lanes: the lanes of the device by NumPy dtype.
         asarray: makes an array of what a kernel returned instead of one (a NumPy scalar).
+        spreads: whether the device rule gives each output a device of its own.
     """
 
-    __slots__ = ("array_type", "asarray", "kernel", "lanes")
+    __slots__ = ("array_type", "asarray", "kernel", "lanes", "spreads")
 
-    def __init__(self, kernel: Callable[..., Any], device: Device) -> None:
+    def __init__(
+        self, kernel: Callable[..., Any], device: Device, *, spreads: bool = False
+    ) -> None:
         self.kernel = kernel
+        self.spreads = spreads
         self.array_type = device.backend.array_type
         self.lanes = device.lanes
         self.asarray = device.backend.xp.asarray if device.backend.xp is not None else None
@@ -109,6 +112,8 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         raise
     if type(data) is not entry.array_type:
         if type(data) is tuple:
+            if entry.spreads:
+                return _spread(data, op.devices(*[x.device for x in inputs], **attrs))
             return tuple([_wrap(entry, d) for d in data])
         return _wrap(entry, data)
     out = Tensor()
@@ -140,6 +145,16 @@ def _wrap(entry: Entry, data: Any) -> Tensor:
     return out
 
 
+def _spread(arrays: Sequence[Any], devices: Sequence[Device]) -> tuple[Tensor, ...]:
+    """The outputs of a kernel, each on the device that the rule of the op gives it."""
+    found = []
+    for data, device in zip(arrays, devices, strict=True):
+        if not isinstance(data, device.backend.array_type):
+            data = device.backend.xp.asarray(data)
+        found.append(make_tensor(data, device.lanes[data.dtype]))
+    return tuple(found)
+
+
 def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -> Entry:
     """Find the kernel for these inputs and remember it under ``key``."""
     for x in inputs:
@@ -153,27 +168,30 @@ def lane_key(lanes: Sequence[Lane]) -> Any:
     return lanes[0] if len(set(lanes)) == 1 else tuple(lanes)
 
 
-def find_entry(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any], key: Any) -> Entry:
-    """Find the kernel for inputs of ``types`` and remember it under ``key``.
+def find_entry(op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any], key: Any) -> Entry:
+    """Find the kernel for inputs of ``specs`` and remember it under ``key``.
 
     Args:
         op: the op.
-        types: of the inputs; sizes may be symbolic.
+        specs: of the inputs; sizes may be symbolic.
         attrs: the attributes.
         key: their `lane_key`; the device for an op without inputs.
     """
-    device = _device_of(op, types, attrs, key)
-    lanes = [device.lanes[t.dtype] for t in types]
+    where = infer_devices(op, [s.device for s in specs], attrs, [s.type for s in specs])
+    spreads = isinstance(where, tuple)
+    # an op that says where each output is runs where its inputs are
+    device = as_device(key) if not specs else specs[0].device if spreads else where
+    lanes = [device.lanes[s.dtype] for s in specs]
     if op.moves:
         entry = Entry(_mover(device), device)
         op.entries[key] = entry
         return entry
     if device.backend.xp is None:
-        entry = Entry(_null_kernel(op, lanes, device), device)
+        entry = Entry(_null_kernel(op, lanes, device), device, spreads=spreads)
     else:
-        if types:
-            _check_dtypes(op, types, attrs)
-        entry = Entry(_find_kernel(op, lanes, device), device)
+        if specs:
+            _check_dtypes(op, specs, attrs)
+        entry = Entry(_find_kernel(op, lanes, device), device, spreads=spreads)
     op.entries[key] = entry
     return entry
 
@@ -186,28 +204,14 @@ def is_own(op: Op, kernel: Callable[..., Any]) -> bool:
     return own is not None and getattr(kernel, "func", None) is own
 
 
-def _check_dtypes(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> None:
+def _check_dtypes(op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any]) -> None:
     """Kernels may take more dtypes than the type rule does; so lanes are checked, once each."""
     try:
-        infer(op, types, attrs)
+        infer(op, [s.type for s in specs], attrs, [s.device for s in specs])
     except DTypeError as error:
         raise strip(error) from None
     except EagerflowError:  # of the shapes or attributes: the kernel refuses them as well
         pass
-
-
-def _device_of(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any], key: Any) -> Device:
-    if not types:
-        return as_device(key)
-    device: Device = types[0].device
-    if any(t.device is not device for t in types):
-        raise DeviceError(
-            f"{op.name}: operands sit on different devices",
-            given=describe(op, types, attrs),
-            expected="all on one device",
-            hint=f"move one with .to('{device}')",
-        )
-    return device
 
 
 def _find_kernel(op: Op, lanes: list[Lane], device: Device) -> Callable[..., Any]:
@@ -252,8 +256,7 @@ def _via_float32(
     """A kernel that computes 8- and 16-bit floats in float32 and rounds the results once."""
 
     def low_precision(*arrays: Any, **attrs: Any) -> Any:
-        types = _types(arrays, lanes, device)
-        outputs = infer(op, types, attrs)
+        outputs = infer(op, _types(arrays, lanes), attrs, (device,) * len(arrays))
         wide = [
             a.astype("float32") if lane.dtype in _LOW or lane.dtype is _FLOAT16 else a
             for a, lane in zip(arrays, _repeat(lanes, len(arrays)), strict=True)
@@ -275,7 +278,7 @@ def _null_kernel(op: Op, lanes: list[Lane], device: Device) -> Callable[..., Any
     def null(*arrays: Any, **attrs: Any) -> Any:
         if not arrays:
             attrs = {**attrs, "device": device}
-        outputs = infer(op, _types(arrays, lanes, device), attrs)
+        outputs = infer(op, _types(arrays, lanes), attrs, (device,) * len(arrays))
         if isinstance(outputs, tuple):
             return tuple(NullArray(t.dtype.dtype, t.shape) for t in outputs)
         return NullArray(outputs.dtype.dtype, outputs.shape)
@@ -290,7 +293,7 @@ def _mover(source: Device) -> Callable[..., Any]:
         if not TransferEvent.listeners:
             return copy(array, device)
         at = graph_position()
-        nbytes = TensorType(source.lanes[array.dtype].dtype, array.shape, source).nbytes
+        nbytes = TensorType(source.lanes[array.dtype].dtype, array.shape).nbytes
         event = TransferEvent(
             name="transfer", device=str(device), origin=str(source), nbytes=nbytes,
             executable=at.executable, node=at.node, source=at.source,
@@ -314,21 +317,19 @@ def _repeat(lanes: list[Lane], count: int) -> list[Lane]:
     return lanes if len(lanes) == count else [lanes[0]] * count
 
 
-def _types(arrays: Sequence[Any], lanes: list[Lane], device: Device) -> tuple[TensorType, ...]:
-    return tuple(
-        TensorType(lane.dtype, a.shape, device)
-        for a, lane in zip(arrays, _repeat(lanes, len(arrays)), strict=True)
-    )
+def _types(arrays: Sequence[Any], lanes: list[Lane]) -> list[TensorType]:
+    pairs = zip(arrays, _repeat(lanes, len(arrays)), strict=True)
+    return [TensorType(lane.dtype, a.shape) for a, lane in pairs]
 
 
 def explain(
-    op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any], error: Exception
+    op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any], error: Exception
 ) -> Exception:
     """The error to raise for one that a kernel raised, worded by the type rule if it objects.
 
     Args:
         op: the op.
-        types: of the inputs.
+        specs: of the inputs.
         attrs: the attributes, for an op without inputs the device among them.
         error: what the kernel raised.
     """
@@ -337,12 +338,12 @@ def explain(
     if op.effect == "fence" and callable(attrs.get("resource")):  # the error is the user's own
         return error
     try:
-        infer(op, types, attrs)
+        infer_specs(op, specs, attrs)
     except DataDependentError:  # it has found nothing else wrong
         pass
     except EagerflowError as worded:
         return strip(worded)
-    given = describe(op, types, attrs)
+    given = describe(op, [s.type for s in specs], attrs, [s.device for s in specs])
     if isinstance(error, MemoryError) or any(words in str(error) for words in _TOO_LARGE):
         return OutOfMemoryError(f"{op.name}: out of memory ({error})", given=given)
     if isinstance(error, DamagedError):

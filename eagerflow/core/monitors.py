@@ -15,14 +15,14 @@ from typing import Any, Final, final
 
 from eagerflow import events, settings
 from eagerflow.core.interpreter import AbstractInterpreter, monitored, set_process_monitors
-from eagerflow.core.op import Op, describe, infer
+from eagerflow.core.op import Op, describe, infer_specs
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, KernelError, NonFiniteError
 from eagerflow.events import OpEvent
 from eagerflow.resources.attempts import slept
 from eagerflow.settings import Settings
 from eagerflow.source import capture
-from eagerflow.types import LIST, TensorType
+from eagerflow.types import LIST, TensorSpec
 
 __all__ = ["CheckNan", "Timing", "Verify", "timed"]
 
@@ -32,7 +32,8 @@ def _tensors(result: Any) -> Sequence[Tensor]:
 
 
 def _describe(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> str:
-    return describe(op, tuple(type_of(x) for x in inputs), attrs)
+    specs = [type_of(x) for x in inputs]
+    return describe(op, [s.type for s in specs], attrs, [s.device for s in specs])
 
 
 @final
@@ -76,10 +77,9 @@ class Verify(AbstractInterpreter):
         result = self.below.bind(op, inputs, attrs)
         if settings.current().verify:
             try:
-                rule = infer(op, tuple(type_of(x) for x in inputs), attrs)
+                expected = infer_specs(op, [type_of(x) for x in inputs], attrs)
             except DataDependentError:
                 return result
-            expected = rule if isinstance(rule, tuple) else (rule,)
             given = tuple(type_of(x) for x in _tensors(result))
             if len(given) != len(expected) or not all(map(_agree, given, expected)):
                 raise KernelError(
@@ -90,13 +90,13 @@ class Verify(AbstractInterpreter):
         return result
 
 
-def _agree(given: TensorType, rule: TensorType) -> bool:
+def _agree(given: TensorSpec, rule: TensorSpec) -> bool:
     if given.dtype is not rule.dtype or given.shape != rule.shape:
         return False
     return rule.device is None or rule.device == given.device
 
 
-def _show(types: Sequence[TensorType]) -> str:
+def _show(types: Sequence[TensorSpec]) -> str:
     return ", ".join(map(str, types))
 
 

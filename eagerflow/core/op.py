@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 from eagerflow import plugins
@@ -17,7 +17,7 @@ from eagerflow.errors import (
     hide_frames,
 )
 from eagerflow.hardware import forget_kernel
-from eagerflow.types import BYTES, TensorType
+from eagerflow.types import BYTES, TensorSpec, TensorType, text_of
 from eagerflow_kernels import table
 
 if TYPE_CHECKING:
@@ -42,13 +42,16 @@ __all__ = [
     "Precision",
     "all_ops",
     "bind",
-    "check_devices",
+    "common_device",
     "declare",
     "define",
+    "describe",
     "find_op",
     "functions",
     "get_op",
     "infer",
+    "infer_devices",
+    "infer_specs",
     "is_part",
     "joint",
 ]
@@ -57,6 +60,28 @@ Effect = Literal["pure", "reads", "writes", "fence", "blocks"]
 Precision = Literal["exact", "elementwise", "accumulate"]
 Saved = Literal["none", "indices", "inputs", "outputs", "all"]
 Rule = Callable[..., Any]  # rules take tensors by position and the op's attributes by keyword
+
+
+def common_device(*devices: Any, device: Any = None, **attrs: Any) -> Any:
+    """The device rule of most ops: where all inputs are, or ``device`` if there are none.
+
+    Raises:
+        DeviceError: the inputs are on several devices.
+    """
+    if not devices:
+        return device
+    first = devices[0]
+    for other in devices:
+        if other is not first and other is not None:
+            if first is None:
+                first = other
+            elif other != first:
+                raise DeviceError(
+                    "operands sit on different devices",
+                    expected="all on one device",
+                    hint=f"move one with .to('{first}')",
+                )
+    return first
 
 
 @final
@@ -80,6 +105,9 @@ class Op:
         name: its name, also the key of its kernels in ``eagerflow_kernels.table``.
         infer: ``infer(*types, **attrs)`` gives the type of the output, or a tuple of types, and
             raises `ShapeError`, `DTypeError`, … for what the op does not take.
+        devices: ``devices(*devices, **attrs)``, of the devices of the inputs, gives the device
+            that the op and its outputs are on, or a tuple with one for each output. None is a
+            device that is not known. By default `common_device`.
         vjp: the reverse-mode rule, written with public ops. A tuple has one rule per input,
             ``rule(g, out, *inputs, **attrs)``, that gives its cotangent; None in it means that
             nothing flows to this input (an index, or a function that is constant almost
@@ -103,8 +131,8 @@ class Op:
     All else, from ``cost`` on, are the facts that `eagerflow.core.facts.OpFacts` explains.
     """
 
-    __slots__ = (*GENERAL, "cuts", "effect", "entries", "infer", "jvp", "moves", "name", "native",
-                 "nondifferentiable", "precision", "saved", "takes_bytes", "vjp")  # fmt: skip
+    __slots__ = (*GENERAL, "cuts", "devices", "effect", "entries", "infer", "jvp", "moves", "name",
+                 "native", "nondifferentiable", "precision", "saved", "takes_bytes", "vjp")  # fmt: skip
 
     cost: CostRule
     outputs: int | None
@@ -129,6 +157,7 @@ class Op:
     def __init__(self, name: str) -> None:
         self.name = name
         self.infer: Rule | None = None
+        self.devices: Rule = common_device
         self.vjp: tuple[Rule | None, ...] | Rule | joint | None = None
         self.jvp: Rule | None = None
         self.nondifferentiable = False
@@ -200,6 +229,7 @@ def define(
     name: str,
     *,
     infer: Rule,
+    devices: Rule | None = None,
     vjp: tuple[Rule | None, ...] | Rule | joint | None = None,
     jvp: Rule | None = None,
     nondifferentiable: bool = False,
@@ -217,6 +247,7 @@ def define(
     Args:
         name: unique; also the key of its kernels.
         infer: the type rule; for this and all below see the attributes of `Op`.
+        devices: the device rule, if it is not `common_device`.
         vjp: the reverse-mode rule.
         jvp: the forward-mode rule, if it is not to be derived.
         nondifferentiable: instead of ``vjp``: there is no derivative.
@@ -249,7 +280,7 @@ def define(
         )
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
     op.saved, op.native, op.effect, op.precision, op.moves = saved, native, effect, precision, moves
-    op.takes_bytes = takes_bytes
+    op.takes_bytes, op.devices = takes_bytes, devices or common_device
     op.cuts = isinstance(vjp, tuple) and None in vjp
     op.state({**GENERAL, **family_of(infer), **facts})
     _forget(name)
@@ -333,8 +364,16 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Any:
         raise
 
 
-def infer(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> Any:
+def infer(
+    op: Op, types: Sequence[TensorType], attrs: dict[str, Any], devices: Sequence[Any] = ()
+) -> Any:
     """The type rule of ``op``, its errors worded with the op's name and what it was given.
+
+    Args:
+        op: the op.
+        types: of the inputs.
+        attrs: the attributes.
+        devices: of the inputs, for the wording.
 
     Returns:
         A `TensorType`, or a tuple of them.
@@ -344,37 +383,66 @@ def infer(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> Any:
         if kind.dtype is BYTES and not op.takes_bytes:
             raise DTypeError(
                 f"{op.name}: it does not take bytes",
-                given=describe(op, types, attrs),
+                given=describe(op, types, attrs, devices),
                 expected="numbers or bool",
                 hint=OPS_OF_BYTES,
             )
     try:
         return op.infer(*types, **attrs)
     except EagerflowError as error:
-        raise type(error)(
-            f"{op.name}: {error.wrong}",
-            given=describe(op, types, attrs),
-            expected=error.expected,
-            hint=error.hint,
-        ) from None
+        raise _worded(error, op, types, attrs, devices) from None
 
 
-def check_devices(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> None:
-    """Refuse operands on different devices."""
-    device = types[0].device
-    for kind in types:
-        if kind.device is not device:
-            raise DeviceError(
-                f"{op.name}: operands sit on different devices",
-                given=describe(op, types, attrs),
-                expected="all on one device",
-                hint=f"move one with .to('{device}')",
-            )
+def infer_devices(
+    op: Op, devices: Sequence[Any], attrs: dict[str, Any], types: Sequence[TensorType] = ()
+) -> Any:
+    """The device rule of ``op``.
+
+    Args:
+        op: the op.
+        devices: of the inputs; None for one that is not known.
+        attrs: the attributes.
+        types: of the inputs, for the wording of errors.
+
+    Returns:
+        The device of the op and all its outputs, or a tuple with one for each output.
+
+    Raises:
+        DeviceError: the inputs are on devices where the op does not take them.
+    """
+    try:
+        return op.devices(*devices, **attrs)
+    except EagerflowError as error:
+        raise _worded(error, op, types, attrs, devices) from None
 
 
-def describe(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> str:
+def infer_specs(op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any]) -> list[TensorSpec]:
+    """Both rules of ``op``: the specs of its outputs from those of its inputs."""
+    types, devices = [s.type for s in specs], [s.device for s in specs]
+    found, where = infer(op, types, attrs, devices), infer_devices(op, devices, attrs, types)
+    outputs = found if isinstance(found, tuple) else (found,)
+    places = where if isinstance(where, tuple) else (where,) * len(outputs)
+    return [t.on(d) for t, d in zip(outputs, places, strict=True)]
+
+
+def describe(
+    op: Op, types: Sequence[TensorType], attrs: dict[str, Any], devices: Sequence[Any] = ()
+) -> str:
     """The inputs of an op as messages show them: ``x=f32[2,3]@cpu:0, axis=2``."""
     names = op.arguments[: len(types)] or (("x",) if len(types) == 1 else ())
     names += tuple(f"x{i + 1}" for i in range(len(names), len(types)))
-    parts = [f"{n}={t}" for n, t in zip(names, types, strict=True)]
+    shown = map(text_of, types, devices or (None,) * len(types))
+    parts = [f"{n}={t}" for n, t in zip(names, shown, strict=True)]
     return ", ".join(parts + [f"{k}={v!r}" for k, v in attrs.items()])
+
+
+def _worded(
+    error: EagerflowError, op: Op, types: Sequence[TensorType], attrs: dict[str, Any],
+    devices: Sequence[Any],
+) -> EagerflowError:  # fmt: skip
+    return type(error)(
+        f"{op.name}: {error.wrong}",
+        given=describe(op, types, attrs, devices),
+        expected=error.expected,
+        hint=error.hint,
+    )

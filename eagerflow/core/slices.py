@@ -12,7 +12,7 @@ from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim, may_equal, same
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device
-from eagerflow.types import DType, Shape, TensorType, same_shape
+from eagerflow.types import DType, Shape, TensorSpec, TensorType, same_shape
 
 __all__ = ["IndexedSlices"]
 
@@ -81,9 +81,9 @@ class IndexedSlices:
         return len(self.shape)
 
     @property
-    def type(self) -> TensorType:
-        """The type of the whole array."""
-        return TensorType(self.dtype, self.shape, self.device)
+    def type(self) -> TensorSpec:
+        """The type of the whole array, with the device."""
+        return TensorSpec(TensorType(self.dtype, self.shape), self.device)
 
     def to_dense(self) -> Tensor:
         """The whole array, rows of the same index added up."""

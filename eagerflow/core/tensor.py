@@ -20,7 +20,7 @@ from eagerflow.errors import (
     strip,
 )
 from eagerflow.hardware import Device, Lane, operator_number
-from eagerflow.types import BYTES, DType, TensorType, same_shape
+from eagerflow.types import BYTES, DType, TensorSpec, TensorType, same_shape
 
 if TYPE_CHECKING:
     from eagerflow.types import Shape
@@ -434,9 +434,9 @@ def handle_of(x: Tensor) -> Tensor:
     return out
 
 
-def type_of(x: AbstractArray) -> TensorType:
-    """The type of a tensor."""
-    return TensorType(x.dtype, x.shape, x.device)
+def type_of(x: AbstractArray) -> TensorSpec:
+    """The type of a tensor, with its device."""
+    return TensorSpec(TensorType(x.dtype, x.shape), x.device)
 
 
 def _restore(array: np.ndarray[Any, Any], dtype: str, device: str) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
-from eagerflow.types import DType, TensorType
+from eagerflow.types import DType, TensorSpec, TensorType
 
 if TYPE_CHECKING:
     import optree
@@ -19,7 +19,7 @@ NAMESPACE = "eagerflow"
 
 
 #: the dataclasses that have been looked at; these are leaves
-_dataclasses: Final[set[type]] = {DType, TensorType}
+_dataclasses: Final[set[type]] = {DType, TensorSpec, TensorType}
 
 
 @cache

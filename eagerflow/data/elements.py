@@ -57,7 +57,7 @@ def type_of(array: Any) -> str:
     """The type of a tensor or a NumPy array, as text."""
     if isinstance(array, np.ndarray):
         return str(TensorType(ef.asarray(array[:0]).dtype, array.shape))
-    return str(TensorType(array.dtype, array.shape, array.device))
+    return str(array.type)
 
 
 def nbytes(element: Any) -> int:

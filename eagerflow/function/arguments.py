@@ -57,7 +57,7 @@ class Leaf:
 
     def __str__(self) -> str:
         if self.kind == "tensor":
-            text = str(TensorType(self.value.dtype, self.value.shape, self.value.device))
+            text = str(TensorType(self.value.dtype, self.value.shape).on(self.value.device))
             return f"{text} {FOREIGN}" if self.foreign else text
         return type(self.value).__name__ if self.kind == "number" else describe(self.value)
 

@@ -68,11 +68,12 @@ class Derivative:
         """The graph with inputs in the place of reads of variables."""
         result = Graph(self._graph.name)
         result.resources = dict(self._graph.resources)
-        values = {v: result.add_input(v.type, v.label) for v in self._graph.inputs}
+        values = {v: result.add_input(v.type, v.label, v.device) for v in self._graph.inputs}
         for node in self._graph.nodes:
             if node.op == "read":
                 self._reads.append(node)
-                values[node.outputs[0]] = result.add_input(node.outputs[0].type, node.name)
+                (read,) = node.outputs
+                values[read] = result.add_input(read.type, node.name, read.device)
         for node in self._graph.nodes:
             if node.op != "read":
                 made = copy_node(result, node, [values[v] for v in node.inputs])

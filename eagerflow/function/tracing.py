@@ -389,8 +389,8 @@ def _pattern(shape: Any, sizes: dict[str, int]) -> Pattern:
 
 def _constant_node(graph: Any, value: Value, item: Any) -> Node:
     """The node that makes ``value``, which was an input, a constant."""
-    node = Node("constant", value.label, (), {"value": item}, (value,))
-    value.node, value.index = node, 0
+    node = Node("constant", value.label, (), {"value": item}, (value,), device=value.device)
+    value.node, value.index, value.stated = node, 0, None
     return node
 
 

@@ -82,10 +82,11 @@ class Constants:
         for x in node.inputs:
             if not isinstance(kind := x.type, TensorType):
                 continue
+            device: Any = x.device
             if x not in self._known and x not in inputs:
                 return x
             array = inputs[x] if x in inputs else self._known[x]
-            operands.append(make_tensor(array, kind.device.lanes[kind.dtype]))
+            operands.append(make_tensor(array, device.lanes[kind.dtype]))
         self._known.update(zip(node.outputs, _run(node, operands), strict=True))
         return None
 

@@ -205,7 +205,7 @@ def clone(
     values: dict[Value, Value] = {}
     nodes: dict[Node, tuple[Node, ...]] = {}  # what a control edge from a node has become
     for value in graph.inputs:
-        values[value] = result.add_input(value.type, value.label)
+        values[value] = result.add_input(value.type, value.label, value.stated)
         values[value].label = value.label
     for node in graph.nodes:
         before = tuple(dict.fromkeys(n for c in node.control_inputs for n in nodes[c]))
@@ -246,8 +246,10 @@ def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any)
         changes: arguments of `Graph.add_node` that differ from those of ``node``; its control
             edges are not copied.
     """
+    stated = [v.stated for v in node.outputs]
     same: dict[str, Any] = {
         "types": [v.type for v in node.outputs],
+        "devices": stated if any(d is not None for d in stated) else None,
         "attrs": node.attrs,
         "name": node.name,
         "reuses": node.reuses,

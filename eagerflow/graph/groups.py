@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeVar, final
+from typing import Any, Final, Literal, TypeVar, final
 
 from eagerflow.graph.ir import Graph, Node
 
-__all__ = ["ENDS", "Group", "group_nodes"]
+__all__ = ["ENDS", "Group", "group_nodes", "is_on_several"]
 
 GroupKind = Literal["graph", "device", "scope", "node", "body", "run"]
 
@@ -86,13 +86,26 @@ class Group:
     def device(self) -> str | None:
         """Where its nodes run, if all run on one device."""
         found = {node.device for group in self.walk() for node in group.nodes}
-        return found.pop() if len(found) == 1 else None
+        return str(*found) if len(found) == 1 and None not in found else None
+
+
+def is_on_several(graph: Graph) -> bool:
+    """Whether its nodes, and those of its subgraphs, run on several devices."""
+    found, known, rest = set[Any](), {graph}, [graph]
+    while rest:
+        for node in rest.pop().nodes:
+            found.add(node.device)
+            for _, inner in node.subgraphs():
+                if inner not in known:
+                    known.add(inner)
+                    rest.append(inner)
+    return len(found - {None}) > 1
 
 
 def group_nodes(graph: Graph, limit: int) -> Group:
     """The group of the whole graph, as much of it opened as ``limit`` boxes for nodes allow."""
     root = Group(graph.name, "graph")
-    _add(graph, root, {graph})
+    _add(graph, root, {graph}, is_on_several(graph))
     groups = list(root.walk())
     if sum(len(group.nodes) for group in groups) <= limit:
         for group in groups:
@@ -104,11 +117,15 @@ def group_nodes(graph: Graph, limit: int) -> Group:
     return root
 
 
-def _add(graph: Graph, root: Group, added: set[Graph]) -> None:
-    """Put the nodes of ``graph`` under ``root``; a body that two calls share is added once."""
+def _add(graph: Graph, root: Group, added: set[Graph], several: bool) -> None:
+    """Put the nodes of ``graph`` under ``root``; a body that two calls share is added once.
+
+    If they run on several devices, those of each are a group.
+    """
     root.graph = graph
     for node in graph.nodes:
-        group = root if node.device is None else root.inner("device", node.device)
+        placed = several and node.device is not None
+        group = root.inner("device", str(node.device)) if placed else root
         for part in node.scope.split("/") if node.scope else ():
             group = group.inner("scope", part)
         bodies = [(what, body) for what, body in node.subgraphs() if body not in added]
@@ -117,7 +134,7 @@ def _add(graph: Graph, root: Group, added: set[Graph]) -> None:
         group.nodes.append(node)
         for what, body in bodies:
             added.add(body)
-            _add(body, group.inner("body", what), added)
+            _add(body, group.inner("body", what), added, several)
 
 
 def _split(group: Group, most: int) -> None:

@@ -3,17 +3,18 @@
 Grammar of the text form (`eagerflow.graph.printer` writes it, `eagerflow.graph.parser` reads it)::
 
     graph    ::= "graph" [name] "(" [input ("," input)*] ")" "{" node* "return" [values] "}"
-    input    ::= value ":" type
-    node     ::= result op "(" [values] ")" [attrs] [":" types]
+    input    ::= value ":" spec
+    node     ::= result op "(" [values] ")" [attrs] [":" specs]
                  [after] [into] [place] [scope] [source]
     result   ::= values "=" | label ":"              # the label of a node without outputs
     attrs    ::= "{" name "=" literal ("," name "=" literal)* "}"
     after    ::= "after" label ("," label)*          # control edges
     into     ::= "into" value                        # an input whose buffer takes the output
-    place    ::= "on" string ["because" string]      # where it was placed, and why
+    place    ::= "on" string ["because" string]      # where it runs, and why
     scope    ::= "in" string
     source   ::= "#" the user's line, up to the end of the line
-    type     ::= dtype "[" [dim ("," dim)*] "]" ["@" device] | "int" | "float" | "complex"
+    spec     ::= type ["@" device] | "int" | "float" | "complex"
+    type     ::= dtype "[" [dim ("," dim)*] "]"
     literal  ::= "None" | "True" | "False" | "..." | number | string | dtype | dim
                | "complex" "(" number "," number ")" | "device" "(" string ")"
                | "slice" "(" literal "," literal "," literal ")" | "(" literals ")"
@@ -22,7 +23,9 @@ Grammar of the text form (`eagerflow.graph.printer` writes it, `eagerflow.graph.
     label    ::= "&" name                            # a node
     name     ::= identifier | string
 
-A value is defined before it is used, and a subgraph uses no value of the graph around it. ``@name``
+A value is defined before it is used, and a subgraph uses no value of the graph around it. A node
+runs where ``on`` says, else where its outputs are, else where its operands are; what ``on`` says
+holds for its outputs too, except of ops that say themselves where each output is. ``@name``
 is a resource (a variable, a queue, a Python function) that the graph refers to, ``$name`` a large
 array that is kept beside the text. Sizes (dim) are those of `eagerflow.dims`, strings are those
 of JSON, and a name that is no identifier is written as a string.
@@ -30,14 +33,16 @@ of JSON, and a name that is no identifier is written as a string.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, final
 
 from eagerflow.errors import GraphError
-from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.kinds import NumberType, ValueSpec, ValueType
+from eagerflow.hardware import Device
 from eagerflow.source import Source
+from eagerflow.types import text_of
 
 __all__ = ["Graph", "Node", "Value", "methods"]
 
@@ -66,12 +71,29 @@ class Value:
         index: its place among the node's outputs, or among the inputs.
         label: the name of an input; of an output whose number has changed since other outputs of
             its node were dropped, its name before.
+        stated: the device of an input, or of an output that is not where its node is.
     """
 
     type: ValueType
     node: Node | None
     index: int
     label: str = ""
+    stated: Device | str | None = None
+
+    @property
+    def device(self) -> Device | str | None:
+        """Where it is: a device, the name of one that this process lacks, None if not known.
+
+        Numbers are on the host and have none.
+        """
+        if type(self.type) is NumberType:
+            return None
+        return self.node.device if self.stated is None and self.node is not None else self.stated
+
+    @property
+    def spec(self) -> ValueSpec:
+        """Its type with its device."""
+        return self.type if isinstance(self.type, NumberType) else self.type.on(self.device)
 
     @property
     def name(self) -> str:
@@ -81,7 +103,7 @@ class Value:
         return self.node.name if len(self.node.outputs) == 1 else f"{self.node.name}.{self.index}"
 
     def __repr__(self) -> str:
-        return f"%{self.name}: {self.type}"
+        return f"%{self.name}: {text_of(self.type, self.device)}"
 
 
 @final
@@ -96,8 +118,9 @@ class Node:
         attrs: its static attributes.
         outputs: the values it makes.
         control_inputs: the nodes that must have run before it.
-        device: the name of the device where it was placed; None as long as it was not.
-        reason: why it was placed there.
+        device: where it runs, and its outputs are unless they state another device; None if that
+            is not known, and of calls, branches and loops, which may run in several places.
+        reason: why it was placed there, if something other than the program said so.
         scope: the name scope, such as ``"encoder/layer0"``.
         source: the user's line.
         reuses: the place of an input that nobody needs any more, so that the output may be
@@ -110,7 +133,7 @@ class Node:
     attrs: dict[str, Any]
     outputs: tuple[Value, ...] = ()
     control_inputs: tuple[Node, ...] = ()
-    device: str | None = None
+    device: Device | str | None = None
     reason: str = ""
     scope: str = ""
     source: Source | str | None = None
@@ -165,9 +188,11 @@ class Graph:
         self._names[name] = 0
         return name
 
-    def add_input(self, type: ValueType, name: str = "x") -> Value:
+    def add_input(
+        self, type: ValueType, name: str = "x", device: Device | str | None = None
+    ) -> Value:
         """Append an input."""
-        value = Value(type, None, len(self.inputs), self.unique(name))
+        value = Value(type, None, len(self.inputs), self.unique(name), device)
         self.inputs.append(value)
         return value
 
@@ -178,14 +203,29 @@ class Graph:
         types: Iterable[ValueType],
         attrs: Mapping[str, Any] | None = None,
         name: str | None = None,
+        devices: Sequence[Device | str | None] | None = None,
         **rest: Any,
     ) -> Node:
         """Append a node with outputs of ``types``, called ``name`` (or ``op``) if that is free.
 
-        ``rest`` are other attributes of `Node`.
+        Args:
+            op: its op.
+            inputs: what it takes.
+            types: of the outputs.
+            attrs: its attributes.
+            name: what to call it.
+            devices: of the outputs, if they need not be where the node is.
+            rest: other attributes of `Node`. Without a device the node is where its inputs are.
         """
         node = Node(op, self.unique(name or op), tuple(inputs), dict(attrs or {}), **rest)
-        node.outputs = tuple([Value(t, node, i) for i, t in enumerate(types)])
+        if devices is None:
+            node.outputs = tuple([Value(t, node, i) for i, t in enumerate(types)])
+            if node.device is None:
+                known = (v.device for v in node.inputs)
+                node.device = next((d for d in known if d is not None), None)
+        else:
+            pairs = enumerate(zip(types, devices, strict=True))
+            node.outputs = tuple([Value(t, node, i, "", d) for i, (t, d) in pairs])
         self.nodes.append(node)
         return node
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Literal, final
 
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec, TensorType
 
-__all__ = ["NumberType", "Reference", "ValueType"]
+__all__ = ["NumberType", "Reference", "ValueSpec", "ValueType"]
 
 
 @final
 class NumberType:
     """The type of a Python number in a graph: weak, computed by Python's own arithmetic.
+
+    Numbers are on the host, so this is the spec of one as well: a type without a device.
 
     Attributes:
         kind: int, float or complex.
@@ -27,6 +29,16 @@ class NumberType:
         """No axes."""
         return ()
 
+    @property
+    def type(self) -> NumberType:
+        """Itself."""
+        return self
+
+    @property
+    def device(self) -> None:
+        """No device."""
+        return None
+
     def __str__(self) -> str:
         return self.kind.__name__
 
@@ -40,6 +52,8 @@ class NumberType:
 
 
 ValueType = TensorType | NumberType
+#: a type and the device of a value
+ValueSpec = TensorSpec | NumberType
 
 
 @final

@@ -132,7 +132,7 @@ class ResultRoot(AbstractRoot):
         what = "differs from turn to turn" if made is None else f"comes from a {made.op}"
         raise TraceError(
             f"{why} {VARIES}",
-            given=f"%{self.value.name}: {self.value.type} in {self.tracer.function}, which {what}"
+            given=f"{self.value!r} in {self.tracer.function}, which {what}"
             + (f", at {source}" if source is not None else ""),
             hint="compute with it, compare it, or index a tensor with it; these stay in the graph. "
             "For Python's own use of it, call the function eagerly",

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, final
 from eagerflow.core.op import all_ops
 from eagerflow.core.tensor import Tensor
 from eagerflow.graph.constants import has_values, numbers
-from eagerflow.graph.groups import ENDS, Group, group_nodes
+from eagerflow.graph.groups import ENDS, Group, group_nodes, is_on_several
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
 from eagerflow.graph.printer import Printer
@@ -70,7 +70,7 @@ class Edge:
         """The type, or how many values there are."""
         if len(self.values) > 1:
             return f"{len(self.values)} values"
-        return "".join(clip(str(v.type).partition("@")[0], 24) for v in self.values)
+        return "".join(clip(str(v.type), 24) for v in self.values)
 
 
 @final
@@ -106,7 +106,7 @@ def visible(text: str) -> str:
 
 def outline(graph: Graph, limit: int = 300) -> Outline:
     """What a picture of ``graph`` with at most about ``limit`` boxes shows."""
-    drawing = _Drawing(group_nodes(graph, limit))
+    drawing = _Drawing(group_nodes(graph, limit), is_on_several(graph))
     drawing.add(graph)
     drawing.add_resources()
     devices = dict.fromkeys(b.device for b in drawing.boxes if b.device is not None)
@@ -115,8 +115,9 @@ def outline(graph: Graph, limit: int = 300) -> Outline:
 
 @final
 class _Drawing:
-    def __init__(self, root: Group) -> None:
+    def __init__(self, root: Group, several: bool) -> None:
         self.root = root
+        self.several = several  # devices: if all run on one, nobody needs to be told
         self.printer = Printer(sources=False, bodies=False)
         self.boxes: list[Box] = []
         self.edges: dict[tuple[int, int, EdgeKind], Edge] = {}
@@ -285,13 +286,17 @@ class _Drawing:
 
     # --- texts ---
 
+    def device(self, node: Node) -> str | None:
+        """Where a node runs, if that is shown."""
+        return str(node.device) if self.several and node.device is not None else None
+
     def op_box(self, node: Node, home: Group) -> Box:
         """The box of a node."""
         title = self.printer.node(node, "")
         if node.source is not None:
             title += f"\n{node.source}"
         if node.op == "constant":
-            return Box("constant", [_constant_text(node)], title[:_TITLE], home, node.device)
+            return Box("constant", [_constant_text(node)], title[:_TITLE], home, self.device(node))
         lines = [clip(node.op)]
         if not node.name.startswith(node.op):
             lines.append(clip(f"%{node.name}"))
@@ -302,7 +307,7 @@ class _Drawing:
         ]
         if attrs:
             lines.append(clip(", ".join(attrs)))
-        return Box("op", lines, title[:_TITLE], home, node.device)
+        return Box("op", lines, title[:_TITLE], home, self.device(node))
 
     def closed_box(self, group: Group) -> Box:
         """The box of a closed group."""
@@ -315,9 +320,9 @@ class _Drawing:
             (owner,) = group.nodes
             lines = [clip(owner.op), f"{_nodes(count.total() - 1)} inside"]
             title = f"{self.printer.node(owner, '')}\n{title}"
-            return Box("closed", lines, title[:_TITLE], home, owner.device)
+            return Box("closed", lines, title[:_TITLE], home, self.device(owner))
         lines = [clip(group.name), _nodes(count.total()), clip(", ".join(ops))]
-        return Box("closed", lines, title[:_TITLE], home, group.device())
+        return Box("closed", lines, title[:_TITLE], home, group.device() if self.several else None)
 
 
 def _results(graph: Graph, owner: Node | None) -> dict[int, Value]:
@@ -381,15 +386,15 @@ def _constant_text(node: Node) -> str:
     if isinstance(value, Tensor):
         found = numbers(value) if has_values(value) else None
         if found is None or len(found) > 4:
-            return clip(str(value.type).partition("@")[0])
+            return clip(str(value.type))
         return clip(", ".join(found))
     return clip(str(value.type) if isinstance(value, Reference) else repr(value))
 
 
 def _end_lines(kind: BoxKind, value: Value, place: int) -> list[str]:
     if kind == "output":
-        return [f"result {place}", clip(str(value.type).partition("@")[0])]
-    return [clip(f"%{value.name}"), clip(str(value.type).partition("@")[0])]
+        return [f"result {place}", clip(str(value.type))]
+    return [clip(f"%{value.name}"), clip(str(value.type))]
 
 
 def _resource_type(resource: Any) -> str:

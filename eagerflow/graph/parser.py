@@ -11,10 +11,11 @@ from eagerflow.dims import Size, parse_dim
 from eagerflow.errors import DeviceError, DimError, EagerflowError
 from eagerflow.graph.constants import from_bytes, from_numbers
 from eagerflow.graph.cursor import WORD, Cursor
+from eagerflow.graph.devices import settle
 from eagerflow.graph.ir import Graph, Node, Value, methods
-from eagerflow.graph.kinds import NumberType, Reference, ValueType
+from eagerflow.graph.kinds import NumberType, Reference, ValueSpec
 from eagerflow.hardware import Device, as_device
-from eagerflow.types import BYTES, DTYPES, LIST, DType, TensorType
+from eagerflow.types import BYTES, DTYPES, LIST, DType, TensorSpec, TensorType
 
 __all__ = ["parse_graph"]
 
@@ -76,7 +77,7 @@ class _Parser:
         self.resources = resources
         self.arrays = arrays
         self.depth = 0
-        self.types: dict[str, ValueType] = {}  # by their text: there are few
+        self.specs: dict[str, ValueSpec] = {}  # by their text: there are few
         self.last = ""  # the text of the subgraph that was read last
         self.bodies: dict[str, Graph] = {}  # of calls, which share them, by their text
 
@@ -86,8 +87,8 @@ class _Parser:
         if not self.at.word("graph"):
             self.at.fail("'graph'")
         scope = _Scope(Graph("" if self.at.accept("(") else self.graph_name()))
-        for name, kind, place in self.at.separated(self.input, ")"):
-            value = scope.graph.add_input(kind, name)
+        for name, spec, place in self.at.separated(self.input, ")"):
+            value = scope.graph.add_input(spec.type, name, spec.device)
             value.label = name
             self.define(scope.values, name, value, place, f"%{name}")
         self.at.expect("{")
@@ -101,11 +102,11 @@ class _Parser:
         self.at.expect("(")
         return name
 
-    def input(self) -> tuple[str, ValueType, int]:
+    def input(self) -> tuple[str, ValueSpec, int]:
         place = self.at.skip()
         name = self.prefixed("%", "an input, such as %x: f32[2]")
         self.at.expect(":")
-        return name, self.type(), place
+        return name, self.spec(), place
 
     def prefixed(self, prefix: str, what: str) -> str:
         if not self.at.text.startswith(prefix, self.at.skip()):
@@ -143,16 +144,17 @@ class _Parser:
         attrs = self.attrs(scope.graph)
         if op == "call" and type(attrs.get("body")) is Graph and "own" not in attrs:
             attrs["body"] = self.bodies.setdefault(self.last, attrs["body"])
-        types: list[ValueType] = []
+        specs: list[ValueSpec] = []
         if results:
             self.at.expect(":")
             end = self.at.skip()
-            types = self.at.listed(self.type)
-            if len(types) != len(results):
+            specs = self.at.listed(self.spec)
+            if len(specs) != len(results):
                 self.at.fail(f"{len(results)} types, one for each output", end)
-        node = scope.graph.add_node(op, inputs, types, attrs, label)
+        node = scope.graph.add_node(op, inputs, [s.type for s in specs], attrs, label)
         node.name = label
-        self.suffixes(node, scope)
+        on = self.suffixes(node, scope)
+        settle(node, [s.device for s in specs], on)
         self.define(scope.nodes, label, node, place, f"&{label}")
         for value in node.outputs:
             self.define(scope.values, value.name, value, place, f"%{value.name}")
@@ -172,7 +174,9 @@ class _Parser:
         self.at.expect("=")
         return label, results
 
-    def suffixes(self, node: Node, scope: _Scope) -> None:
+    def suffixes(self, node: Node, scope: _Scope) -> Device | str | None:
+        """What stands behind the types; gives the device behind ``on``."""
+        on = None
         if self.at.word("after"):
             node.control_inputs = tuple(self.at.listed(lambda: self.label(scope)))
         if self.at.word("into"):
@@ -182,7 +186,7 @@ class _Parser:
                 self.at.fail("an input of the node", place)
             node.reuses = node.inputs.index(value)
         if self.at.word("on"):
-            node.device = self.at.string()
+            on = _device(self.at.string())
             if self.at.word("because"):
                 node.reason = self.at.string()
         if self.at.word("in"):
@@ -191,6 +195,7 @@ class _Parser:
         if source is not None:
             node.source = " ".join(source[1].split()) or None
             self.at.place = source.end()
+        return on
 
     def label(self, scope: _Scope) -> Node:
         place = self.at.skip()
@@ -202,11 +207,11 @@ class _Parser:
 
     # --- types ---
 
-    def type(self) -> ValueType:
+    def spec(self) -> ValueSpec:
         place = self.at.skip()
         what = "a type, such as f32[2,n]@cpu:0"
         text = self.at.take(_TYPE, what)
-        found = self.types.get(text)
+        found = self.specs.get(text)
         if found is None:
             match = _TYPE.fullmatch(text)
             assert match is not None
@@ -217,16 +222,16 @@ class _Parser:
                 self.at.fail(what, place)
             else:
                 shape = self.shape(dims, place + len(name) + 1)
-                found = TensorType(_DTYPES[name], shape, _device(device))
-            self.types[text] = found
+                found = TensorType(_DTYPES[name], shape).on(_device(device))
+            self.specs[text] = found
         return found
 
     def tensor_type(self) -> TensorType:
         place = self.at.skip()
-        found = self.type()
-        if not isinstance(found, TensorType):
+        found = self.spec()
+        if not isinstance(found, TensorSpec):
             self.at.fail("the type of a tensor", place)
-        return found
+        return found.type
 
     def shape(self, dims: str, place: int) -> tuple[Any, ...]:
         """The sizes in ``dims``, which begins at ``place``."""

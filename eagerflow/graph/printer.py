@@ -11,10 +11,11 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, substitute
 from eagerflow.errors import GraphError
 from eagerflow.graph.constants import content_name, has_values, numbers
+from eagerflow.graph.devices import is_derivable
 from eagerflow.graph.ir import Graph, Node, Value, methods
 from eagerflow.graph.kinds import Reference, ValueType
 from eagerflow.hardware import Device
-from eagerflow.types import DType, TensorType
+from eagerflow.types import DType, TensorType, text_of
 
 __all__ = ["Printer", "print_graph", "print_literal", "print_node", "quote"]
 
@@ -106,7 +107,7 @@ class Printer:
     def graph(self, graph: Graph, indent: str = "") -> Iterator[str]:
         """The lines of ``graph``, the first one without indentation."""
         self.enter(graph)
-        inputs = ", ".join([f"{self.value(v)}: {self.type(v.type)}" for v in graph.inputs])
+        inputs = ", ".join([f"{self.value(v)}: {self.spec(v)}" for v in graph.inputs])
         name = "" if self.canonical or not graph.name else f" {_name(graph.name)}"
         yield f"graph{name}({inputs}) {{"
         inner = indent + _INDENT
@@ -131,6 +132,10 @@ class Printer:
     def name(self, item: Node | Value) -> str:
         """The name of a node or an input."""
         return self._number(item) if self.canonical else _name(item.name)
+
+    def spec(self, value: Value) -> str:
+        """The type and the device of a value."""
+        return text_of(self.type(value.type), value.device)
 
     def type(self, kind: ValueType) -> str:
         """The text of a type."""
@@ -161,16 +166,17 @@ class Printer:
             attrs = [f"{_name(k)}={self.literal(v, indent)}" for k, v in items]
             text += f" {{{', '.join(attrs)}}}"
         if node.outputs:
-            text += f" : {', '.join([self.type(v.type) for v in node.outputs])}"
+            text += f" : {', '.join([self.spec(v) for v in node.outputs])}"
         if node.control_inputs:
             text += f" after {', '.join([f'&{self.name(n)}' for n in node.control_inputs])}"
         if node.reuses is not None:
             # a slice, as an input that it does not have is for `verify` to report
             text += f" into {self.values(node.inputs[node.reuses : node.reuses + 1])}"
-        if node.device is not None:
-            text += f" on {quote(node.device)}"
-            if node.reason and not self.canonical:
-                text += f" because {quote(node.reason)}"
+        reason = "" if self.canonical else node.reason
+        if node.device is not None and (reason or not is_derivable(node)):
+            text += f" on {quote(str(node.device))}"
+            if reason:
+                text += f" because {quote(reason)}"
         if node.scope and not self.canonical:
             text += f" in {quote(node.scope)}"
         if self.sources and node.source is not None:

@@ -4,7 +4,7 @@ The file is a safetensors file, so that other tools can read the constants (and 
 
     8 bytes   the length of the header, little-endian
     header    JSON in ASCII, filled up with spaces so that the data begin at a multiple of 64:
-              {"__metadata__": {"format": "eagerflow graph", "version": "1",
+              {"__metadata__": {"format": "eagerflow graph", "version": "2",
                                 "graph": the text form, "checksum": 64 hexadecimal digits},
                name of an array: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
     data      the elements of the arrays in row-major order, little-endian, one after the other
@@ -28,14 +28,16 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import GraphError, GraphFileError
 from eagerflow.files import replaced
 from eagerflow.graph import constants
+from eagerflow.graph.devices import move_operands
 from eagerflow.graph.ir import Graph, methods
 from eagerflow.graph.parser import parse_graph
 from eagerflow.graph.printer import Printer
+from eagerflow.source import warn
 from eagerflow.types import BYTES
 
 __all__ = ["VERSION", "load_graph", "save_graph"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 _FORMAT: Final = "eagerflow graph"
 _ALIGNMENT: Final = 64
 _UNSUMMED: Final = "0" * 64
@@ -129,10 +131,24 @@ def from_file_bytes(
     _check_sum(data, metadata.get("checksum"), header, start, where)
     try:
         arrays = {name: data[start + a : start + b] for name, (a, b) in _places(header)}
-        return parse_graph(metadata["graph"], resources, arrays)
+        graph = parse_graph(metadata["graph"], resources, arrays)
     except (GraphError, KeyError, TypeError, IndexError) as error:
         # the checksum is right: it was written so
         raise GraphFileError(f"{where} holds no graph: {error}") from None
+    if int(version) == 1:
+        _add_transfers(graph, where)
+    return graph
+
+
+def _add_transfers(graph: Graph, where: str) -> None:
+    """In format 1 a node that was placed took operands from wherever they were."""
+    count = move_operands(graph)
+    if count:
+        warn(
+            f"{where} has format 1, in which operands may be on other devices than the node that"
+            f" takes them: {count} transfer{'s' * (count != 1)} added; save it again to keep them",
+            UserWarning,
+        )
 
 
 def _header(data: memoryview, where: str) -> tuple[dict[str, Any], int]:

@@ -1,7 +1,7 @@
-"""Types of the nodes that stand for no op of `eagerflow.ops`: constants, numbers, subgraphs.
+"""Specs of the nodes that stand for no op of `eagerflow.ops`: constants, numbers, subgraphs.
 
-A signature gives the types of a node's outputs, as the type rule of an op does, or raises. It may
-look at the types that the node has where several are right.
+A signature gives types and devices of a node's outputs, as both rules of an op do, or raises. It
+may look at those that the node has where several are right.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same, substitute
 from eagerflow.errors import DTypeError, GraphError, ShapeError
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, Reference, ValueType
+from eagerflow.graph.kinds import NumberType, Reference, ValueSpec
 from eagerflow.graph.number_ops import NUMBER_OPS, RANKS
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec
 
 __all__ = ["NodeKind", "NodeSignature", "fits", "is_control", "is_loop", "is_number", "kind_of",
            "signature", "signatures"]  # fmt: skip
@@ -29,7 +29,7 @@ __all__ = ["NodeKind", "NodeSignature", "fits", "is_control", "is_loop", "is_num
 #: - ``"loop"``, whose subgraph ``body`` runs any number of times;
 #: - ``"steering"``, which only lowered graphs have (`eagerflow.graph.lowering`).
 NodeKind = Literal["op", "constant", "number", "call", "branches", "loop", "steering"]
-Rule = Callable[[Node], Sequence[ValueType]]
+Rule = Callable[[Node], Sequence[ValueSpec]]
 _R = TypeVar("_R", bound=Rule)
 
 
@@ -88,8 +88,8 @@ def is_control(op: str) -> bool:
     return kind_of(op) in ("branches", "loop")
 
 
-def fits(got: ValueType, want: ValueType) -> bool:
-    """Whether two types are the same, whatever the names of sizes stand for.
+def fits(got: ValueSpec, want: ValueSpec) -> bool:
+    """Whether two specs are the same, whatever the names of sizes stand for.
 
     Devices are compared where both are known.
     """
@@ -107,20 +107,20 @@ def fits(got: ValueType, want: ValueType) -> bool:
 
 
 @signature("constant", kind="constant", needs="value", takes="")
-def _constant(node: Node) -> Sequence[ValueType]:
+def _constant(node: Node) -> Sequence[ValueSpec]:
     value = node.attrs.get("value")
     if isinstance(value, (Tensor, Reference)):
-        kind = value.type
+        kind = value.type if isinstance(value, Reference) else value.type.type
         assert kind is not None
-        device = next((v.type.device for v in node.outputs if isinstance(v.type, TensorType)), None)
-        return (TensorType(kind.dtype, kind.shape, device),)  # the value itself is on the host
+        # the value itself is on the host
+        return (kind.on(next((v.device for v in node.outputs), None)),)
     if isinstance(value, (int, float, complex)) and type(value) in RANKS:
         return (NumberType(type(value)),)
     raise DTypeError("the value of a constant is a tensor or a number", given=repr(value))
 
 
 @signature("python_size", kind="number", needs="size", takes="")
-def _size(node: Node) -> Sequence[ValueType]:
+def _size(node: Node) -> Sequence[ValueSpec]:
     """A size of the shapes around it, as a number."""
     if not isinstance(node.attrs.get("size"), (Dim, int)):
         raise ShapeError("the attribute 'size' is no size", given=repr(node.attrs.get("size")))
@@ -128,41 +128,41 @@ def _size(node: Node) -> Sequence[ValueType]:
 
 
 @signature("python_tensor", kind="number")
-def _number_tensor(node: Node) -> Sequence[ValueType]:
+def _number_tensor(node: Node) -> Sequence[ValueSpec]:
     """A number as a tensor without axes."""
     _numbers(node, 1)
-    (kind,) = [v.type for v in node.outputs]
-    if not isinstance(kind, TensorType) or kind.shape:
+    (kind,) = [v.spec for v in node.outputs]
+    if not isinstance(kind, TensorSpec) or kind.shape:
         raise ShapeError("a number becomes a tensor without axes", given=str(kind))
     return (kind,)
 
 
 @signature(*NUMBER_OPS, kind="number")
-def _arithmetic(node: Node) -> Sequence[ValueType]:
+def _arithmetic(node: Node) -> Sequence[ValueSpec]:
     op = NUMBER_OPS[node.op]
     operands = _numbers(node, op.arity)
     if op.kind is None:
         return (_truth(node),)
     found = op.kind([operand.kind for operand in operands])
     if op.widens:
-        (kind,) = [v.type for v in node.outputs]
+        (kind,) = [v.spec for v in node.outputs]
         if isinstance(kind, NumberType) and RANKS[kind.kind] >= RANKS[found]:
             return (kind,)
     return (NumberType(found),)
 
 
-def _truth(node: Node) -> ValueType:
-    (kind,) = [v.type for v in node.outputs]
-    if not isinstance(kind, TensorType) or kind.shape or kind.dtype.kind != "bool":
+def _truth(node: Node) -> ValueSpec:
+    (kind,) = [v.spec for v in node.outputs]
+    if not isinstance(kind, TensorSpec) or kind.shape or kind.dtype.kind != "bool":
         raise DTypeError("a comparison of numbers gives a bool without axes", given=str(kind))
     return kind
 
 
 @signature("python_item", kind="number")
-def _item(node: Node) -> Sequence[ValueType]:
+def _item(node: Node) -> Sequence[ValueSpec]:
     """The element of a tensor without axes, as a number."""
-    (kind,) = [v.type for v in node.inputs]
-    if not isinstance(kind, TensorType) or kind.shape:
+    (kind,) = [v.spec for v in node.inputs]
+    if not isinstance(kind, TensorSpec) or kind.shape:
         raise ShapeError("a tensor without axes becomes a number", given=str(kind))
     return (_INT if kind.dtype.is_integer else _COMPLEX if kind.dtype.is_complex else _FLOAT,)
 
@@ -178,21 +178,21 @@ def _numbers(node: Node, count: int) -> list[NumberType]:
 
 
 @signature("call", kind="call", needs="body")
-def _call(node: Node) -> Sequence[ValueType]:
-    return _apply(_body(node, "body"), [v.type for v in node.inputs])
+def _call(node: Node) -> Sequence[ValueSpec]:
+    return _apply(_body(node, "body"), [v.spec for v in node.inputs])
 
 
 @signature("cond", "switch", kind="branches", needs="branches", takes="")
-def _branches(node: Node) -> Sequence[ValueType]:
+def _branches(node: Node) -> Sequence[ValueSpec]:
     """The first input chooses one of ``branches``, which get the others."""
     branches = node.attrs.get("branches")
     if not isinstance(branches, tuple) or not all(isinstance(b, Graph) for b in branches):
         raise GraphError(f"{node.op} has no branches")
     if not branches or (node.op == "cond" and len(branches) != 2):
         raise GraphError(f"{node.op} has {len(branches)} branches")
-    chooser, *operands = [v.type for v in node.inputs] or [_INT]
+    chooser, *operands = [v.spec for v in node.inputs] or [_INT]
     kinds = ("bool",) if node.op == "cond" else ("signed integer", "unsigned integer")
-    if not isinstance(chooser, TensorType) or chooser.shape or chooser.dtype.kind not in kinds:
+    if not isinstance(chooser, TensorSpec) or chooser.shape or chooser.dtype.kind not in kinds:
         raise DTypeError(f"{node.op} is chosen by a {kinds[0]} without axes", given=str(chooser))
     first, *others = [_apply(b, operands) for b in branches]
     for i, other in enumerate(others, 1):
@@ -204,10 +204,10 @@ def _branches(node: Node) -> Sequence[ValueType]:
     "while_loop", kind="loop", needs="cond body",
     takes="max_iterations parallel_iterations recompute",
 )  # fmt: skip
-def _while_loop(node: Node) -> Sequence[ValueType]:
-    types = [v.type for v in node.inputs]
+def _while_loop(node: Node) -> Sequence[ValueSpec]:
+    types = [v.spec for v in node.inputs]
     (goes_on,) = _apply(_body(node, "cond"), types) or (None,)
-    if not isinstance(goes_on, TensorType) or goes_on.shape or goes_on.dtype.kind != "bool":
+    if not isinstance(goes_on, TensorSpec) or goes_on.shape or goes_on.dtype.kind != "bool":
         raise DTypeError("the condition of a loop is a bool without axes", given=str(goes_on))
     body = _body(node, "body")
     _apply(body, types)
@@ -215,15 +215,15 @@ def _while_loop(node: Node) -> Sequence[ValueType]:
 
 
 @signature("scan", kind="loop", needs="body carry length", takes="reverse")
-def _scan(node: Node) -> Sequence[ValueType]:
+def _scan(node: Node) -> Sequence[ValueSpec]:
     """The first ``carry`` inputs go round, the others are taken apart along their first axis."""
     count, length = node.attrs.get("carry"), node.attrs.get("length")
     if not isinstance(count, int) or not isinstance(length, (int, Dim)):
         raise GraphError("scan needs the attributes 'carry' and 'length'")
-    carry, xs = [v.type for v in node.inputs[:count]], [v.type for v in node.inputs[count:]]
+    carry, xs = [v.spec for v in node.inputs[:count]], [v.spec for v in node.inputs[count:]]
     slices = []
     for kind in xs:
-        if not isinstance(kind, TensorType) or not kind.shape or not same(kind.shape[0], length):
+        if not isinstance(kind, TensorSpec) or not kind.shape or not same(kind.shape[0], length):
             raise ShapeError(f"scan goes along a first axis of size {length}", given=str(kind))
         slices.append(kind.like(shape=kind.shape[1:]))
     body = _body(node, "body")
@@ -233,43 +233,43 @@ def _scan(node: Node) -> Sequence[ValueType]:
 
 
 def _after_turns(
-    node: Node, body: Graph, before: Sequence[ValueType], turned: Sequence[Value]
-) -> Sequence[ValueType]:
+    node: Node, body: Graph, before: Sequence[ValueSpec], turned: Sequence[Value]
+) -> Sequence[ValueSpec]:
     """The types of what goes round after the last turn: those before, but for sizes that change.
 
     A name of the body's inputs stands for another size in each turn, unless all turns keep it.
     Sizes that turns change are as the node says.
     """
-    params = [v.type for v in body.inputs[: len(before)]]
-    after = [v.type for v in turned]
+    params = [v.spec for v in body.inputs[: len(before)]]
+    after = [v.spec for v in turned]
     first, later = _bindings(params, before), _bindings(params, after)
     kept = {n: s for n, s in first.items() if same(later.get(n, s), _name_in(params, n))}
     fixed = [_sized(kind, {**later, **{n: _name_in(params, n) for n in kept}}) for kind in params]
     what = "scan" if node.op == "scan" else "loop"
     _agree(f"a turn of the {what} changes types", after, fixed)
-    given = [v.type for v in node.outputs[: len(before)]]
+    given = [v.spec for v in node.outputs[: len(before)]]
     ends = {n: s for n, s in _bindings(params, given).items() if n not in kept}
     return [_sized(kind, {**ends, **kept}) for kind in params]
 
 
-def _bindings(params: Sequence[ValueType], given: Sequence[ValueType]) -> dict[str, Size]:
+def _bindings(params: Sequence[ValueSpec], given: Sequence[ValueSpec]) -> dict[str, Size]:
     """What each name of ``params`` that stands alone is in ``given``."""
     sizes: dict[str, Size] = {}
     for param, kind in zip(params, given, strict=False):
-        if isinstance(param, TensorType) and isinstance(kind, TensorType):
+        if isinstance(param, TensorSpec) and isinstance(kind, TensorSpec):
             _bind(param, kind, sizes)
     return sizes
 
 
-def _name_in(params: Sequence[ValueType], name: str) -> Size:
+def _name_in(params: Sequence[ValueSpec], name: str) -> Size:
     """The size of that name, as it stands in ``params``."""
     return next(
         d for k in params for d in k.shape if isinstance(d, Dim) and d.is_name and str(d) == name
     )
 
 
-def _stacked(kind: ValueType, length: Any) -> TensorType:
-    if not isinstance(kind, TensorType):
+def _stacked(kind: ValueSpec, length: Any) -> TensorSpec:
+    if not isinstance(kind, TensorSpec):
         raise DTypeError("scan stacks tensors", given=str(kind))
     return kind.like(shape=(length, *kind.shape))
 
@@ -281,35 +281,35 @@ def _body(node: Node, key: str) -> Graph:
     return found
 
 
-def _agree(wrong: str, got: Sequence[ValueType], want: Sequence[ValueType]) -> None:
+def _agree(wrong: str, got: Sequence[ValueSpec], want: Sequence[ValueSpec]) -> None:
     if len(got) != len(want) or not all(map(fits, got, want)):
         raise ShapeError(wrong, given=_list(got), expected=_list(want))
 
 
-def _list(types: Sequence[ValueType]) -> str:
+def _list(types: Sequence[ValueSpec]) -> str:
     return ", ".join(map(str, types)) or "none"
 
 
-def _apply(graph: Graph, operands: Sequence[ValueType]) -> list[ValueType]:
+def _apply(graph: Graph, operands: Sequence[ValueSpec]) -> list[ValueSpec]:
     """What ``graph`` gives for operands of these types, its sizes being those of the operands."""
-    params = [v.type for v in graph.inputs]
+    params = [v.spec for v in graph.inputs]
     sizes = _bindings(params, operands)
     _agree(
         f"the subgraph {graph.name or 'without a name'} takes other operands",
         operands,
         [_sized(p, sizes) for p in params],
     )
-    return [_sized(v.type, sizes) for v in graph.outputs]
+    return [_sized(v.spec, sizes) for v in graph.outputs]
 
 
-def _bind(param: TensorType, operand: TensorType, sizes: dict[str, Size]) -> None:
+def _bind(param: TensorSpec, operand: TensorSpec, sizes: dict[str, Size]) -> None:
     """Note what each name of ``param`` that stands alone is in ``operand``."""
     for size, given in zip(param.shape, operand.shape, strict=False):
         if isinstance(size, Dim) and size.is_name:
             sizes.setdefault(str(size), given)
 
 
-def _sized(kind: ValueType, sizes: dict[str, Size]) -> ValueType:
+def _sized(kind: ValueSpec, sizes: dict[str, Size]) -> ValueSpec:
     if isinstance(kind, NumberType) or not sizes:
         return kind
     return kind.like(shape=tuple(substitute(d, sizes) for d in kind.shape))  # type: ignore[misc]  # sizes are dims here

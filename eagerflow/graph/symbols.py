@@ -51,11 +51,11 @@ class Symbol(AbstractSymbol):
 
     def text(self, x: Tensor, spell: Callable[[Any], str]) -> str:
         if not self.tracer.is_alive:
-            return str(self.value.type)
+            return str(self.value.spec)
         try:
             known = self.concrete("str()")
         except TraceError:
-            return self.tracer.text(handle_of(x), str(self.value.type), spell)
+            return self.tracer.text(handle_of(x), str(self.value.spec), spell)
         return spell(make_tensor(known, x._lane.twin))
 
     def leaked(self, what: str) -> NoReturn:
@@ -107,7 +107,7 @@ def leaked_error(value: Value, what: str, function: str, alive: bool) -> LeakedT
     made = f", made at {where}" if where is not None else f", an argument of {function}"
     return LeakedTensorError(
         f"{what}: this tensor belongs to a trace{'' if alive else ' which has ended'}",
-        given=f"%{value.name}: {value.type} of {function}{made}",
+        given=f"{value!r} of {function}{made}",
         hint="return it from the traced function, or keep it in an ef.Variable; of what else a "
         "function does outside, names, attributes and items that are set, and appends to lists "
         "are repeated in each run",

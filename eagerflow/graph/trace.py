@@ -14,15 +14,16 @@ from typing import Any, Final, NoReturn, final
 
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, installed, use
-from eagerflow.core.op import Op, check_devices, get_op, infer
+from eagerflow.core.op import Op, get_op, infer
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, placeholder
 from eagerflow.dims import Dim, resolving, symbols
 from eagerflow.errors import TraceError
 from eagerflow.graph.constant_values import Constants, NotConstantError, remedy_of
+from eagerflow.graph.devices import places_of
 from eagerflow.graph.effects import Effectful, EffectOrder
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, ValueType
+from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.graph.numbers import AbstractRoot, NumberRoot, ResultRoot, SizeRoot, TracedNumber
 from eagerflow.graph.scopes import current_scope, name_of
 from eagerflow.graph.symbols import (
@@ -36,7 +37,7 @@ from eagerflow.graph.symbols import (
 )
 from eagerflow.hardware import Lane, as_device
 from eagerflow.source import Source, capture, position
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import DTYPES, TensorSpec, TensorType
 
 __all__ = ["Tracer", "tracer_of"]
 
@@ -168,10 +169,10 @@ class Tracer(AbstractInterpreter):
 
     # --- inputs ---
 
-    def add_input(self, kind: TensorType, name: str) -> Tensor:
+    def add_input(self, spec: TensorSpec, name: str) -> Tensor:
         """A new input, as a symbolic tensor."""
-        self._taken.update(symbols(kind.shape))
-        return self._symbolic(self.graph.add_input(kind, name))
+        self._taken.update(symbols(spec.shape))
+        return self._symbolic(self.graph.add_input(spec.type, name, spec.device))
 
     def add_number(self, number: complex, name: str, captured: bool = False) -> TracedNumber:
         """A new input that is a Python number, ``number`` in the call that traces.
@@ -192,9 +193,9 @@ class Tracer(AbstractInterpreter):
         return Dim(name, self.owner)
 
     def _symbolic(self, value: Value) -> Tensor:
-        kind = value.type
-        assert isinstance(kind, TensorType)
-        return make_tensor(Symbol(self, value), kind.device.lanes[kind.dtype].twin)
+        kind: Any = value.type
+        device: Any = value.device
+        return make_tensor(Symbol(self, value), device.lanes[kind.dtype].twin)
 
     def value_of(self, x: Tensor) -> Value:
         """What a tensor is in the graph; a concrete one becomes an input."""
@@ -209,7 +210,7 @@ class Tracer(AbstractInterpreter):
         found = self.captures.get(id(data))
         if found is None:
             name = "constant" if id(data) in self._fresh else "captured"
-            value = self.graph.add_input(TensorType(x.dtype, data.shape, x.device), name)
+            value = self.graph.add_input(TensorType(x.dtype, data.shape), name, x.device)
             handle = make_tensor(data, x._lane)
             handle._mark = x._mark
             fresh = id(data) in self._fresh
@@ -222,13 +223,14 @@ class Tracer(AbstractInterpreter):
         if found is None:
             if type(x) is Tensor:
                 symbolic = type(x._data) is Symbol
-                kind: Any = x._data.value.type if symbolic else x.type
+                kind: Any = x._data.value.type if symbolic else x.type.type
+                device = x._lane.device
                 name = x._data.value.name if symbolic else "captured"
                 handle = make_tensor(x._data, x._lane)
                 handle._mark = x._mark
             else:
-                kind, name, handle = x.value.type, x.value.name, x
-            found = Operand(self.graph.add_input(kind, name), handle)
+                kind, device, name, handle = x.value.type, None, x.value.name, x
+            found = Operand(self.graph.add_input(kind, name, device), handle)
             self.operands[key] = found
         return found.value
 
@@ -252,10 +254,10 @@ class Tracer(AbstractInterpreter):
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         values = [self.value_of(x) for x in inputs]
-        types = tuple([v.type for v in values])
-        if len(types) > 1:
-            check_devices(op, types, attrs)  # type: ignore[arg-type]  # all are types of tensors
-        found = infer(op, types, attrs)  # type: ignore[arg-type]  # all are types of tensors
+        types: Any = [v.type for v in values]
+        devices = [x._lane.device for x in inputs]
+        device, stated = places_of(op, devices, attrs, types)
+        found = infer(op, types, attrs, devices)
         several = type(found) is tuple
         effects: Any = () if op.effect == "pure" else ((op.effect, attrs.get("resource")),)
         code, offset = position(2)
@@ -264,7 +266,9 @@ class Tracer(AbstractInterpreter):
             values,
             found if several else (found,),
             attrs,
+            devices=stated,
             control_inputs=self.effects.before(effects),
+            device=device,
             scope=current_scope(),
             source=None if code is None else Source(code, offset),
         )
@@ -342,15 +346,14 @@ class Tracer(AbstractInterpreter):
 
     def compare(self, op: str, *operands: Any) -> Tensor:
         """A comparison of numbers of which one is known only when the graph runs."""
-        device = as_device(None)
-        lane = device.lanes[DTYPES["bool"]]
         values = [self.number_value(x, op) for x in operands]
-        node = self._number_node(op, values, TensorType(lane.dtype, (), device))
+        kind = TensorType(DTYPES["bool"], ())
+        node = self._number_node(op, values, kind, as_device(None))
         return self._symbolic(node.outputs[0])
 
     def structured(
         self, op: str, operands: Sequence[Any], attrs: dict[str, Any],
-        types: Sequence[ValueType], effects: Iterable[Effectful],
+        specs: Sequence[ValueSpec], effects: Iterable[Effectful],
     ) -> tuple[Any, ...]:  # fmt: skip
         """Append a node with subgraphs; gives its outputs, tensors and numbers."""
         values = [
@@ -359,17 +362,17 @@ class Tracer(AbstractInterpreter):
         effects = tuple(effects)
         source = capture(2)
         node = self.graph.add_node(
-            op, values, types, attrs,
+            op, values, [s.type for s in specs], attrs, devices=[s.device for s in specs],
             control_inputs=self.effects.before(effects), scope=current_scope(), source=source,
         )  # fmt: skip
         if effects:
             self.effects.add(node, effects)
         return tuple([self.result(v) for v in node.outputs])
 
-    def type_of(self, x: Any) -> ValueType:
-        """The type that a tensor or a number has in the graph."""
+    def spec_of(self, x: Any) -> ValueSpec:
+        """The type and device that a tensor or a number has in the graph."""
         if type(x) is Tensor:
-            return self.value_of(x).type
+            return self.value_of(x).spec
         return NumberType(x.kind if type(x) is TracedNumber else int if type(x) is Dim else type(x))
 
     def item(self, x: Tensor) -> Any:
@@ -390,20 +393,20 @@ class Tracer(AbstractInterpreter):
         kind: Any = type(x)
         return self._number_node("constant", (), NumberType(kind), value=x).outputs[0]
 
-    def _number_node(self, op: str, values: Iterable[Value], kind: Any, **attrs: Any) -> Node:
-        source = capture(3)
-        return self.graph.add_node(op, values, (kind,), attrs, scope=current_scope(), source=source)
+    def _number_node(self, op: str, values: Any, kind: Any, on: Any = None, **attrs: Any) -> Node:
+        rest: dict[str, Any] = {"scope": current_scope(), "source": capture(3)}
+        return self.graph.add_node(op, values, (kind,), attrs, device=on, **rest)
 
     def number_tensor(self, x: TracedNumber, lane: Lane) -> Tensor:
         """A number as a tensor without axes, on the lane."""
         value = self.number_value(x, "arithmetic with tensors")
-        kind = TensorType(lane.dtype, (), lane.device)
+        kind = TensorType(lane.dtype, ())
         key = (value, lane)
         found = self._tensors.get(key)
         if found is None:
             if not x.varies:
                 as_tensor(x.number, lane.dtype, lane.device)  # refuses now what does not fit
-            node = self._number_node("python_tensor", (value,), kind)
+            node = self._number_node("python_tensor", (value,), kind, lane.device)
             found = self._tensors[key] = self._symbolic(node.outputs[0])
         return make_tensor(found._data, found._lane)
 
@@ -462,7 +465,7 @@ class Tracer(AbstractInterpreter):
         except NotConstantError as error:
             raise TraceError(
                 f"{what} of a tensor whose value is known only when the graph runs",
-                given=f"%{value.name}: {value.type} in {self.function}"
+                given=f"{value!r} in {self.function}"
                 + (f", from {error.source}" if error.source else ""),
                 hint=remedy_of(what),
             ) from None

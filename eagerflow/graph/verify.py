@@ -1,21 +1,22 @@
-"""Checks that a graph is well formed and that its types are those that its ops' rules give."""
+"""Checks that a graph is well formed, and that types and devices are those of its ops' rules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NoReturn, final
 
-from eagerflow.core.op import get_op, infer
+from eagerflow.core.op import get_op, infer_specs
 from eagerflow.dims import Dim, evaluate, resolving
 from eagerflow.dims.polynomial import Atom, name_atoms
 from eagerflow.errors import EagerflowError, GraphError
 from eagerflow.graph.attributes import wrong_attribute
+from eagerflow.graph.devices import STRUCTURED, decision
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import Reference, ValueType
+from eagerflow.graph.kinds import Reference, ValueSpec, ValueType
 from eagerflow.graph.printer import print_node
 from eagerflow.graph.signatures import fits, signatures
 from eagerflow.source import Source
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec
 
 __all__ = ["check_attributes", "verify"]
 
@@ -29,8 +30,10 @@ def verify(graph: Graph) -> None:
 
     Every value is defined before it is used; names are unique; ops are known; types are those
     that the rules of the ops give; control edges come from earlier nodes; a name of a resource
-    means one object. Where a rule has to know a symbolic size, it is tried with one. The types of
-    a node that refers to an object which the text of the graph only names are taken as they are.
+    means one object. The operands of a node are on its device, as far as devices are known, except
+    those of calls, branches and loops, in whose subgraphs it holds. Where a rule has to know a
+    symbolic size, it is tried with one. The types of a node that refers to an object which the
+    text of the graph only names are taken as they are.
 
     Raises:
         GraphError: something is not so; shows the nodes around.
@@ -98,7 +101,9 @@ class _Check:
             if id(value) in self.gone:
                 self.fail(len(graph.nodes), f"%{value.name} is returned after its buffer was taken")
 
-    def fail(self, place: int, wrong: str, expected: str | None = None) -> NoReturn:
+    def fail(
+        self, place: int, wrong: str, expected: str | None = None, hint: str | None = None
+    ) -> NoReturn:
         """Raise, showing the nodes around the one at ``place``."""
         nodes = self.graph.nodes
         first = max(0, place - _AROUND)
@@ -110,6 +115,7 @@ class _Check:
             wrong,
             given="\n    ".join(lines),
             expected=expected,
+            hint=hint,
             source=source if isinstance(source, Source) else None,
         )
 
@@ -140,6 +146,7 @@ class _Check:
         if unknown:
             names = sorted(atom[1] for atom in unknown)
             self.fail(place, f"the sizes {names} occur in no type above (of this trace)")
+        self.devices(node, place)
         self.types(node, place)
         if node.reuses is not None:
             self.reuse(node, place, node.reuses)
@@ -155,19 +162,41 @@ class _Check:
         value = node.inputs[index]
         if value.node is None or value.node.op == "constant":
             self.fail(place, f"the buffer of %{value.name} does not belong to this graph")
-        if not fits(value.type, node.outputs[0].type):
-            self.fail(place, f"the buffer of %{value.name} has another type", str(value.type))
+        if not fits(value.spec, node.outputs[0].spec):
+            self.fail(place, f"the buffer of %{value.name} has another type", str(value.spec))
         self.gone.add(id(value))
 
     def subgraphs(self, node: Node) -> None:
         for _, graph in node.subgraphs():
             _Check(graph, frozenset(self.sizes), self.resources).run()
 
+    def devices(self, node: Node, place: int) -> None:
+        """Refuse operands on several devices, or on another one than the node is."""
+        if node.op in STRUCTURED or node.op == "Switch":  # signatures look at these
+            return
+        operands = [v for v in node.inputs if v.device is not None]
+        for value in operands[1:]:
+            if value.device != operands[0].device:
+                self.fail(
+                    place,
+                    f"the operands of &{node.name} are on different devices:"
+                    f" {_where(operands[0])}, and {_where(value)}",
+                    "all on one device",
+                    f"move one of them by a transfer: x.to('{operands[0].device}')",
+                )
+        if operands and node.device is not None and node.device != operands[0].device:
+            self.fail(
+                place,
+                f"&{node.name} is on {node.device}, and its operand {_where(operands[0])}",
+                f"on {operands[0].device}",
+                f"move the operand by a transfer: x.to('{node.device}')",
+            )
+
     def types(self, node: Node, place: int) -> None:
         wrong = wrong_attribute(node.op, node.name, node.attrs)
         if wrong is not None and node.op not in signatures:  # which say it in words of their own
             self.fail(place, wrong.text, wrong.expected)
-        got = [v.type for v in node.outputs]
+        got = [v.spec for v in node.outputs]
         sizes: dict[str, int] | None = None
         try:
             try:
@@ -178,7 +207,7 @@ class _Check:
                     want = _want(node)
         except EagerflowError as error:
             # names that first occur here are sizes that depend on data, which no rule knows
-            if sizes is not None or any(_names(kind) - self.sizes for kind in got):
+            if sizes is not None or any(_names(kind.type) - self.sizes for kind in got):
                 return
             self.fail(place, error.wrong, error.expected)
         except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError,
@@ -187,7 +216,25 @@ class _Check:
             self.fail(place, f"&{node.name}: {node.op} cannot have these attributes: {values}")
         if want is not None and not _agree(got, want, sizes):
             shown = ", ".join(map(str, want)) or "no output"
-            self.fail(place, f"the types of &{node.name} are not those of its rule", shown)
+            what = "devices" if _agree(_types(got), _types(want), sizes) else "types"
+            self.fail(place, f"the {what} of &{node.name} are not those of its rule", shown)
+
+
+def _types(specs: Sequence[ValueSpec]) -> list[ValueSpec]:
+    """The specs without devices."""
+    return [TensorSpec(s.type) if isinstance(s, TensorSpec) else s for s in specs]
+
+
+def _where(value: Value) -> str:
+    """Where a value is, and the line that decided it."""
+    found = decision(value)
+    name, device = f"%{value.name}", f"on {value.device}"
+    if found.node is None:
+        by = "" if found is value else f", by the input %{found.name}"
+    else:
+        line = found.node.source or f"&{found.node.name}"
+        by = f", by {found.node.reason or line}"
+    return f"{name} {device}{by}"
 
 
 @final
@@ -200,32 +247,32 @@ class _Sample(dict[str, int]):
 
 
 def _agree(
-    got: Sequence[ValueType], want: Sequence[ValueType], sizes: dict[str, int] | None
+    got: Sequence[ValueSpec], want: Sequence[ValueSpec], sizes: dict[str, int] | None
 ) -> bool:
     if sizes is not None:
         got, want = [[_sampled(kind, sizes) for kind in kinds] for kinds in (got, want)]
     return len(got) == len(want) and all(map(fits, got, want))
 
 
-def _sampled(kind: ValueType, sizes: dict[str, int]) -> ValueType:
-    if isinstance(kind, TensorType):
+def _sampled(kind: ValueSpec, sizes: dict[str, int]) -> ValueSpec:
+    if isinstance(kind, TensorSpec):
         return kind.like(shape=tuple([evaluate(size, sizes) for size in kind.shape]))
     return kind
 
 
-def _want(node: Node) -> Sequence[ValueType] | None:
+def _want(node: Node) -> Sequence[ValueSpec] | None:
     """What the rule of the node's op gives; None where the node lacks what the rule reads."""
     if node.op in signatures:
         return signatures[node.op].types(node)
     op = get_op(node.op)
     if any(isinstance(item, Reference) for item in _items(node.attrs.values())):
         return None
-    types = tuple([v.type for v in node.inputs])
-    for kind in types:
-        if not isinstance(kind, TensorType):
+    specs = []
+    for value in node.inputs:
+        if not isinstance(spec := value.spec, TensorSpec):
             raise GraphError(f"{node.op} takes tensors", expected="python_tensor in between")
-    found = infer(op, types, node.attrs)  # type: ignore[arg-type]  # all are types of tensors
-    return found if isinstance(found, tuple) else (found,)
+        specs.append(spec)
+    return infer_specs(op, specs, node.attrs)
 
 
 def _items(values: Any) -> Iterator[Any]:

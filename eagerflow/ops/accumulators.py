@@ -66,7 +66,7 @@ def _take_type(
     found = []
     for kind in resource.types:
         rows = unknown("rows", "how many rows there are depends on what was added")
-        found.append(TensorType(_INT64, (rows,), kind.device))
+        found.append(TensorType(_INT64, (rows,)))
         found.append(kind.like(shape=(rows, *kind.shape[1:])))
     return tuple(found)
 
@@ -123,7 +123,7 @@ class Accumulator:
         name: str | None = None,
     ) -> None:  # fmt: skip
         self._elements = elements = Elements("Accumulator", like, device)
-        for kind in elements.types:
+        for kind in elements.specs:
             if not kind.dtype.is_inexact:
                 raise DTypeError(
                     "Accumulator: a mean is floating or complex",
@@ -139,7 +139,7 @@ class Accumulator:
     def __repr__(self) -> str:
         state = self.resource
         name = "" if state.name is None else f"{state.name!r}, "
-        types = ", ".join(map(str, state.types))
+        types = ", ".join(map(str, state.specs))
         sparse = ", sparse" if state.sparse else ""
         return f"Accumulator({name}{types}{sparse}, {state.count} at step {state.step})"
 
@@ -165,12 +165,12 @@ class Accumulator:
         return found
 
     def _step(self, what: str, step: TensorLike) -> Tensor:
-        return part_of(f"{what}: step", step, TensorType(_INT64, (), self.resource.device))
+        return part_of(f"{what}: step", step, TensorType(_INT64, ()).on(self.resource.device))
 
     def _slices(self, value: Any) -> list[Tensor]:
         parts: list[Tensor] = []
         elements = self._elements
-        for slices, kind in zip(elements.leaves("add", value), elements.types, strict=True):
+        for slices, kind in zip(elements.leaves("add", value), elements.specs, strict=True):
             if not isinstance(slices, IndexedSlices):
                 raise DTypeError(
                     "add: a sparse accumulator takes rows",
@@ -255,7 +255,7 @@ def _take_many_type(
     check_asked(asked, timed, count is None)
     left = "how many elements are left depends on the barrier"
     size = unknown("k", left) if small else size_of(count)
-    keys = TensorType(resource.key_dtype, (size,), resource.types[0].device)
+    keys = TensorType(resource.key_dtype, (size,))
     return (keys, *[kind.like(shape=(size, *kind.shape)) for kind in resource.types])
 
 
@@ -325,7 +325,7 @@ class Barrier:
 
     def __repr__(self) -> str:
         state = self.resource
-        types = ", ".join(map(str, state.types))
+        types = ", ".join(map(str, state.specs))
         name = "" if state.name is None else f"{state.name!r}, "
         closed = ", closed" if state.closed else ""
         ready, incomplete = state.ready_size(), state.incomplete_size()
@@ -358,9 +358,9 @@ class Barrier:
                 given=repr(state),
                 expected=f"0 to {len(state.types) - 1}",
             )
-        kind = state.types[component]
+        kind = state.specs[component]
         inputs = [
-            part_of("insert_many: keys", keys, TensorType(state.key_dtype, (), state.device)),
+            part_of("insert_many: keys", keys, TensorType(state.key_dtype, ()).on(state.device)),
             part_of("insert_many: values", values, kind, many=True),
         ]
         checked(_insert_many, "insert_many", inputs, state, component=component)

@@ -12,16 +12,16 @@ from typing import Any, Final, final
 from eagerflow.core import tree
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import BASE, use
-from eagerflow.core.op import bind
+from eagerflow.core.op import bind, common_device
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, text_parts
 from eagerflow.dims import Dim, number_of
 from eagerflow.errors import DTypeError, ShapeError, hides_frames
 from eagerflow.hardware import Device, current_device
-from eagerflow.ops.elements import as_type, fresh_types
+from eagerflow.ops.elements import as_spec, fresh_types
 from eagerflow.ops.rules import effect_op
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import DTYPES, TensorSpec, TensorType
 
 __all__ = ["print", "py_call"]
 
@@ -37,28 +37,26 @@ class PyFunction:
         template: the arguments, with an `_Argument` in the place of each that is an array, and a
             `_Text` in that of each text which shows some.
         treedef: of the result.
-        types: of the leaves of the result.
-        device: where they are.
+        specs: of the leaves of the result.
         checks: whether it does nothing but raise an exception or not.
 
     Attributes:
         name: of the function, for people.
-        types: of the leaves of the result.
+        specs: of the leaves of the result.
         checks: see above.
     """
 
     def __init__(
         self, function: Callable[..., Any], template: Sequence[Any], argument_tree: tree.TreeDef,
-        treedef: tree.TreeDef, types: Sequence[TensorType], device: Device, *, checks: bool = False,
+        treedef: tree.TreeDef, specs: Sequence[TensorSpec], *, checks: bool = False,
     ) -> None:  # fmt: skip
         self.name = str(getattr(function, "__name__", type(function).__name__))
-        self.types = types
+        self.specs = specs
         self.checks = checks
         self._function = function
         self._template = template
         self._argument_tree = argument_tree
         self._treedef = treedef
-        self._device = device
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Call the function with tensors of the arrays; gives the arrays of its result."""
@@ -66,7 +64,7 @@ class PyFunction:
         leaves = [x.restore(rest) if type(x) in (_Argument, _Text) else x for x in self._template]
         with use(BASE):  # what it computes is no part of whatever is being recorded
             result = self._function(*tree.unflatten(self._argument_tree, leaves))
-            if not self.types:
+            if not self.specs:
                 return []
             return self._checked(result)
 
@@ -80,9 +78,9 @@ class PyFunction:
             )
         arrays = []
         names: dict[str, Any] = {}
-        for x, kind in zip(found, self.types, strict=True):
+        for x, kind in zip(found, self.specs, strict=True):
             weak = isinstance(x, (int, float, complex)) and not isinstance(x, AbstractArray)
-            y = as_tensor(x, kind.dtype if weak else None, self._device)
+            y = as_tensor(x, kind.dtype if weak else None, kind.device)
             if not _has_shape(y, kind, names) or y.dtype is not kind.dtype:
                 raise (ShapeError if y.dtype is kind.dtype else DTypeError)(
                     f"py_call: {self.name} gave another type than out_types says",
@@ -96,12 +94,12 @@ class PyFunction:
         return f"<function {self.name}>"
 
 
-def _where(kind: TensorType, names: dict[str, Any]) -> str:
+def _where(kind: TensorSpec, names: dict[str, Any]) -> str:
     known = [f"{size}={names[str(size)]}" for size in kind.shape if str(size) in names]
     return f" with {', '.join(known)}" if known else ""
 
 
-def _has_shape(x: Tensor, kind: TensorType, names: dict[str, Any]) -> bool:
+def _has_shape(x: Tensor, kind: TensorSpec, names: dict[str, Any]) -> bool:
     """Whether the sizes are as the type says; a name stands for one size in all results."""
     return len(x.shape) == kind.ndim and all(
         names.setdefault(str(want), size) == size if isinstance(want, Dim) else size == want
@@ -154,11 +152,19 @@ def _restored(x: Any, arrays: Iterator[Any]) -> Any:
 def _types(
     *inputs: TensorType, resource: PyFunction, device: Device | None = None
 ) -> tuple[TensorType, ...]:
-    return tuple(fresh_types(resource.types, "what the function gives"))
+    types = [spec.type for spec in resource.specs]
+    return tuple(fresh_types(types, "what the function gives"))
 
 
-_py_call = effect_op("py_call", _types, "fence", takes_bytes=True, outputs=None)
-_print = effect_op("print", _types, "fence", takes_bytes=True, outputs=None)
+def _devices(
+    *devices: Device, resource: PyFunction, device: Device | None = None
+) -> tuple[Any, ...]:
+    common_device(*devices, device=device)
+    return tuple([spec.device for spec in resource.specs])
+
+
+_py_call = effect_op("py_call", _types, "fence", devices=_devices, takes_bytes=True, outputs=None)
+_print = effect_op("print", _types, "fence", devices=_devices, takes_bytes=True, outputs=None)
 
 
 def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:
@@ -227,12 +233,10 @@ def _py_called(
     tensors, template, argument_tree = _split(args)
     device = tensors[0].device if tensors else current_device()
     kinds, treedef = tree.flatten(out_types)
-    types = [as_type("py_call", kind, device) for kind in kinds]
-    resource = PyFunction(
-        function, template, argument_tree, treedef, types, device, checks=checks
-    )  # fmt: skip
+    specs = [as_spec("py_call", kind, device) for kind in kinds]
+    resource = PyFunction(function, template, argument_tree, treedef, specs, checks=checks)
     result = _call(_py_call, tensors, resource, device)
-    return tree.unflatten(treedef, result) if types else None
+    return tree.unflatten(treedef, result) if specs else None
 
 
 def _call(op: Any, tensors: Sequence[Tensor], resource: PyFunction, device: Device) -> Any:
@@ -273,4 +277,4 @@ def print(
 
     show.__name__ = "print"
     none = tree.flatten(None)[1]
-    _call(_print, tensors, PyFunction(show, template, argument_tree, none, (), device), device)
+    _call(_print, tensors, PyFunction(show, template, argument_tree, none, ()), device)

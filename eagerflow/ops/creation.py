@@ -197,7 +197,7 @@ def _convert(
 
 def _described(*, shape: Shape, dtype: DType, device: Device, **attrs: object) -> TensorType:
     check_not_negative(*shape)
-    return TensorType(dtype, shape, device)
+    return TensorType(dtype, shape)
 
 
 _zeros = define(

@@ -70,13 +70,13 @@ default_state: Final = GeneratorState()
 
 
 def _key_type(*, resource: GeneratorState, device: Device | None = None) -> TensorType:
-    return TensorType(_UINT64, (2,), device)
+    return TensorType(_UINT64, (2,))
 
 
 def _draw_type(key: TensorType, *, shape: Shape, dtype: DType, **attrs: object) -> TensorType:
     if key.dtype is not _UINT64 or key.shape != (2,):
         raise DTypeError("this is not the key of a draw", expected="u64[2]: seed and ticket")
-    return TensorType(dtype, shape, key.device)
+    return TensorType(dtype, shape)
 
 
 def _integers_type(

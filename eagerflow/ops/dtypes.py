@@ -13,7 +13,7 @@ from eagerflow.core.op import bind, define, functions
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim
-from eagerflow.errors import DTypeError, TensorValueError
+from eagerflow.errors import DeviceError, DTypeError, TensorValueError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.creation import zeros
 from eagerflow.ops.promotion import cast, promoted_dtype
@@ -63,12 +63,19 @@ def astype(
 
 def _transfer_type(x: TensorType, *, device: Device, source: Device) -> TensorType:
     check_holds(device, x.dtype)
-    return TensorType(x.dtype, x.shape, device)
+    return x
+
+
+def _destination(x: Any, *, device: Device, source: Any = None) -> tuple[Device]:
+    if x is not None and source is not None and x != source:
+        raise DeviceError("what is moved is not where it is moved from", expected=str(source))
+    return (device,)
 
 
 _transfer = define(
     "transfer",
     infer=_transfer_type,
+    devices=_destination,
     vjp=(lambda g, out, x, *, device, source: to_device(g, source),),
     saved="none",
     precision="exact",

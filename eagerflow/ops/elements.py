@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, final
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import is_traced
-from eagerflow.core.op import Op, bind, infer
+from eagerflow.core.op import Op, bind, infer_specs
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim, may_equal, unknown
@@ -17,11 +17,11 @@ from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.extents import may_be
 from eagerflow.ops.promotion import promoted_dtype, weak_fits
-from eagerflow.types import BYTES, DTYPES, TensorType, as_dtype
+from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType, as_dtype
 
 __all__ = [
     "Elements",
-    "as_type",
+    "as_spec",
     "check",
     "check_names",
     "check_part",
@@ -37,8 +37,8 @@ _PRINTED: Final = {d.short: d for d in DTYPES.values()}  # here "u8" is no dtype
 _WEAK: Final = (bool, int, float, complex, list, tuple, Dim)  # what has no dtype of its own
 
 
-def as_type(what: str, kind: Any, device: Device) -> TensorType:
-    """The type that is meant by a type, a tensor of it, or its text such as ``"f32[8,n]"``.
+def as_spec(what: str, kind: Any, device: Device) -> TensorSpec:
+    """The spec that is meant by a type, a spec, a tensor, or a text such as ``"f32[8,n]@cpu:1"``.
 
     Args:
         what: who asks, for messages.
@@ -49,7 +49,9 @@ def as_type(what: str, kind: Any, device: Device) -> TensorType:
         DTypeError: it is none of these.
     """
     if isinstance(kind, TensorType):
-        return TensorType(kind.dtype, kind.shape, as_device(kind.device or device))
+        return kind.on(device)
+    if isinstance(kind, TensorSpec):
+        return kind.type.on(as_device(kind.device or device))
     if isinstance(kind, AbstractArray):
         return type_of(tensor_of(kind))
     match = _TYPE.fullmatch(kind) if isinstance(kind, str) else None
@@ -64,7 +66,7 @@ def as_type(what: str, kind: Any, device: Device) -> TensorType:
     parts = [part.strip() for part in sizes.split(",") if part.strip()]
     shape: Any = tuple([int(part) if part.isdigit() else Dim(part) for part in parts])
     kind = _PRINTED.get(dtype) or as_dtype(dtype)
-    return TensorType(kind, shape, device if where is None else as_device(where))
+    return TensorType(kind, shape).on(device if where is None else as_device(where))
 
 
 def fresh_types(kinds: Sequence[TensorType], why: str) -> list[TensorType]:
@@ -125,6 +127,7 @@ class Elements:
 
     Attributes:
         types: of the parts; a named size may differ from element to element.
+        specs: these with the device.
         device: where they are.
 
     Raises:
@@ -133,27 +136,28 @@ class Elements:
         ShapeError: there is no part.
     """
 
-    __slots__ = ("_paths", "device", "treedef", "types")
+    __slots__ = ("_paths", "device", "specs", "treedef", "types")
 
     def __init__(self, what: str, like: Any, device: Any, varying: bool = False) -> None:
         leaves, self.treedef = tree.flatten(like)
         where = as_device(device)
-        types = [_like(what, leaf, where) for leaf in leaves]
-        if not types:
+        specs = [_like(what, leaf, where) for leaf in leaves]
+        if not specs:
             raise ShapeError(f"{what}: an element has no parts", given=tree.show(self.treedef))
         if device is not None:
-            types = [TensorType(t.dtype, t.shape, where) for t in types]
+            specs = [s.type.on(where) for s in specs]
         if varying:
-            types = [
-                _varied(t, leaf, i) for i, (t, leaf) in enumerate(zip(types, leaves, strict=True))
+            specs = [
+                _varied(s, leaf, i) for i, (s, leaf) in enumerate(zip(specs, leaves, strict=True))
             ]
-        self.device: Device = types[0].device
-        if any(t.device is not self.device for t in types):
+        self.device: Device = specs[0].device
+        if any(s.device is not self.device for s in specs):
             raise DeviceError(
                 f"{what}: the parts of an element are on several devices",
-                given=", ".join(map(str, types)),
+                given=", ".join(map(str, specs)),
             )
-        self.types = tuple(types)
+        self.types = tuple([s.type for s in specs])
+        self.specs = tuple(specs)
         self._paths = tree.paths(self.treedef)
 
     def split(self, what: str, value: Any, *, many: bool = False) -> list[Tensor]:
@@ -172,7 +176,7 @@ class Elements:
         leaves = self.leaves(what, value)
         return [
             part_of(f"{what}{path and ': part '}{path}", leaf, kind, many=many)
-            for leaf, kind, path in zip(leaves, self.types, self._paths, strict=True)
+            for leaf, kind, path in zip(leaves, self.specs, self._paths, strict=True)
         ]
 
     def leaves(self, what: str, value: Any) -> list[Any]:
@@ -195,28 +199,28 @@ class Elements:
         return tree.unflatten(self.treedef, parts)
 
 
-def _like(what: str, leaf: Any, device: Device) -> TensorType:
-    if isinstance(leaf, (str, TensorType, AbstractArray)):
-        return as_type(what, leaf, device)
+def _like(what: str, leaf: Any, device: Device) -> TensorSpec:
+    if isinstance(leaf, (str, TensorType, TensorSpec, AbstractArray)):
+        return as_spec(what, leaf, device)
     return type_of(as_tensor(leaf, None, device))
 
 
-def _varied(kind: TensorType, leaf: Any, part: int) -> TensorType:
+def _varied(kind: TensorSpec, leaf: Any, part: int) -> TensorSpec:
     """The type with names for its sizes, unless ``leaf`` itself says which may differ."""
-    if isinstance(leaf, (str, TensorType)):
+    if isinstance(leaf, (str, TensorType, TensorSpec)):
         return kind
     of = f"_{part}" if part else ""  # sizes of different parts have nothing to do with each other
     shape: Any = tuple([Dim(f"d{i}{of}") for i in range(kind.ndim)])
     return kind.like(shape=shape)
 
 
-def part_of(what: str, value: Any, kind: TensorType, *, many: bool = False) -> Tensor:
+def part_of(what: str, value: Any, kind: TensorSpec, *, many: bool = False) -> Tensor:
     """A tensor of the dtype and device of ``kind``, as which an empty list counts.
 
     Args:
         what: who asks, for messages.
         value: the tensor, or what becomes one.
-        kind: the type of a part.
+        kind: the type and device of a part.
         many: whether it is of several elements; an empty list is none, whatever their sizes.
 
     Raises:
@@ -271,20 +275,17 @@ def check_part(value: TensorType, kind: TensorType, axes: int = 0) -> None:
 
     Raises:
         DTypeError: another dtype.
-        DeviceError: another device.
         ShapeError: another shape.
     """
     if value.dtype is not kind.dtype:
         raise DTypeError("another dtype", expected=kind.dtype.short)
-    if value.device is not kind.device:
-        raise DeviceError("another device", expected=str(kind.device))
     if len(value.shape) < axes or not may_be(value.shape[axes:], kind.shape):
         several = "" if not axes else " behind the first axis"
         raise ShapeError(f"another shape{several}", expected=str(kind))
 
 
 def checked(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs: Any) -> Any:
-    """Bind an op once its type rule has nothing against the inputs (see `check`).
+    """Bind an op once its rules have nothing against the inputs (see `check`).
 
     Args:
         op: the op.
@@ -298,7 +299,7 @@ def checked(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs:
 
 
 def check(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs: Any) -> None:
-    """Ask the type rule of an op, whose errors then name the method.
+    """Ask the rules of an op, whose errors then name the method.
 
     Before it is done, not after: what is put in partly would stay.
 
@@ -310,10 +311,10 @@ def check(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs: A
         attrs: more attributes.
 
     Raises:
-        EagerflowError: the rule has something against the inputs.
+        EagerflowError: a rule has something against the inputs.
     """
     try:
-        infer(op, tuple(map(type_of, inputs)), {"resource": resource, **attrs})
+        infer_specs(op, list(map(type_of, inputs)), {"resource": resource, **attrs})
     except EagerflowError as error:
         given = ", ".join(str(type_of(x)) for x in inputs)
         raise type(error)(

@@ -10,11 +10,11 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.ops.elements import as_type
+from eagerflow.ops.elements import as_spec
 from eagerflow.ops.parsing import default_of
 from eagerflow.ops.promotion import cast
 from eagerflow.ops.rules import check_kind
-from eagerflow.types import BYTES, DTYPES, DType, TensorType
+from eagerflow.types import BYTES, DTYPES, DType, TensorSpec, TensorType
 
 __all__ = ["encode_example", "parse_example"]
 
@@ -98,8 +98,8 @@ def parse_example(
     return dict(zip(kinds, found, strict=True))
 
 
-def _feature_type(name: str, kind: Any, x: Tensor) -> TensorType:
-    found = as_type(f"parse_example: {name!r}", kind, x.device)
+def _feature_type(name: str, kind: Any, x: Tensor) -> TensorSpec:
+    found = as_spec(f"parse_example: {name!r}", kind, x.device)
     if found.dtype not in _KINDS:
         raise DTypeError(
             f"parse_example: {name!r} of dtype {found.dtype.short}",
@@ -114,7 +114,7 @@ def _feature_type(name: str, kind: Any, x: Tensor) -> TensorType:
     return found
 
 
-def _sizes(kind: TensorType) -> tuple[int | None, ...]:
+def _sizes(kind: TensorSpec) -> tuple[int | None, ...]:
     return tuple([None if isinstance(size, Dim) else size for size in kind.shape])
 
 

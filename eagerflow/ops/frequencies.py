@@ -22,7 +22,7 @@ __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 def _numbers_type(*, n: int, half: bool, dtype: DType, device: Device) -> TensorType:
     if type(n) is int and n < 1:
         raise ShapeError(f"there are no {n} points", expected="at least one")
-    return TensorType(dtype, (n // 2 + 1 if half else n,), device)
+    return TensorType(dtype, (n // 2 + 1 if half else n,))
 
 
 _numbers = define(

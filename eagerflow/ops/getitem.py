@@ -275,7 +275,7 @@ def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
         if not fits_kind(tensor.dtype, x.dtype):
             raise _other_kind(tensor.dtype, x, f"value={type_of(tensor)}")
     tensor = _stripped(tensor, shape)
-    _check_value(shape, type_of(tensor), f"x={type_of(x)}, value={type_of(tensor)}")
+    _check_value(shape, type_of(tensor).type, f"x={type_of(x)}, value={type_of(tensor)}")
     return cast(tensor, x.dtype)
 
 
@@ -304,7 +304,7 @@ def _stripped(value: Tensor, shape: Shape) -> Tensor:
 
 def _selected(index: Index) -> Shape:
     """The shape of what an index expression selects."""
-    return index_shape(index.shape, index.key, [type_of(t) for t in index.arrays])
+    return index_shape(index.shape, index.key, [type_of(t).type for t in index.arrays])
 
 
 def _put(op: Op, x: Tensor, key: Any, value: TensorLike) -> Tensor:
@@ -380,7 +380,7 @@ def index_scatter(value: TensorLike, key: Any, shape: Shape, /) -> Tensor:
     """
     tensor = tensor_of(value)
     whole = as_shape("index_scatter", shape)
-    index = parse(TensorType(tensor.dtype, whole, tensor.device), key)
+    index = parse(TensorType(tensor.dtype, whole).on(tensor.device), key)
     result = scatter(_stripped(tensor, _selected(index)), index.arrays, index.key, index.shape)
     return result if len(index.shape) == len(whole) else functions["reshape"](result, whole)
 

@@ -31,7 +31,7 @@ from eagerflow.errors import (
 )
 from eagerflow.ops.extents import Slice, is_symbolic, slice_size
 from eagerflow.ops.promotion import cast
-from eagerflow.types import DTYPES, Shape, TensorType, broadcast_shapes
+from eagerflow.types import DTYPES, Shape, TensorSpec, TensorType, broadcast_shapes
 
 __all__ = ["ARRAY", "Index", "Key", "along", "index_shape", "parse", "signed"]
 
@@ -61,8 +61,8 @@ class Index(NamedTuple):
     unique: bool
 
 
-def parse(x: TensorType, key: Any) -> Index:
-    """The index expression ``key`` of a tensor of type ``x``.
+def parse(x: TensorSpec, key: Any) -> Index:
+    """The index expression ``key`` of a tensor of spec ``x``.
 
     Raises:
         TensorIndexError: an index out of range, too many of them, or something that is none.
@@ -95,7 +95,7 @@ def parse(x: TensorType, key: Any) -> Index:
     return Index(tuple(static), arrays, tuple(shape), unique)
 
 
-def _item(part: Any, x: TensorType) -> Any:
+def _item(part: Any, x: TensorSpec) -> Any:
     """One part of an expression: an int, None, Ellipsis, ":", a tuple for a slice, or a tensor."""
     kind = type(part)
     if kind is int or is_symbolic(part) or part is None or part is Ellipsis:
@@ -173,7 +173,7 @@ def _axes_of(item: Any) -> int:
     return 0 if item is None or item is Ellipsis else 1
 
 
-def _miscounted(x: TensorType, used: int) -> TensorIndexError:
+def _miscounted(x: TensorSpec, used: int) -> TensorIndexError:
     if used <= len(x.shape):
         return TensorIndexError("an index can have only one ellipsis ('...')")
     return TensorIndexError(
@@ -181,7 +181,7 @@ def _miscounted(x: TensorType, used: int) -> TensorIndexError:
     )
 
 
-def _check_range(index: int, size: int, axis: int, x: TensorType) -> None:
+def _check_range(index: int, size: int, axis: int, x: TensorSpec) -> None:
     if not -size <= index < size:
         raise TensorIndexError(
             f"index {index} is out of range for axis {axis} with size {size}",
@@ -189,7 +189,7 @@ def _check_range(index: int, size: int, axis: int, x: TensorType) -> None:
         )
 
 
-def _index_arrays(item: Tensor, x: TensorType, shape: Sequence[int], axis: int) -> list[Tensor]:
+def _index_arrays(item: Tensor, x: TensorSpec, shape: Sequence[int], axis: int) -> list[Tensor]:
     """The index arrays of a tensor within an expression."""
     if item.dtype.kind != "bool":
         return [item]

@@ -16,7 +16,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, unknown
 from eagerflow.errors import DTypeError
 from eagerflow.hardware import Device, as_device
-from eagerflow.types import DTYPES, LIST, DType, Shape, TensorType
+from eagerflow.types import DTYPES, LIST, DType, Shape, TensorSpec, TensorType
 
 __all__ = [
     "list_add",
@@ -44,11 +44,11 @@ def _list(x: TensorType) -> TensorType:
 def _element(values: TensorType, shape: Shape, dtype: DType) -> TensorType:
     """The type of an element; None in the shape is a size that is not known."""
     sizes = [unknown("size", "the size of an element of a list") if d is None else d for d in shape]
-    return TensorType(dtype, tuple(sizes), values.device)
+    return TensorType(dtype, tuple(sizes))
 
 
 def _new_type(*, device: Device, size: Size = 0) -> TensorType:
-    return TensorType(LIST, (), device)
+    return TensorType(LIST, ())
 
 
 def _new_stack(name: str, operands: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
@@ -294,7 +294,7 @@ def list_add(x1: Tensor, x2: Tensor) -> Tensor:
 def _stack_type(values: TensorType, *, size: Size | None, shape: Shape, dtype: DType) -> TensorType:
     _list(values)
     count = unknown("k", "how many elements a list has depends on data") if size is None else size
-    return TensorType(dtype, (count, *shape), values.device)  # type: ignore[arg-type]  # sizes may be dims
+    return TensorType(dtype, (count, *shape))  # type: ignore[arg-type]  # sizes may be dims
 
 
 _stack = define(
@@ -346,7 +346,8 @@ def list_unstack(x: Tensor) -> Tensor:
 def _concat_type(values: TensorType, like: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
     _list(like)
     rows = unknown("rows", "how many rows the elements of a list have depends on data")
-    return TensorType(dtype, (rows, *shape), _list(values).device)
+    _list(values)
+    return TensorType(dtype, (rows, *shape))
 
 
 _concat = define(
@@ -358,7 +359,9 @@ _concat = define(
 )
 
 
-def list_concat(values: Tensor, kind: TensorType, like: Tensor | None = None) -> Tensor:
+def list_concat(
+    values: Tensor, kind: TensorType | TensorSpec, like: Tensor | None = None
+) -> Tensor:
     """The elements one after the other along their first axis, ``[rows, *rest]``.
 
     Args:

@@ -8,7 +8,7 @@ from typing import final
 
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import is_traced
-from eagerflow.core.op import bind
+from eagerflow.core.op import bind, common_device
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, MutexError
 from eagerflow.hardware import Device, current_device
@@ -27,8 +27,7 @@ def _acquire_type(
     device: Device | None = None,
 ) -> tuple[TensorType, ...]:  # fmt: skip
     check_asked(asked, timed)
-    where = asked[0].device if asked else device or current_device()
-    return (TensorType(_INT64, (), where),)
+    return (TensorType(_INT64, ()),)
 
 
 def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType, ...]:
@@ -37,8 +36,8 @@ def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType
     return ()
 
 
-_acquire = effect_op("mutex_acquire", _acquire_type, "blocks", outputs=None)
-_release = effect_op("mutex_release", _release_type, "fence", outputs=None)
+_acquire = effect_op("mutex_acquire", _acquire_type, "blocks", devices=common_device, outputs=None)
+_release = effect_op("mutex_release", _release_type, "fence", devices=common_device, outputs=None)
 
 
 @final

@@ -107,7 +107,7 @@ def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
 
 
 def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
-    return TensorType(_BOOL, (), device or resource.device)
+    return TensorType(_BOOL, ())
 
 
 def _close_type(
@@ -267,7 +267,7 @@ class Queue:
     def _heading(self) -> str:
         state = self.resource
         name = "" if state.name is None else f" {state.name!r}"
-        return f"{state.kind}{name}, {', '.join(map(str, state.types))}"
+        return f"{state.kind}{name}, {', '.join(map(str, state.specs))}"
 
     # --- putting in ---
 
@@ -332,7 +332,7 @@ class Queue:
                 given=f"{state!r}, priority={priority!r}",
             )
         if priority is not None:
-            inputs.append(part_of(what, priority, TensorType(_INT64, (), state.device)))
+            inputs.append(part_of(what, priority, TensorType(_INT64, ()).on(state.device)))
         eager = op is _enqueue and not stack.installed  # else a size may be symbolic
         if eager and self._shapes == [x._data.shape for x in inputs]:
             bind(op, *inputs, resource=state, timeout=seconds)  # dtypes are right by now

@@ -49,7 +49,7 @@ def _number(name: str, what: str, value: Any) -> Any:
 
 
 def _arange_type(*, size: int, dtype: DType, device: Device, **attrs: object) -> TensorType:
-    return TensorType(dtype, (size,), device)
+    return TensorType(dtype, (size,))
 
 
 _arange = define(
@@ -138,7 +138,7 @@ def _length(start: Any, stop: Any, step: Any) -> Any:
 
 def _linspace_type(*, num: int, dtype: DType, device: Device, **attrs: object) -> TensorType:
     check_not_negative(num)
-    return TensorType(dtype, (num,), device)
+    return TensorType(dtype, (num,))
 
 
 _linspace = define(
@@ -296,7 +296,7 @@ def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> list[Tensor]:
 
 def _eye_type(*, rows: int, columns: int, dtype: DType, device: Device, k: int) -> TensorType:
     check_not_negative(rows, columns)
-    return TensorType(dtype, (rows, columns), device)
+    return TensorType(dtype, (rows, columns))
 
 
 _eye = define(

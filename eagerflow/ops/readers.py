@@ -10,7 +10,7 @@ from operator import index
 from typing import Final, final
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, TensorValueError
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def _records(resource: ReaderState, shape: Shape) -> tuple[TensorType, ...]:
-    kind = TensorType(BYTES, shape, resource.device)
+    kind = TensorType(BYTES, shape)
     return kind, kind
 
 
@@ -65,32 +65,11 @@ def _reset_type(*, resource: ReaderState, device: Device | None = None) -> tuple
     return ()
 
 
-_read: Final = define(
-    "reader_read",
-    infer=_read_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-    outputs=None,
-    raises=WAITING,
+_read: Final = effect_op("reader_read", _read_type, "blocks", outputs=None, raises=WAITING)
+_read_up_to: Final = effect_op(
+    "reader_read_up_to", _read_up_to_type, "blocks", outputs=None, raises=WAITING
 )
-_read_up_to: Final = define(
-    "reader_read_up_to",
-    infer=_read_up_to_type,
-    nondifferentiable=True,
-    effect="blocks",
-    precision="exact",
-    outputs=None,
-    raises=WAITING,
-)
-_reset: Final = define(
-    "reader_reset",
-    infer=_reset_type,
-    nondifferentiable=True,
-    effect="fence",
-    precision="exact",
-    outputs=None,
-)
+_reset: Final = effect_op("reader_reset", _reset_type, "fence", outputs=None)
 _count: Final = effect_op("reader_count", count_type, "fence")
 _skipped: Final = effect_op("reader_skipped", count_type, "fence")
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from eagerflow.core.facts import ELEMENTWISE, OpFacts, of_family
-from eagerflow.core.op import Effect, Op, define, functions
+from eagerflow.core.op import Effect, Op, common_device, define, functions
 from eagerflow.dims import may_equal
-from eagerflow.errors import AxisError, DTypeError
+from eagerflow.errors import AxisError, DeviceError, DTypeError
 from eagerflow.hardware import Device
 from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 
@@ -35,6 +35,7 @@ __all__ = [
     "elementwise",
     "normalize_axes",
     "normalize_axis",
+    "of_state",
     "public",
     "reduced_shape",
     "repeats_to",
@@ -60,11 +61,27 @@ def public(function: _F) -> _F:
     return function
 
 
+def of_state(*devices: Any, resource: Any, **attrs: Any) -> Any:
+    """The device rule of ops on state: where the state is, and inputs are there as well."""
+    where: Device | None = resource.device
+    if where is None:  # of state that stands by itself, with no device
+        return common_device(*devices, **attrs)
+    for device in devices:
+        if device is not None and device != where:
+            word = type(resource).__name__.removesuffix("State").lower()
+            raise DeviceError(
+                f"the {word} is on {where}, the value is not",
+                hint=f"move it with .to('{where}')",
+            )
+    return where
+
+
 def effect_op(
     name: str,
     infer: Callable[..., Any],
     effect: Effect,
     *,
+    devices: Callable[..., Any] = of_state,
     takes_bytes: bool = False,
     **facts: Unpack[OpFacts],
 ) -> Op:
@@ -72,6 +89,7 @@ def effect_op(
     return define(
         name,
         infer=infer,
+        devices=devices,
         nondifferentiable=True,
         effect=effect,
         precision="exact",
@@ -82,7 +100,7 @@ def effect_op(
 
 def count_type(*, resource: Any, device: Device | None = None) -> TensorType:
     """The type of an op that counts what a resource holds."""
-    return TensorType(DTYPES["int64"], (), device or resource.device)
+    return TensorType(DTYPES["int64"], ())
 
 
 def check_kind(type_: TensorType, kinds: frozenset[str]) -> None:

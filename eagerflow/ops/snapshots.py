@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any, Final
 
 from eagerflow.core import tree
-from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import bind, define
-from eagerflow.errors import DeviceError, VariableError
+from eagerflow.errors import VariableError
 from eagerflow.hardware import Device
 from eagerflow.ops.state import Variable
 from eagerflow.resources.variable import VariableGroup, VariableState
@@ -18,12 +16,17 @@ __all__ = ["snapshot"]
 
 
 def _types(*, resource: VariableGroup, device: Device | None = None) -> tuple[TensorType, ...]:
-    return tuple([TensorType(s.dtype, s.shape, s.device) for s in resource.states])
+    return tuple([TensorType(s.dtype, s.shape) for s in resource.states])
+
+
+def _devices(*, resource: VariableGroup, device: Device | None = None) -> tuple[Device, ...]:
+    return tuple([s.device for s in resource.states])
 
 
 _snapshot: Final = define(
     "snapshot",
     infer=_types,
+    devices=_devices,
     nondifferentiable=True,
     effect="fence",
     precision="exact",
@@ -40,14 +43,13 @@ def snapshot(variables: Any) -> Any:
     To derivatives the values are constants.
 
     Args:
-        variables: a tree of variables; in a traced function all on one device.
+        variables: a tree of variables.
 
     Returns:
-        A tree of tensors.
+        A tree of tensors, each where its variable is.
 
     Raises:
         VariableError: something in the tree is no variable.
-        DeviceError: they are on several devices, in a traced function.
 
     >>> a, b = ef.Variable(1.0), ef.Variable([2.0, 3.0])
     >>> ef.snapshot({"a": a, "b": b})
@@ -60,18 +62,11 @@ def snapshot(variables: Any) -> Any:
     states = [leaf.resource for leaf in leaves]
     if not states:
         return variables
-    groups: dict[Device, list[VariableState]] = {}
+    groups: dict[bool, list[VariableState]] = {}  # those that hold no values stand apart
     for state in dict.fromkeys(states):
-        groups.setdefault(state.device, []).append(state)
-    if len(groups) > 1 and is_traced():
-        raise DeviceError(
-            "snapshot: the variables are on several devices",
-            given=", ".join(map(str, groups)),
-            expected="those of one device in a traced function",
-        )
+        groups.setdefault(state.device.backend.xp is None, []).append(state)
     found: dict[VariableState, Any] = {}
-    with VariableGroup(states).held() if len(groups) > 1 else nullcontext():
-        for device, group in groups.items():
-            values = bind(_snapshot, resource=VariableGroup(group), device=device)
-            found.update(zip(group, values, strict=True))
+    for group in groups.values():
+        values = bind(_snapshot, resource=VariableGroup(group), device=group[0].device)
+        found.update(zip(group, values, strict=True))
     return tree.unflatten(treedef, [found[state] for state in states])

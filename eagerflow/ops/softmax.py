@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.costs import per_input, per_output
-from eagerflow.core.op import bind, define, functions, infer
+from eagerflow.core.op import bind, define, functions, infer_specs
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
@@ -318,7 +318,7 @@ def softmax_cross_entropy(
     shape = scores.shape
     if not may_be(classes.shape, shape[:axis] + shape[axis + 1 :]):
         # the kernel takes labels of any shape that are as many
-        infer(_loss, (type_of(scores), type_of(classes)), attrs)
+        infer_specs(_loss, [type_of(scores), type_of(classes)], attrs)
     result: Tensor = bind(_loss, scores, classes, **attrs)
     return result
 

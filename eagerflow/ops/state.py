@@ -9,7 +9,7 @@ from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.costs import FREE
 from eagerflow.core.facts import InlineSite
 from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
-from eagerflow.core.op import Op, bind, define, infer
+from eagerflow.core.op import Op, bind, define, infer_specs
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.errors import (
@@ -26,7 +26,7 @@ from eagerflow.ops.creation import zeros
 from eagerflow.ops.elementwise import negative
 from eagerflow.ops.extents import may_be
 from eagerflow.ops.promotion import promoted_dtype, weak_fits
-from eagerflow.ops.rules import NUMERIC, check_kind, repeats_to
+from eagerflow.ops.rules import NUMERIC, check_kind, of_state, repeats_to
 from eagerflow.ops.sizes import matched
 from eagerflow.resources.variable import VariableState
 from eagerflow.types import DType, Shape, TensorType
@@ -40,7 +40,7 @@ __all__ = ["Variable"]
 
 
 def _read_type(*, resource: VariableState, device: Device | None = None) -> TensorType:
-    return TensorType(resource.dtype, resource.shape, resource.device)
+    return TensorType(resource.dtype, resource.shape)
 
 
 def _check(value: TensorType, resource: VariableState) -> None:
@@ -49,11 +49,6 @@ def _check(value: TensorType, resource: VariableState) -> None:
             "a variable keeps its dtype",
             expected=resource.dtype.short,
             hint="convert the value with .astype(...)",
-        )
-    if value.device is not resource.device:
-        raise DeviceError(
-            f"the variable is on {resource.device}, the value is not",
-            hint=f"move it with .to('{resource.device}')",
         )
 
 
@@ -97,6 +92,7 @@ def _inline(at: InlineSite) -> tuple[str, str] | None:
 _read = define(
     "read",
     infer=_read_type,
+    devices=of_state,
     vjp=(),
     effect="reads",
     precision="exact",
@@ -107,6 +103,7 @@ _read = define(
 _assign = define(
     "assign",
     infer=_assign_type,
+    devices=of_state,
     vjp=(None,),
     effect="writes",
     precision="exact",
@@ -116,6 +113,7 @@ _assign = define(
 _assign_add = define(
     "assign_add",
     infer=_combine_type,
+    devices=of_state,
     vjp=(None,),
     effect="writes",
     precision="exact",
@@ -126,6 +124,7 @@ _assign_add = define(
 _assign_sub = define(
     "assign_sub",
     infer=_combine_type,
+    devices=of_state,
     vjp=(None,),
     effect="writes",
     precision="exact",
@@ -136,6 +135,7 @@ _assign_sub = define(
 _scatter_update = define(
     "variable_scatter_update",
     infer=_scatter_type,
+    devices=of_state,
     vjp=(None, None),
     effect="writes",
     precision="exact",
@@ -145,6 +145,7 @@ _scatter_update = define(
 _scatter_add = define(
     "variable_scatter_add",
     infer=_scatter_type,
+    devices=of_state,
     vjp=(None, None),
     effect="writes",
     precision="exact",
@@ -371,7 +372,7 @@ class Variable(AbstractArray):
         try:
             if not same or len(inputs) > 1:
                 # before, not after: a kernel that fails could have written already
-                infer(op, tuple(map(type_of, inputs)), {"resource": state})
+                infer_specs(op, list(map(type_of, inputs)), {"resource": state})
             result: Tensor = bind(op, *inputs, resource=state)
         except (DTypeError, DeviceError, ShapeError, TensorIndexError) as error:
             raise _worded(error, op, state, inputs) from None

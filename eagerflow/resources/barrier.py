@@ -14,7 +14,7 @@ from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.requests import check_count
 from eagerflow.resources.stores import PriorityStore
-from eagerflow.types import DTYPES, DType, TensorType
+from eagerflow.types import DTYPES, DType, TensorSpec, TensorType
 
 __all__ = ["BarrierState"]
 
@@ -49,16 +49,21 @@ class BarrierState:
         self.device = device
         self.name = name
         self.key_dtype = key_dtype
-        self.ready = QueueState(None, PriorityStore(), "barrier", types, name=name)
+        self.ready = QueueState(None, PriorityStore(), "barrier", types, device, name)
         self.lock = self.ready.lock
         self.closed = False
         self.cancelled = False
         self._incomplete: dict[Key, tuple[int, list[Any]]] = {}
         self._calls = 0
 
+    @property
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """The types with the device."""
+        return tuple([kind.on(self.device) for kind in self.types])
+
     def __repr__(self) -> str:
         name = "" if self.name is None else f" {self.name!r}"
-        return f"barrier{name} of {', '.join(map(str, self.types))}"
+        return f"barrier{name} of {', '.join(map(str, self.specs))}"
 
     def state(self) -> str:
         """How it stands, in words."""

@@ -53,7 +53,7 @@ class VariableState:
         self._data = data if flags is None or flags.c_contiguous else data.copy()
 
     def __repr__(self) -> str:
-        kind = TensorType(self.dtype, self.shape, self.device)
+        kind = TensorType(self.dtype, self.shape).on(self.device)
         return f"variable {kind}" if self.name is None else f"variable {self.name!r} {kind}"
 
     def read(self) -> Any:

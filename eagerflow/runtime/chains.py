@@ -21,6 +21,7 @@ import numpy as np
 from eagerflow.core.execute import is_own
 from eagerflow.core.op import find_op, get_op
 from eagerflow.graph.ir import Node
+from eagerflow.hardware import Device
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.instructions import Instruction, Instructions
 from eagerflow.types import TensorType
@@ -159,7 +160,8 @@ class _Finder:
         if node is None or line.axis is not None or line.blocks or len(line.outputs) != 1:
             return False
         kind = self.program.kinds[line.outputs[0]]
-        if not isinstance(kind, TensorType) or not _is_array(kind):
+        device = self.program.devices[line.outputs[0]]
+        if not isinstance(kind, TensorType) or not _is_array(kind, device):
             return False
         if not self._fits(line, node, kind):
             return False
@@ -195,22 +197,23 @@ class _Finder:
         """Whether the chain's kernels can run it on arrays of that type."""
         if self.kind is not None and (kind.shape, kind.dtype) != (self.kind.shape, self.kind.dtype):
             return False
-        if not all(self._is_operand(r, kind) for r in line.inputs):
+        device = self.program.devices[line.outputs[0]]
+        if not all(self._is_operand(r, kind, device) for r in line.inputs):
             return False
         op = find_op(node.op)
         if op is None or not ((op.ieee and not node.attrs) or op.updates or node.op == "read"):
             return False
         return is_own(op, self.kernel(line, node))  # as we know it, not somebody's own
 
-    def _is_operand(self, register: int, kind: TensorType) -> bool:
+    def _is_operand(self, register: int, kind: TensorType, device: Device | None) -> bool:
         found = self.program.kinds[register]
         if not isinstance(found, TensorType) or found.dtype is not kind.dtype:
             return False
-        if found.device != kind.device:
+        if self.program.devices[register] is not device:
             return False
         if not found.shape:
             return True
-        same = _is_array(found) and found.shape == kind.shape
+        same = _is_array(found, device) and found.shape == kind.shape
         return same and register not in self.program.constants
 
     def _assign(self, line: Instruction, node: Node, place: int) -> bool:
@@ -245,9 +248,11 @@ class _Finder:
         return made if assigned or made.by_blocks else None
 
 
-def _is_array(kind: TensorType) -> bool:
+def _is_array(kind: TensorType, device: Device | None) -> bool:
     """Whether chains have arrays of that type."""
-    if kind.dtype.name not in _DTYPES or not kind.shape or kind.device.backend.kind != "cpu":
+    if kind.dtype.name not in _DTYPES or not kind.shape:
+        return False
+    if device is None or device.backend.kind != "cpu":
         return False
     if any(type(size) is not int for size in kind.shape):
         return False

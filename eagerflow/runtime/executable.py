@@ -215,8 +215,8 @@ class Executable:
     def _event(self, tier: Tier) -> StepEvent:
         """The event of a step that is asked for in this thread."""
         if self._devices is None:
-            kinds = [v.type for v in self.graph.values() if isinstance(v.type, TensorType)]
-            devices = dict.fromkeys(str(as_device(kind.device)) for kind in kinds)
+            values = [v for v in self.graph.values() if isinstance(v.type, TensorType)]
+            devices = dict.fromkeys(str(as_device(v.device)) for v in values)
             self._devices = ", ".join(devices)
         name = self.graph.name
         return StepEvent(

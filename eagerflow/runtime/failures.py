@@ -17,7 +17,7 @@ from eagerflow.runtime.codegen import Code
 from eagerflow.runtime.instructions import Instruction, Instructions
 from eagerflow.runtime.written import Written
 from eagerflow.source import is_framework_frame, turn_note
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec, TensorType
 
 __all__ = ["failure"]
 
@@ -94,18 +94,18 @@ class _Failed:
             attrs = {k: _evaluated(v, sizes) for k, v in self.node.attrs.items()}
         except (EagerflowError, ZeroDivisionError) as size_error:  # as where the user computes it
             return strip(size_error)
-        types = tuple(map(self.type_of, self.line.inputs))
+        specs = tuple(map(self.spec_of, self.line.inputs))
         op = get_op(self.node.op)
-        return _reworded(explain(op, types, attrs, error), op)
+        return _reworded(explain(op, specs, attrs, error), op)
 
-    def type_of(self, register: int) -> TensorType:
-        kind = self.program.kinds[register]
+    def spec_of(self, register: int) -> TensorSpec:
+        kind, device = self.program.kinds[register], self.program.devices[register]
         assert isinstance(kind, TensorType)
         constants = self.program.constants
         data = constants.get(register, self.values.get(f"r{register}"))
         if data is None:  # in a chain, where shapes are known and names are others
-            return kind
-        return kind.like(shape=tuple(data.shape))
+            return kind.on(device)
+        return kind.like(shape=tuple(data.shape)).on(device)
 
 
 def _reworded(error: Exception, op: Op) -> Exception:

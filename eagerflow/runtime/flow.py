@@ -141,8 +141,7 @@ def _lane(value: Value) -> Lane | None:
     kind = value.type
     if not isinstance(kind, TensorType):
         return None
-    lane: Lane = as_device(kind.device).lanes[kind.dtype]
-    return lane
+    return as_device(value.device).lanes[kind.dtype]
 
 
 @final
@@ -353,7 +352,7 @@ class _Maker:
         inputs += [v for v in sizes if v.node not in inside and v not in inputs]
         result = Graph(self.graph.name)
         result.resources = dict(self.graph.resources)
-        values = {v: result.add_input(v.type, v.name) for v in inputs}
+        values = {v: result.add_input(v.type, v.name, v.device) for v in inputs}
         for value in outer:
             if _is_constant(value) and value.node is not None:
                 values[value] = copy_node(result, value.node, ()).outputs[0]

@@ -16,7 +16,7 @@ from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.source import Source
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec, TensorType
 
 __all__ = ["Block", "Instruction", "Instructions", "check_given", "flatten",
            "has_dims", "named_axes", "on_device", "parts"]  # fmt: skip
@@ -97,7 +97,8 @@ class Instructions:
         all: these and the ones of their blocks, in the order of the text.
         around: for each of all the branches and loops that it stands in, from the outermost, with
             the number of the block.
-        kinds: the type of each register, its device known; None for sizes.
+        kinds: the type of each register; None for sizes.
+        devices: the device of each register; None for sizes and numbers, which are on the host.
         constants: the registers that are set for all runs, with what they hold.
         inputs: the registers of the graph's inputs.
         outputs: the registers of the graph's outputs.
@@ -108,13 +109,17 @@ class Instructions:
         self.all: list[Instruction] = []
         self.around: list[tuple[tuple[Instruction, int], ...]] = []
         self.kinds: list[TensorType | NumberType | None] = []
+        self.devices: list[Device | None] = []
         self.constants: dict[int, Any] = {}
         self.inputs: list[int] = []
         self.outputs: list[int] = []
 
-    def register(self, kind: TensorType | NumberType | None) -> int:
+    def register(
+        self, kind: TensorType | NumberType | None = None, device: Device | None = None
+    ) -> int:
         """A new register."""
         self.kinds.append(kind)
+        self.devices.append(device)
         return len(self.kinds) - 1
 
     def number(
@@ -130,11 +135,17 @@ class Instructions:
 
     def lane(self, register: int) -> Lane | None:
         """The lane of what a register holds; None for numbers."""
-        kind = self.kinds[register]
-        if not isinstance(kind, TensorType):
+        kind, device = self.kinds[register], self.devices[register]
+        if device is None or not isinstance(kind, TensorType):
             return None
-        lane: Lane = kind.device.lanes[kind.dtype]
-        return lane
+        return device.lanes[kind.dtype]
+
+    def specs(self, line: Instruction) -> tuple[TensorSpec, ...]:
+        """The types and devices of the inputs of an instruction that runs an op."""
+        return tuple([
+            kind.on(self.devices[register])
+            for kind, register in zip(self.types(line), line.inputs, strict=True)
+        ])  # fmt: skip
 
     def types(self, line: Instruction) -> tuple[TensorType, ...]:
         """The types of the inputs of an instruction that runs an op."""
@@ -161,7 +172,7 @@ def flatten(graph: Graph) -> Instructions:
             constants of which it has only the name.
     """
     found = Instructions()
-    found.inputs = [found.register(_placed(v, None, None)) for v in graph.inputs]
+    found.inputs = [found.register(v.type, _place(v)) for v in graph.inputs]
     found.outputs = _Scope(found, found.lines, graph, found.inputs, {}, None).run()
     found.number(found.lines)
     return found
@@ -221,7 +232,7 @@ class _Scope:
             known = name in own or (node is value.node and name in self.sizes)
             if name in self.wanted and not known:
                 own.add(name)
-                register = self.result.register(None)
+                register = self.result.register()
                 source = (self.registers[value],)
                 self.lines.append(Instruction(node, source, (register,), {}, axis))
                 self.sizes[name] = register
@@ -232,7 +243,7 @@ class _Scope:
         sizes = self.sizes_of(node, _names(node))
         first = self.device(inputs)
         for value in node.outputs:
-            self.registers[value] = self.result.register(_placed(value, node, first))
+            self.registers[value] = self.result.register(value.type, _place(value, first))
         outputs = tuple([self.registers[v] for v in node.outputs])
         self.lines.append(Instruction(node, inputs, outputs, sizes))
         self.name_outputs(node)
@@ -257,18 +268,19 @@ class _Scope:
         return sizes
 
     def device(self, registers: Sequence[int]) -> Device | None:
-        lanes = [self.result.lane(r) for r in registers]
-        return next((lane.device for lane in lanes if lane is not None), None)
+        """Where the first tensor is."""
+        devices = [self.result.devices[r] for r in registers]
+        return next((d for d in devices if d is not None), None)
 
     def constant(self, node: Node) -> None:
         (output,) = node.outputs
         value = node.attrs["value"]
-        kind = _placed(output, node, None)
-        register = self.registers[output] = self.result.register(kind)
-        if isinstance(kind, NumberType):
+        device = _place(output)
+        register = self.registers[output] = self.result.register(output.type, device)
+        if device is None:
             self.result.constants[register] = value
         elif isinstance(value, Tensor):
-            self.result.constants[register] = on_device(value, kind.device)
+            self.result.constants[register] = on_device(value, device)
         else:
             raise GraphError(
                 "a constant of the graph was not given", given=repr(value), source=_source(node)
@@ -292,7 +304,7 @@ class _Scope:
         blocks = tuple([self.block(node, g, operands) for g in node.attrs["branches"]])
         first = self.device((chooser, *operands))
         for value in node.outputs:
-            self.registers[value] = self.result.register(_placed(value, node, first))
+            self.registers[value] = self.result.register(value.type, _place(value, first))
         outputs = tuple([self.registers[v] for v in node.outputs])
         self.lines.append(Instruction(node, (chooser,), outputs, {}, blocks=blocks))
         self.name_outputs(node)
@@ -305,8 +317,8 @@ class _Scope:
         moving = [i for i in range(total) if body.outputs[i] is not body.inputs[i]]
         inside = list(operands)
         for i in (*moving, *range(total, len(operands))):
-            kind = _placed(body.inputs[i], None, self.device(operands[i : i + 1]))
-            inside[i] = self.result.register(kind)
+            device = _place(body.inputs[i], self.device(operands[i : i + 1]))
+            inside[i] = self.result.register(body.inputs[i].type, device)
         carried, slices = tuple([inside[i] for i in moving]), tuple(inside[total:])
         graphs = [node.attrs[key] for key in ("cond", "body") if key in node.attrs]
         blocks = [self.block(node, graph, inside) for graph in graphs]
@@ -315,8 +327,10 @@ class _Scope:
         turn.outputs = [turn.outputs[i] for i in moving] + turn.outputs[total:]
         first = self.device(operands)
         for i, value in enumerate(node.outputs):
-            kind = _placed(value, node, first)
-            self.registers[value] = inside[i] if i < total else self.result.register(kind)
+            made = (
+                inside[i] if i < total else self.result.register(value.type, _place(value, first))
+            )
+            self.registers[value] = made
         stacked = [self.registers[v] for v in node.outputs[total:]]
         named = [] if node.op != "scan" else [node.attrs["length"], *_shapes(node, total)]
         sizes = self.sizes_of(node, symbols(named))
@@ -386,14 +400,14 @@ def _source(node: Node) -> Source | None:
     return node.source if isinstance(node.source, Source) else None
 
 
-def _placed(value: Value, node: Node | None, first: Device | None) -> TensorType | NumberType:
-    """The type of a value with its device: as written, as the node is placed, or as its input."""
-    kind = value.type
-    if isinstance(kind, NumberType):
-        return kind
-    asked = node.attrs.get("device") if node is not None else None
-    where = kind.device or (node is not None and node.device) or asked or first
-    return TensorType(kind.dtype, kind.shape, as_device(where or None))
+def _place(value: Value, operands: Device | None = None) -> Device | None:
+    """Where a value is: as the graph says, else where operands are, else on the current device.
+
+    None for numbers.
+    """
+    if isinstance(value.type, NumberType):
+        return None
+    return as_device(value.device or operands)
 
 
 def on_device(value: Tensor, device: Device) -> Any:
@@ -420,7 +434,7 @@ def check_given(node: Node) -> None:
 # --- attributes ----------------------------------------------------------------------
 
 
-def named_axes(kind: TensorType | NumberType) -> Iterator[tuple[int, str]]:
+def named_axes(kind: TensorType | TensorSpec | NumberType) -> Iterator[tuple[int, str]]:
     """The axes of which the size is a name alone, with the name."""
     sizes: Sequence[Any] = kind.shape
     for axis, size in enumerate(sizes):

@@ -13,16 +13,16 @@ from eagerflow.graph.signatures import is_loop
 from eagerflow.resources.attempts import slept
 from eagerflow.runtime.instructions import Instructions
 from eagerflow.source import Source
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec, TensorType
 
 __all__ = ["Observer", "node_event"]
 
 
-def node_event(node: Node, types: Sequence[TensorType], **more: Any) -> NodeEvent:
-    """The event of a node whose results are of these types."""
+def node_event(node: Node, specs: Sequence[TensorSpec], **more: Any) -> NodeEvent:
+    """The event of a node whose results are of these specs."""
     return NodeEvent(
-        name=node.op, node=node.name, scope=node.scope, nbytes=sum(t.nbytes for t in types),
-        detail=", ".join(map(str, types)),
+        name=node.op, node=node.name, scope=node.scope, nbytes=sum(s.nbytes for s in specs),
+        detail=", ".join(map(str, specs)),
         source=node.source if isinstance(node.source, Source) else None, **more,
     )  # fmt: skip
 
@@ -46,8 +46,8 @@ class Observer:
         nodes = [line.node for line in program.lines if line.node is not None]
         names = [node.name for node in (*nodes[:1], *nodes[1:][-1:])]
         self.name = " … ".join(names) or graph
-        kinds = [kind for kind in program.kinds if type(kind) is TensorType]
-        self.device = ", ".join(dict.fromkeys(str(kind.device) for kind in kinds))
+        devices = [str(device) for device in program.devices if device is not None]
+        self.device = ", ".join(dict.fromkeys(devices))
 
     def region_event(self) -> RegionEvent:
         """The event of a run of the region."""
@@ -65,18 +65,18 @@ class Observer:
         line = self.program.all[index]
         node = line.node
         assert node is not None
-        types = []
-        device = node.device or ""
+        specs = []
+        device = str(node.device or "")
         for register, data in zip(line.outputs, outputs, strict=True):
             kind = self.program.kinds[register]
             assert isinstance(kind, TensorType)
-            device = str(kind.device)
-            types.append(kind.like(shape=tuple(data.shape)))
-        if not types and line.inputs:
+            specs.append(kind.like(shape=tuple(data.shape)).on(self.program.devices[register]))
+            device = str(specs[-1].device)
+        if not specs and line.inputs:
             lane = self.program.lane(line.inputs[0])
             device = device if lane is None else lane.device.name
         event = node_event(
-            node, types, device=device, start=start, stop=stop, executable=self.executable,
+            node, specs, device=device, start=start, stop=stop, executable=self.executable,
             graph=self.graph, waited=waited,
         )  # fmt: skip
         if turns:

@@ -21,7 +21,7 @@ from eagerflow.graph.number_ops import NUMBER_OPS
 from eagerflow.graph.scopes import name_scope
 from eagerflow.graph.signatures import is_control, is_number
 from eagerflow.graph.trace import tracer_of
-from eagerflow.hardware import as_device
+from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.instructions import check_given, has_dims, named_axes, on_device
 from eagerflow.runtime.python_control import choose, go_along, repeat
 from eagerflow.runtime.quiet import QUIET, error_state
@@ -152,7 +152,7 @@ class _Replay:
             return value
         if not isinstance(value, Tensor):
             raise GraphError("a constant of the graph was not given", given=repr(value))
-        device = value.device if output.type.device is None else as_device(output.type.device)
+        device = value.device if output.device is None else as_device(output.device)
         made = make_tensor(on_device(value, device), device.lanes[value.dtype])
         if interpreter.stack.installed:
             interpreter.current().made(made)
@@ -162,19 +162,14 @@ class _Replay:
         if node.op == "python_size":
             return substitute(node.attrs["size"], self.sizes)
         if node.op == "python_tensor":
-            kind = node.outputs[0].type
-            assert isinstance(kind, TensorType)
-            return scalar(inputs[0], as_device(kind.device).lanes[kind.dtype])
+            return scalar(inputs[0], _lane(node.outputs[0]))
         tracer = tracer_of(interpreter.current())
         if node.op == "python_item":
             return inputs[0].item() if tracer is None else tracer.item(inputs[0])
-        kind = node.outputs[0].type
-        if isinstance(kind, TensorType):  # a comparison
+        if isinstance(node.outputs[0].type, TensorType):  # a comparison
             if tracer is not None:
                 return tracer.compare(node.op, *inputs)
-            return scalar(
-                NUMBER_OPS[node.op].function(*inputs), as_device(kind.device).lanes[kind.dtype]
-            )
+            return scalar(NUMBER_OPS[node.op].function(*inputs), _lane(node.outputs[0]))
         return NUMBER_OPS[node.op].function(*inputs)
 
     # --- branches and loops ---
@@ -218,7 +213,7 @@ class _Replay:
         kind = value.type
         assert isinstance(kind, TensorType)
         made: Tensor = functions["zeros"](
-            self.sized(kind.shape), dtype=kind.dtype, device=as_device(kind.device)
+            self.sized(kind.shape), dtype=kind.dtype, device=as_device(value.device)
         )
         return made
 
@@ -231,6 +226,12 @@ class _Replay:
         if type(value) is slice:
             return slice(*self.sized((value.start, value.stop, value.step)))
         return value
+
+
+def _lane(value: Value) -> Lane:
+    kind = value.type
+    assert isinstance(kind, TensorType)
+    return as_device(value.device).lanes[kind.dtype]
 
 
 def _at(at: Source | str | None, function: Callable[..., Any], *args: Any) -> Any:

@@ -190,7 +190,7 @@ def extract(graph: Graph, fetches: Sequence[Value | Node], fed: Sequence[Value])
             raise GraphError(f"{mark}{one.name} is not of this graph")
     result = Graph(graph.name)
     result.resources = dict(graph.resources)
-    values: dict[Value, Value] = {v: result.add_input(v.type, v.name) for v in fed}
+    values: dict[Value, Value] = {v: result.add_input(v.type, v.name, v.device) for v in fed}
     nodes: dict[Node, Node] = {}
     for node in needed(graph, fetches, fed):
         inputs = [_resolve(v, values) for v in node.inputs]
@@ -208,7 +208,7 @@ def _resolve(value: Value, values: Mapping[Value, Value]) -> Value:
     assert value.node is None
     raise GraphError(
         f"%{value.name} is needed and not fed",
-        expected=f"a feed for %{value.name}: {value.type}",
+        expected=f"a feed for {value!r}",
     )
 
 
@@ -253,7 +253,7 @@ def _misfit(value: Value, x: Tensor, sizes: Mapping[str, int] | None = None) -> 
     return ShapeError(
         f"run: the shape of %{value.name} is another",
         given=str(type_of(x)),
-        expected=f"{value.type}" + (f" with {known}" if known else ""),
+        expected=f"{value.spec}" + (f" with {known}" if known else ""),
     )
 
 
@@ -264,20 +264,20 @@ def _converted(value: Value, x: Any) -> Any:
     if type(x) in _NUMBERS and not isinstance(x, AbstractArray):
         if not weak_fits(x, kind.dtype):
             raise _wrong_dtype(value, type(x).__name__)
-        return scalar(x, as_device(kind.device).lanes[kind.dtype])
+        return scalar(x, as_device(value.device).lanes[kind.dtype])
     plain = type(x) in (list, tuple) and weak_fits(x, kind.dtype)  # as one number is taken
-    where = None if isinstance(x, AbstractArray) else as_device(kind.device)
+    where = None if isinstance(x, AbstractArray) else as_device(value.device)
     tensor = as_tensor(x, kind.dtype if plain else None, where)
     if tensor.dtype is not kind.dtype:
         raise _wrong_dtype(
             value, str(type_of(tensor)), f"convert it: ef.astype(x, {kind.dtype.name!r})"
         )
-    if kind.device is not None and tensor.device != kind.device:
+    if value.device is not None and tensor.device != value.device:
         raise DeviceError(
             f"run: %{value.name} is on another device",
             given=str(type_of(tensor)),
-            expected=str(kind),
-            hint=f"move it with .to('{kind.device}')",
+            expected=str(value.spec),
+            hint=f"move it with .to('{value.device}')",
         )
     return tensor
 
@@ -291,5 +291,5 @@ def _number(value: Value, kind: NumberType, x: Any) -> complex:
 
 def _wrong_dtype(value: Value, given: str, hint: str | None = None) -> DTypeError:
     return DTypeError(
-        f"run: %{value.name} is of another dtype", given=given, expected=str(value.type), hint=hint
+        f"run: %{value.name} is of another dtype", given=given, expected=str(value.spec), hint=hint
     )

@@ -13,7 +13,7 @@ from typing import Any, Final, final
 
 from eagerflow import events
 from eagerflow.core.execute import explain
-from eagerflow.core.op import get_op, infer
+from eagerflow.core.op import get_op, infer_specs
 from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, describe, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
@@ -23,7 +23,7 @@ from eagerflow.runtime.completion import Completion
 from eagerflow.runtime.observe import node_event
 from eagerflow.runtime.timers import Timer, timers
 from eagerflow.source import Source
-from eagerflow.types import TensorType
+from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.portable.queues import begin, waiting
 
 __all__ = ["has_free_waits", "mutexes_of"]
@@ -35,9 +35,22 @@ _MUTEX: Final = "mutex_acquire"
 class _Wait:
     """One op that waits."""
 
-    __slots__ = ("_attempt", "_caller", "_completion", "_device", "_finish", "_frames", "_node",
-                 "_runner", "_seconds", "_start", "_step", "_timer", "_told",
-                 "_types")  # fmt: skip
+    __slots__ = (
+        "_attempt",
+        "_caller",
+        "_completion",
+        "_device",
+        "_finish",
+        "_frames",
+        "_node",
+        "_runner",
+        "_seconds",
+        "_specs",
+        "_start",
+        "_step",
+        "_timer",
+        "_told",
+    )  # fmt: skip
 
     def __init__(self, node: Node, inputs: Sequence[Any], completion: Completion) -> None:
         device = self._device = _device_of(node)
@@ -46,7 +59,7 @@ class _Wait:
         self._node = node
         self._completion = completion
         self._frames = step_of.frames
-        self._types = _types(node, inputs, device)
+        self._specs = _specs(node, inputs, device)
         self._timer: Timer | None = None
         self._told: ToldAttempt | None = None
         attrs = {k: v for k, v in node.attrs.items() if k != "device"}
@@ -128,7 +141,7 @@ class _Wait:
         node, attempt, flow, stop = self._node, self._attempt, self._completion.flow, perf_counter()
         pairs = zip(node.outputs, values, strict=True)
         event = node_event(
-            node, [_tensor_type(v).like(shape=x.shape) for v, x in pairs],
+            node, [_tensor_type(v).like(shape=x.shape).on(v.device) for v, x in pairs],
             device=str(self._device), start=self._start, stop=stop, thread=0, step=self._step,
             frames=self._frames, caller=self._caller, runner=self._runner, executable=flow.number,
             graph=flow.graph.name, waited=0.0 if attempt.since is None else stop - attempt.since,
@@ -136,17 +149,17 @@ class _Wait:
         events.end(event)
 
     def _explained(self, error: Exception) -> Exception:
-        return explain(get_op(self._node.op), self._types, self._node.attrs, error)
+        return explain(get_op(self._node.op), self._specs, self._node.attrs, error)
 
 
 def _device_of(node: Node) -> Device:
     asked = node.attrs.get("device")
-    return as_device(asked if asked is not None else _tensor_type(node.inputs[0]).device)
+    return as_device(asked if asked is not None else node.inputs[0].device)
 
 
-def _types(node: Node, inputs: Sequence[Any], device: Device) -> tuple[TensorType, ...]:
+def _specs(node: Node, inputs: Sequence[Any], device: Device) -> tuple[TensorSpec, ...]:
     pairs = zip(node.inputs, inputs, strict=True)
-    return tuple([TensorType(_tensor_type(v).dtype, x.shape, device) for v, x in pairs])
+    return tuple([_tensor_type(v).like(shape=x.shape).on(device) for v, x in pairs])
 
 
 def _tensor_type(value: Value) -> TensorType:
@@ -158,7 +171,7 @@ def _tensor_type(value: Value) -> TensorType:
 def _begin(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:
     device = _device_of(node)
     if device.backend.xp is None:  # it knows types and holds no data: nobody waits
-        found = infer(get_op(node.op), _types(node, inputs, device), dict(node.attrs))
+        found = infer_specs(get_op(node.op), _specs(node, inputs, device), dict(node.attrs))
         completion.done(*[NullArray(t.dtype.dtype, t.shape) for t in found])
         return lambda: None
     return _Wait(node, inputs, completion).begin()

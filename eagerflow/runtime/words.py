@@ -131,15 +131,14 @@ class Words:
     def entry(self, op: Op, line: Instruction, node: Node) -> tuple[Entry, dict[str, Any]]:
         """The kernel, and the attributes that it gets."""
         attrs = node.attrs
-        types = self.program.types(line)
-        if types:
+        if self.program.types(line):
             lanes = [self.program.lane(r) for r in line.inputs]
             key: Any = lane_key(lanes)  # type: ignore[arg-type]  # all are tensors
         else:
             key = as_device(attrs["device"])
             attrs = {k: v for k, v in attrs.items() if k != "device"}
         found = op.entries.get(key)
-        return found or find_entry(op, types, attrs, key), attrs
+        return found or find_entry(op, self.program.specs(line), attrs, key), attrs
 
     def reused(
         self, kernel: Callable[..., Any], line: Instruction, node: Node,

@@ -40,9 +40,9 @@ def make(count: int) -> Graph:
     """A graph with sums, scopes, sources and a symbolic size, as a deep network has them."""
     graph = Graph("network")
     device = ef.hardware.as_device("cpu:0")
-    full = TensorType(ef.float32, (ef.Dim("n"), 128), device)
-    row = TensorType(ef.float32, (ef.Dim("n"), 1), device)
-    before = value = graph.add_input(full)
+    full = TensorType(ef.float32, (ef.Dim("n"), 128))
+    row = TensorType(ef.float32, (ef.Dim("n"), 1))
+    before = value = graph.add_input(full, device=device)
     for i in range(count):
         where = {"scope": f"block{i // 400}/layer{i // 40}", "source": f"model.py:{i}: y = f(x)"}
         if i % 4 == 1:

@@ -33,11 +33,12 @@ def make(count: int) -> Graph:
     """A graph with something to do for every pass at every tenth node."""
     graph = Graph("network")
     cpu = ef.hardware.as_device("cpu:0")
-    rows = TensorType(ef.float32, (ef.Dim("n"), 128), cpu)  # type: ignore[arg-type]  # sizes may be dims
-    full = TensorType(ef.float32, (256, 128), cpu)
+    rows = TensorType(ef.float32, (ef.Dim("n"), 128))  # type: ignore[arg-type]  # sizes may be dims
+    full = TensorType(ef.float32, (256, 128))
     flipped, number = rows.like(shape=rows.shape[::-1]), full.like(shape=())
-    x, y = graph.add_input(rows), graph.add_input(full)
-    (one,) = graph.add_node("constant", (), (number,), {"value": ef.tensor(1.0)}).outputs
+    x, y = [graph.add_input(kind, device=cpu) for kind in (rows, full)]
+    attrs = {"value": ef.tensor(1.0)}
+    (one,) = graph.add_node("constant", (), (number,), attrs, device=cpu).outputs
 
     def add(op: str, inputs: tuple[Value, ...], kind: TensorType, **attrs: Any) -> Value:
         where = {"scope": f"block{len(graph.nodes) // 400}", "source": "model.py:1: y = f(x)"}

@@ -134,15 +134,27 @@ def test_broadcasting_follows_numpy() -> None:
 
 
 def test_types_print_one_way() -> None:
-    assert str(TensorType(ef.float32, (8, 128), "gpu:0")) == "f32[8,128]@gpu:0"
+    kind = TensorType(ef.float32, (8, 128))
+    assert str(kind) == repr(kind) == "f32[8,128]"
+    assert str(kind.on("gpu:0")) == repr(kind.on("gpu:0")) == "f32[8,128]@gpu:0"
+    assert str(kind.on(None)) == "f32[8,128]"
     assert repr(TensorType(ef.bool, ())) == "bool[]"
-    assert str(TensorType(ef.bfloat16, (1,), "cpu:0")) == "bf16[1]@cpu:0"
+    assert str(ef.zeros(1, dtype=ef.bfloat16).type) == "bf16[1]@cpu:0"
 
 
 def test_a_type_knows_its_sizes() -> None:
-    t = TensorType(ef.float64, (2, 3), "cpu:0")
+    t = TensorType(ef.float64, (2, 3))
     assert (t.ndim, t.size, t.nbytes) == (2, 6, 48)
-    assert t.like(shape=(1,), dtype=ef.int8) == TensorType(ef.int8, (1,), "cpu:0")
+    assert t.like(shape=(1,), dtype=ef.int8) == TensorType(ef.int8, (1,))
+
+
+def test_a_spec_is_a_type_and_a_device() -> None:
+    spec = TensorType(ef.float64, (2, 3)).on("cpu:0")
+    assert (spec.dtype, spec.shape, spec.device) == (ef.float64, (2, 3), "cpu:0")
+    assert (spec.ndim, spec.size, spec.nbytes) == (2, 6, 48)
+    assert spec.like(shape=(1,), dtype=ef.int8) == TensorType(ef.int8, (1,)).on("cpu:0")
+    assert spec != spec.type.on("cpu:1")
+    assert ef.ones((2, 3), dtype=ef.float64).type == spec.type.on(ef.hardware.as_device("cpu:0"))
 
 
 def test_default_dtypes() -> None:

@@ -24,19 +24,15 @@ DIMS = st.one_of(
     ),
     st.sampled_from([broadcast(N, M), N * (M // 2), -N + M, N // (2 * M), 3 * (N // 2) - M]),
 )
-DEVICES = st.sampled_from([None, "cpu:0", "null:3", "worker:1/gpu:0"])
+HERE = [ef.hardware.as_device(name) for name in ("cpu:0", "null:3")]
+DEVICES = st.sampled_from([None, *HERE, "worker:1/gpu:0"])
 
 
-def _type(dtype: str, shape: list[Any], device: str | None) -> TensorType:
-    where: Any = device
-    if device in ("cpu:0", "null:3"):
-        where = ef.hardware.as_device(device)
-    return TensorType(DTYPES[dtype], tuple(shape), where)
+def _type(dtype: str, shape: list[Any]) -> TensorType:
+    return TensorType(DTYPES[dtype], tuple(shape))
 
 
-TENSOR_TYPES = st.builds(
-    _type, st.sampled_from(sorted(DTYPES)), st.lists(DIMS, max_size=3), DEVICES
-)
+TENSOR_TYPES = st.builds(_type, st.sampled_from(sorted(DTYPES)), st.lists(DIMS, max_size=3))
 TYPES = st.one_of(TENSOR_TYPES, st.sampled_from([NumberType(k) for k in (int, float, complex)]))
 
 
@@ -93,12 +89,12 @@ def graphs(draw: Any, depth: int = 1) -> Graph:
     graph = Graph(draw(st.one_of(st.just(""), NAMES)))
     graph.resources = dict(RESOURCES)
     for _ in range(draw(st.integers(0, 3))):
-        graph.add_input(draw(TYPES), draw(NAMES))
+        graph.add_input(draw(TYPES), draw(NAMES), draw(DEVICES))
     for _ in range(draw(st.integers(0, 5))):
         values: list[Value] = list(graph.values())
         some = st.lists(st.sampled_from(values), max_size=3) if values else st.just([])
         before = st.lists(st.sampled_from(graph.nodes), max_size=2, unique_by=id)
-        placed = draw(st.booleans())
+        device = draw(DEVICES)
         node = graph.add_node(
             draw(NAMES),
             draw(some),
@@ -106,8 +102,8 @@ def graphs(draw: Any, depth: int = 1) -> Graph:
             draw(st.dictionaries(NAMES, attributes(depth), max_size=3)),
             draw(st.one_of(st.none(), NAMES)),
             control_inputs=tuple(draw(before)) if graph.nodes else (),
-            device=draw(STRINGS) if placed else None,
-            reason=draw(STRINGS) if placed else "",
+            device=device,
+            reason=draw(STRINGS) if device is not None else "",
             scope=draw(STRINGS),
             source=draw(st.one_of(st.none(), STRINGS)),
         )

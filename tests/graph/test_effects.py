@@ -24,7 +24,7 @@ CPU = ef.hardware.as_device("cpu:0")
 def graph_of(function: Callable[..., Any]) -> Graph:
     """The graph of a function of one tensor without axes, nothing removed from it."""
     tracer = Tracer("f")
-    x = tracer.add_input(TensorType(as_dtype("float32"), (), CPU), "x")
+    x = tracer.add_input(TensorType(as_dtype("float32"), ()).on(CPU), "x")
     with tracer:
         result = function(x)
         tracer.graph.outputs = [] if result is None else [tracer.value_of(result)]

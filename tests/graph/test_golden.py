@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.graph import Graph, NumberType, Value
+from eagerflow.graph import Graph, NumberType, Reference, Value
 from eagerflow.graph.parser import parse_graph
 from eagerflow.graph.printer import Printer
 from eagerflow.graph.verify import verify
@@ -20,10 +20,11 @@ from eagerflow.types import TensorType
 
 FOLDER = Path(__file__).parents[1] / "golden"
 N = ef.Dim("n")
+CPU = ef.hardware.as_device("cpu:0")
 
 
 def _type(*shape: Any, dtype: Any = ef.float32) -> TensorType:
-    return TensorType(dtype, shape, ef.hardware.as_device("cpu:0"))
+    return TensorType(dtype, shape)
 
 
 def _one(graph: Graph, op: str, inputs: tuple[Value, ...], kind: Any, **rest: Any) -> Value:
@@ -31,14 +32,24 @@ def _one(graph: Graph, op: str, inputs: tuple[Value, ...], kind: Any, **rest: An
     return value
 
 
+def _moved(graph: Graph, value: Value, device: Any) -> Value:
+    """A transfer; of a device that is not there the graph has the name."""
+    names = {"device": device, "source": value.device}
+    attrs = {k: Reference("device", d) if isinstance(d, str) else d for k, d in names.items()}
+    node = graph.add_node("transfer", (value,), (value.type,), attrs, devices=[device],
+                          device=value.device)  # fmt: skip
+    return node.outputs[0]
+
+
 def mlp_step() -> Graph:
     """One step of training: variables, scopes, sources, symbolic sizes, control edges."""
     graph = Graph("step")
-    x, labels = graph.add_input(_type(N, 4), "x"), graph.add_input(_type(N, 3), "labels")
+    x, labels = graph.add_input(_type(N, 4), "x", CPU), graph.add_input(_type(N, 3), "labels", CPU)
     lr = graph.add_input(NumberType(float), "lr")
     graph.resources["w"] = ef.Variable(ef.zeros((4, 3))).resource
     where = "model.py:12 in step: y = x @ w"
-    read = graph.add_node("read", (), (_type(4, 3),), {"resource": graph.resources["w"]}, "w")
+    variable = {"resource": graph.resources["w"]}
+    read = graph.add_node("read", (), (_type(4, 3),), variable, "w", device=CPU)
     y = _one(graph, "matmul", (x, read.outputs[0]), _type(N, 3), scope="layer", source=where)
     d = _one(graph, "subtract", (y, labels), _type(N, 3), scope="loss")
     square = _one(graph, "square", (d,), _type(N, 3), scope="loss")
@@ -46,7 +57,7 @@ def mlp_step() -> Graph:
     loss = _one(graph, "sum", (square,), _type(), attrs=attrs, scope="loss")
     t = _one(graph, "permute_dims", (x,), _type(4, N), attrs={"axes": (1, 0)}, scope="backward")
     g = _one(graph, "matmul", (t, d), _type(4, 3), scope="backward")
-    rate = _one(graph, "python_tensor", (lr,), _type(), attrs={"dtype": ef.float32})
+    rate = _one(graph, "python_tensor", (lr,), _type(), attrs={"dtype": ef.float32}, device=CPU)
     scaled = _one(graph, "multiply", (g, rate), _type(4, 3), scope="update")
     new = _one(
         graph, "assign_sub", (scaled,), _type(4, 3), attrs={"resource": graph.resources["w"]},
@@ -59,24 +70,31 @@ def mlp_step() -> Graph:
 def control_flow() -> Graph:
     """A loop around a branch, and a call: subgraphs in subgraphs."""
     body = Graph("double")
-    a = body.add_input(_type(N), "a")
+    a = body.add_input(_type(N), "a", CPU)
     body.outputs = [_one(body, "add", (a, a), _type(N))]
     keep = Graph()
-    keep.outputs = [keep.add_input(_type(N), "a")]
+    keep.outputs = [keep.add_input(_type(N), "a", CPU)]
     turn = Graph("turn")
-    i, v = turn.add_input(_type(dtype=ef.int64), "i"), turn.add_input(_type(N), "v")
+    i, v = turn.add_input(_type(dtype=ef.int64), "i", CPU), turn.add_input(_type(N), "v", CPU)
     one = ef.tensor(1)
-    step = _one(turn, "constant", (), _type(dtype=ef.int64), attrs={"value": one}, name="one")
+    step = _one(
+        turn, "constant", (), _type(dtype=ef.int64), attrs={"value": one}, name="one", device=CPU
+    )
     more = _one(turn, "add", (i, step), _type(dtype=ef.int64))
     odd = _one(turn, "equal", (i, step), _type(dtype=ef.bool))
     branch = _one(turn, "cond", (odd, v), _type(N), attrs={"branches": (body, keep)})
     turn.outputs = [more, branch]
     goes_on = Graph("goes_on")
-    i, v = goes_on.add_input(_type(dtype=ef.int64), "i"), goes_on.add_input(_type(N), "v")
-    ten = _one(goes_on, "constant", (), _type(dtype=ef.int64), attrs={"value": ef.tensor(10)})
+    i, v = goes_on.add_input(_type(dtype=ef.int64), "i", CPU), goes_on.add_input(_type(N), "v", CPU)
+    ten = _one(
+        goes_on, "constant", (), _type(dtype=ef.int64), attrs={"value": ef.tensor(10)}, device=CPU
+    )
     goes_on.outputs = [_one(goes_on, "less", (i, ten), _type(dtype=ef.bool))]
     graph = Graph("loop")
-    start, x = graph.add_input(_type(dtype=ef.int64), "start"), graph.add_input(_type(N), "x")
+    start, x = (
+        graph.add_input(_type(dtype=ef.int64), "start", CPU),
+        graph.add_input(_type(N), "x", CPU),
+    )
     loop = graph.add_node(
         "while_loop", (start, x), (_type(dtype=ef.int64), _type(N)),
         {"cond": goes_on, "body": turn, "parallel_iterations": 10},
@@ -87,16 +105,17 @@ def control_flow() -> Graph:
 
 
 def partitioned() -> Graph:
-    """Placed nodes, with the reasons, and an output of several of a node."""
+    """Placed nodes, with the reasons, transfers, and an output of several of a node."""
     graph = Graph("<lambda>")
-    x = graph.add_input(_type(2 * N, 8), "größe")
+    x = graph.add_input(_type(2 * N, 8), "größe", CPU)
     on = {"device": "worker:0/cpu:0", "reason": "asked for by ef.device"}
-    part = graph.add_node("split", (x,), (_type(2 * N, 3), _type(2 * N, 5)),
+    there = _moved(graph, x, on["device"])
+    part = graph.add_node("split", (there,), (_type(2 * N, 3), _type(2 * N, 5)),
                           {"sizes": (3, 5), "axis": 1}, **on)  # fmt: skip
-    left = _one(graph, "exp", (part.outputs[0],), _type(2 * N, 3), device="cpu:0")
+    left = _one(graph, "exp", (_moved(graph, part.outputs[0], CPU),), _type(2 * N, 3))
     right = _one(graph, "sum", (part.outputs[1],), _type(2 * N, 1),
                  attrs={"axis": (1,), "keepdims": True}, **on)  # fmt: skip
-    both = _one(graph, "add", (left, right), _type(2 * N, 3), device="cpu:0")
+    both = _one(graph, "add", (left, _moved(graph, right, CPU)), _type(2 * N, 3))
     flat = _one(graph, "reshape", (both,), _type(6 * N), attrs={"shape": (6 * N,)})
     graph.outputs = [flat, part.outputs[1]]
     return graph
@@ -120,8 +139,8 @@ def literals() -> Graph:
 def optimised() -> Graph:
     """What passes leave: constants computed, twins merged, buffers used again."""
     graph = Graph("norm")
-    x, w = graph.add_input(_type(256, 128), "x"), graph.add_input(_type(128, 128), "w")
-    (one,) = graph.add_node("constant", (), (_type(),), {"value": ef.tensor(1.0)}).outputs
+    x, w = graph.add_input(_type(256, 128), "x", CPU), graph.add_input(_type(128, 128), "w", CPU)
+    one = _one(graph, "constant", (), _type(), attrs={"value": ef.tensor(1.0)}, device=CPU)
     two = _one(graph, "add", (one, one), _type())
     y = _one(
         graph, "matmul", (x, w), _type(256, 128), scope="layer", source="model.py:3: y = x @ w"

@@ -52,10 +52,10 @@ def test_boxes() -> None:
         "sum": ("op", ["gpu:0", "encoder", "layer1"], "gpu:0"),
         "2.0": ("constant", ["gpu:1", "encoder"], None),  # beside what takes it
         "multiply": ("op", ["gpu:1", "encoder"], "gpu:1"),
-        "@w": ("resource", [], None),
+        "@w": ("resource", ["gpu:1"], "gpu:1"),
         "read": ("op", [], None),
-        "assign": ("op", [], None),
-        "print": ("op", [], None),
+        "assign": ("op", ["gpu:1"], "gpu:1"),
+        "print": ("op", ["gpu:1"], "gpu:1"),
         "result 0": ("output", [], None),
         "result 1": ("output", [], None),
     }

@@ -20,6 +20,7 @@ from eagerflow.errors import GraphError, GraphFileError
 from eagerflow.graph import Graph, Reference
 from eagerflow.graph.parser import parse_graph
 from eagerflow.graph.serial import from_file_bytes, to_bytes
+from eagerflow.graph.verify import verify
 from eagerflow.types import DTYPES
 from tests.graph.graphs import RESOURCES, graphs
 
@@ -176,8 +177,8 @@ def _with_header(header: Any) -> bytes:
         (_with_header({"__metadata__": {"format": "pt"}}), "is not a graph file"),
         (_with_header({"__metadata__": {"format": "eagerflow graph"}}), "says no version"),
         (
-            _with_header({"__metadata__": {"format": "eagerflow graph", "version": "2"}}),
-            "(?s)has format 2, this eagerflow reads up to 1.*hint: install a newer eagerflow",
+            _with_header({"__metadata__": {"format": "eagerflow graph", "version": "3"}}),
+            "(?s)has format 3, this eagerflow reads up to 2.*hint: install a newer eagerflow",
         ),
         (
             _with_header({"__metadata__": {"format": "eagerflow graph", "version": "1"}}),
@@ -224,3 +225,38 @@ def test_the_error_names_the_file(file: Path) -> None:
     file.write_bytes(b"hello, world")
     with pytest.raises(GraphFileError, match=r"f\.graph is not a graph file"):
         Graph.load(file)
+
+
+# --- older formats ----------------------------------------------------------------------------
+
+
+def _of_format_1(text: str) -> bytes:
+    return _sealed({"graph": text, "version": "1"})
+
+
+def test_format_1_gets_its_transfers() -> None:
+    """There operands could be anywhere; ``on`` wins over what stands behind types."""
+    text = """graph f(%x: f32[2]@cpu:0) {
+      %a = exp(%x) : f32[2]@cpu:0 on "null:1" because "asked for"
+      %b = add(%a, %x) : f32[2]@cpu:0
+      %c = call(%b) {body=graph (%y: f32[2]@cpu:0) {
+        %d = sin(%y) : f32[2] on "null:1"
+        return %d }} : f32[2]@null:1
+      return %a, %b, %c
+    }"""
+    with pytest.warns(UserWarning, match="the data has format 1.*: 3 transfers added") as seen:
+        graph = from_file_bytes(_of_format_1(text))
+    assert len(seen) == 1
+    verify(graph)
+    assert [str(v.device) for v in graph.outputs] == ["null:1", "cpu:0", "null:1"]
+    moves = [n for n in graph.nodes if n.op == "transfer"]
+    assert [(str(n.inputs[0]), str(n.outputs[0].device)) for n in moves] == [
+        ("%x: f32[2]@cpu:0", "null:1"),
+        ("%a: f32[2]@null:1", "cpu:0"),
+    ]
+    assert str(from_file_bytes(to_bytes(graph))) == str(graph)  # without a warning, which raises
+
+
+def test_format_1_without_devices_is_read_as_it_is() -> None:
+    text = "graph f(%x: f32[n]) {\n  %y = exp(%x) : f32[n]\n  return %y\n}"
+    assert str(from_file_bytes(_of_format_1(text))) == text

@@ -149,10 +149,10 @@ def test_layout() -> None:
     """
     assert str(Graph.parse(text)) == (
         "graph f(%x: f32[2,n]@cpu:0, %k: int) {\n"
-        "  %s.0, %s.1 = split(%x) {sizes=(1, 1), axis=0} : f32[1,n], f32[1,n] "
+        "  %s.0, %s.1 = split(%x) {sizes=(1, 1), axis=0} : f32[1,n]@cpu:0, f32[1,n]@cpu:0 "
         'in "a/b" # file.py:3: x = 1\n'
-        '  &p: print(%s.0) {text="#", f=@w} after &s on "cpu:0"\n'
-        '  %t = sin(%s.1) : f32[3] after &p into %s.1 in "a"\n'
+        '  &p: print(%s.0) {text="#", f=@w} after &s\n'
+        '  %t = sin(%s.1) : f32[3]@cpu:0 after &p into %s.1 in "a"\n'
         "  return %s.1, %k\n"
         "}"
     )

@@ -30,7 +30,7 @@ CPU = ef.hardware.as_device("cpu:0")
 
 
 def vector(tracer: Tracer, size: Any = 2, name: str = "x", dtype: str = "float32") -> ef.Tensor:
-    return tracer.add_input(TensorType(as_dtype(dtype), (size,), CPU), name)
+    return tracer.add_input(TensorType(as_dtype(dtype), (size,)).on(CPU), name)
 
 
 def symbolic(tracer: Tracer, size: int = 3, name: str = "n") -> ef.Tensor:
@@ -177,7 +177,7 @@ def test_operands_on_two_devices_are_refused() -> None:
     null = ef.hardware.as_device("null:0")
     tracer = Tracer()
     x = vector(tracer)
-    y = tracer.add_input(TensorType(as_dtype("float32"), (2,), null), "y")
+    y = tracer.add_input(TensorType(as_dtype("float32"), (2,)).on(null), "y")
     with tracer:
         with pytest.raises(DeviceError, match="operands sit on different devices") as caught:
             x + y
@@ -214,7 +214,7 @@ def test_what_follows_from_constants_has_a_value() -> None:
 )
 def test_what_depends_on_an_input_has_none(ask: Callable[[Any], Any], hint: str) -> None:
     tracer = Tracer("step")
-    x = tracer.add_input(TensorType(as_dtype("int64"), (), CPU), "x")
+    x = tracer.add_input(TensorType(as_dtype("int64"), ()).on(CPU), "x")
     with tracer:
         y = x + 1
         with pytest.raises(TraceError) as caught:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -279,3 +279,114 @@ def test_numbers_promote_like_python() -> None:
         x, y = graph.add_input(NumberType(a)), graph.add_input(NumberType(b))
         graph.add_node("python_mul", (x, y), (NumberType(result),))
         verify(graph)
+
+
+# --- devices ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two() -> Iterator[None]:
+    with ef.config(cpu_devices=2):
+        yield
+
+
+MIXED = {
+    "transfers": """graph (%x: f32[n]@cpu:0) {
+        %y = transfer(%x) {device=device("cpu:1"), source=device("cpu:0")} : f32[n]@cpu:1
+        %z = exp(%y) : f32[n]@cpu:1
+        return %z }""",
+    "calls": """graph (%x: f32[n]@cpu:0, %y: f32[n]@cpu:1) {
+        %c.0, %c.1 = call(%x, %y) {body=graph (%a: f32[n]@cpu:0, %b: f32[n]@cpu:1) {
+            %e = exp(%b) : f32[n]@cpu:1
+            return %a, %e }} : f32[n]@cpu:0, f32[n]@cpu:1
+        %s = sin(%c.1) : f32[n]@cpu:1
+        return %c.0, %s }""",
+    "branches": """graph (%p: bool[]@cpu:1, %x: f32[n]@cpu:0, %y: f32[n]@cpu:1) {
+        %c = cond(%p, %x, %y) {branches=(graph (%a: f32[n]@cpu:0, %b: f32[n]@cpu:1) {
+            return %a }, graph (%a: f32[n]@cpu:0, %b: f32[n]@cpu:1) {
+            %t = transfer(%b) {device=device("cpu:0"), source=device("cpu:1")} : f32[n]@cpu:0
+            return %t })} : f32[n]@cpu:0
+        return %c }""",
+    "loops": """graph (%x: f32[n]@cpu:0, %y: f32[n]@cpu:1) {
+        %w.0, %w.1 = while_loop(%x, %y) {cond=graph (%a: f32[n]@cpu:0, %b: f32[n]@cpu:1) {
+            %s = sum(%b) {axis=(0,), keepdims=False} : f32[]@cpu:1
+            %p = isfinite(%s) : bool[]@cpu:1
+            return %p }, body=graph (%a: f32[n]@cpu:0, %b: f32[n]@cpu:1) {
+            %e = exp(%b) : f32[n]@cpu:1
+            return %a, %e }} : f32[n]@cpu:0, f32[n]@cpu:1
+        return %w.0, %w.1 }""",
+    "numbers": """graph (%x: f32[]@cpu:1, %k: int) {
+        %i = python_item(%x) : float
+        %s = python_mul(%i, %k) : float
+        %t = python_tensor(%s) : f32[]@cpu:0
+        return %t }""",
+    "devices that are not known": """graph (%x: f32[n], %y: f32[n]@cpu:1) {
+        %z = add(%x, %y) : f32[n]
+        return %z }""",
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_operands_of_several_devices(name: str, two: None) -> None:
+    graph = Graph.parse(MIXED[name])
+    verify(graph)
+    assert str(Graph.parse(str(graph))) == str(graph)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("transfers", 'source=device("cpu:0")', 'source=device("cpu:1")', "operand %x on cpu:0"),
+        (
+            "transfers", "exp(%y)", "add(%x, %y)",
+            r"(?s)of &z are on different devices: %x on cpu:0, and %y on cpu:1, by &y"
+            r".*expected: all on one device.*hint: .*\.to\('cpu:0"
+        ),
+        ("transfers", "} : f32[n]@cpu:1", "} : f32[n]@cpu:0", "the devices of &y"),
+        ("transfers", "%z = exp(%y) : f32[n]@cpu:1", "%z = exp(%y) : f32[n]@cpu:0",
+         r"&z is on cpu:0, and its operand %y on cpu:1, by &y"),
+        ("calls", "call(%x, %y)", "call(%y, %x)", "takes other operands"),
+        ("calls", "exp(%b) : f32[n]@cpu:1", "add(%a, %b) : f32[n]@cpu:1", "&e are on dif"),
+        ("calls", ": f32[n]@cpu:0, f32[n]@cpu:1\n        %s", ": f32[n]@cpu:1, f32[n]@cpu:1\n  %s",
+         "the devices of &c"),
+        ("branches", "return %t }", "return %b }", "branches 0 and 1 give different types"),
+        ("loops", "return %a, %e }", "return %e, %a }", "a turn of the loop changes types"),
+        ("numbers", "%x: f32[]@cpu:1, %k: int", "%x: f32[]@cpu:1, %k: int, %y: f32[]@cpu:1", None),
+    ],
+)  # fmt: skip
+def test_operands_elsewhere_are_refused(
+    name: str, old: str, new: str, message: str | None, two: None
+) -> None:
+    assert old in MIXED[name]
+    graph = Graph.parse(MIXED[name].replace(old, new))
+    if message is None:
+        verify(graph)
+    else:
+        with pytest.raises(GraphError, match=message):
+            verify(graph)
+
+
+def test_both_lines_are_named(two: None) -> None:
+    graph = Graph.parse(
+        """graph (%x: f32[]@cpu:0) {
+        %a = exp(%x) : f32[]@cpu:0 # model.py:1: a = ef.exp(x)
+        %z = zeros() {shape=(), dtype=f32, device=device("cpu:1")} : f32[]@cpu:1 # model.py:2: z =
+        %n = negative(%z) : f32[]@cpu:1 # model.py:3: n = -z
+        %s = add(%a, %n) : f32[]@cpu:0 # model.py:4: s = a + n
+        return %s }"""
+    )
+    with pytest.raises(GraphError) as caught:
+        verify(graph)
+    said = str(caught.value)
+    assert "%a on cpu:0, by the input %x, and %n on cpu:1, by model.py:2: z =" in said
+    assert "hint: move one of them by a transfer: x.to('cpu:0')" in said
+
+
+def test_state_is_where_its_resource_is(two: None) -> None:
+    v = ef.Variable(1.0, device="cpu:1").resource
+    read = Graph.parse("graph () { %r = read() {resource=@v} : f32[] return %r }", {"v": v})
+    assert read.outputs[0].device == "cpu:1"
+    verify(read)
+    text = "graph (%x: f32[]@cpu:0) { %a = assign(%x) {resource=@v} : f32[] return %a }"
+    with pytest.raises(GraphError, match="assign: the variable is on cpu:1, the value is not"):
+        verify(Graph.parse(text, {"v": v}))

@@ -106,7 +106,7 @@ def _run(node: Any, inputs: list[Any], attrs: dict[str, Any]) -> tuple[Any, ...]
     if node.op == "python_size":
         return (attrs["size"],)
     if node.op == "python_tensor":
-        kind = node.outputs[0].type
+        kind = node.outputs[0].spec
         return (ef.tensor(inputs[0], dtype=kind.dtype, device=kind.device),)
     if node.op.startswith("python_"):
         return (getattr(operator, node.op.removeprefix("python_"))(*inputs),)

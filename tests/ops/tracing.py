@@ -238,5 +238,5 @@ def check_types(graph: Graph, inputs: Sequence[Any]) -> None:
         unknown = symbols(value.type.shape) - sizes.keys()
         assert not unknown, f"%{value.name}: nothing tells the sizes {unknown} of {value.type}"
         want = tuple([evaluate(d, sizes) for d in value.type.shape])
-        right = x.shape == want and x.dtype is value.type.dtype and x.device == value.type.device
-        assert right, f"%{value.name}: rule {value.type} with {sizes}, kernel {x.type}"
+        right = x.shape == want and x.dtype is value.type.dtype and x.device == value.device
+        assert right, f"%{value.name}: rule {value.spec} with {sizes}, kernel {x.type}"

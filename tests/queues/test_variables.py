@@ -81,11 +81,14 @@ def test_what_is_no_variable(call: Call) -> None:
 
 
 def test_several_devices() -> None:
-    """At one instant as well; in a graph that would be one node on several devices."""
+    """At one instant as well; in a graph one node, each output of which says where it is."""
     with ef.config(cpu_devices=2):
         v, w = ef.Variable(1.0), ef.Variable(2.0, device="cpu:1")
         found = ef.snapshot({"v": v, "w": [w, v]})
         assert [numbers(x) for x in (found["v"], *found["w"])] == [1.0, 2.0, 1.0]
         assert [str(x.device) for x in (found["v"], *found["w"])] == ["cpu:0", "cpu:1", "cpu:0"]
-        with pytest.raises(errors.DeviceError, match="several devices"):
-            ef.trace(lambda: ef.snapshot([v, w]))()
+        traced = ef.trace(lambda: ef.snapshot([v, w]))
+        assert [numbers(x) for x in traced()] == [1.0, 2.0]
+        assert [str(x.device) for x in traced()] == ["cpu:0", "cpu:1"]
+        (node,) = traced.graph().nodes
+        assert [str(x.device) for x in node.outputs] == ["cpu:0", "cpu:1"]

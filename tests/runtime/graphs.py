@@ -53,7 +53,7 @@ class Traced:
             if isinstance(size, str) and size not in sizes:
                 sizes[size] = tracer.add_size(size, 3 + len(sizes))
         found = tuple(sizes[s] if isinstance(s, str) else s for s in shape)
-        return tracer.add_input(TensorType(as_dtype(dtype), found, CPU), f"x{i}")
+        return tracer.add_input(TensorType(as_dtype(dtype), found).on(CPU), f"x{i}")
 
     def _value(self, tracer: Tracer, result: Any) -> Value:
         if type(result) is TracedNumber:

@@ -30,7 +30,6 @@ from eagerflow.graph.lowering.loops import lower_loop
 from eagerflow.graph.lowering.parts import LoweredPart
 from eagerflow.graph.lowering.steering import is_steering
 from eagerflow.graph.passes.rewrite import is_pure
-from eagerflow.hardware import as_device
 
 __all__ = ["is_on_one_device", "is_steering", "is_whole", "lower"]
 
@@ -47,11 +46,10 @@ def is_on_one_device(node: Node) -> bool:
 
 def _devices(node: Node) -> Iterator[Any]:
     for value in (*node.inputs, *node.outputs):
-        device = getattr(value.type, "device", None)
-        if device is not None:
-            yield device
+        if value.device is not None:
+            yield value.device
     if node.device is not None:
-        yield as_device(node.device)
+        yield node.device
     for _, graph in node.subgraphs():
         for inner in graph.nodes:
             yield from _devices(inner)
@@ -86,7 +84,7 @@ def lower(graph: Graph, whole: Callable[[Node], bool] = is_whole) -> Graph:
     }
     """
     flat = FlatGraph(graph.name, whole, lower_loop)
-    operands = [flat.graph.add_input(v.type, v.name) for v in graph.inputs]
+    operands = [flat.graph.add_input(v.type, v.name, v.device) for v in graph.inputs]
     part = LoweredPart(flat, graph, operands, FlatPlace())
     flat.graph.outputs = part.run()
     return flat.graph

@@ -24,6 +24,7 @@ from eagerflow.types import DTYPES, LIST, TensorType
 __all__ = ["lower_loop"]
 
 _INT: Final = NumberType(int)
+_TRUTH: Final = TensorType(DTYPES["bool"], ())
 _PARALLEL: Final = 10  # turns at once, where nobody said
 
 
@@ -194,7 +195,7 @@ class _Loop:
         (goes_on,), effects = self.part.select(
             [self.less("most", place), *self.inside], used_inputs(graph),
             [self.part.builder(graph), lambda _, given, chosen: ([chosen], [])],
-            [self.truth()], (), self.node, place,
+            [_TRUTH], (), self.node, place,
         )  # fmt: skip
         return goes_on, effects
 
@@ -202,15 +203,16 @@ class _Loop:
         """Whether there were fewer turns."""
         assert self.turn is not None
         operands = (self.turn.outputs[0], self.fixed[limit])
-        made = self.part.add("python_lt", operands, [self.truth()], place=place, **self.rest)
+        made = self.part.add(
+            "python_lt", operands, [_TRUTH], place=place, device=self.device(), **self.rest
+        )
         return made.outputs[0]
 
-    def truth(self) -> TensorType:
-        """The type of a comparison."""
-        kinds = [v.type for v in (*self.node.inputs, *self.node.outputs)]
-        devices = [k.device for k in kinds if isinstance(k, TensorType)]
-        device = next((d for d in devices if d is not None), None)
-        return TensorType(DTYPES["bool"], (), device or as_device(None))
+    def device(self) -> Any:
+        """Where comparisons are: as what the loop itself asks, if it does."""
+        asked = self.node.attrs["cond"].outputs if "cond" in self.node.attrs else []
+        devices = (v.device for v in (*asked, *self.node.inputs, *self.node.outputs))
+        return next((d for d in devices if d is not None), None) or as_device(None)
 
     def bounds(self) -> dict[str, Value]:
         """Numbers that turns are counted with."""
@@ -243,18 +245,22 @@ class _Loop:
 
     def lists(self) -> Iterator[Value]:
         """Empty lists for what is stacked."""
-        for kind in self.ends[self.count :]:
-            assert isinstance(kind, TensorType)
-            device = kind.device or as_device(None)
-            whole = TensorType(LIST, (), device)
-            made = self.part.add("list_new", (), [whole], {"device": device}, **self.rest)
+        for value in self.node.outputs[self.count :]:
+            device = value.device or as_device(None)
+            made = self.part.add(
+                "list_new", (), [TensorType(LIST, ())], {"device": device}, device=device,
+                **self.rest,
+            )  # fmt: skip
             yield made.outputs[0]
 
     def put(self, values: Value, at: Value, y: Value, place: FlatPlace) -> Value:
         """The list with the result of a turn."""
         assert isinstance(values.type, TensorType)
         kind = values.type.like(dtype=DTYPES["int64"])
-        index = self.part.add("python_tensor", [at], [kind], place=place, **self.rest)
+        device = values.device
+        index = self.part.add(
+            "python_tensor", [at], [kind], place=place, device=device, **self.rest
+        )
         inputs = (values, index.outputs[0], y)
         return self.part.add(
             "list_write", inputs, [values.type], {"grow": True}, place=place, **self.rest

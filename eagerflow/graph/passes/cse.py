@@ -76,13 +76,9 @@ def _within(rewriter: Rewriter, node: Node, keys: _Keys) -> Inner:
 def _same_types(a: Node, b: Node) -> bool:
     """Sizes that depend on data have a name of their own in each node."""
     return all(
-        x.type is y.type or (fits(x.type, y.type) and _device(x.type) == _device(y.type))
+        x.device == y.device and (x.type is y.type or fits(x.spec, y.spec))
         for x, y in zip(a.outputs, b.outputs, strict=True)
     )
-
-
-def _device(kind: Any) -> Any:
-    return getattr(kind, "device", None)
 
 
 @final

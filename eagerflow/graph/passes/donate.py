@@ -166,7 +166,7 @@ class _Owners:
         output = node.outputs[0]
         if not self._is_own(value):
             return False
-        if value.type != output.type or not _is_large(value) or not on_cpu(value):
+        if value.spec != output.spec or not _is_large(value) or not on_cpu(value):
             return False
         root = self._root(value)
         if root in self.foreign or self.last[root] != place:

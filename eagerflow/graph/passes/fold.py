@@ -64,7 +64,7 @@ def _fold_node(
     if not is_pure(node) or next(node.subgraphs(), None) is not None:
         return
     try:
-        results = list(_run(node, inputs, types))
+        results = list(_run(node, inputs))
     except Exception:  # whatever it is, the step raises it again, at the user's line
         return
     if len(results) != len(types) or not all(map(_has_type, results, types)):
@@ -108,18 +108,18 @@ class _NotHereError(Exception):
     """What is needed is on a device of another process, or holds no data."""
 
 
-def _run(node: Node, inputs: list[Any], types: list[ValueType]) -> Iterable[Any]:
+def _run(node: Node, inputs: list[Any]) -> Iterable[Any]:
     op = node.op
     if op == "python_size":
         return [node.attrs["size"]]
     if op == "python_tensor":
-        return [_number_tensor(inputs[0], types[0])]
+        return [_number_tensor(inputs[0], node.outputs[0])]
     number = NUMBER_OPS.get(op)
     if number is not None and not number.compares:
         if number.widens:
             _check_power(*inputs)
         return [number.function(*inputs)]
-    tensors = [_at(x, v.type) for x, v in zip(inputs, node.inputs, strict=True)]
+    tensors = [_at(x, v) for x, v in zip(inputs, node.inputs, strict=True)]
     found = bind(get_op(op), *tensors, **node.attrs)
     results = found if type(found) is tuple else (found,)
     if not all(has_values(x) for x in results):
@@ -127,9 +127,9 @@ def _run(node: Node, inputs: list[Any], types: list[ValueType]) -> Iterable[Any]
     return results
 
 
-def _number_tensor(number: Any, kind: ValueType) -> Tensor:
-    assert isinstance(kind, TensorType)
-    return as_tensor(number, kind.dtype, _device(kind))
+def _number_tensor(number: Any, value: Value) -> Tensor:
+    assert isinstance(value.type, TensorType)
+    return as_tensor(number, value.type.dtype, _device(value))
 
 
 def _check_power(base: Any, exponent: Any) -> None:
@@ -137,16 +137,16 @@ def _check_power(base: Any, exponent: Any) -> None:
         raise OverflowError
 
 
-def _at(value: Any, kind: ValueType) -> Tensor:
-    """A constant where the node that takes it runs."""
-    if not isinstance(value, Tensor) or not has_values(value):
+def _at(constant: Any, value: Value) -> Tensor:
+    """A constant where the value is that it stands for."""
+    if not isinstance(constant, Tensor) or not has_values(constant):
         raise _NotHereError
-    device = _device(kind)
-    return value if value.device is device else functions["to_device"](value, device)
+    device = _device(value)
+    return constant if constant.device is device else functions["to_device"](constant, device)
 
 
-def _device(kind: ValueType) -> Device:
-    device = getattr(kind, "device", None)
+def _device(value: Value) -> Device:
+    device = value.device
     found = as_device("cpu:0") if device is None else device
     if type(found) is not Device or found.backend.xp is None:
         raise _NotHereError

@@ -36,10 +36,9 @@ class MemoryLayout(IntEnum):
 
 def on_cpu(value: Value) -> bool:
     """Whether ``value`` is a tensor on a CPU of this process, or not placed yet."""
-    kind = value.type
-    if not isinstance(kind, TensorType):
+    if not isinstance(value.type, TensorType):
         return False
-    device = kind.device
+    device = value.device
     return device is None or (type(device) is Device and device.backend.kind == "cpu")
 
 

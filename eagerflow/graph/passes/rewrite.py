@@ -160,7 +160,7 @@ class Rewriter:
         values: dict[Value, Value] = {}
         inputs, outputs = self.ends
         for i, value in enumerate(inputs):
-            values[value] = Value(value.type, None, i, value.label)
+            values[value] = Value(value.type, None, i, value.label, value.stated)
         result.inputs = list(values.values())
         self._redirect(values, inputs)
         nodes: dict[Node, tuple[Node, ...]] = {}  # what a control edge from a node has become
@@ -219,9 +219,13 @@ def _make(
         # an output that gets another number keeps the name that it had
         moved = len(outputs) != len(node.outputs) and not several
         labels = [v.label or v.name if moved else v.label for v in outputs]
+        stated = [v.stated for v in outputs]
+        if op != node.op and stated and stated[0] is not None:
+            # what is a constant now, or another op, is where its output is
+            new.device, stated = stated[0], [None] * len(stated)
         new.outputs = tuple([
-            Value(v.type, new, j, label)
-            for j, (v, label) in enumerate(zip(outputs, labels, strict=True))
+            Value(v.type, new, j, label, device)
+            for j, (v, label, device) in enumerate(zip(outputs, labels, stated, strict=True))
         ])  # fmt: skip
         graph.nodes.append(new)
         made.append(new)

@@ -45,7 +45,7 @@ def find_twins(
 
 def _types(node: Node, i: int) -> tuple[str, ...]:
     body = node.attrs["body"]
-    return tuple([str(v.type) for v in (node.outputs[i], body.inputs[i], body.outputs[i])])
+    return tuple([str(v.spec) for v in (node.outputs[i], body.inputs[i], body.outputs[i])])
 
 
 def _numbers(
@@ -59,7 +59,7 @@ def _numbers(
     for node in body.nodes:
         same, inputs = node, tuple([numbers[v] for v in node.inputs])
         if node.outputs and not node.control_inputs and is_pure(node):
-            types = tuple([str(v.type) for v in node.outputs])
+            types = tuple([str(v.spec) for v in node.outputs])
             key = node.op, inputs, attrs_key(node.attrs), node.device, types
             same = known.setdefault(key, node)
         pairs = zip(node.outputs, same.outputs, strict=True)

@@ -118,13 +118,13 @@ class RuleSite:
         return found if isinstance(found, (int, float, complex)) else None
 
     def is_like(self, value: Value) -> bool:
-        """Whether ``value`` has the type of the output."""
+        """Whether ``value`` has the type of the output, and is on its device."""
         a, b = value.type, self.output.type
+        if value.device != self.output.device:
+            return False
         if isinstance(a, NumberType) or isinstance(b, NumberType):
             return a == b
-        return a is b or (
-            a.dtype is b.dtype and a.device == b.device and same_shape(value, self.output)
-        )
+        return a is b or (a.dtype is b.dtype and same_shape(value, self.output))
 
     def view(self, value: Value) -> Value | None:
         """``value``, as what is the same memory; None if the type differs."""

@@ -95,7 +95,7 @@ def build(steps: list[tuple[int, int, int, int]], n: Any, m: Any) -> Graph:
         ("x", ef.float32, (n, 3)), ("y", ef.float32, (3, m)), ("v", ef.float32, (3,)),
         ("i", ef.int64, (n, 3)), ("b", ef.bool, (n, 3)), ("d", ef.float64, (2, m, 3)),
     ):  # fmt: skip
-        graph.add_input(TensorType(dtype, shape, CPU), name)
+        graph.add_input(TensorType(dtype, shape), name, CPU)
     values = list(graph.inputs)
     for step in steps:
         values += _add(graph, values, *step)
@@ -122,13 +122,17 @@ def _add(graph: Graph, values: list[Value], what: int, a: int, b: int, i: int) -
     inputs: tuple[Value, ...] = (x,)
     if op == "constant":
         value = SCALARS[i % len(SCALARS)]
-        return graph.add_node(op, (), (value.type,), {"value": value}).outputs
+        types = (value.type.type,)
+        return graph.add_node(op, (), types, {"value": value}, device=value.device).outputs
     if op in BINARY:
         inputs = (x, y)
         if i % 2:
             fitting = [v for v in SCALARS if v.dtype is kind.dtype] or SCALARS
             number = fitting[i % len(fitting)]
-            made = graph.add_node("constant", (), (number.type,), {"value": number}).outputs[0]
+            node = graph.add_node(
+                "constant", (), (number.type.type,), {"value": number}, device=number.device
+            )
+            made = node.outputs[0]
             inputs = (x, made) if i % 3 else (made, x)
     elif op == "where":
         inputs = (next((v for v in values[::-1] if v.type.dtype is ef.bool), x), x, y)  # type: ignore[union-attr]  # all are tensors

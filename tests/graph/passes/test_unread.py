@@ -59,7 +59,7 @@ def test_rows_that_nobody_reads_are_not_stacked() -> None:
     assert len(loop_of(found).outputs) == 1
     assert "exp" not in ops(found)
     found = pruned(lambda xs: f(xs)[1][1], X)
-    assert [str(v.type) for v in loop_of(found).outputs] == ["f32[2]@cpu:0", "f32[3,2]@cpu:0"]
+    assert [str(v.spec) for v in loop_of(found).outputs] == ["f32[2]@cpu:0", "f32[3,2]@cpu:0"]
     assert ("exp" in ops(found), "tanh" in ops(found)) == (False, True)
 
 

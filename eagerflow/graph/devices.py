@@ -1,0 +1,201 @@
+"""Where nodes and values are: what follows from the rules of ops, and which line decided it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, final
+
+from eagerflow.core.op import Op, common_device, get_op, infer_devices
+from eagerflow.errors import DeviceError, EagerflowError
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import Reference
+from eagerflow.graph.signatures import signatures
+from eagerflow.types import TensorType
+
+__all__ = ["STRUCTURED", "decision", "is_derivable", "move_operands", "places_of", "settle"]
+
+#: nodes whose operands may be on several devices: what is in their subgraphs says where each is
+STRUCTURED: Final = frozenset({"call", "cond", "scan", "switch", "while_loop"})
+
+
+def places_of(
+    op: Op, devices: list[Any], attrs: dict[str, Any], types: Sequence[TensorType]
+) -> tuple[Any, Any]:
+    """The device of a node of ``op``, and those that its outputs state, or None.
+
+    Args:
+        op: the op.
+        devices: of the inputs.
+        attrs: the attributes.
+        types: of the inputs, for the wording of errors.
+
+    Raises:
+        DeviceError: the inputs are on devices where the op does not take them.
+    """
+    if devices and op.devices is common_device and devices.count(devices[0]) == len(devices):
+        return devices[0], None  # most ops, fast
+    return _split(infer_devices(op, devices, attrs, types), devices, attrs)
+
+
+def _split(where: Any, devices: Sequence[Any], attrs: dict[str, Any]) -> tuple[Any, Any]:
+    """What a rule gives, as the device of the node and those that its outputs state.
+
+    An op that says where each output is runs where its inputs are.
+    """
+    if not isinstance(where, tuple):
+        return where, None
+    return (_first(devices) if devices else attrs.get("device")), where
+
+
+def settle(node: Node, said: Sequence[Any], on: Any) -> None:
+    """Put a node that was read where its text says, or else where the rule of its op does.
+
+    Args:
+        node: the node.
+        said: for each output what stands behind its type, None where nothing does.
+        on: what stands behind ``on``, which wins.
+    """
+    operands = [v.device for v in node.inputs]
+    if on is None and operands and _is_plain(node, operands, said):
+        node.device = operands[0]  # most nodes, fast
+        return
+    where, known = _rule(node, operands)
+    device, stated = _split(where, operands, node.attrs)
+    if known and stated is None:  # its outputs are where it is, so what is said of them is too
+        device = _first((on, *said, device))
+        said = [None if on is not None or d == device else d for d in said]
+    node.device = on if on is not None or node.op in STRUCTURED else _first((device, *said))
+    for i, (value, own) in enumerate(zip(node.outputs, said, strict=True)):
+        if own is None and stated is not None and i < len(stated):
+            own = stated[i]
+        value.stated = None if stated is None and own == node.device else own
+
+
+def _is_plain(node: Node, operands: list[Any], said: Sequence[Any]) -> bool:
+    """Whether a node is where all its operands are, as its text and its op say."""
+    device = operands[0]
+    if device is None or operands.count(device) != len(operands):
+        return False
+    if any(d is not None and d is not device for d in said) or node.op in signatures:
+        return False
+    try:
+        return get_op(node.op).devices is common_device
+    except EagerflowError:  # it is not known
+        return False
+
+
+def is_derivable(node: Node) -> bool:
+    """Whether the text of a node without ``on`` says where it is."""
+    if node.device is None:
+        return True
+    for value in node.outputs:
+        if value.stated is None and type(value.type) is TensorType:
+            return True
+    operands = [v.device for v in node.inputs]
+    return bool(_split(_rule(node, operands)[0], operands, node.attrs)[0] == node.device)
+
+
+def decision(value: Value) -> Value:
+    """The value by whose device it was decided where ``value`` is.
+
+    It is an input of the graph, or made by a node that was not put where its operands are: one
+    that makes or moves a tensor, takes it from state, or was placed.
+    """
+    while value.node is not None and value.stated is None and not value.node.reason:
+        before = next((v for v in value.node.inputs if v.device is not None), None)
+        if before is None:
+            break
+        value = before
+    return value
+
+
+def move_operands(graph: Graph) -> int:
+    """Put transfers, in place, before operands that are not where the nodes that take them are.
+
+    Returns:
+        How many were put, in subgraphs too.
+    """
+    return _Moves().run(graph)
+
+
+@final
+class _Moves:
+    """The transfers of one graph and its subgraphs, each of which is looked at once."""
+
+    def __init__(self) -> None:
+        self.known: set[Graph] = set()
+
+    def run(self, graph: Graph) -> int:
+        if graph in self.known:
+            return 0
+        self.known.add(graph)
+        moved: dict[tuple[Value, Any], Value] = {}
+        count, nodes, graph.nodes = 0, graph.nodes, []
+        for node in nodes:
+            count += sum(self.run(inner) for _, inner in node.subgraphs())
+            wanted = _wanted(node)
+            inputs = list(node.inputs)
+            for i, (value, device) in enumerate(zip(inputs, wanted, strict=True)):
+                if None in (value.device, device) or value.device == device:
+                    continue
+                if (value, device) not in moved:
+                    moved[value, device] = _transfer(graph, value, device, node)
+                inputs[i] = moved[value, device]
+            node.inputs = tuple(inputs)
+            graph.nodes.append(node)
+        return count + len(moved)
+
+
+def _wanted(node: Node) -> Sequence[Any]:
+    """For each operand where the node takes it."""
+    if node.op not in STRUCTURED:
+        return [node.device] * len(node.inputs)
+    first = node.op in ("cond", "switch")  # the predicate may be anywhere
+    bodies = [inner for _, inner in node.subgraphs()]
+    params = [None] * first + ([v.device for v in bodies[0].inputs] if bodies else [])
+    return [*params, *[None] * len(node.inputs)][: len(node.inputs)]
+
+
+def _transfer(graph: Graph, value: Value, device: Any, taker: Node) -> Value:
+    devices = {"device": device, "source": value.device}
+    attrs = {k: Reference("device", d) if isinstance(d, str) else d for k, d in devices.items()}
+    node = graph.add_node(
+        "transfer", (value,), (value.type,), attrs, devices=(device,), device=value.device,
+        scope=taker.scope, source=taker.source,
+    )  # fmt: skip
+    return node.outputs[0]
+
+
+def _rule(node: Node, operands: Sequence[Any]) -> tuple[Any, bool]:
+    """What the rule of the op gives, or else what holds for most ops; whether it has a rule."""
+    if node.op in STRUCTURED:
+        return tuple(_results(node, _first(operands))), True
+    attrs = {key: _named(value) for key, value in node.attrs.items()}
+    known = node.op in signatures
+    if not known and not any(type(v) is Reference for v in attrs.values()):
+        try:
+            return infer_devices(get_op(node.op), operands, attrs), True
+        except DeviceError:
+            known = True  # and broken, as `verify` says
+        except (EagerflowError, TypeError, AttributeError):  # likewise, if the op is known at all
+            pass
+    found = _first(operands)
+    return attrs.get("device") if found is None else found, known
+
+
+def _named(item: Any) -> Any:
+    """A device that this process lacks by its name."""
+    return item.name if type(item) is Reference and item.kind == "device" else item
+
+
+def _results(node: Node, otherwise: Any) -> Iterator[Any]:
+    """Where the subgraphs give the outputs."""
+    bodies = [graph for key, graph in node.subgraphs() if key in ("body", "branches[0]")]
+    outputs = bodies[0].outputs if bodies else []
+    for i in range(len(node.outputs)):
+        found = outputs[i].device if i < len(outputs) else None
+        yield otherwise if found is None else found
+
+
+def _first(devices: Iterable[Any]) -> Any:
+    return next((d for d in devices if d is not None), None)

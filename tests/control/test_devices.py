@@ -1,0 +1,222 @@
+"""Branches and loops over two devices: values and gradients have the bits of eager code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from eagerflow.runtime.executor import Executor
+
+import eagerflow as ef
+from eagerflow.graph.lowering import lower
+from eagerflow.graph.verify import verify
+from tests.control.test_programs import close, same
+
+
+@pytest.fixture(autouse=True)
+def devices() -> Iterator[None]:
+    with ef.config(cpu_devices=3):
+        yield
+
+
+def there(x: Any) -> Any:
+    return x.to("cpu:1")
+
+
+def back(x: Any) -> Any:
+    return x.to("cpu:0")
+
+
+def data_dependent(x):
+    """How often it runs depends on what the other device gives."""
+
+    def body(i, v):
+        w = ef.sin(there(v))
+        return i + 1, back(w * w + ef.exp(-w)) * v
+
+    return ef.while_loop(lambda i, v: (i < 7) & (v.sum() > 0.02), body, (ef.tensor(0), x))[1]
+
+
+def carried_there(x):
+    """Values of both devices go round, and the predicate is on the other one."""
+
+    def body(here, other):
+        return ef.tanh(here) + back(other), ef.cos(other) * there(here)
+
+    return ef.while_loop(
+        lambda here, other: other.sum() < 2.0, body, (x, there(x) * 0.5), max_iterations=6
+    )[0]
+
+
+def counted(x):
+    """Python numbers go round, and are kept for the way back, beside tensors of two devices."""
+
+    def body(n, scale, v):
+        return n + 1, scale * 0.5, v * scale + back(ef.sin(there(v) * scale))
+
+    return ef.while_loop(lambda n, scale, v: n < 3, body, (0, 2.0, x))[2]
+
+
+def scanned(x):
+    def step(c, row):
+        d = ef.exp(there(c) * there(row))
+        return back(ef.sin(d)) + row, (d * d, c * row)
+
+    c, (there_rows, here_rows) = ef.scan(step, x, ef.stack([x, x * 2, x * 3]))
+    return c + back(there_rows.sum(axis=0)) + here_rows.sum(axis=0)
+
+
+def chosen(x):
+    def far(v):
+        w = ef.exp(there(v))
+        return back(w * ef.sin(w))
+
+    return ef.cond(x.sum() > 0, far, lambda v: ef.cos(v) * v, x) + ef.cond(
+        x.sum() < 0, far, lambda v: ef.cos(v) * v, x
+    )
+
+
+def switched(x):
+    y = there(x)
+    branches = [lambda: ef.sin(y) * y, lambda: there(ef.exp(x) * x), lambda: y * there(back(y) * x)]
+    return sum(back(ef.switch(there(ef.tensor(i)), branches)) for i in range(3))
+
+
+def mapped(x):
+    def f(row):
+        w = there(row)
+        return back(ef.sin(w) * ef.exp(w)) * row, w * w
+
+    here, other = ef.map(f, ef.stack([x, x + 1.0]))
+    return here.sum(axis=0) + back(other).sum(axis=0)
+
+
+def nested(x):
+    """A branch in a loop in a loop."""
+
+    def inner(j, w):
+        w = ef.cond(w.sum() > 1.0, lambda: back(ef.sin(there(w) * 2)), lambda: w * ef.exp(w))
+        return j + 1, w
+
+    def outer(i, v):
+        w = ef.while_loop(lambda j, w: j <= i, inner, (ef.tensor(0), v))[1]
+        return i + 1, back(there(w) * ef.cos(there(v)))
+
+    return ef.while_loop(lambda i, v: i < 3, outer, (ef.tensor(0), x))[1]
+
+
+def three(x):
+    """A ring of three devices."""
+
+    def step(c, _):
+        a = ef.sin(c)
+        b = ef.exp(a.to("cpu:1") * 0.5)
+        d = ef.cos(b.to("cpu:2"))
+        return back(d * d) + c, None
+
+    return ef.scan(step, x, ef.arange(3))[0]
+
+
+def remembered(x):
+    """Values are computed again on the way back, on the device where they were."""
+    f = ef.remat(lambda v: back(ef.sin(ef.exp(there(v))) * there(v)))
+    return ef.while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, f(v)), (0, x))[1]
+
+
+PROGRAMS = [data_dependent, carried_there, counted, scanned, chosen, switched, mapped, nested,
+            three, remembered]  # fmt: skip
+X = ef.tensor([0.25, 0.5, 0.75], dtype=ef.float64)
+
+
+def scalar(f: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: f(x).sum()
+
+
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_values_and_gradients_are_those_of_eager_code(f: Callable[..., Any]) -> None:
+    traced = ef.trace(f)
+    same(traced(X), f(X))
+    gradient = ef.grad(scalar(f))(X)
+    assert gradient.device == "cpu:0"
+    same(ef.trace(ef.grad(scalar(f)))(X), gradient)
+    same(ef.grad(scalar(traced))(X), gradient)
+
+
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_graphs_are_sound(f: Callable[..., Any]) -> None:
+    """Each value is where the rules of the ops say; the text says so as well; lowered, too."""
+    for g in (f, ef.grad(scalar(f))):
+        graph = ef.trace(g).graph(X)
+        verify(graph)
+        again = ef.Graph.parse(str(graph), graph.resources)
+        assert str(again) == str(graph)
+        verify(again)
+        assert {str(v.device) for v in graph.values()} <= {"cpu:0", "cpu:1", "cpu:2", "None"}
+        flat = lower(graph, whole=lambda node: False)
+        verify(flat)
+        (found,) = Executor(graph, lambda node: False)(X.numpy())
+        assert found.tobytes() == g(X).numpy().tobytes()
+
+
+@pytest.mark.parametrize("f", [data_dependent, scanned, chosen, nested, three])
+def test_second_order(f: Callable[..., Any]) -> None:
+    def along(x):
+        return (ef.grad(scalar(f))(x) * X).sum()
+
+    close(ef.trace(ef.grad(along))(X), ef.grad(along)(X))
+
+
+@pytest.mark.parametrize("f", [data_dependent, counted, scanned, nested])
+def test_forward_mode(f: Callable[..., Any]) -> None:
+    expected = ef.jvp(f, (X,), (X * 2,))
+    close(ef.trace(lambda x: ef.jvp(f, (x,), (x * 2,)))(X), expected)
+
+
+def test_python_code_over_two_devices() -> None:
+    def f(x):
+        total = there(x) * 0
+        while x.sum() > 0.1:
+            if x.sum() > 1.0:  # noqa: SIM108 - a branch of statements
+                total = total + ef.sin(there(x))
+            else:
+                total = total * ef.exp(there(x))
+            x = x * 0.5
+        return back(total).sum()
+
+    same(ef.trace(f)(X), f(X))
+    same(ef.trace(ef.grad(f))(X), ef.grad(f)(X))
+
+
+def test_variables_of_the_other_device() -> None:
+    v = ef.Variable(ef.tensor([1.0, 2.0, 3.0], dtype=ef.float64), device="cpu:1")
+
+    def f(x):
+        def body(i, y):
+            return i + 1, back(ef.sin(there(y)) * v)
+
+        return ef.while_loop(lambda i, y: i < 2, body, (0, x))[1].sum()
+
+    for g in (f, ef.grad(f), ef.grad(f, wrt=v)):
+        close(ef.trace(g)(X), g(X))
+
+
+def test_random_draws_know_their_device() -> None:
+    ef.random.seed(3)
+
+    def f(x):
+        def body(i, y):
+            noise = ef.random.normal((3,), dtype=ef.float64, device="cpu:1")
+            return i + 1, y + back(noise * there(y))
+
+        return ef.while_loop(lambda i, y: i < 3, body, (0, x))[1]
+
+    eager = f(X)
+    ef.random.seed(3)
+    traced = ef.trace(f)
+    same(traced(X), eager)
+    (loop,) = [n for n in traced.graph(X).nodes if n.op == "while_loop"]
+    inner = loop.attrs["body"].nodes
+    keys = [n for n in inner if n.op in ("next_key", "random_normal")]
+    assert [str(v.device) for n in keys for v in n.outputs] == ["cpu:1"] * len(keys)
+    assert keys
