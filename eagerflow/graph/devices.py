@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, final
 
 from eagerflow.core.op import Op, common_device, get_op, infer_devices
-from eagerflow.errors import DeviceError, EagerflowError
+from eagerflow.errors import EagerflowError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
 from eagerflow.graph.signatures import signatures
@@ -171,16 +171,17 @@ def _rule(node: Node, operands: Sequence[Any]) -> tuple[Any, bool]:
     if node.op in STRUCTURED:
         return tuple(_results(node, _first(operands))), True
     attrs = {key: _named(value) for key, value in node.attrs.items()}
-    known = node.op in signatures
-    if not known and not any(type(v) is Reference for v in attrs.values()):
-        try:
-            return infer_devices(get_op(node.op), operands, attrs), True
-        except DeviceError:
-            known = True  # and broken, as `verify` says
-        except (EagerflowError, TypeError, AttributeError):  # likewise, if the op is known at all
-            pass
     found = _first(operands)
-    return attrs.get("device") if found is None else found, known
+    usual = attrs.get("device") if found is None else found
+    try:
+        op = None if node.op in signatures else get_op(node.op)
+        if op is None:
+            return usual, True
+        if op.devices is not common_device and any(type(v) is Reference for v in attrs.values()):
+            return usual, False  # it depends on what was not given
+        return infer_devices(op, operands, attrs), True
+    except (EagerflowError, TypeError, AttributeError):  # `verify` says what is wrong
+        return usual, True
 
 
 def _named(item: Any) -> Any:

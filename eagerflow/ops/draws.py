@@ -73,6 +73,12 @@ def _key_type(*, resource: GeneratorState, device: Device | None = None) -> Tens
     return TensorType(_UINT64, (2,))
 
 
+def _set_key_type(
+    *, resource: GeneratorState, seed: Any, ticket: Any, device: Device | None = None
+) -> TensorType:
+    return _key_type(resource=resource, device=device)
+
+
 def _draw_type(key: TensorType, *, shape: Shape, dtype: DType, **attrs: object) -> TensorType:
     if key.dtype is not _UINT64 or key.shape != (2,):
         raise DTypeError("this is not the key of a draw", expected="u64[2]: seed and ticket")
@@ -103,7 +109,7 @@ _NEXT_KEY: Final = define("next_key", infer=_key_type, vjp=(), effect="writes", 
 #: only in a trace, where setting a generator is a step of the graph
 _SET_KEY: Final = define(
     "set_key",
-    infer=lambda *, seed, ticket, **attrs: _key_type(**attrs),
+    infer=_set_key_type,
     vjp=(),
     effect="fence",
     precision="exact",

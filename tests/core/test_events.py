@@ -213,7 +213,7 @@ def test_plain_ops_call_no_monitor_and_capture_no_line(monkeypatch: pytest.Monke
     def called(*args: object, **kwargs: object) -> None:
         raise AssertionError("nobody looks on")
 
-    for name in ("capture", "infer", "describe"):
+    for name in ("capture", "infer_specs", "describe"):
         monkeypatch.setattr(monitors, name, called)
     for name in ("Timing", "CheckNan", "Verify"):
         monkeypatch.setattr(getattr(monitors, name), "bind", called)

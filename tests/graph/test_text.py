@@ -41,8 +41,8 @@ def test_text_reads_back(graph: Graph) -> None:
     assert [(n.op, n.name, n.scope, n.device, n.reason) for n in again.nodes] == [
         (n.op, n.name, n.scope, n.device, n.reason) for n in graph.nodes
     ]
-    assert [(v.name, str(v.type)) for v in again.values()] == [
-        (v.name, str(v.type)) for v in graph.values()
+    assert [(v.name, str(v.spec)) for v in again.values()] == [
+        (v.name, str(v.spec)) for v in graph.values()
     ]
     # without what the text only names, it still reads back
     assert str(Graph.parse(text)) == text

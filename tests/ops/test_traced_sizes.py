@@ -120,7 +120,7 @@ def test_negative_numbers_are_not_counted_when_the_graph_runs() -> None:
 
 def test_how_many_segments_there_are_depends_on_the_data() -> None:
     traced = Traced(ef.segment_sum, [X, IDS])
-    assert str(traced.tracer.graph.outputs[0].type) == "f32[segments]@cpu:0"
+    assert str(traced.tracer.graph.outputs[0].spec) == "f32[segments]@cpu:0"
     assert traced(X, ef.tensor([5, 1, 1])).tolist() == [0, 1.5, 0, 0, 0, 0.25]
     assert traced(X[:0], IDS[:0]).shape == (0,)
     with pytest.raises(errors.DataDependentError, match="num_segments"):
