@@ -132,7 +132,8 @@ class Op:
     """
 
     __slots__ = (*GENERAL, "cuts", "devices", "effect", "entries", "infer", "jvp", "moves", "name",
-                 "native", "nondifferentiable", "precision", "saved", "takes_bytes", "vjp")  # fmt: skip
+                 "native", "nondifferentiable", "precision", "saved", "takes_bytes",
+                 "vjp")  # fmt: skip
 
     cost: CostRule
     outputs: int | None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from eagerflow.runtime.executor import Executor
+from eagerflow.runtime.scheduled import ScheduledTier
 
 import eagerflow as ef
 from eagerflow.graph.lowering import lower
@@ -155,7 +155,7 @@ def test_graphs_are_sound(f: Callable[..., Any]) -> None:
         assert {str(v.device) for v in graph.values()} <= {"cpu:0", "cpu:1", "cpu:2", "None"}
         flat = lower(graph, whole=lambda node: False)
         verify(flat)
-        (found,) = Executor(graph, lambda node: False)(X.numpy())
+        (found,) = ScheduledTier(graph, whole=lambda node: False).run([X.numpy()])
         assert found.tobytes() == g(X).numpy().tobytes()
 
 
