@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from eagerflow.runtime.scheduled import ScheduledTier
 
 import eagerflow as ef
 from eagerflow.graph.lowering import lower
 from eagerflow.graph.verify import verify
+from eagerflow.runtime.scheduled import ScheduledTier
 from tests.control.test_programs import close, same
 
 
