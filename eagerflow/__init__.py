@@ -25,51 +25,51 @@ from eagerflow.hardware import device as device
 from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory
 from eagerflow.hardware import release as release
-from eagerflow.ops import fft as fft
-from eagerflow.ops import io as io
-from eagerflow.ops import linalg as linalg
-from eagerflow.ops import random as random
-from eagerflow.ops.accumulators import *
-from eagerflow.ops.activations import *
-from eagerflow.ops.binning import *
-from eagerflow.ops.callbacks import *
-from eagerflow.ops.closeness import *
-from eagerflow.ops.convolution import *
-from eagerflow.ops.creation import *
-from eagerflow.ops.diagonals import *
-from eagerflow.ops.dtypes import *
-from eagerflow.ops.einsum import *
-from eagerflow.ops.elementwise import *
-from eagerflow.ops.elementwise_logic import *
-from eagerflow.ops.elementwise_math import *
-from eagerflow.ops.elementwise_number import *
-from eagerflow.ops.elementwise_trig import *
-from eagerflow.ops.getitem import *
-from eagerflow.ops.indexing import *
-from eagerflow.ops.interchange import *
-from eagerflow.ops.joining import *
-from eagerflow.ops.matmul import *
-from eagerflow.ops.movement import *
-from eagerflow.ops.mutexes import *
-from eagerflow.ops.namespace import *
-from eagerflow.ops.numpy_names import *
-from eagerflow.ops.padding import *
-from eagerflow.ops.partition import *
-from eagerflow.ops.pooling import *
-from eagerflow.ops.queues import *
-from eagerflow.ops.ranges import *
-from eagerflow.ops.reduction import *
-from eagerflow.ops.resize import *
-from eagerflow.ops.running import *
-from eagerflow.ops.segment import *
-from eagerflow.ops.sets import *
-from eagerflow.ops.shape import *
-from eagerflow.ops.snapshots import *
-from eagerflow.ops.softmax import *
-from eagerflow.ops.sort import *
-from eagerflow.ops.special import *
-from eagerflow.ops.state import *
-from eagerflow.ops.statistics import *
+from eagerflow.ops.creation.arrays import *
+from eagerflow.ops.creation.dlpack import *
+from eagerflow.ops.creation.dtypes import *
+from eagerflow.ops.creation.ranges import *
+from eagerflow.ops.elementwise.arithmetic import *
+from eagerflow.ops.elementwise.exponential import *
+from eagerflow.ops.elementwise.logic import *
+from eagerflow.ops.elementwise.numeric import *
+from eagerflow.ops.elementwise.special import *
+from eagerflow.ops.elementwise.trigonometric import *
+from eagerflow.ops.indexing.gather import *
+from eagerflow.ops.indexing.getitem import *
+from eagerflow.ops.indexing.partition import *
+from eagerflow.ops.indexing.segment import *
+from eagerflow.ops.linalg.einsum import *
+from eagerflow.ops.linalg.products import *
+from eagerflow.ops.names import fft as fft
+from eagerflow.ops.names import io as io
+from eagerflow.ops.names import linalg as linalg
+from eagerflow.ops.names import random as random
+from eagerflow.ops.names.array_api import *
+from eagerflow.ops.names.numpy_names import *
+from eagerflow.ops.nn.activations import *
+from eagerflow.ops.nn.convolution import *
+from eagerflow.ops.nn.pooling import *
+from eagerflow.ops.nn.resize import *
+from eagerflow.ops.nn.softmax import *
+from eagerflow.ops.ordering.binning import *
+from eagerflow.ops.ordering.sets import *
+from eagerflow.ops.ordering.sort import *
+from eagerflow.ops.reduction.closeness import *
+from eagerflow.ops.reduction.running import *
+from eagerflow.ops.reduction.statistics import *
+from eagerflow.ops.reduction.totals import *
+from eagerflow.ops.shape.axes import *
+from eagerflow.ops.shape.diagonals import *
+from eagerflow.ops.shape.joining import *
+from eagerflow.ops.shape.movement import *
+from eagerflow.ops.shape.padding import *
+from eagerflow.ops.state.accumulators import *
+from eagerflow.ops.state.callbacks import *
+from eagerflow.ops.state.mutexes import *
+from eagerflow.ops.state.queues import *
+from eagerflow.ops.state.snapshots import *
+from eagerflow.ops.state.variables import *
 from eagerflow.settings import config as config
 from eagerflow.types import BYTES as _BYTES
 from eagerflow.types import DTYPES as _DTYPES

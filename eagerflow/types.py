@@ -122,7 +122,7 @@ _TABLE: Final = (
     DType("complex128", "c128", "complex floating", np.complex128),
 )
 
-#: the dtype of lists of tensors (`eagerflow.ops.lists`): no array has it, and users meet it in
+#: the dtype of lists of tensors (`eagerflow.ops.state.lists`): no array has it, and users meet it in
 #: graphs only. Derivatives flow through lists.
 LIST: Final = DType("list", "list", "list", LIST_DTYPE)
 LIST.is_inexact = True

@@ -53,7 +53,7 @@ def _kept() -> set[str]:
 
     It stays for later ones; an idle one ends by itself, and any test may start the next.
     """
-    processes = sys.modules.get("eagerflow.data.processes")
+    processes = sys.modules.get("eagerflow.data.workers.processes")
     channel = None if processes is None else processes._server._channel
     return set() if channel is None else {str(channel.fileno())}
 

@@ -14,7 +14,7 @@ from eagerflow import counterparts
 from eagerflow.data.counterparts import DATA, DATASETS
 from eagerflow.errors import TensorValueError, UnknownNameError
 from eagerflow.nn.counterparts import MODULES, NN
-from eagerflow.ops.state import Variable
+from eagerflow.ops.state.variables import Variable
 from eagerflow.optim.counterparts import OPTIM, OPTIMISERS
 
 

@@ -13,7 +13,7 @@ from eagerflow.core.op import Op, functions
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.hardware import NullArray, as_device
-from eagerflow.ops.lists import list_new
+from eagerflow.ops.state.lists import list_new
 from eagerflow.source import Source
 from eagerflow.types import LIST, DType, Shape
 

@@ -11,7 +11,7 @@ from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import GradientError, hides_frames
-from eagerflow.ops.promotion import cast
+from eagerflow.ops.rules.promotion import cast
 from eagerflow.source import capture
 from eagerflow.types import DTYPES
 

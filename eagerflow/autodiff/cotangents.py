@@ -9,9 +9,9 @@ from eagerflow.core.op import Op, functions, joint
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal
-from eagerflow.ops.lists import list_add, list_new
-from eagerflow.ops.promotion import cast
-from eagerflow.ops.sizes import matched
+from eagerflow.ops.rules.promotion import cast
+from eagerflow.ops.rules.sizes import matched
+from eagerflow.ops.state.lists import list_add, list_new
 from eagerflow.types import LIST, TensorSpec, same_shape
 
 __all__ = ["Cotangent", "add", "dense", "fit", "full_like", "pull"]

@@ -16,7 +16,7 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import GradientError, hides_frames
-from eagerflow.ops.rules import ALL, elementwise
+from eagerflow.ops.rules.type_rules import ALL, elementwise
 from eagerflow.types import TensorSpec
 
 __all__ = ["custom_vjp", "stop_gradient"]

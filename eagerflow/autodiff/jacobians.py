@@ -17,7 +17,7 @@ from eagerflow.core.interpreter import installed
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import GradientError, hides_frames
-from eagerflow.ops.promotion import cast
+from eagerflow.ops.rules.promotion import cast
 from eagerflow.types import Shape
 
 __all__ = ["hessian", "jacobian"]

@@ -13,7 +13,7 @@ from eagerflow.core.op import functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import DTypeError, GradientError, TensorValueError
-from eagerflow.ops.promotion import cast
+from eagerflow.ops.rules.promotion import cast
 
 __all__ = ["Arguments", "VariableTree", "check_inexact", "finished", "is_variable"]
 

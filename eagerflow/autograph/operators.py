@@ -7,21 +7,21 @@ from opcode import opmap
 from types import CodeType
 from typing import Any, Final
 
-import eagerflow.autograph.explicit  # noqa: F401 - it says what is called in converted code
-from eagerflow.autograph.branches import Raised
-from eagerflow.autograph.calls import call
-from eagerflow.autograph.convert import operators, why_not
-from eagerflow.autograph.exits import ended, leaving, managed, manager
-from eagerflow.autograph.handlers import Escaped, catching
-from eagerflow.autograph.lists import NeedsArray, as_lists
-from eagerflow.autograph.loops import endless, for_, while_
-from eagerflow.autograph.raising import belongs_to_graph, raise_in_graph
-from eagerflow.autograph.reading import NO_SOURCE
-from eagerflow.autograph.reductions import reduced
-from eagerflow.autograph.regions import Again, tracer_here
-from eagerflow.autograph.standard import printed
-from eagerflow.autograph.texts import shown, text
-from eagerflow.autograph.unbound import unbound_reason
+import eagerflow.autograph.flow.explicit  # noqa: F401 - it says what is called in converted code
+from eagerflow.autograph.builtins import printed
+from eagerflow.autograph.conversion.convert import operators, why_not
+from eagerflow.autograph.conversion.source_code import NO_SOURCE
+from eagerflow.autograph.failures.exits import ended, leaving, managed, manager
+from eagerflow.autograph.failures.handlers import Escaped, catching
+from eagerflow.autograph.failures.raising import belongs_to_graph, raise_in_graph
+from eagerflow.autograph.flow.branches import Raised
+from eagerflow.autograph.flow.loops import endless, for_, while_
+from eagerflow.autograph.flow.reductions import reduced
+from eagerflow.autograph.tracking.regions import Again, tracer_here
+from eagerflow.autograph.tracking.unbound import unbound_reason
+from eagerflow.autograph.values.calls import call
+from eagerflow.autograph.values.lists import NeedsArray, as_lists
+from eagerflow.autograph.values.texts import shown, text
 from eagerflow.errors import TraceError, hide_frames, relocate
 from eagerflow.source import Source
 

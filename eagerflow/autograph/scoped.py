@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from eagerflow.autograph.calls import call as converted
+from eagerflow.autograph.values.calls import call as converted
 from eagerflow.graph.scopes import name_scope, resource_names
-from eagerflow.ops.state import Variable
+from eagerflow.ops.state.variables import Variable
 
 __all__ = ["call_in_scope"]
 

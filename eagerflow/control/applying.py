@@ -10,19 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from eagerflow.control.dependence import Places
-from eagerflow.control.derivative import differentiate
-from eagerflow.control.sizes import rename
-from eagerflow.control.structured import Structured, graphs_of, nodes_of
-from eagerflow.control.tangents import push
+from eagerflow.control.derivatives.entry import differentiate
+from eagerflow.control.derivatives.forward_mode import push
+from eagerflow.control.structure.dependence import Places
+from eagerflow.control.structure.node import Structured, graphs_of, nodes_of
+from eagerflow.control.structure.sizes import rename
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import Composite, Passed
 from eagerflow.core.op import get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
 from eagerflow.graph.ir import Node
-from eagerflow.graph.trace import tracer_of
 from eagerflow.runtime.replay import symbolic
+from eagerflow.tracing.tracer import tracer_of
 
 __all__ = ["append", "apply", "mixed", "of_node"]
 

@@ -10,7 +10,9 @@ from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, Size, may_equal, same
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import as_device
-from eagerflow.ops.lists import (
+from eagerflow.ops.rules.promotion import weak_fits
+from eagerflow.ops.rules.sizes import matched
+from eagerflow.ops.state.lists import (
     list_new,
     list_read,
     list_size,
@@ -18,8 +20,6 @@ from eagerflow.ops.lists import (
     list_unstack,
     list_write,
 )
-from eagerflow.ops.promotion import weak_fits
-from eagerflow.ops.sizes import matched
 from eagerflow.types import DTYPES, LIST, TensorSpec, TensorType
 
 __all__ = ["TensorArray"]

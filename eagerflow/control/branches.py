@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from eagerflow.control.applying import apply
 from eagerflow.control.merging import OutputPlace, merged
-from eagerflow.control.structured import Structured
+from eagerflow.control.structure.node import Structured
 from eagerflow.control.subgraphs import as_truth, check_callable, join, trace_subgraph
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError, TraceError, hides_frames
-from eagerflow.graph.numbers import TracedNumber
-from eagerflow.graph.trace import Tracer, tracer_of
 from eagerflow.runtime.python_control import choose
+from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.tracer import Tracer, tracer_of
 
 __all__ = ["cond", "switch"]
 

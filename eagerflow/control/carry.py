@@ -16,10 +16,10 @@ from eagerflow.dims import Dim, same
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
 from eagerflow.graph.kinds import NumberType
-from eagerflow.graph.numbers import VARIES
-from eagerflow.graph.trace import Tracer
-from eagerflow.ops.promotion import weak_fits
+from eagerflow.ops.rules.promotion import weak_fits
 from eagerflow.source import Source
+from eagerflow.tracing.numbers import VARIES
+from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
 __all__ = ["Carry", "check_turn", "own_leaves"]

@@ -7,7 +7,7 @@ from typing import Any, final
 
 from eagerflow.control.applying import apply
 from eagerflow.control.carry import Carry, check_turn, own_leaves
-from eagerflow.control.structured import Structured
+from eagerflow.control.structure.node import Structured
 from eagerflow.control.subgraphs import (
     argument_names,
     as_truth,
@@ -18,8 +18,8 @@ from eagerflow.control.subgraphs import (
 )
 from eagerflow.core import interpreter, tree
 from eagerflow.errors import TraceError, hides_frames
-from eagerflow.graph.trace import Tracer, tracer_of
 from eagerflow.runtime.python_control import repeat
+from eagerflow.tracing.tracer import Tracer, tracer_of
 
 __all__ = ["while_loop"]
 

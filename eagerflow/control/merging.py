@@ -11,9 +11,9 @@ from eagerflow.core import tree
 from eagerflow.dims import Dim, Size, same, symbols
 from eagerflow.errors import EagerflowError, TraceError
 from eagerflow.graph.kinds import ValueSpec
-from eagerflow.graph.numbers import TracedNumber
-from eagerflow.graph.trace import Tracer
-from eagerflow.ops.promotion import weak_fits
+from eagerflow.ops.rules.promotion import weak_fits
+from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
 __all__ = ["NO_TEXT", "OutputPlace", "merged", "same_number"]

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary
 
 from eagerflow.graph.kinds import NumberType
-from eagerflow.graph.trace import Tracer
+from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
 __all__ = ["LeafOutcome", "Outcome", "note", "outcome_of"]

@@ -16,8 +16,8 @@ from eagerflow.autodiff.cotangents import dense
 from eagerflow.autodiff.remat import recorded
 from eagerflow.autodiff.tape import UNKNOWN, Link
 from eagerflow.control.applying import append, mixed, of_node
-from eagerflow.control.building import is_smooth
-from eagerflow.control.structured import Structured
+from eagerflow.control.derivatives.building import is_smooth
+from eagerflow.control.structure.node import Structured
 from eagerflow.control.subgraphs import Subgraph, join, within
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import Composite, Passed
@@ -26,9 +26,9 @@ from eagerflow.dims import Size
 from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.kinds import ValueSpec
-from eagerflow.graph.symbols import composites
-from eagerflow.graph.trace import Tracer
 from eagerflow.runtime.replay import symbolic
+from eagerflow.tracing.symbols import composites
+from eagerflow.tracing.tracer import Tracer
 
 __all__: list[str] = []
 

@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 from eagerflow.control.applying import apply
 from eagerflow.control.carry import Carry, check_turn, own_leaves
-from eagerflow.control.structured import Structured
+from eagerflow.control.structure.node import Structured
 from eagerflow.control.subgraphs import (
     Subgraph,
     argument_names,
@@ -25,10 +25,10 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, same, symbols
 from eagerflow.errors import ShapeError, TraceError, hides_frames
 from eagerflow.graph.ir import Value
-from eagerflow.graph.trace import Tracer, tracer_of
 from eagerflow.hardware import as_device
-from eagerflow.ops.sizes import matched
+from eagerflow.ops.rules.sizes import matched
 from eagerflow.runtime.python_control import go_along
+from eagerflow.tracing.tracer import Tracer, tracer_of
 from eagerflow.types import DTYPES, TensorSpec, TensorType
 
 __all__ = ["map", "scan"]

@@ -6,9 +6,9 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from eagerflow.control.outside import OutsideState
 from eagerflow.control.retracing import Outcome, note, outcome_of
-from eagerflow.control.structured import effects_of
+from eagerflow.control.side_effects import OutsideState
+from eagerflow.control.structure.node import effects_of
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
@@ -18,10 +18,10 @@ from eagerflow.dims import Dim, number_of
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
-from eagerflow.graph.numbers import TracedNumber
-from eagerflow.graph.symbols import Operand
-from eagerflow.graph.trace import Tracer
 from eagerflow.source import Source, cell_name
+from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.symbols import Operand
+from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
 __all__ = ["ResultLeaf", "Subgraph", "argument_names", "as_truth", "check_callable", "is_number",

@@ -1,6 +1,6 @@
 """What stands for a value in a trace: data and numbers of which only the type is known.
 
-The classes are here so that tensors and conversions can tell them; `eagerflow.graph.trace` makes
+The classes are here so that tensors and conversions can tell them; `eagerflow.tracing.tracer` makes
 them and knows what they stand for.
 """
 

@@ -11,9 +11,9 @@
 
 from eagerflow.data.counterparts import DATA as _DATA
 from eagerflow.data.dataset import Dataset
-from eagerflow.data.files import write_records
-from eagerflow.data.images import decode_image
 from eagerflow.data.iterator import DatasetIterator
+from eagerflow.data.sources.files import write_records
+from eagerflow.data.sources.images import decode_image
 from eagerflow.extending import unknown_name as _unknown_name
 
 __all__ = ["Dataset", "DatasetIterator", "decode_image", "write_records"]

@@ -7,21 +7,28 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
-from eagerflow.data.background import PrefetchStage
-from eagerflow.data.calls import OnError, UserCall
-from eagerflow.data.checks import check_map, check_policy, check_stage, count_of, length_of, unknown
-from eagerflow.data.choices import ShuffleStage, SliceStage
+from eagerflow.data.base.calls import OnError, UserCall
+from eagerflow.data.base.checks import (
+    check_map,
+    check_policy,
+    check_stage,
+    count_of,
+    length_of,
+    unknown,
+)
+from eagerflow.data.base.orders import Seed
+from eagerflow.data.base.stage import AbstractStage
 from eagerflow.data.counterparts import DATASETS
-from eagerflow.data.files import LineStage, Paths, RecordStage
-from eagerflow.data.filters import FilterStage
-from eagerflow.data.groups import BatchStage, RepeatStage, ZipStage
 from eagerflow.data.iterator import DatasetIterator
-from eagerflow.data.lengths import BucketStage, PaddedBatchStage
-from eagerflow.data.maps import How, MapStage
-from eagerflow.data.orders import Seed
-from eagerflow.data.sources import TensorStage, iterable_stage
-from eagerflow.data.stage import AbstractStage
-from eagerflow.data.tables import GroupStage, ParquetStage, TableStage
+from eagerflow.data.sources.files import LineStage, Paths, RecordStage
+from eagerflow.data.sources.memory import TensorStage, iterable_stage
+from eagerflow.data.sources.tables import GroupStage, ParquetStage, TableStage
+from eagerflow.data.stages.choices import ShuffleStage, SliceStage
+from eagerflow.data.stages.filters import FilterStage
+from eagerflow.data.stages.groups import BatchStage, RepeatStage, ZipStage
+from eagerflow.data.stages.lengths import BucketStage, PaddedBatchStage
+from eagerflow.data.stages.maps import How, MapStage
+from eagerflow.data.workers.background import PrefetchStage
 from eagerflow.errors import LengthError, TensorValueError
 from eagerflow.extending import capture, hint_at
 from eagerflow.hardware import Device, as_device

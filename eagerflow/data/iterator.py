@@ -6,8 +6,8 @@ import operator
 import threading
 from typing import TYPE_CHECKING, Any, final
 
-from eagerflow.data.opening import open_stage
-from eagerflow.data.stage import AbstractCursor, once, seeds, threaded
+from eagerflow.data.base.stage import AbstractCursor, once, seeds, threaded
+from eagerflow.data.workers.opening import open_stage
 from eagerflow.errors import TensorValueError, TraceError, hide_frames
 from eagerflow.extending import is_traced, tree
 from eagerflow.extending.pipelines import QueueState, ending, to_html

@@ -15,8 +15,8 @@ from eagerflow.core.symbols import number_now
 from eagerflow.counterparts import hint_at, nearest, unknown_name
 from eagerflow.dims import Size, maximum, may_equal, same
 from eagerflow.files import replaced, unwritable
-from eagerflow.ops.draws import in_range, is_weak
-from eagerflow.ops.sizes import matched
+from eagerflow.ops.random.draws import in_range, is_weak
+from eagerflow.ops.rules.sizes import matched
 from eagerflow.progress import progress_bar
 from eagerflow.source import Source, capture, warn
 

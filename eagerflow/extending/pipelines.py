@@ -5,7 +5,7 @@ from eagerflow.resources.attempts import slept
 from eagerflow.resources.levels import to_html
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.stores import FifoStore, SequenceStore, ShuffleStore
-from eagerflow.runtime.ending import ending
+from eagerflow.runtime.threads.ending import ending
 
 __all__ = [
     "FifoStore",

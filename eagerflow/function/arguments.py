@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, final
 
+from eagerflow.capture.containers import is_container, merged
+from eagerflow.capture.static_keys import describe, static_key
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError
-from eagerflow.function.containers import is_container, merged
-from eagerflow.function.statics import describe, static_key
 from eagerflow.hardware import Lane, current_device
 from eagerflow.types import Shape, TensorType
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any, Final, final
 from weakref import ref
 
+from eagerflow.capture.static_keys import IdentityKey
 from eagerflow.function.arguments import Call
 from eagerflow.function.entry import Trace
-from eagerflow.function.statics import IdentityKey
 
 __all__ = ["Cache", "TraceGroup"]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from eagerflow.autodiff.tape import Tape
-from eagerflow.control.joint import Joint, part_of
+from eagerflow.control.derivatives.joint import Joint, part_of
 from eagerflow.core.interpreter import Composite, Passed
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.slices import IndexedSlices

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, final
 
 from eagerflow.autodiff.tape import Tape
+from eagerflow.capture.containers import at
+from eagerflow.capture.guards import Guards
+from eagerflow.capture.paths import Place
+from eagerflow.capture.undoing import undoing
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.function.arguments import Call, Leaf
-from eagerflow.function.containers import at
 from eagerflow.function.derivative import Derivative
-from eagerflow.function.guards import Guards
-from eagerflow.function.places import Place
 from eagerflow.function.records import LeafRecord, Reason, TraceRecord
-from eagerflow.function.undoing import undoing
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.hardware import Lane
 from eagerflow.runtime.executable import Executable

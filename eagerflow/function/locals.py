@@ -9,9 +9,9 @@ from typing import Any, final
 
 from eagerflow.core.tensor import Tensor
 from eagerflow.graph.ir import Value
-from eagerflow.graph.numbers import TracedNumber
-from eagerflow.graph.symbols import Symbol
-from eagerflow.graph.trace import Tracer
+from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.symbols import Symbol
+from eagerflow.tracing.tracer import Tracer
 
 __all__ = ["LocalNames"]
 

@@ -12,7 +12,8 @@ from types import FunctionType
 from typing import Any, Final, Literal, NamedTuple, final
 from weakref import WeakValueDictionary, ref
 
-from eagerflow.autograph.calls import call as autograph_call
+from eagerflow.autograph.values.calls import call as autograph_call
+from eagerflow.capture.static_keys import static_key
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import Tensor
@@ -23,14 +24,13 @@ from eagerflow.function.cache import Cache
 from eagerflow.function.entry import Pattern, Trace, leaf_values
 from eagerflow.function.explain import Explanation
 from eagerflow.function.records import Reason, TraceRecord, difference, distance
-from eagerflow.function.statics import static_key
 from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.scopes import name_scope
-from eagerflow.graph.trace import tracer_of
 from eagerflow.hardware import as_device, current_device
 from eagerflow.profiling import NodeStatistics
 from eagerflow.source import capture, cell_name
+from eagerflow.tracing.tracer import tracer_of
 
 __all__ = ["COMPILE", "BoundFunction", "Compile", "TracedFunction"]
 

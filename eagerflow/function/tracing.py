@@ -8,10 +8,13 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 from eagerflow import settings
-from eagerflow.autograph.lists import note_outside
+from eagerflow.autograph.flow.unrolling import LARGE, unrolled_loops
+from eagerflow.autograph.lru_caches import check_remembered
 from eagerflow.autograph.operators import run
-from eagerflow.autograph.remembered import check_remembered
-from eagerflow.autograph.unrolling import LARGE, unrolled_loops
+from eagerflow.autograph.values.lists import note_outside
+from eagerflow.capture.assumptions import relying
+from eagerflow.capture.containers import Apart, Containers, Own, is_container
+from eagerflow.capture.surroundings import Outside, identifier, kept_lists
 from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
@@ -19,19 +22,16 @@ from eagerflow.core.texts import holds_placeholder
 from eagerflow.dims import Dim, Size, number_of
 from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
-from eagerflow.function.containers import Apart, Containers, Own, is_container
 from eagerflow.function.entry import Output, Pattern, Store, Trace
 from eagerflow.function.locals import LocalNames
-from eagerflow.function.outside import Outside, identifier, kept_lists
 from eagerflow.function.records import LeafRecord, TraceRecord
-from eagerflow.function.reliance import relying
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Node, Value
-from eagerflow.graph.numbers import TracedNumber
 from eagerflow.graph.passes import optimise
-from eagerflow.graph.trace import Tracer
 from eagerflow.graph.verify import verify
 from eagerflow.source import Source
+from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.tracer import Tracer
 
 __all__ = ["TraceRequest", "make_entry"]
 

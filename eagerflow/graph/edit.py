@@ -11,7 +11,7 @@ from eagerflow.dims import Dim, Size, substitute
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueType
-from eagerflow.graph.printer import Printer, print_literal
+from eagerflow.graph.text.printer import Printer, print_literal
 from eagerflow.types import TensorType
 
 __all__ = [

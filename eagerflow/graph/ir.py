@@ -1,6 +1,6 @@
 """The graph: nodes in static single assignment form, in an order in which they can run.
 
-Grammar of the text form (`eagerflow.graph.printer` writes it, `eagerflow.graph.parser` reads it)::
+Grammar of the text form (`eagerflow.graph.text.printer` writes it, `eagerflow.graph.text.parser` reads it)::
 
     graph    ::= "graph" [name] "(" [input ("," input)*] ")" "{" node* "return" [values] "}"
     input    ::= value ":" spec

@@ -1,7 +1,7 @@
 """Python's arithmetic on numbers, in graphs: all that there is to know about each operator, once.
 
 A node ``python_add`` adds two numbers as Python does. Tracing appends such nodes
-(`eagerflow.graph.numbers`), passes compute them, generated code spells them out.
+(`eagerflow.tracing.numbers`), passes compute them, generated code spells them out.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from eagerflow.graph.attributes import wrong_attribute
 from eagerflow.graph.devices import STRUCTURED, decision
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference, ValueSpec, ValueType
-from eagerflow.graph.printer import print_node
 from eagerflow.graph.signatures import fits, signatures
+from eagerflow.graph.text.printer import print_node
 from eagerflow.source import Source
 from eagerflow.types import TensorSpec
 

@@ -14,15 +14,15 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.events import AbstractEvent, NodeEvent, StepEvent, step_of, told
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Lane, as_device
-from eagerflow.runtime import deadline
 from eagerflow.runtime.choice import Choice
-from eagerflow.runtime.codegen import Code
-from eagerflow.runtime.detached import DetachedStep, Result
-from eagerflow.runtime.failures import failure
-from eagerflow.runtime.generated import GeneratedTier
-from eagerflow.runtime.quiet import QUIET, error_state
-from eagerflow.runtime.scheduled import ScheduledTier
-from eagerflow.runtime.waiting import has_free_waits
+from eagerflow.runtime.generated.codegen import Code
+from eagerflow.runtime.generated.failures import failure
+from eagerflow.runtime.generated.float_warnings import QUIET, error_state
+from eagerflow.runtime.generated.tier import GeneratedTier
+from eagerflow.runtime.scheduled.detached import DetachedStep, Result
+from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.scheduled.waits import has_free_waits
+from eagerflow.runtime.threads import deadline
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 

@@ -20,12 +20,12 @@ from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS
 from eagerflow.graph.scopes import name_scope
 from eagerflow.graph.signatures import is_control, is_number
-from eagerflow.graph.trace import tracer_of
 from eagerflow.hardware import Lane, as_device
-from eagerflow.runtime.instructions import check_given, has_dims, named_axes, on_device
+from eagerflow.runtime.generated.float_warnings import QUIET, error_state
+from eagerflow.runtime.generated.instructions import check_given, has_dims, named_axes, on_device
 from eagerflow.runtime.python_control import choose, go_along, repeat
-from eagerflow.runtime.quiet import QUIET, error_state
 from eagerflow.source import Source
+from eagerflow.tracing.tracer import tracer_of
 from eagerflow.types import TensorType
 
 __all__ = ["is_watched", "replay", "symbolic"]

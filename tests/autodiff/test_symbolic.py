@@ -11,7 +11,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.graph.trace import Tracer
+from eagerflow.tracing.tracer import Tracer
 from tests.ops.symbolic import Traced
 from tests.ops.table import flatten
 

@@ -15,8 +15,8 @@ import pytest
 
 import eagerflow as ef
 import eagerflow.autograph.operators  # defines what converted code calls
-from eagerflow.autograph.calls import call
-from eagerflow.autograph.convert import branches, converted, why_not
+from eagerflow.autograph.conversion.convert import branches, converted, why_not
+from eagerflow.autograph.values.calls import call
 
 
 def test_only_what_branches_is_converted() -> None:

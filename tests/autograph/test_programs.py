@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.autograph.convert import converted
+from eagerflow.autograph.conversion.convert import converted
 from eagerflow.core import tree
 from eagerflow.graph.ir import Graph
 from tests.autograph.programs import PROGRAMS

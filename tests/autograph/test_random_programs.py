@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 import eagerflow as ef
-from eagerflow.autograph.convert import converted, why_not
+from eagerflow.autograph.conversion.convert import converted, why_not
 from eagerflow.errors import TraceError
 from tests.exploring import examples
 

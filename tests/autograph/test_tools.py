@@ -19,7 +19,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 import eagerflow as ef
-from eagerflow.autograph.convert import converted
+from eagerflow.autograph.conversion.convert import converted
 from eagerflow.errors import EagerflowError
 
 x = ef.tensor(2.0)

@@ -73,7 +73,7 @@ def test_the_first_turn_counts(turns) -> None:
 
 
 def test_how_long_a_loop_is_does_not_decide_how_it_is_traced(monkeypatch) -> None:
-    monkeypatch.setattr("eagerflow.autograph.loops._MOST", 20)
+    monkeypatch.setattr("eagerflow.autograph.flow.loops._MOST", 20)
     weights = [0.05] * 30
 
     def indexes(x):

@@ -25,10 +25,10 @@ from eagerflow.graph.edit import (
     substitute_sizes,
     users,
 )
-from eagerflow.graph.outline import outline
-from eagerflow.graph.serial import from_file_bytes, to_bytes
-from eagerflow.graph.svg import draw
+from eagerflow.graph.text.files import from_file_bytes, to_bytes
 from eagerflow.graph.verify import verify
+from eagerflow.pictures.outline import outline
+from eagerflow.pictures.svg import draw
 from eagerflow.types import TensorType
 from tests.bench.harness import arguments
 

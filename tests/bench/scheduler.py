@@ -29,11 +29,11 @@ import eagerflow as ef
 from eagerflow.core.op import define
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, choice
-from eagerflow.runtime.actions import EntryAction
-from eagerflow.runtime.flow import Flow
-from eagerflow.runtime.plan import RUN, Plan, PlanEntry
-from eagerflow.runtime.scheduler import Scheduler, done, start
-from eagerflow.runtime.step import FlowStep
+from eagerflow.runtime.scheduled.actions import EntryAction
+from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.runtime.scheduled.plan import RUN, Plan, PlanEntry
+from eagerflow.runtime.scheduled.scheduler import Scheduler, done, start
+from eagerflow.runtime.scheduled.step import FlowStep
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 from tests.bench.harness import arguments

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import eagerflow as ef
-from eagerflow.data.processes import stop_server
+from eagerflow.data.workers.processes import stop_server
 from tests.checkpoint.resumed import EVERY, PIPELINES, WORKERS, Run
 from tests.source_tree import ROOT
 

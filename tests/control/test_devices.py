@@ -10,7 +10,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.graph.lowering import lower
 from eagerflow.graph.verify import verify
-from eagerflow.runtime.scheduled import ScheduledTier
+from eagerflow.runtime.scheduled.tier import ScheduledTier
 from tests.control.test_programs import close, same
 
 

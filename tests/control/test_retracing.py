@@ -14,7 +14,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.control.retracing import Outcome, outcome_of
 from eagerflow.errors import TraceError
-from eagerflow.graph.trace import Tracer
+from eagerflow.tracing.tracer import Tracer
 
 # mypy: disable-error-code="no-untyped-def"
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.data import Dataset
-from eagerflow.data.orders import Buffer, generator
+from eagerflow.data.base.orders import Buffer, generator
 from eagerflow.resources.queue import QueueState
 from eagerflow.resources.stores import ShuffleStore
 from tests.data.functions import seven

@@ -11,7 +11,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.data import Dataset, write_records
-from eagerflow.data.processes import stop_server
+from eagerflow.data.workers.processes import stop_server
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.core import tree
-from eagerflow.data.elements import _as_leaf, as_element, stack
+from eagerflow.data.base.elements import _as_leaf, as_element, stack
 from eagerflow.errors import DTypeError, TensorValueError
 
 Pair = namedtuple("Pair", ["x", "y"])

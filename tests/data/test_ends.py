@@ -17,7 +17,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.data import Dataset
-from eagerflow.data.processes import stop_server
+from eagerflow.data.workers.processes import stop_server
 from tests.data.test_parallel import HOW, PROCESSES, becomes, counted, numbers, workers
 from tests.data.test_pipelines import values
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.data import Dataset, decode_image, write_records
-from eagerflow.data.processes import stop_server
+from eagerflow.data.workers.processes import stop_server
 from eagerflow.errors import DTypeError, RecordError, SettingError, TensorValueError
 from eagerflow_kernels.checksums import crc32c, masked
 
@@ -450,7 +450,7 @@ def test_few_groups_of_rows_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyP
         pass
     assert sorted(read) == list(range(10))
     read.clear()
-    monkeypatch.setattr("eagerflow.data.tables._HELD", 3 * 6 * (4 + 1 + 16))
+    monkeypatch.setattr("eagerflow.data.sources.tables._HELD", 3 * 6 * (4 + 1 + 16))
     dataset = Dataset.from_parquet(path)
     for _ in range(2):
         assert sorted(x["id"].item() for x in dataset) == list(range(60))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.data import Dataset, DatasetIterator
-from eagerflow.data.processes import stop_server
+from eagerflow.data.workers.processes import stop_server
 from eagerflow.errors import SettingError, TensorValueError, WorkerError
 from tests.data.functions import broken, killed, seven, shifted
 from tests.data.test_pipelines import at, values

@@ -14,7 +14,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.data import Dataset
-from eagerflow.data.processes import stop_server
+from eagerflow.data.workers.processes import stop_server
 from eagerflow.errors import DTypeError, ShapeError, WorkerError
 
 PROCESSES = {"workers": 2, "processes": True}

@@ -14,7 +14,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.data import Dataset, DatasetIterator
-from eagerflow.data.processes import stop_server
+from eagerflow.data.workers.processes import stop_server
 from tests.ctrl_c import ctrl_c_raises
 from tests.data.test_buffers import until
 from tests.data.test_ends import ours

@@ -13,8 +13,8 @@ import pytest
 import eagerflow as ef
 from eagerflow.core import tree
 from eagerflow.data import Dataset
-from eagerflow.data.columns import held
-from eagerflow.data.tables import ParquetStage
+from eagerflow.data.sources.columns import held
+from eagerflow.data.sources.tables import ParquetStage
 from eagerflow.errors import DTypeError, RecordError, ShapeError, TensorValueError
 
 pa = pytest.importorskip("pyarrow")

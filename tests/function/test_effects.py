@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eagerflow as ef
-from eagerflow.function.collect import collect
-from eagerflow.function.effects import Mutation, Rebinding, Watch, substituted, watching
-from eagerflow.function.guards import Guards
-from eagerflow.function.places import GONE
+from eagerflow.capture.collect import collect
+from eagerflow.capture.differences import Mutation, Rebinding, Watch, substituted, watching
+from eagerflow.capture.guards import Guards
+from eagerflow.capture.paths import GONE
 from tests.function import settings_module
 
 # mypy: disable-error-code="no-untyped-def"

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.function.collect import collect
+from eagerflow.capture.collect import collect
 
 # mypy: disable-error-code="no-untyped-def"
 

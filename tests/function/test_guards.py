@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eagerflow as ef
-from eagerflow.function.collect import collect
-from eagerflow.function.compare import same_value
-from eagerflow.function.guards import Guards
+from eagerflow.capture.collect import collect
+from eagerflow.capture.compare import same_value
+from eagerflow.capture.guards import Guards
 
 # mypy: disable-error-code="no-untyped-def"
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eagerflow.function.places import GONE, Place, Root, instance_dict
+from eagerflow.capture.paths import GONE, Place, Root, instance_dict
 
 scale = 2.0
 

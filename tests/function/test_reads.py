@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 
 import eagerflow as ef
-from eagerflow.function.collect import collect
-from eagerflow.function.places import Root
-from eagerflow.function.reads import Reads
+from eagerflow.capture.collect import collect
+from eagerflow.capture.paths import Root
+from eagerflow.capture.reads import Reads
 from tests.function import settings_module
 
 # mypy: disable-error-code="no-untyped-def"
@@ -475,7 +475,7 @@ def test_long_chains() -> None:
 
 
 def test_there_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eagerflow.function.collect.MOST", 300)
+    monkeypatch.setattr("eagerflow.capture.collect.MOST", 300)
     first = chain(1000)
     reads = collect(lambda: first.next.rate)
     assert 300 <= len(reads.reads) < 1000

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.function.collect import collect
-from eagerflow.function.reads import Reads
+from eagerflow.capture.collect import collect
+from eagerflow.capture.reads import Reads
 
 # mypy: disable-error-code="no-untyped-def"
 

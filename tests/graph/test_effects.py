@@ -13,8 +13,8 @@ import eagerflow as ef
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.passes import prune
-from eagerflow.graph.trace import Tracer
 from eagerflow.runtime import Executable
+from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorType, as_dtype
 from tests.ops.tracing import traced
 

@@ -13,8 +13,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.graph import Graph, NumberType, Reference, Value
-from eagerflow.graph.parser import parse_graph
-from eagerflow.graph.printer import Printer
+from eagerflow.graph.text.parser import parse_graph
+from eagerflow.graph.text.printer import Printer
 from eagerflow.graph.verify import verify
 from eagerflow.types import TensorType
 

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.errors import TraceWarning
-from eagerflow.graph.numbers import TracedNumber
-from eagerflow.graph.trace import Tracer
 from eagerflow.runtime import Executable
+from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.tracer import Tracer
 from tests.ops.tracing import traced
 
 

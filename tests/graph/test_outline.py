@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.graph import Graph
-from eagerflow.graph.outline import Box, Outline, clip, outline
+from eagerflow.pictures.outline import Box, Outline, clip, outline
 from eagerflow.types import TensorType
 from tests.graph.graphs import graphs, small
 

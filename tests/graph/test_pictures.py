@@ -18,10 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eagerflow as ef
-from eagerflow.graph import Graph, dot
-from eagerflow.graph.layout import lay_out
-from eagerflow.graph.outline import outline
-from eagerflow.graph.svg import draw, mimebundle
+from eagerflow.graph import Graph
+from eagerflow.pictures import dot
+from eagerflow.pictures.layout import lay_out
+from eagerflow.pictures.outline import outline
+from eagerflow.pictures.svg import draw, mimebundle
 from tests.graph.graphs import graphs, small
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -18,8 +18,8 @@ from safetensors import safe_open
 import eagerflow as ef
 from eagerflow.errors import GraphError, GraphFileError
 from eagerflow.graph import Graph, Reference
-from eagerflow.graph.parser import parse_graph
-from eagerflow.graph.serial import from_file_bytes, to_bytes
+from eagerflow.graph.text.files import from_file_bytes, to_bytes
+from eagerflow.graph.text.parser import parse_graph
 from eagerflow.graph.verify import verify
 from eagerflow.types import DTYPES
 from tests.graph.graphs import RESOURCES, graphs

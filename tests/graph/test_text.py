@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.errors import GraphError, GraphSyntaxError
 from eagerflow.graph import Graph, NumberType, Reference
-from eagerflow.graph.parser import parse_graph
-from eagerflow.graph.printer import Printer, print_literal
+from eagerflow.graph.text.parser import parse_graph
+from eagerflow.graph.text.printer import Printer, print_literal
 from eagerflow.types import DTYPES
 from tests.graph.graphs import LEAVES, RESOURCES, TENSORS, attributes, graphs
 

@@ -22,8 +22,8 @@ from eagerflow.errors import (
     TraceError,
 )
 from eagerflow.graph.scopes import name_scope
-from eagerflow.graph.symbols import Symbol
-from eagerflow.graph.trace import Tracer, tracer_of
+from eagerflow.tracing.symbols import Symbol
+from eagerflow.tracing.tracer import Tracer, tracer_of
 from eagerflow.types import TensorType, as_dtype
 
 CPU = ef.hardware.as_device("cpu:0")

@@ -12,8 +12,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import nn
+from eagerflow.capture.collect import collect
 from eagerflow.errors import CheckpointError, UnknownNameError
-from eagerflow.function.collect import collect
 
 
 class Scale(nn.Module):

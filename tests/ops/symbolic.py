@@ -10,8 +10,8 @@ import eagerflow as ef
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim, evaluate
-from eagerflow.graph.trace import Tracer
 from eagerflow.graph.verify import verify
+from eagerflow.tracing.tracer import Tracer
 from tests.ops.table import map_type
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorValueError
-from eagerflow.ops import einsum as module
+from eagerflow.ops.linalg import einsum as module
 from eagerflow_kernels.portable.einsum import einsum as portable_einsum
 from eagerflow_kernels.portable.einsum import make_plan
 from tests.ops.cases.einsum import ROWS

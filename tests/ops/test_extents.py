@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from eagerflow.dims import Dim, evaluate, same
 from eagerflow.errors import ShapeError
-from eagerflow.ops.extents import (
+from eagerflow.ops.rules.extents import (
     check_not_negative,
     joined_shape,
     may_be,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.core.op import bind, get_op
 from eagerflow.errors import DTypeError, TensorIndexError
-from eagerflow.ops.lists import (
+from eagerflow.ops.state.lists import (
     list_add,
     list_concat,
     list_new,

@@ -11,7 +11,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.core.op import get_op
-from eagerflow.ops.promotion import floating, pair, promote, promote_floating, promoted_dtype
+from eagerflow.ops.rules.promotion import floating, pair, promote, promote_floating, promoted_dtype
 
 _STANDARD = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
              "float32", "float64", "complex64", "complex128")  # fmt: skip

@@ -12,7 +12,7 @@ from eagerflow.core.op import bind, get_op, infer
 from eagerflow.core.tensor import type_of
 from eagerflow.dims import Dim
 from eagerflow.errors import ShapeError
-from eagerflow.ops.sizes import at_least, matched, surely_at_most, surely_less
+from eagerflow.ops.rules.sizes import at_least, matched, surely_at_most, surely_less
 from eagerflow.types import TensorType
 from tests.numeric import numeric_vjp_check
 from tests.ops.symbolic import Traced

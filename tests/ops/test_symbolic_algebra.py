@@ -17,7 +17,7 @@ import eagerflow as ef
 from eagerflow.core import tree
 from eagerflow.core.tensor import type_of
 from eagerflow.errors import EagerflowError, ShapeError
-from eagerflow.graph.trace import Tracer
+from eagerflow.tracing.tracer import Tracer
 from tests.ops.cases.einsum import ROWS
 from tests.ops.symbolic import Traced
 from tests.ops.symbolic import _run as run_node

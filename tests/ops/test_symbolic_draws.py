@@ -13,8 +13,8 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import Tensor
-from eagerflow.graph.trace import Tracer
 from eagerflow.graph.verify import verify
+from eagerflow.tracing.tracer import Tracer
 from tests.numeric import numeric_vjp_check
 from tests.ops.symbolic import Traced, _run
 from tests.ops.table import flatten, rules_checked

@@ -16,7 +16,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core.tensor import Tensor
-from eagerflow.graph.trace import Tracer
+from eagerflow.tracing.tracer import Tracer
 from tests.ops.symbolic import Traced
 from tests.ops.table import flatten
 

@@ -22,12 +22,12 @@ from eagerflow.function.entry import Trace
 from eagerflow.function.traced import TracedFunction
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.kinds import NumberType
-from eagerflow.graph.serial import from_file_bytes, to_bytes
+from eagerflow.graph.text.files import from_file_bytes, to_bytes
 from eagerflow.graph.verify import verify
 from eagerflow.runtime import Executable
-from eagerflow.runtime.instructions import named_axes
+from eagerflow.runtime.fetches import extract
+from eagerflow.runtime.generated.instructions import named_axes
 from eagerflow.runtime.replay import replay
-from eagerflow.runtime.run import extract
 from eagerflow.types import BYTES
 
 Function = Callable[..., Any]

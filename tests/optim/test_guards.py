@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import nn, optim
-from eagerflow.function.collect import collect
+from eagerflow.capture.collect import collect
 
 
 class Net(nn.Module):

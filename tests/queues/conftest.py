@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from eagerflow.runtime import detached, workers
-from eagerflow.runtime.timers import timers
+from eagerflow.runtime.scheduled import detached
+from eagerflow.runtime.threads import workers
+from eagerflow.runtime.threads.timers import timers
 from tests.queues.modes import MODES, Call, caller
 
 

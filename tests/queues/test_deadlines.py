@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.runtime import deadline
+from eagerflow.runtime.threads import deadline
 from tests.queues.modes import Call, Waiting, drained, numbers, row, until
 
 #: long enough to be reached, and as short as that

@@ -20,9 +20,9 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.graph import Graph
-from eagerflow.runtime.run import extract
-from eagerflow.runtime.scheduled import ScheduledTier
-from eagerflow.runtime.scheduler import rerun
+from eagerflow.runtime.fetches import extract
+from eagerflow.runtime.scheduled.scheduler import rerun
+from eagerflow.runtime.scheduled.tier import ScheduledTier
 
 SIZE = 4
 BATCH = 5

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.runtime.scheduler import rerun
-from eagerflow.runtime.waiting import has_free_waits
+from eagerflow.runtime.scheduled.scheduler import rerun
+from eagerflow.runtime.scheduled.waits import has_free_waits
 from tests.queues.modes import Waiting, drained, numbers, until
 from tests.runtime.graphs import by_entries, flow_of, scheduled
 

@@ -10,8 +10,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.runtime.clock import AbstractClock
-from eagerflow.runtime.timers import timers
+from eagerflow.runtime.threads.clock import AbstractClock
+from eagerflow.runtime.threads.timers import timers
 from tests.queues.modes import numbers
 
 pytestmark = pytest.mark.filterwarnings("ignore:many:eagerflow.errors.TraceWarning")  # so it is

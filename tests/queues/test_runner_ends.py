@@ -10,8 +10,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.function import runners
-from eagerflow.function.closing import _users
+from eagerflow.runners import runner as runners
+from eagerflow.runners.closing import _users
 from tests.queues.modes import Waiting, numbers, until
 
 

@@ -13,7 +13,7 @@ from eagerflow import errors
 from eagerflow.core.interpreter import Brake, monitored, monitors, stack
 from eagerflow.core.monitors import Timing
 from eagerflow.events import step_of
-from eagerflow.runtime import deadline
+from eagerflow.runtime.threads import deadline
 from tests.queues.modes import numbers, until
 
 ONE = ef.tensor(1.0)

@@ -18,9 +18,9 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.runtime import executable
-from eagerflow.runtime.costs import worker_count
-from eagerflow.runtime.scheduled import ScheduledTier
-from eagerflow.runtime.timers import timers
+from eagerflow.runtime.scheduled.costs import worker_count
+from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.threads.timers import timers
 from tests.queues.modes import drained, numbers, until
 from tests.source_tree import ROOT
 

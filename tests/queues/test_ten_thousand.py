@@ -20,9 +20,9 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.runtime import detached
-from eagerflow.runtime.clock import AbstractClock
-from eagerflow.runtime.timers import timers
+from eagerflow.runtime.scheduled import detached
+from eagerflow.runtime.threads.clock import AbstractClock
+from eagerflow.runtime.threads.timers import timers
 from tests.ctrl_c import ctrl_c_raises
 from tests.queues.modes import numbers
 

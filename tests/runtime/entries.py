@@ -12,9 +12,10 @@ import eagerflow as ef
 from eagerflow.core import op as op_module
 from eagerflow.core.op import define
 from eagerflow.graph import Graph
-from eagerflow.runtime import Executable, actions
-from eagerflow.runtime.scheduler import rerun
-from eagerflow.runtime.step import FlowStep
+from eagerflow.runtime import Executable
+from eagerflow.runtime.scheduled import actions
+from eagerflow.runtime.scheduled.scheduler import rerun
+from eagerflow.runtime.scheduled.step import FlowStep
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 from tests.runtime.graphs import Traced, flow_of

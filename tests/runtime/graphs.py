@@ -9,12 +9,12 @@ import eagerflow as ef
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
 from eagerflow.graph import Graph, Node, Value
-from eagerflow.graph.numbers import TracedNumber
-from eagerflow.graph.trace import Tracer
 from eagerflow.runtime import Executable
-from eagerflow.runtime.flow import Flow
-from eagerflow.runtime.generated import GeneratedTier
-from eagerflow.runtime.scheduled import ScheduledTier, waits_nowhere
+from eagerflow.runtime.generated.tier import GeneratedTier
+from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.runtime.scheduled.tier import ScheduledTier, waits_nowhere
+from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorType, as_dtype
 
 CPU = ef.hardware.as_device("cpu:0")

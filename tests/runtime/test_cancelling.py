@@ -13,11 +13,12 @@ import pytest
 
 from eagerflow import errors
 from eagerflow.graph import Graph
-from eagerflow.runtime import Executable, workers
-from eagerflow.runtime.clock import AbstractClock
-from eagerflow.runtime.scheduled import ScheduledTier
-from eagerflow.runtime.scheduler import rerun
-from eagerflow.runtime.step import Completion, FlowStep
+from eagerflow.runtime import Executable
+from eagerflow.runtime.scheduled.scheduler import rerun
+from eagerflow.runtime.scheduled.step import Completion, FlowStep
+from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.threads import workers
+from eagerflow.runtime.threads.clock import AbstractClock
 from tests.runtime.entries import Ops, X, chain, fan, heavy, open_up, ops
 from tests.runtime.graphs import by_entries, flow_of, scheduled
 

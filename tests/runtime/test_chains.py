@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eagerflow as ef
-from eagerflow.runtime import chains
+from eagerflow.runtime.generated import chains
 from eagerflow_kernels import table
 
 ROWS, COLUMNS = 7, 11

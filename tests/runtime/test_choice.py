@@ -18,9 +18,11 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core.op import bind, get_op
 from eagerflow.graph import Graph
-from eagerflow.runtime import Executable, choice, step, workers
+from eagerflow.runtime import Executable, choice
 from eagerflow.runtime.choice import Choice
-from eagerflow.runtime.generated import GeneratedTier
+from eagerflow.runtime.generated.tier import GeneratedTier
+from eagerflow.runtime.scheduled import step
+from eagerflow.runtime.threads import workers
 from tests.runtime.entries import CHAINS, Ops, heavy, helped, ops, same
 from tests.runtime.graphs import by_entries, flow_of, straight
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from eagerflow.runtime.ending import Ending
+from eagerflow.runtime.threads.ending import Ending
 
 
 class Thing:

@@ -11,8 +11,9 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.graph import Graph
-from eagerflow.runtime import Executable, choice, workers
-from eagerflow.runtime.step import FlowStep
+from eagerflow.runtime import Executable, choice
+from eagerflow.runtime.scheduled.step import FlowStep
+from eagerflow.runtime.threads import workers
 from tests.runtime.entries import heavy, notes, open_up
 from tests.runtime.graphs import by_entries, flow_of
 

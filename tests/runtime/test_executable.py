@@ -14,7 +14,7 @@ from eagerflow import errors
 from eagerflow.events import NodeEvent, RegionEvent, StepEvent
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
-from eagerflow.runtime.generated import GeneratedTier
+from eagerflow.runtime.generated.tier import GeneratedTier
 from tests.queues.modes import until
 from tests.recorded import recorded, refuse_events
 from tests.runtime.entries import X, heavy, loop_of, open_up, same

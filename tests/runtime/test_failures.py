@@ -14,7 +14,8 @@ from eagerflow import errors
 from eagerflow.core import op as op_module
 from eagerflow.core.op import define
 from eagerflow.graph import Graph
-from eagerflow.runtime import Executable, codegen, replay
+from eagerflow.runtime import Executable, replay
+from eagerflow.runtime.generated import codegen
 from eagerflow.source import Source
 from eagerflow_kernels import table
 from tests.runtime.graphs import Traced

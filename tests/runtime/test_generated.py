@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.errors import DeviceError, EagerflowError, GraphError, KernelError
 from eagerflow.graph import Graph
-from eagerflow.runtime import Executable, codegen, replay
+from eagerflow.runtime import Executable, replay
+from eagerflow.runtime.generated import codegen
 from tests.runtime.graphs import Traced, chain, same
 
 f32 = "float32"

@@ -15,7 +15,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.events import step_of
-from eagerflow.runtime import workers
+from eagerflow.runtime.threads import workers
 from tests.runtime import interrupted
 
 

@@ -15,8 +15,9 @@ import eagerflow as ef
 from eagerflow import events
 from eagerflow.graph import Graph
 from eagerflow.profiling import NodeStatistics
-from eagerflow.runtime import Executable, codegen
-from eagerflow.runtime.generated import GeneratedTier
+from eagerflow.runtime import Executable
+from eagerflow.runtime.generated import codegen
+from eagerflow.runtime.generated.tier import GeneratedTier
 from tests.runtime.graphs import Traced
 
 TEXT = """graph model(%x: f32[n], %k: int) {

@@ -12,7 +12,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.runtime import Executable, choice, workers
+from eagerflow.runtime import Executable, choice
+from eagerflow.runtime.threads import workers
 from eagerflow_kernels.lists import ListData
 from tests.runtime.graphs import straight
 

@@ -14,9 +14,9 @@ from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.graph.ir import Node
 from eagerflow.graph.lowering import lower
-from eagerflow.runtime.costs import node_seconds
-from eagerflow.runtime.flow import Flow
-from eagerflow.runtime.regions import Places, find_regions
+from eagerflow.runtime.scheduled.costs import node_seconds
+from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.runtime.scheduled.regions import Places, find_regions
 
 
 def before(node: Node) -> list[Node]:

@@ -12,7 +12,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError, TensorValueError
 from eagerflow.graph import Graph
-from eagerflow.runtime import run as run_module
+from eagerflow.runtime import fetches as run_module
 from tests.runtime.graphs import Traced, same
 
 TEXT = """graph f(%x: f32[n], %y: f32[n], %k: float) {

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.graph import Graph
 from eagerflow.graph.lowering import lower
-from eagerflow.runtime import Executable, replay, step, workers
-from eagerflow.runtime.clock import AbstractClock
-from eagerflow.runtime.flow import Flow
-from eagerflow.runtime.step import Completion, FlowStep
+from eagerflow.runtime import Executable, replay
+from eagerflow.runtime.scheduled import step
+from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.runtime.scheduled.step import Completion, FlowStep
+from eagerflow.runtime.threads import workers
+from eagerflow.runtime.threads.clock import AbstractClock
 from tests.control.programs import PROGRAMS
 from tests.control.programs import Program as Source
 from tests.numeric import tensors

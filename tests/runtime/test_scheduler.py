@@ -9,8 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eagerflow.errors import GraphError, SchedulerError
-from eagerflow.runtime.plan import ENTER, EXIT, MERGE, RUN, SWITCH, Plan, PlanEntry
-from eagerflow.runtime.scheduler import Scheduler, cancel, chose, done, failed, rerun, start
+from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, RUN, SWITCH, Plan, PlanEntry
+from eagerflow.runtime.scheduled.scheduler import (
+    Scheduler,
+    cancel,
+    chose,
+    done,
+    failed,
+    rerun,
+    start,
+)
 from tests.runtime.flows import Builder, Flow, choice, expected
 
 

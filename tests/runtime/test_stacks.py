@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.core import tree
-from eagerflow.ops.lists import list_new, list_pop, list_push, list_size, list_stack
+from eagerflow.ops.state.lists import list_new, list_pop, list_push, list_size, list_stack
 
 # mypy: disable-error-code="no-untyped-def"
 

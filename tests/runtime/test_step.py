@@ -19,9 +19,10 @@ from eagerflow import errors
 from eagerflow.core import op as op_module
 from eagerflow.core.op import bind
 from eagerflow.graph import Graph
-from eagerflow.runtime import Executable, workers
-from eagerflow.runtime.scheduled import ScheduledTier
-from eagerflow.runtime.step import Completion, FlowStep
+from eagerflow.runtime import Executable
+from eagerflow.runtime.scheduled.step import Completion, FlowStep
+from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.threads import workers
 from eagerflow_kernels import table
 from tests.runtime.entries import (
     Ops,

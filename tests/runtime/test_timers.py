@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eagerflow.runtime.clock import AbstractClock
-from eagerflow.runtime.timers import Timer, Timers
-from eagerflow.runtime.workers import Workers
+from eagerflow.runtime.threads.clock import AbstractClock
+from eagerflow.runtime.threads.timers import Timer, Timers
+from eagerflow.runtime.threads.workers import Workers
 
 
 class Now(AbstractClock):

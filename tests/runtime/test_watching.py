@@ -25,7 +25,8 @@ from eagerflow.events import (
     WaitEvent,
 )
 from eagerflow.graph import Graph
-from eagerflow.runtime import Executable, choice, workers
+from eagerflow.runtime import Executable, choice
+from eagerflow.runtime.threads import workers
 from tests.recorded import recorded, refuse_events
 
 WIDE = """graph wide(%x: f32[n]) {

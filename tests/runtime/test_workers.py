@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eagerflow.runtime.workers import Workers
+from eagerflow.runtime.threads.workers import Workers
 
 
 def test_jobs_run_at_once() -> None:

@@ -8,12 +8,12 @@ from typing import Any, Final, final
 
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
-from eagerflow.graph.constants import content_name, has_values
 from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.passes.duplicate_carries import find_twins, is_read, with_twins
 from eagerflow.graph.passes.report import Report
 from eagerflow.graph.passes.rewrite import Inner, Rewriter, is_pure, shown
-from eagerflow.graph.passes.rounds import find_twins, is_read, with_twins
 from eagerflow.graph.signatures import fits, is_loop
+from eagerflow.graph.text.constants import content_name, has_values
 from eagerflow.hardware import Device
 from eagerflow.types import DType
 

@@ -9,7 +9,7 @@ from typing import Final, final
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Graph, methods
 from eagerflow.graph.passes import DEFAULT, optimise, run_passes
-from eagerflow.graph.printer import Printer
+from eagerflow.graph.text.printer import Printer
 
 __all__ = ["GraphDiff", "diff", "diff_graphs"]
 

@@ -9,7 +9,7 @@ from eagerflow.core.op import find_op
 from eagerflow.dims import same
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
-from eagerflow.graph.passes.memory import Memory, MemoryLayout, is_fresh, on_cpu
+from eagerflow.graph.passes.memory_order import Memory, MemoryLayout, is_fresh, on_cpu
 from eagerflow.graph.passes.report import Change, Report
 from eagerflow.graph.passes.rewrite import Form, Rewriter, is_pure, shown
 from eagerflow.graph.signatures import kind_of

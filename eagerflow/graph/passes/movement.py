@@ -8,7 +8,7 @@ from typing import Any
 
 from eagerflow.dims import Size, same
 from eagerflow.graph.ir import Value
-from eagerflow.graph.passes.memory import MemoryLayout
+from eagerflow.graph.passes.memory_order import MemoryLayout
 from eagerflow.graph.passes.rewrite import Form
 from eagerflow.graph.passes.simplify import RuleSite, rule
 

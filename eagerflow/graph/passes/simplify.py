@@ -13,14 +13,14 @@ from typing import Any, Final, TypeVar, final
 
 from eagerflow.core.op import Op, find_op
 from eagerflow.core.tensor import Tensor
-from eagerflow.graph.constants import has_values
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
-from eagerflow.graph.passes.memory import Memory, MemoryLayout, is_flat, same_shape
+from eagerflow.graph.passes.memory_order import Memory, MemoryLayout, is_flat, same_shape
 from eagerflow.graph.passes.report import Report
 from eagerflow.graph.passes.rewrite import Form, Rewriter, shown
 from eagerflow.graph.signatures import kind_of
+from eagerflow.graph.text.constants import has_values
 from eagerflow.types import BYTES, DType, TensorType
 
 __all__ = ["RuleSite", "gives_input", "is_number", "rule", "simplify"]

@@ -20,7 +20,7 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceWarning
-from eagerflow.ops.random import default_generator
+from eagerflow.ops.names.random import default_generator
 from eagerflow.types import DType
 
 Trace = Callable[..., Any]

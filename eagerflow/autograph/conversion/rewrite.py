@@ -1,0 +1,481 @@
+"""Rewrites statements and expressions into calls of operators, which look at values when they run.
+
+``if x > 0: y = 1`` becomes::
+
+    def body():
+        nonlocal y
+        y = 1
+    operators.if_(x > 0, body, orelse, ...)
+
+The variables stay the cells that they share with such functions, so no value is copied about; a
+name that is not bound is an empty cell, as in Python. Lines and columns stay those of the user.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+from typing import Any, Final, final
+
+from eagerflow.autograph.conversion.comprehensions import REDUCTIONS, as_function, binds, is_plain
+from eagerflow.autograph.conversion.jumps import is_always, lower_jumps, operator
+from eagerflow.autograph.conversion.names import Liveness, augmented, bound, declared, own_nodes
+from eagerflow.autograph.conversion.source_code import OPERATORS, NotConvertible
+
+__all__ = ["LATER", "rewrite"]
+
+#: the parameter by which lambdas that the user did not write are known
+LATER: Final = "@later"
+
+_GENERATORS: Final = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
+#: builtins that look at the variables of the frame that calls them
+_FRAMES: Final = frozenset({"eval", "exec", "locals"})
+_FRAMES_BARE: Final = frozenset({"vars", "dir"})
+_PYTHON_TESTS: Final = frozenset({"isinstance", "issubclass", "hasattr", "callable"})
+_SOURCES: Final = frozenset({"range", "zip", "enumerate", "reversed"})
+_IDENTITY: Final = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+_COMPARISONS: Final = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
+}  # fmt: skip
+
+
+def rewrite(node: ast.FunctionDef | ast.Lambda) -> Any:
+    """The function with operators in the place of control flow.
+
+    Raises:
+        NotConvertible: it holds something that cannot be converted; the text says what.
+    """
+    if isinstance(node, ast.Lambda):
+        _check([node.body])
+        return _Function(node.args, []).function(node)
+    return _Function(node.args, node.body).function(node)
+
+
+def _check(body: Sequence[ast.AST]) -> None:
+    for node in own_nodes(body):
+        if isinstance(node, _GENERATORS):
+            raise NotConvertible("it is a generator or a coroutine")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            name, bare = node.func.id, not node.args
+            if name in _FRAMES or (name in _FRAMES_BARE and bare):
+                raise NotConvertible(f"it calls {name}() at line {node.lineno}")
+
+
+@final
+class _Function(ast.NodeTransformer):
+    """Rewrites one function; those within it get their own.
+
+    Args:
+        arguments: its parameters.
+        body: its statements.
+        me: what `super()` refers to, by default the first parameter.
+    """
+
+    def __init__(
+        self, arguments: ast.arguments, body: Sequence[ast.stmt], me: str | None = None
+    ) -> None:
+        self._globals, self._nonlocals = declared(body)
+        first = [*arguments.posonlyargs, *arguments.args]
+        self._self = me or (first[0].arg if first else None)
+        self._shared: set[str] = set()  # names that branches and bodies bind
+        self._body = body
+        self._count = 0
+        #: functions to be defined before the statement that is rewritten; None within a lambda
+        self._before: list[ast.stmt] | None = None
+
+    def function(self, node: Any) -> Any:
+        if isinstance(node, ast.Lambda):
+            node.body = self.visit(node.body)
+            return node
+        if not node.name.startswith("@"):
+            _check(node.body)
+        body = lower_jumps(self._body, node)
+        self._liveness = Liveness(body)
+        body = self._block(body)
+        names = sorted(self._shared - self._globals - self._nonlocals)
+        if names:  # dead code, which makes the names variables of this function
+            targets: list[ast.expr] = [ast.Name(n, ast.Store()) for n in names]
+            made = ast.If(ast.Constant(False), [ast.Assign(targets, ast.Constant(None))], [])
+            body.insert(0, _at(made, node.body[0]))
+        for kind, found in ((ast.Global, self._globals), (ast.Nonlocal, self._nonlocals)):
+            if found:
+                body.insert(0, _at(kind(sorted(found)), node.body[0]))
+        node.body = body
+        return node
+
+    def _block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        found: list[ast.stmt] = []
+        around = self._before
+        for node in body:
+            self._before = []
+            made = self.visit(node)
+            found += self._before
+            found += made if isinstance(made, list) else [made]
+        self._before = around
+        return found
+
+    # --- statements ---
+
+    def visit_If(self, node: ast.If) -> Any:
+        if _is_python(node.test):
+            return self.generic_visit(node)
+        test = self.visit(node.test)
+        lines = [bound(node.body), bound(node.orelse)]
+        body = self._branch("if", node.body, node, {})
+        orelse = self._branch("else", node.orelse, node, {})
+        after = self._liveness.after[id(node)]
+        names = tuple(
+            (name, *[found.get(name, 0) for found in lines], name in after)
+            for name in sorted({**lines[0], **lines[1]})
+        )
+        arguments = [test, *_named(body, orelse), _constant(names)]
+        return [body, orelse, self._run("if_", arguments, node)]
+
+    def visit_While(self, node: Any) -> Any:
+        lines = bound([*node.body, node.test])
+        if is_always(node.test) and not node.flags:
+            body = self._branch("while", node.body, node, lines)
+            arguments = [*_named(body), self._where(node, lines)]
+            return [body, self._run("endless", arguments, node)]
+        result = ast.Return(_at(_constant(True), node.test) if is_always(node.test) else node.test)
+        test = self._branch("test", [_at(result, node.test)], node, bound([node.test]))
+        body = self._branch("while", node.body, node, lines)
+        going = self._going(node)
+        where = self._where(node, lines)
+        return [test, body, self._run("while_", [*_named(test, body), going, where], node)]
+
+    def visit_For(self, node: Any) -> Any:
+        lines = bound([*node.body, node.target])
+        item = "@item"
+        assign = _at(ast.Assign([node.target], ast.Name(item, ast.Load())), node.target)
+        body = self._branch("for", [assign, *node.body], node, lines)
+        body.args.args = [ast.arg(item)]
+        _at(body.args.args[0], node.target)
+        over = self._source(node.iter)
+        arguments = [over, *_named(body), self._going(node), self._where(node, lines)]
+        return [body, self._run("for_", arguments, node)]
+
+    def _going(self, node: Any) -> ast.expr:
+        """A function that says whether no `break` or `return` has ended the loop."""
+        if not node.flags:
+            return _constant(None)
+        flags: list[ast.expr] = [_at(ast.Name(f, ast.Load()), node) for f in node.flags]
+        self._shared.update(node.flags)
+        return _later(operator("going", flags, node))
+
+    def _where(self, node: Any, lines: dict[str, int]) -> ast.expr:
+        """The names that a loop binds, with a line, and whether they are read later."""
+        after, plus = self._liveness.after[id(node)], augmented(node.body)
+        return _constant(
+            tuple((name, lines[name], name in after, name in plus) for name in sorted(lines))
+        )
+
+    def _branch(
+        self, name: str, body: Sequence[ast.stmt], at: ast.AST, more: dict[str, int]
+    ) -> ast.FunctionDef:
+        """The function of a branch or body."""
+        names = {**bound(body), **more}.keys()
+        self._shared |= names
+        inner = self._block(body) or [_at(ast.Pass(), at)]
+        outer, own = sorted(names & self._globals), sorted(names - self._globals)
+        if own:
+            inner.insert(0, _at(ast.Nonlocal(own), at))
+        if outer:
+            inner.insert(0, _at(ast.Global(outer), at))
+        self._count += 1
+        made: Any = ast.parse("def f(): pass").body[0]
+        made.name, made.body = f"@{name}{self._count}", inner
+        return _at(made, at)  # type: ignore[no-any-return]  # so: to define it is no line of the body
+
+    def _run(self, name: str, arguments: list[ast.expr], at: ast.stmt) -> ast.stmt:
+        return _at(ast.Expr(operator(name, arguments, at)), at)  # type: ignore[no-any-return]  # so
+
+    def _source(self, node: ast.expr) -> ast.expr:
+        """What a `for` goes over: `range`, `zip` and `enumerate` of what a graph knows as well."""
+        plain = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if not plain or node.func.id not in _SOURCES:  # type: ignore[attr-defined]  # a call
+            return self.visit(node)  # type: ignore[no-any-return]  # an expression
+        call: Any = node
+        call.func = operator("source", [call.func], call.func)
+        call.args = [self._source(a) for a in call.args]
+        call.keywords = [self.visit(k) for k in call.keywords]
+        return call  # type: ignore[no-any-return]  # a call
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        if _is_python(node.test):
+            return self.generic_visit(node)
+        arguments = [self.visit(node.test)]
+        message = self.visit(node.msg) if node.msg is not None else None
+        if message is not None:
+            arguments.append(_at(ast.Lambda(_no_arguments(), message), message))
+        failed = operator("failed", arguments, node.test)
+        error: ast.expr = ast.Name("AssertionError", ast.Load())
+        if message is not None:
+            error = ast.Call(error, [message], [])
+        test = ast.BoolOp(ast.And(), [ast.Name("__debug__", ast.Load()), failed])
+        return _at(ast.If(test, [ast.Raise(error, None)], []), node)
+
+    def visit_Try(self, node: Any) -> Any:
+        kinds: list[ast.expr] = [
+            h.type or _at(ast.Name("BaseException", ast.Load()), h) for h in node.handlers
+        ]
+        last = node.finalbody
+        if not kinds:
+            return self._finally(self._bodies(node), last)
+        place = node.handlers[0]
+        caught = _at(ast.Tuple(copy.deepcopy(kinds), ast.Load()), place)
+        later = _at(ast.Lambda(_no_arguments(), caught), place)
+        node = self._bodies(node)
+        block = ast.With([ast.withitem(operator("catching", [later], node), None)], node.body)
+        node.body = [_at(block, node)]
+        if isinstance(node, ast.Try):  # a bare `except:` is not for what eagerflow tells itself
+            passing = ast.Attribute(ast.Name(OPERATORS, ast.Load()), "passing", ast.Load())
+            node.handlers.insert(0, _at(ast.ExceptHandler(passing, None, [ast.Raise()]), place))
+        return self._finally(node, last)
+
+    def visit_TryStar(self, node: ast.TryStar) -> Any:
+        return self.visit_Try(node)
+
+    def _finally(self, node: Any, last: Sequence[ast.stmt]) -> Any:
+        """A `try` that is told where its `finally` block begins and ends, if it has one."""
+        if not last:
+            return node
+        node.finalbody.insert(0, self._run("ended", [], last[0]))
+        leaving = operator("leaving", [_later(_at(_constant(None), last[0]))], node)
+        return _at(ast.With([ast.withitem(leaving, None)], [node]), node)
+
+    def visit_With(self, node: ast.With) -> Any:
+        place = node.items[0].context_expr
+        for item in node.items:
+            item.context_expr = operator("manager", [self.visit(item.context_expr)], place)
+            if item.optional_vars is not None:
+                item.optional_vars = self.visit(item.optional_vars)
+        leaving = operator("leaving", [_later(_at(_constant(None), place))], place)
+        block = operator("managed", [], place)
+        node.items = [ast.withitem(leaving, None), *node.items, ast.withitem(block, None)]
+        node.body = self._block(node.body)
+        return node
+
+    def _bodies(self, node: Any) -> Any:
+        """A statement with the blocks in it rewritten."""
+        for part in ("body", "orelse", "finalbody"):
+            setattr(node, part, self._block(getattr(node, part)))
+        for handler in node.handlers:
+            handler.body = self._block(handler.body)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        # a name that branches share cannot be annotated; its annotation is not evaluated anyway
+        if not isinstance(node.target, ast.Name):
+            return self.generic_visit(node)
+        if node.value is None:
+            return _at(ast.Pass(), node)
+        return _at(ast.Assign([node.target], self.visit(node.value)), node)
+
+    def visit_Global(self, node: ast.Global) -> Any:
+        return _at(ast.Pass(), node)  # it is said at the beginning, and wherever it matters
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
+        return _at(ast.Pass(), node)
+
+    # --- other functions and classes ---
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        node.decorator_list = [self.visit(d) for d in node.decorator_list]
+        self._visit_defaults(node.args)
+        try:
+            return _Function(node.args, node.body).function(node)
+        except NotConvertible:
+            return node  # who calls it is told
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        return node  # its methods are converted when they are called
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        self._visit_defaults(node.args)
+        try:
+            _check([node.body])
+        except NotConvertible:
+            return node
+        return _Function(node.args, []).function(node)
+
+    def _visit_defaults(self, arguments: ast.arguments) -> None:
+        arguments.defaults = [self.visit(d) for d in arguments.defaults]
+        arguments.kw_defaults = [d and self.visit(d) for d in arguments.kw_defaults]
+
+    # --- expressions ---
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        if _is_python(node) or self._is_stuck(*node.values[1:]):
+            return self.generic_visit(node)
+        name = "and_" if isinstance(node.op, ast.And) else "or_"
+        first, *rest = node.values
+        return operator(name, [self.visit(first), *map(self._later, rest)], node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        if not isinstance(node.op, ast.Not) or _is_python(node.operand):
+            return self.generic_visit(node)
+        return operator("not_", [self.visit(node.operand)], node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        if _is_python(node.test) or self._is_stuck(node.body, node.orelse):
+            return self.generic_visit(node)
+        test = self.visit(node.test)
+        return operator("choose", [test, *map(self._later, (node.body, node.orelse))], node)
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            right = node.comparators[0]
+            if isinstance(right, ast.Constant) and type(right.value) is bool:
+                node.left = operator("flag", [self.visit(node.left)], node.left)
+                return node
+        if len(node.ops) == 1 or self._is_stuck(*node.comparators[1:]):
+            return self.generic_visit(node)
+        signs = _constant(tuple(_COMPARISONS[type(op)] for op in node.ops))
+        left, second = self.visit(node.left), self.visit(node.comparators[0])
+        rest = map(self._later, node.comparators[1:])
+        return operator("compare", [signs, left, second, *rest], node)
+
+    def _is_stuck(self, *nodes: ast.expr) -> bool:
+        """Whether expressions bind names where no function can be defined before."""
+        return self._before is None and any(map(binds, nodes))
+
+    def _later(self, node: ast.expr) -> ast.expr:
+        """A function that gives the value of an expression."""
+        if not binds(node):
+            return _later(self.visit(node))
+        assert self._before is not None
+        made = self._branch("later", [_at(ast.Return(node), node)], node, {})
+        self._before.append(made)
+        return _named(made)[0]
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                conversion = chr(part.conversion) if part.conversion >= 0 else ""
+                shown = [self.visit(part.value), _at(_constant(conversion), part.value)]
+                part.value = operator("shown", shown, part.value)
+                part.conversion = -1
+                if part.format_spec is not None:
+                    self.generic_visit(part.format_spec)
+        return operator("text", [node], node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Mod) and _is_text(node.left):
+            return operator("percent", [node.left, node.right], node)
+        return node
+
+    def visit_ListComp(self, node: ast.ListComp) -> Any:
+        if self._before is None or not is_plain(node):
+            return self.generic_visit(node)
+        return self._comprehension(node, "list")
+
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp, of: str) -> ast.expr:
+        """The call of the function that a comprehension is."""
+        assert self._before is not None
+        over, names = self._source(node.generators[0].iter), binds(node)
+        self._count += 1
+        made = as_function(node, f"@{of}{self._count}", of)
+        for kind, outer in ((ast.Global, True), (ast.Nonlocal, False)):
+            found = [n for n in names if (n in self._globals) is outer]
+            if found:
+                made.body.insert(0, _at(kind(found), node))
+        self._shared.update(names)
+        inner = _Function(made.args, made.body, self._self)
+        self._before.append(inner.function(made))
+        return _at(ast.Call(ast.Name(made.name, ast.Load()), [over], []), node)  # type: ignore[no-any-return]  # a call
+
+    def _reduction(self, node: ast.Call) -> ast.expr:
+        """`any(x > 0 for x in xs)` and its like, if the name means what it says."""
+        plain: Any = copy.deepcopy(node)
+        plain.args = [self.generic_visit(plain.args[0])]
+        self._plain_call(plain)
+        function: Any = node.func
+        comprehension: Any = node.args[0]
+        of = function.id if function.id in ("any", "all") else "list"
+        made: Any = self._comprehension(comprehension, of)
+        if of == "list":
+            keywords = [self.visit(k) for k in node.keywords]
+            called = operator("call", [function], function)
+            made = _at(ast.Call(called, [made], keywords), node)
+        arguments = [_at(copy.deepcopy(function), node), _later(made), _later(plain)]
+        return operator("reduced", arguments, node)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        if isinstance(node.func, ast.Name) and node.func.id == "super":
+            if not node.args and not node.keywords and self._self is not None:
+                cell, me = ast.Name("__class__", ast.Load()), ast.Name(self._self, ast.Load())
+                node.args = [_at(cell, node), _at(me, node)]
+            return node
+        if self._before is not None and _is_reduction(node):
+            return self._reduction(node)
+        self.generic_visit(node)
+        return self._plain_call(node)
+
+    def _plain_call(self, node: ast.Call) -> ast.Call:
+        node.func = operator("call", [node.func], node.func)
+        return node
+
+
+def _is_python(test: ast.expr) -> bool:
+    """Whether a test gives a Python bool, whatever is tested."""
+    match test:
+        case ast.Constant():
+            return True
+        case ast.Compare():
+            return all(isinstance(op, _IDENTITY) for op in test.ops)
+        case ast.UnaryOp(op=ast.Not()):
+            return _is_python(test.operand)
+        case ast.BoolOp():
+            return all(map(_is_python, test.values))
+        case ast.Call(func=ast.Name()):
+            return test.func.id in _PYTHON_TESTS  # type: ignore[attr-defined]  # as matched
+        case ast.Name():
+            return test.id in ("__debug__", "TYPE_CHECKING")
+    return False
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _is_reduction(node: ast.Call) -> bool:
+    if not isinstance(node.func, ast.Name) or node.func.id not in REDUCTIONS:
+        return False
+    (first,) = node.args if len(node.args) == 1 else (None,)
+    return isinstance(first, ast.GeneratorExp) and is_plain(first) and not any(
+        k.arg is None for k in node.keywords
+    )  # fmt: skip
+
+
+def _later(node: ast.expr) -> ast.Lambda:
+    return _at(ast.Lambda(_no_arguments(), node), node)  # type: ignore[no-any-return]  # a lambda
+
+
+def _no_arguments() -> ast.arguments:
+    return ast.arguments(
+        posonlyargs=[], args=[], vararg=ast.arg(LATER), kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
+
+
+def _constant(value: Any) -> ast.expr:
+    return ast.Constant(value)
+
+
+def _named(*functions: ast.FunctionDef) -> list[ast.expr]:
+    return [_at(ast.Name(f.name, ast.Load()), f) for f in functions]
+
+
+def _at(node: Any, place: ast.AST) -> Any:
+    """``node``, and what is within it without a place, in the place of another one."""
+    ast.copy_location(node, place)
+    for child in ast.iter_child_nodes(node):
+        if not hasattr(child, "lineno"):
+            _at(child, place)
+    return node

@@ -1,0 +1,1 @@
+"""Exceptions, handlers and ends of blocks in converted code."""

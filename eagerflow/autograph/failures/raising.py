@@ -1,0 +1,185 @@
+"""Exceptions that a graph raises: each run makes a new one, whose texts show the values of the run.
+
+What an exception is made of (its `args`, its attributes, what it comes from) is taken apart when it
+is raised in a trace, and its tensors and texts become inputs of the node that raises it.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MemberDescriptorType
+from typing import Any, Final, final
+from weakref import WeakSet
+
+from eagerflow.autograph.conversion.library import is_library
+from eagerflow.autograph.tracking.regions import tracer_here
+from eagerflow.autograph.values.texts import is_symbolic
+from eagerflow.errors import EagerflowError
+from eagerflow.ops.state import callbacks
+from eagerflow.source import Source, is_framework_frame
+from eagerflow.tracing.tracer import Tracer
+
+__all__ = [
+    "belongs_to_graph",
+    "check_in_graph",
+    "is_stated",
+    "is_users",
+    "line_of",
+    "raise_in_graph",
+]
+
+#: what is not in the `__dict__` of an exception
+_LINKS: Final = ("__cause__", "__context__", "__suppress_context__")
+_RAISE: Final = dis.opmap["RAISE_VARARGS"]
+#: the traces whose graphs raise exceptions
+_raising: Final[WeakSet[Tracer]] = WeakSet()
+
+
+def raise_in_graph(error: BaseException) -> None:
+    """Append a node that raises an exception like ``error`` wherever it runs."""
+
+    def check(parts: _Parts) -> None:
+        raise parts.put_together()
+
+    check_in_graph(check, _taken_apart(error))
+    node = tracer_here().graph.nodes[-1]
+    node.source = line_of(error) or node.source
+
+
+def check_in_graph(check: Callable[[Any], None], value: Any) -> None:
+    """Append a node that calls what may raise an exception, given the value of ``value`` then."""
+    callbacks.check(check, value)
+    _raising.add(tracer_here().root)
+
+
+def belongs_to_graph(error: BaseException) -> bool:
+    """Whether only a run of the graph can raise an exception that leaves the traced function.
+
+    It may show values, or come after another one that the graph raises or not.
+    """
+    if not is_users(error):
+        return False
+    after = tracer_here().root in _raising and is_stated(error)
+    return after or is_symbolic(_taken_apart(error))
+
+
+def is_users(error: BaseException) -> bool:
+    """Whether the user's code raises an exception, in a trace as in an eager call.
+
+    What eagerflow raises while it traces is none of these, nor are names that are not there, a
+    recursion without end (it may be that of the branches, which are all traced), and an interrupt
+    from the keyboard; unless the user's code itself raises such a one.
+    """
+    if isinstance(error, (EagerflowError, NameError, RecursionError)):
+        return is_stated(error)
+    return isinstance(error, (Exception, SystemExit)) or is_stated(error)
+
+
+def is_stated(error: BaseException) -> bool:
+    """Whether a `raise` of the user's code has raised an exception, and no mistake in it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or is_library(trace.tb_frame.f_globals) or is_framework_frame(trace.tb_frame):
+        return False
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
+
+
+def line_of(error: BaseException) -> Source | None:
+    """Where the user's code raised an exception."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if not is_framework_frame(trace.tb_frame):
+            found = Source(trace.tb_frame.f_code, trace.tb_lasti)
+        trace = trace.tb_next
+    return found
+
+
+@final
+class _Kept:
+    """An object that is the same in each run, and no tree to look into.
+
+    Args:
+        value: the object.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@final
+@dataclass
+class _Parts:
+    """What an exception is made of.
+
+    Attributes:
+        kind: its class.
+        args: as exceptions have them.
+        links: to other exceptions.
+        fields: what the class keeps outside of `__dict__`.
+        attributes: the `__dict__`.
+    """
+
+    kind: _Kept
+    args: Any
+    links: Any
+    fields: Any
+    attributes: Any
+
+    def put_together(self) -> BaseException:
+        """A new exception, made without `__init__`, which has run already."""
+        kind = self.kind.value
+        makes = kind
+        while makes.__module__ != "builtins":
+            makes = makes.__base__  # of several, the one that says what instances are like
+        error: BaseException = makes.__new__(kind, *_put_together(self.args))
+        error.args = _put_together(self.args)
+        members = _members(kind)
+        for name, value in _put_together(self.fields).items():
+            try:
+                members[name].__set__(error, value)
+            except (AttributeError, TypeError):  # the class itself has set it, and lets nobody else
+                continue
+        error.__dict__.update(_put_together(self.attributes))
+        for name, value in _put_together(self.links).items():
+            setattr(error, name, value)
+        return error
+
+
+def _members(kind: type) -> Mapping[str, Any]:
+    """The attributes for which a class has a place of its own."""
+    found: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        found.update((k, v) for k, v in vars(base).items() if type(v) is MemberDescriptorType)
+    return {k: v for k, v in found.items() if k not in _LINKS}
+
+
+def _taken_apart(x: Any) -> Any:
+    """A tree with `_Parts` in the place of exceptions, and what is the same in each run in one."""
+    if isinstance(x, BaseException):
+        fields = {k: getattr(x, k, None) for k in _members(type(x))}
+        fields = {k: v for k, v in fields.items() if v is not None}
+        links = {k: getattr(x, k) for k in _LINKS}
+        rest = x.args, links, fields, vars(x)
+        return _Parts(_Kept(type(x)), *map(_taken_apart, rest))
+    if type(x) in (list, tuple):
+        return type(x)(map(_taken_apart, x))
+    if type(x) is dict:
+        return {k: _taken_apart(v) for k, v in x.items()}
+    return x if not isinstance(x, type) and is_symbolic(x) else _Kept(x)
+
+
+def _put_together(x: Any) -> Any:
+    if type(x) is _Kept:
+        return x.value
+    if type(x) is _Parts:
+        return x.put_together()
+    if type(x) in (list, tuple):
+        return type(x)(map(_put_together, x))
+    if type(x) is dict:
+        return {k: _put_together(v) for k, v in x.items()}
+    return x

@@ -1,0 +1,452 @@
+"""`if`, `x if c else y`, `and`, `or`, `not`, comparisons and `assert` in converted code."""
+
+from __future__ import annotations
+
+import operator as python
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+from eagerflow.autograph.conversion.convert import operator
+from eagerflow.autograph.conversion.jumps import RESULT
+from eagerflow.autograph.conversion.source_code import first_line, line_text
+from eagerflow.autograph.failures.handlers import refuse_caught
+from eagerflow.autograph.failures.raising import is_users, raise_in_graph
+from eagerflow.autograph.tracking.regions import (
+    Again,
+    Found,
+    Region,
+    UserCode,
+    as_test,
+    attempt,
+    tracer_here,
+)
+from eagerflow.autograph.tracking.state import UNBOUND, Slot, cells_of, handle_slot
+from eagerflow.autograph.tracking.unbound import forget_name
+from eagerflow.autograph.values.in_place import is_new, is_pinned, is_shared, pin_choice
+from eagerflow.autograph.values.kinds import different_objects, kind_of, zeros_as
+from eagerflow.autograph.values.lists import NeedsArray, growing
+from eagerflow.control.branches import cond
+from eagerflow.core import interpreter
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import TraceError
+from eagerflow.ops.elementwise.logic import logical_not
+
+__all__ = [
+    "Branches",
+    "and_",
+    "choose",
+    "compare",
+    "failed",
+    "flag",
+    "going",
+    "if_",
+    "not_",
+    "or_",
+]
+
+_SIGNS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "==": python.eq, "!=": python.ne, "<": python.lt, "<=": python.le, ">": python.gt,
+    ">=": python.ge, "is": python.is_, "is not": python.is_not,
+    "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
+}  # fmt: skip
+#: how often a branch is traced until it is known what it does
+_TRIALS: Final = 8
+#: branches within branches of one function from which on it is taken for a recursion without end
+_DEEP: Final = 40
+
+#: a name, the lines that bind it in the branches (0: none does), whether it is read later
+_Name = tuple[str, int, int, bool]
+
+
+@operator
+def if_(
+    test: Any, body: Callable[[], Any], orelse: Callable[[], Any], names: Sequence[_Name]
+) -> None:
+    """``if test: body() else: orelse()``."""
+    found = as_test(test)
+    if found is None:
+        (body if test else orelse)()
+    else:
+        Branches(found, (body, orelse), names).run()
+
+
+@operator
+def choose(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    """``x if c else y``."""
+    found = as_test(test)
+    if found is None:
+        return body() if test else orelse()
+    return Branches(found, (body, orelse), (), said="what `x if c else y` gives").run()
+
+
+@operator
+def and_(first: Any, *rest: Callable[[], Any]) -> Any:
+    """``a and b``."""
+    if not rest:
+        return first
+    if as_test(first) is not None:
+        return _short("`and`", first, lambda: and_(rest[0](), *rest[1:]), lambda: first, rest)
+    return and_(rest[0](), *rest[1:]) if first else first
+
+
+@operator
+def or_(first: Any, *rest: Callable[[], Any]) -> Any:
+    """``a or b``."""
+    if not rest:
+        return first
+    if as_test(first) is not None:
+        return _short("`or`", first, lambda: first, lambda: or_(rest[0](), *rest[1:]), rest)
+    return first if first else or_(rest[0](), *rest[1:])
+
+
+def _short(
+    said: str,
+    test: Any,
+    body: Callable[[], Any],
+    orelse: Callable[[], Any],
+    rest: Sequence[Callable[[], Any]],
+) -> Any:
+    """`choose`, where the user's code is ``rest``."""
+    found = as_test(test)
+    assert found is not None
+    code: Any = getattr(rest[0], "__code__")  # noqa: B009 - so typed
+    functions = UserCode(code, body), UserCode(code, orelse)
+    return Branches(found, functions, (), rest, f"what {said} gives").run()
+
+
+@operator
+def not_(x: Any) -> Any:
+    """``not x``."""
+    found = as_test(x)
+    return (not x) if found is None else logical_not(found)
+
+
+@operator
+def compare(signs: Sequence[str], left: Any, second: Any, *rest: Callable[[], Any]) -> Any:
+    """``a < b < c``."""
+    found = _SIGNS[signs[0]](left, second)
+    if not rest:
+        return found
+    return and_(found, lambda: compare(signs[1:], second, rest[0](), *rest[1:]))
+
+
+@operator
+def flag(x: Any) -> Any:
+    """``x`` in ``x is True``; refused where it may be a flag of which only the graph knows that."""
+    if type(x) is Tensor and x.dtype.kind == "bool" and x.ndim == 0 and as_test(x) is not None:
+        raise TraceError(
+            "`is True` and `is False` of what is known only when the graph runs",
+            given="what is a bool tensor then, and neither True nor False itself",
+            hint="write `if x:` or `if not x:`, or compare by ==",
+        )
+    return x
+
+
+@operator
+def going(*flags: Any) -> Any:
+    """Whether none of the flags is set: no `break`, `continue` or `return` has happened."""
+    return not_(or_(flags[0], *[lambda f=f: f for f in flags[1:]]))
+
+
+@operator
+def failed(test: Any, message: Callable[[], Any] | None = None) -> bool:
+    """Whether an assertion fails now; that of a tensor becomes a check in the graph."""
+    found = as_test(test)
+    if found is None:
+        return not test
+
+    def fails() -> None:
+        raise AssertionError(*_message(message))
+
+    code: Any = getattr(message or fails, "__code__")  # noqa: B009 - so typed
+    body, orelse = UserCode(code, fails), UserCode(code, lambda: None)
+    Branches(logical_not(found), (body, orelse), (), [message or fails]).run()
+    return False
+
+
+def _message(message: Callable[[], Any] | None) -> tuple[Any, ...]:
+    """The arguments of an `AssertionError`."""
+    if message is None:
+        return ()
+    try:
+        return (message(),)
+    except TraceError as error:  # it is made by Python of values that only the graph knows
+        return (f"an assertion fails, whose message the graph cannot make: {error.wrong}",)
+
+
+# --- on tensors ---------------------------------------------------------------------------------
+
+
+@final
+class Raised(BaseException):
+    """A branch raises an exception.
+
+    Args:
+        branch: which one.
+        error: the exception.
+    """
+
+    def __init__(self, branch: int, error: BaseException) -> None:
+        super().__init__()
+        self.branch = branch
+        self.error = error
+
+
+@final
+class Branches:
+    """An `if` of which only the graph knows which branch is taken.
+
+    Args:
+        test: a bool tensor.
+        functions: the branches.
+        names: those that they bind.
+        roots: the user's code in them, by default the branches.
+        said: what their result is, for messages.
+    """
+
+    def __init__(
+        self, test: Tensor, functions: Sequence[Callable[[], Any]], names: Sequence[_Name],
+        roots: Sequence[Callable[..., Any]] = (), said: str = "the result of an `if`",
+    ) -> None:  # fmt: skip
+        self.test = test
+        self.functions = functions
+        self._said = said
+        self._roots = roots or functions
+        self.names = {name: rest for name, *rest in names}
+        self._codes: list[Any] = [getattr(f, "__code__") for f in functions]  # noqa: B009 - so typed
+        self._slots: dict[Any, Slot] = {}
+        self._refused: dict[Any, TraceError] = {}
+        self._like: dict[Any, Any] = {}  # what the other branch gives for a name, to fill it in
+        self._raw: list[dict[Any, Any]] = [{}, {}]  # what the slots held after each branch
+        self._made: list[Any] = [None, None]  # and what the branches gave
+        cells = cells_of(*self._roots)
+        for name, (_, _, live) in self.names.items():
+            if live and name in cells:
+                slot = Slot("cell", cells[name], name, name)
+                self._slots[slot.identity] = slot
+
+    def run(self) -> Any:
+        """Trace both branches, set what they set; gives what they give."""
+        _enter(self._codes[0])
+        raised: Raised | None = None
+        try:
+            with growing(self._roots) as let_grow:
+                for _ in range(_TRIALS):
+                    try:
+                        with attempt():
+                            found = cond(self.test, self._traced(0), self._traced(1))
+                    except Again:
+                        continue
+                    except NeedsArray as need:
+                        let_grow(need)
+                        continue
+                    except Raised as one:
+                        raised = one
+                        break
+                    return self._leave(found)
+            if raised is not None:  # and no exception is being handled
+                return self._check(raised)
+        finally:
+            _active.pop()
+        raise TraceError("an `if` on a tensor does something else each time that it is traced")
+
+    def _traced(self, i: int) -> UserCode:
+        dead = [name for name, (_, _, live) in self.names.items() if not live]
+
+        def branch() -> Any:
+            try:
+                result, raw, found = Region(self._roots, dead).run(self.functions[i])
+            except BaseException as error:
+                if not is_users(error):
+                    raise
+                raise Raised(i, error) from None
+            self._made[i] = raw
+            return self._results(i, result, found)
+
+        return UserCode(self._codes[i], branch, self._said)
+
+    def _check(self, raised: Raised) -> Any:
+        """Where one branch raises, the graph raises; the other branch is what goes on."""
+        refuse_caught(raised.error)
+        functions = [UserCode(code, lambda: None) for code in self._codes]
+        functions[raised.branch] = self._raising(raised.branch)
+        with attempt():
+            cond(self.test, *functions)
+        return self.functions[1 - raised.branch]()
+
+    def _raising(self, i: int) -> UserCode:
+        """A branch that raises, as a function that lets the graph do so."""
+
+        def fails() -> None:
+            try:
+                self.functions[i]()
+            except BaseException as error:
+                if not is_users(error):
+                    raise
+                raise_in_graph(error)
+                raise Raised(i, error) from None
+
+        def branch() -> None:
+            try:
+                Region(self._roots, ()).run(fails)
+            except Raised:
+                return
+
+        return UserCode(self._codes[i], branch)
+
+    def _results(self, i: int, result: Any, found: Found) -> Any:
+        """What a branch gives: its result, and the value of each slot."""
+        new = found.keys() - self._slots.keys() - self._refused.keys()
+        self._slots.update((key, found[key][0]) for key in new)
+        slots = {key: slot for key, slot in self._slots.items() if key not in self._refused}
+        self._raw[i] = {
+            key: found[key][2] if key in found else slot.get() for key, slot in slots.items()
+        }
+        values = {
+            key: found[key][1] if key in found else _updated(slot.get(), found)
+            for key, slot in slots.items()
+        }
+        if i == 0:
+            return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
+        self._compare()
+        if new:
+            raise Again
+        return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
+
+    def _filled(self, key: Any, value: Any) -> Any:
+        """The value of a name; zeros for a result that is not there as long as none was given."""
+        return zeros_as(self._like[key]) if value is UNBOUND and key in self._like else value
+
+    def _named(self, result: Any, values: dict[Any, Any]) -> Any:
+        found: dict[str, Any] = {"": result}
+        for key, value in values.items():
+            text = self._slots[key].text.removeprefix("@") or "it"
+            found[f"{text}#{len(found)}" if text in found else text] = value
+        self._keys = list(values)
+        self._texts = list(found)[1:]
+        return found
+
+    def _compare(self) -> None:
+        """Look for slots that cannot become values of the graph."""
+        again = False
+        for key, b in self._raw[1].items():
+            a = self._raw[0].get(key, UNBOUND if key not in self._raw[0] else None)
+            if key not in self._raw[0]:
+                a = self._slots[key].get()
+            slot = self._slots[key]
+            if a is UNBOUND and b is UNBOUND:
+                continue
+            if a is UNBOUND or b is UNBOUND:
+                if slot.key == RESULT:
+                    if key not in self._like:
+                        self._like[key], again = (b if a is UNBOUND else a), True
+                    continue
+                self._refused[key], again = self._one_sided(slot, a is UNBOUND), True
+            elif kind_of(a) != kind_of(b):
+                if slot.kind == "list":
+                    raise NeedsArray(slot.owner, slot.text, (a or b)[0])
+                self._refused[key], again = self._different(slot, a, b), True
+            if key in self._refused and (slot.kind != "cell" or slot.key.startswith("@")):
+                raise self._refused[key]
+        if again:
+            raise Again
+
+    def _leave(self, found: dict[str, Any]) -> Any:
+        self._pin_choices(found)
+        for key, text in zip(self._keys, self._texts, strict=True):
+            a, b = (raw.get(key, UNBOUND) for raw in self._raw)
+            slot = self._slots[key]
+            value = a if a is b else found[text]
+            if slot.kind == "handle":
+                interpreter.current().rebind(slot.owner, found[text])
+            elif slot.get() is not value:
+                slot.set(value)
+        for key, error in self._refused.items():
+            forget_name(tracer_here(), self._slots[key], error)
+        a, b = self._made
+        if a is b and type(a) is Tensor and not is_new(a):
+            return a
+        old = [x for x in (a, b) if type(x) is Tensor and (is_pinned(x) or not is_new(x))]
+        if old and type(found[""]) is Tensor:
+            self._pin(None, old, found[""])
+        return found[""]
+
+    def _pin_choices(self, found: dict[str, Any]) -> None:
+        """Refuse updates in place of what is a tensor that others have, or not, by the test."""
+        for key, text in zip(self._keys, self._texts, strict=True):
+            slot, value = self._slots[key], found[text]
+            pair = [raw.get(key, UNBOUND) for raw in self._raw]
+            if type(value) is not Tensor or slot.kind == "handle" or pair[0] is pair[1]:
+                continue
+            box = [slot.get()]
+            old = [x for x in pair if type(x) is Tensor and not is_new(x)]
+            # the slot, and for each branch that left it alone its values here and there
+            uses = 1 + 2 * sum(x is box[0] for x in pair) + sum(x is box[0] for x in old)
+            uses += self._updates(box)
+            alone = not is_shared(box, uses)
+            others = [x for x in old if not (alone and x is box[0])]
+            others += [x for x in pair if is_pinned(x)]
+            twice = [x for i, x in enumerate(pair) if self._is_twice(i, x)]
+            if others or twice:
+                self._pin(slot, others or twice, value)
+
+    def _updates(self, box: list[Any]) -> int:
+        """How many references there are to a tensor because a branch updates it in place."""
+        key = handle_slot(box[0]).identity
+        return sum(raw.get(key) is box[0] for raw in self._raw) + (key in self._slots)
+
+    def _is_twice(self, i: int, x: Any) -> bool:
+        """Whether a branch leaves a tensor in two slots."""
+        raw = self._raw[i].items()
+        places = [key for key, y in raw if y is x and self._slots[key].kind != "handle"]
+        return type(x) is Tensor and len(places) > 1
+
+    def _pin(self, slot: Slot | None, old: list[Tensor], value: Tensor) -> None:
+        lines = self._lines(slot.key if slot is not None else None)
+        name = slot.key if slot is not None and slot.kind == "cell" else None
+        text = "a tensor" if slot is None else slot.text
+        pin_choice(text, old, value, "a condition", f"{lines[0]}\n    and {lines[1]}", name)
+
+    # --- errors ---
+
+    def _lines(self, name: Any) -> list[str]:
+        bound = self.names.get(name, (0, 0, False))
+        return [line_text(c, bound[i] or first_line(c)) for i, c in enumerate(self._codes)]
+
+    def _one_sided(self, slot: Slot, second: bool) -> TraceError:
+        lines = self._lines(slot.key)
+        return TraceError(
+            f"{slot.text} is bound in only one branch of an `if` on a tensor",
+            given=f"bound at {lines[second]}\n    and not in the other branch, {lines[not second]}",
+            hint="bind it in both branches, or before the `if`",
+        )
+
+    def _different(self, slot: Slot, a: Any, b: Any) -> TraceError:
+        lines = self._lines(slot.key)
+        if slot.key == RESULT:
+            what, hint = "the function returns", "return the same structure everywhere"
+        else:
+            what, hint = f"{slot.text} is", "give it the same structure in both"
+        what += " something else in each branch of an `if` on a tensor"
+        return different_objects(what, (a, b), lines, hint)
+
+
+def _updated(x: Any, found: Found) -> Any:
+    """What a slot holds that a branch left alone, where it updated the tensor in it in place."""
+    change = found.get(handle_slot(x).identity) if type(x) is Tensor else None
+    return x if change is None else change[1]
+
+
+_active: Final[list[Any]] = []
+
+
+def _enter(code: Any) -> None:
+    """Note that the branches of a function are traced."""
+    if sum(c is code for c in _active) >= _DEEP:
+        raise TraceError(
+            "a function calls itself under a condition on a tensor",
+            given=line_text(code, code.co_firstlineno),
+            hint="both branches are traced, so there is no end to it: write it as a loop, or let "
+            "Python values decide where it ends",
+        )
+    _active.append(code)

@@ -1,0 +1,382 @@
+"""A loop of which only the graph knows how many turns it has: what goes round in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, Final, NoReturn, final
+
+from eagerflow.autograph.conversion.source_code import line_text
+from eagerflow.autograph.tracking.regions import (
+    Again,
+    Found,
+    Held,
+    Region,
+    UserCode,
+    attempt,
+    held,
+    is_reached,
+    tracer_here,
+)
+from eagerflow.autograph.tracking.state import UNBOUND, Slot, cells_of
+from eagerflow.autograph.tracking.unbound import forget_name
+from eagerflow.autograph.values.in_place import is_from_outside, is_pinned, is_shared, pin_choice
+from eagerflow.autograph.values.kinds import kind_of, kind_text, zeros_as
+from eagerflow.autograph.values.lists import (
+    Appended,
+    NeedsArray,
+    grow,
+    growing,
+    is_outside,
+    one_each,
+)
+from eagerflow.control.loops import while_loop
+from eagerflow.control.scans import scan
+from eagerflow.core import interpreter, tree
+from eagerflow.core.interpreter import BASE
+from eagerflow.core.tensor import Tensor, handle_of
+from eagerflow.errors import TraceError
+from eagerflow.ops.state import callbacks
+
+__all__ = ["Loop", "Names"]
+
+#: how often a body is traced until it is known what it does
+_TRIALS: Final = 8
+
+#: a name, a line that binds it, whether it is read later or in the next turn, and whether all that
+#: binds it is of the kind of ``+=``
+Names = Sequence[tuple[str, int, bool, bool]]
+
+
+@final
+class Loop:
+    """A loop of which only the graph knows how many turns it has.
+
+    Args:
+        functions: the user's code in it.
+        body: its body.
+        names: those that it binds.
+        known: whether there is at least one turn.
+    """
+
+    def __init__(
+        self, functions: Sequence[Callable[..., Any]], body: Callable[..., Any], names: Names,
+        *, known: bool,
+    ) -> None:  # fmt: skip
+        self._functions = functions
+        self._code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
+        self._dead = [name for name, _, live, _ in names if not live]
+        self._known = known
+        self._slots: dict[Any, Slot] = {}
+        self._in_place: dict[Any, bool] = {}  # whether the tensor in a slot is itself updated
+        self._like: dict[Any, Any] = {}  # what a turn gives for a name that is not bound before
+        self._lists: dict[Any, tuple[list[Any], str]] = {}  # that turns append to
+        self._over: Sequence[Tensor] = ()
+        self._open = False  # whether nothing says how many turns there are
+        self._stand_ins: dict[int, Any] = {}
+        self._taken: list[list[Any]] = []
+        #: what a turn gives to slots that somebody else may have
+        self._aliases: dict[Any, Tensor] = {}
+        self._left: set[Any] = set()  # names that no turn binds for certain
+        cells = cells_of(*functions)
+        self._lines = {name: line for name, line, _, _ in names}
+        for name, _, live, augmented in names:
+            if live and name in cells:
+                self._add(Slot("cell", cells[name], name, name), augmented)
+
+    def _add(self, slot: Slot, in_place: bool) -> None:
+        self._slots[slot.identity] = slot
+        self._in_place[slot.identity] = slot.kind == "handle" or (
+            in_place and type(slot.get()) is Tensor
+        )
+
+    def run(
+        self, goes: Callable[[Any], Any], turn: Callable[..., dict[str, Any]],
+        extra: dict[str, Any], *, endless: bool = False,
+    ) -> None:  # fmt: skip
+        """Trace it as a `while_loop`, and set what it sets.
+
+        Args:
+            goes: whether there is another turn, given what goes round.
+            turn: runs one, given what goes round; gives what goes round besides the slots.
+            extra: that before the first turn.
+            endless: whether only an error ends it.
+        """
+
+        def make(start: dict[str, Any], step: Callable[..., Any]) -> dict[str, Any]:
+            body = UserCode(self._code, lambda carry: step(carry)[0])
+            found: dict[str, Any] = while_loop(UserCode(self._code, goes), body, start)
+            if endless:  # it has to run, though nobody needs what it computes
+                callbacks.check(_unreachable, found)
+            return found
+
+        self._open = True
+        self._trace(make, turn, extra)
+
+    def scan(
+        self, turn: Callable[..., dict[str, Any]], extra: dict[str, Any], rows: list[Tensor],
+        length: Any, over: Sequence[Tensor] = (),
+    ) -> None:  # fmt: skip
+        """Trace it as a `scan`, and set what it sets.
+
+        Args:
+            turn: as for `run`, given the rows of the turn as well.
+            extra: what goes round besides the slots, before the first turn.
+            rows: the tensors of which each turn gets a row.
+            length: how many turns there are.
+            over: the tensors whose rows they are, which no turn may update.
+        """
+        self._over = over
+        stacked: list[Any] = []
+
+        def make(start: dict[str, Any], step: Callable[..., Any]) -> dict[str, Any]:
+            found, stacked[:] = scan(UserCode(self._code, step), start, rows, length=length)
+            return found  # type: ignore[no-any-return]  # as the carry
+
+        self._trace(make, turn, extra)
+        for (owner, text), parts in zip(self._lists.values(), stacked, strict=True):
+            # Python's own lists outside get their items in each run: then that size is static
+            if type(length) is int or is_outside(owner):
+                owner += [tree.map(itemgetter(i), p) for i in range(length) for p in parts]
+                continue
+            grown = one_each(parts, text)
+            like = grown.type.like(shape=grown.shape[1:])
+            if is_reached(owner):
+                raise NeedsArray(owner, text, like)
+            grow(self._functions, owner, like, grown)
+
+    def _trace(
+        self, make: Callable[..., dict[str, Any]], turn: Callable[..., dict[str, Any]],
+        extra: dict[str, Any],
+    ) -> None:  # fmt: skip
+        with growing(self._functions) as let_grow:
+            for _ in range(_TRIALS):
+                keys = self._keys()
+                start = {**extra, **self._begin(keys)}
+                try:
+                    with attempt():
+                        result = make(start, partial(self._turn, keys, turn))
+                except Again:
+                    continue
+                except NeedsArray as need:
+                    let_grow(need)
+                    self._lists.pop(("list", id(need.owner), None), None)
+                    continue
+                self._leave(result, keys)
+                return
+        raise TraceError("a loop on tensors does something else each time that it is traced")
+
+    def _begin(self, keys: dict[Any, str]) -> dict[str, Any]:
+        """What goes round before the first turn."""
+        self._start = {key: self._slots[key].get() for key in keys}
+        # the slot and what the loop starts with refer to it
+        self._alone = {key: not is_shared([self._start[key]], 2) for key in keys}
+        found = {}
+        for key, text in keys.items():
+            value = self._start[key]
+            like = zeros_as(self._like[key]) if value is UNBOUND else value
+            found[text] = tree.map(_detached, like)
+        return found
+
+    def _keys(self) -> dict[Any, str]:
+        """What goes round: the slots that have a value, or of which a turn tells the type."""
+        found: dict[Any, str] = {}
+        for key, slot in self._slots.items():
+            if key in self._left or (slot.get() is UNBOUND and key not in self._like):
+                continue
+            text = slot.text.removeprefix("@")
+            found[key] = f"{text}#{len(found)}" if text in found.values() else text
+        return found
+
+    def _turn(
+        self, keys: dict[Any, str], turn: Callable[..., dict[str, Any]], carry: dict[str, Any],
+        *rows: Any,
+    ) -> tuple[dict[str, Any], list[list[Any]]]:  # fmt: skip
+        """One turn: what goes round next, and what it appends to each list."""
+        region = Region(self._functions, self._dead)
+        saved: list[tuple[Tensor, Any, Any, Any]] = []
+        ends: dict[Any, Any] = {}
+        holds: dict[Any, Any] = {}  # the tensors that this turn may update in place
+        stood: list[tuple[Slot, Any]] = []  # the slots that had a stand-in, with their lists
+
+        def run() -> dict[str, Any]:
+            lists = [Appended(owner, text) for owner, text in self._lists.values()]
+            for one in lists:
+                for slot in region.snapshot.holders(one.owner):
+                    stood.append((slot, one.owner))
+                    slot.set(one)
+            holds.update((key, self._put(key, carry[text], saved)) for key, text in keys.items())
+            found = turn(carry, *rows)
+            for key, slot in self._slots.items():
+                ends[key] = slot.get()
+                self._note_alias(key, ends[key], holds)
+                if key in holds:
+                    self._check_updates(key, carry[keys[key]], holds[key], ends[key])
+            ends.update({key: tree.map(_detached, value) for key, value in ends.items()})
+            self._taken = [tree.map(_detached, one.taken()) for one in lists]
+            self._stand_ins = {id(one): one.owner for one in lists}
+            return found
+
+        try:
+            result, _, found = region.run(run)
+        finally:
+            for slot, owner in stood:
+                slot.set(owner)
+            for own in holds.values():
+                held.pop(id(own), None)
+            for handle, data, lane, mark in saved:
+                handle._data, handle._lane, handle._mark = data, lane, mark
+        self._learn(found, ends, keys)
+        result.update((text, ends[key]) for key, text in keys.items())
+        return result, self._taken
+
+    def _note_alias(self, key: Any, end: Any, holds: dict[Any, Any]) -> None:
+        """Note that a turn gives a slot a tensor from outside of the loop, or one that may be."""
+        if is_pinned(end) or (
+            is_from_outside(end) and not any(end is own for own in holds.values())
+        ):
+            self._aliases[key] = end
+
+    def _put(self, key: Any, value: Any, saved: list[Any]) -> Any:
+        """Let a slot hold what goes round; gives the tensor that turns may update in place."""
+        slot = self._slots[key]
+        if self._in_place[key]:
+            handle = slot.get()
+            saved.append((handle, handle._data, handle._lane, handle._mark))
+            BASE.rebind(handle, value)
+            return handle
+        if key in self._like:
+            return None  # a turn binds it, and does not see what the last one bound
+        own = handle_of(value) if type(value) is Tensor else value
+        slot.set(own)
+        if type(own) is not Tensor:
+            return None
+        held[id(own)] = Held(own, self._alone[key])
+        return own
+
+    def _check_updates(self, key: Any, before: Any, tensor: Any, now: Any) -> None:
+        """Find out whether turns update a tensor in place, or give a name to another one."""
+        if tensor is None:
+            return
+        if self._in_place[key]:
+            if now is not tensor:
+                self._in_place[key] = False
+                raise Again
+        elif tensor._data is not before._data:
+            if type(self._start[key]) is not Tensor:
+                return  # the first turn made it of a number
+            if now is not tensor and self._alone[key]:
+                return  # nobody sees the one that is updated
+            if now is tensor:
+                self._in_place[key] = True
+                raise Again
+            slot = self._slots[key]
+            raise TraceError(
+                f"a loop on tensors updates {slot.text} in place and gives the name to another one",
+                given=line_text(self._code, self._lines.get(slot.key, self._code.co_firstlineno)),
+                hint=f"write {slot.text} = {slot.text} + … in the place of {slot.text} += …",
+            )
+
+    def _learn(self, found: Found, ends: dict[Any, Any], keys: dict[Any, str]) -> None:
+        """Raise `Again` if the turn did more than was known."""
+        self._check_rows(found, keys)
+        before = self._known_so_far
+        for key, (slot, value, _) in found.items():
+            if slot.kind == "list":
+                if self._open:
+                    raise NeedsArray(slot.owner, slot.text, value[0])
+                self._lists[key] = (slot.owner, slot.text)
+            elif id(value) not in self._stand_ins and key not in self._slots:
+                self._add(slot, in_place=False)
+        for key, value in ends.items():
+            if value is UNBOUND:
+                self._left.add(key)
+            elif key not in keys and key not in self._left:
+                self._like[key] = value
+        if self._known_so_far != before:
+            raise Again
+        for key in keys:
+            if key in self._left:
+                self._unbinds(key)
+            if key not in self._like and kind_of(self._start[key]) != kind_of(ends[key]):
+                self._changes_kind(key, ends[key])
+
+    @property
+    def _known_so_far(self) -> tuple[int, ...]:
+        """What grows when a turn does more than was known."""
+        unbound = self._left - self._start.keys()
+        return len(self._lists), len(self._slots), len(self._like), len(unbound)
+
+    def _changes_kind(self, key: Any, value: Any) -> NoReturn:
+        slot, code = self._slots[key], self._code
+        raise TraceError(
+            f"{slot.text} becomes something else in a loop on tensors",
+            given=f"{kind_text(self._start[key])} before {line_text(code, code.co_firstlineno)}\n"
+            f"    and {kind_text(value)} after "
+            f"{line_text(code, self._lines.get(slot.key, code.co_firstlineno))}",
+            hint="start with a value of the same structure and type, such as ef.zeros(...)",
+        )
+
+    def _check_rows(self, found: Found, keys: dict[Any, str]) -> None:
+        """Refuse a turn that updates in place the tensor that the loop goes over."""
+        updated = [slot.owner for slot, *_ in found.values() if slot.kind == "handle"]
+        updated += [self._start[key] for key in keys if self._in_place[key]]
+        if any(x is row for x in updated for row in self._over):
+            raise TraceError(
+                "a loop on tensors updates in place the tensor that it goes over",
+                given=line_text(self._code, self._code.co_firstlineno),
+                expected="rows that are as they were before the loop",
+                hint="go over a range: `for i in range(xs.shape[0])`, and read xs[i]",
+            )
+
+    def _unbinds(self, key: Any) -> NoReturn:
+        slot = self._slots[key]
+        raise TraceError(
+            f"a turn of a loop on tensors leaves {slot.text} unbound",
+            given=line_text(self._code, self._lines.get(slot.key, self._code.co_firstlineno)),
+            hint="bind it whatever happens in the turn",
+        )
+
+    def _leave(self, result: dict[str, Any], keys: dict[Any, str]) -> None:
+        for key, text in keys.items():
+            slot, value = self._slots[key], result[text]
+            if self._in_place[key]:
+                interpreter.current().rebind(slot.get(), value)
+            elif key in self._like and not self._known and not slot.key.startswith("@"):
+                forget_name(tracer_here(), slot, self._maybe_unbound(slot))
+            else:
+                self._pin(slot, key, value)
+                slot.set(value)
+
+    def _pin(self, slot: Slot, key: Any, value: Any) -> None:
+        """Refuse updates in place of what is another tensor only if turns made it one."""
+        if type(value) is not Tensor:
+            return
+        old = [self._aliases[key]] if key in self._aliases else []
+        box = [self._start[key]]
+        # its slot and what the loop starts with refer to it
+        if not self._known and is_shared(box, 2):
+            old += box
+        if not old:
+            return
+        line = self._lines.get(slot.key, self._code.co_firstlineno)
+        name = slot.key if slot.kind == "cell" else None
+        lines = line_text(self._code, line)
+        pin_choice(slot.text, old, value, "a loop on tensors", lines, name)
+
+    def _maybe_unbound(self, slot: Slot) -> TraceError:
+        line = self._lines.get(slot.key, self._code.co_firstlineno)
+        return TraceError(
+            f"{slot.text} is bound only in a loop that may have no turn",
+            given=line_text(self._code, line),
+            hint=f"bind it before the loop: {slot.text} = ...",
+        )
+
+
+def _unreachable(carry: Any) -> NoReturn:
+    raise AssertionError("what follows a loop without an end was run")
+
+
+def _detached(x: Any) -> Any:
+    return handle_of(x) if type(x) is Tensor else x

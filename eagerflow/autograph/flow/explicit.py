@@ -1,0 +1,205 @@
+"""`cond`, `switch`, `while_loop`, `scan` and `map` in converted code: their functions may raise.
+
+That one raises is seen when it is traced. Then the graph raises where an eager call does: in the
+branch that is taken, in the first turn if there is one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from eagerflow.autograph.failures.raising import check_in_graph, is_stated, is_users
+from eagerflow.autograph.flow.branches import Branches, Raised
+from eagerflow.autograph.flow.loops import first_turn, raise_in_first_turn
+from eagerflow.autograph.tracking.regions import UserCode, attempt
+from eagerflow.autograph.tracking.state import Snapshot
+from eagerflow.autograph.values.calls import converted_argument, replacements
+from eagerflow.control.branches import cond, switch
+from eagerflow.control.loops import while_loop
+from eagerflow.control.scans import map as map_
+from eagerflow.control.scans import scan
+from eagerflow.control.subgraphs import as_truth
+from eagerflow.core import interpreter, tree
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.errors import TraceError
+from eagerflow.ops.elementwise.logic import logical_or
+from eagerflow.runtime.python_control import choose_branch
+from eagerflow.source import turn_note
+
+__all__: list[str] = []
+
+_Function = Callable[..., Any]
+
+
+def _cond(pred: Any, true_fn: _Function, false_fn: _Function, *operands: Any) -> Any:
+    functions = converted_argument(true_fn), converted_argument(false_fn)
+    if not _is_of_graph(pred):
+        return cond(pred, *functions, *operands)
+    try:
+        with _trial(functions):
+            return cond(pred, *functions, *operands)
+    except BaseException as error:
+        if not is_users(error):
+            raise
+    test = as_truth("cond: pred", pred)
+    return _branches(test, *[_with(f, operands) for f in functions])
+
+
+def _switch(index: Any, branches: Sequence[_Function], *operands: Any) -> Any:
+    branches = list(map(converted_argument, branches))
+    if not _is_of_graph(index):
+        return switch(index, branches, *operands)
+    try:
+        with _trial(branches):
+            return switch(index, branches, *operands)
+    except BaseException as error:
+        if not is_users(error):
+            raise
+    raising = branches[_first_that_raises(index, branches, operands)]
+    others = [f for f in branches if f is not raising]
+    number = tensor_of(index)
+    if not others:
+        check_in_graph(functools.partial(_check_index, len(branches)), number)
+        return raising(*_own(operands))
+    taken = [number == i for i, f in enumerate(branches) if f is raising]
+    rest = [others[0] if f is raising else f for f in branches]
+    return _branches(
+        functools.reduce(logical_or, taken),
+        _with(raising, operands), lambda: _switch(index, rest, *operands),
+    )  # fmt: skip
+
+
+def _check_index(count: int, index: Tensor) -> None:
+    choose_branch(int(index), count)
+
+
+def _first_that_raises(index: Any, branches: Sequence[_Function], operands: Any) -> int:
+    """Which branch raises."""
+
+    def telling(i: int, branch: _Function) -> _Function:
+        def run(*args: Any) -> Any:
+            try:
+                return branch(*args)
+            except BaseException as error:
+                if not is_users(error):
+                    raise
+                raise Raised(i, error) from None
+
+        return run
+
+    try:
+        with _trial(branches):
+            switch(index, [telling(i, f) for i, f in enumerate(branches)], *operands)
+    except Raised as raised:
+        return raised.branch
+    raise TraceError("a branch does something else each time that it is traced")
+
+
+def _branches(test: Tensor, body: _Function, orelse: _Function) -> Any:
+    """What is as an `if` of which a branch raises."""
+    functions = [UserCode(_code(f), f) for f in (body, orelse)]
+    return Branches(test, functions, (), (body, orelse), "what the branches give").run()
+
+
+def _with(function: _Function, operands: Sequence[Any]) -> _Function:
+    return lambda: function(*_own(operands))
+
+
+def _while_loop(cond: _Function, body: _Function, init: Any, **options: Any) -> Any:
+    cond, body = converted_argument(cond), converted_argument(body)
+    if not interpreter.is_traced():
+        return while_loop(cond, body, init, **options)
+    try:
+        with _trial((cond, body)):
+            return while_loop(cond, body, init, **options)
+    except BaseException as error:
+        if not is_stated(error):
+            raise
+        raised = error
+    spread = init if type(init) in (tuple, list) else (init,)
+    raise_in_first_turn(
+        as_truth("while_loop: cond", cond(*_own(spread))),
+        lambda: _turn("while_loop", body, *_own(spread)), raised, _code(body),
+    )  # fmt: skip
+    return _own(init)
+
+
+def _scan(f: _Function, init: Any, xs: Any, *, reverse: bool = False, **options: Any) -> Any:
+    f = converted_argument(f)
+    if not interpreter.is_traced():
+        return scan(f, init, xs, reverse=reverse, **options)
+    try:
+        with _trial((f,)):
+            return scan(f, init, xs, reverse=reverse, **options)
+    except BaseException as error:
+        if not is_stated(error):
+            raise
+        raised = error
+    first = tree.map(lambda x: tensor_of(x)[-1 if reverse else 0], xs)
+    return first_turn(lambda: _turn("scan", f, _own(init), first), raised, _code(f))
+
+
+def _map(f: _Function, xs: Any) -> Any:
+    f = converted_argument(f)
+    if not interpreter.is_traced():
+        return map_(f, xs)
+    try:
+        with _trial((f,)):
+            return map_(f, xs)
+    except BaseException as error:
+        if not is_stated(error):
+            raise
+        raised = error
+    first = tree.map(lambda x: tensor_of(x)[0], xs)
+    return first_turn(lambda: _turn("map", f, first), raised, _code(f))
+
+
+@contextmanager
+def _trial(functions: Sequence[_Function]) -> Iterator[None]:
+    """Trace functions that may raise: then what they did to Python before that is undone."""
+    before = Snapshot(functions)
+    with attempt():
+        try:
+            yield
+        except BaseException:
+            before.restore()
+            raise
+
+
+def _turn(op: str, function: _Function, *args: Any) -> None:
+    """The first turn, whose number the exception tells."""
+    try:
+        function(*args)
+    except Exception as error:
+        error.add_note(turn_note(op, 0))
+        raise
+
+
+def _is_of_graph(chooser: Any) -> bool:
+    """Whether the graph decides which branch is taken."""
+    if not interpreter.is_traced():
+        return False
+    if issubclass(type(chooser), AbstractNumber):
+        return chooser.varies  # type: ignore[no-any-return]  # a bool
+    return isinstance(chooser, AbstractArray)
+
+
+def _code(function: _Function) -> Any:
+    """The code of a function, for messages; some other where it has none."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__code__", _code.__code__)
+
+
+def _own(values: Any) -> Any:
+    return tree.map(lambda x: handle_of(x) if type(x) is Tensor else x, values)
+
+
+replacements.update({
+    cond: _cond, switch: _switch, while_loop: _while_loop, scan: _scan, map_: _map,
+})  # fmt: skip

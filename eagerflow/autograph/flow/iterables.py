@@ -1,0 +1,271 @@
+"""What a `for` on tensors goes over: rows of tensors, ranges, and zips and enumerations of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, final
+
+from eagerflow.autograph.conversion.convert import operator
+from eagerflow.autograph.values.calls import call
+from eagerflow.autograph.values.lists import Grown
+from eagerflow.core import interpreter
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import Dim, same
+from eagerflow.errors import TraceError
+
+__all__ = ["AbstractSource", "as_range", "as_source", "source"]
+
+
+class AbstractSource(ABC):
+    """What gives an item for each turn of a loop in the graph.
+
+    Attributes:
+        length: how many, None if nothing limits it. A tensor where only the graph knows.
+    """
+
+    length: Any
+
+    @abstractmethod
+    def item(self, i: Any) -> Any:
+        """The item of turn ``i``, a number or an int."""
+
+    def rows(self) -> list[Tensor]:
+        """The tensors of which each turn gets one row, as long as the source."""
+        return []
+
+    def pick(self, rows: Iterator[Tensor], i: Any) -> Any:
+        """The item of turn ``i``, given the rows of that turn."""
+        return self.item(i)
+
+    def __iter__(self) -> Any:
+        """The items, where a Python loop goes over them after all."""
+        return (self.item(i) for i in range(self.length))
+
+
+@final
+class _Rows(AbstractSource):
+    """The rows of a tensor."""
+
+    def __init__(self, x: Any) -> None:
+        self._x = tensor_of(x)
+        self.length = self._x.shape[0]
+
+    def item(self, i: Any) -> Any:
+        return self._x[i]
+
+    def rows(self) -> list[Tensor]:
+        return [self._x]
+
+    def pick(self, rows: Iterator[Tensor], i: Any) -> Any:
+        return next(rows)
+
+
+@final
+class _Elements(AbstractSource):
+    """The rows of a variable, each as it is when its turn begins."""
+
+    def __init__(self, variable: Any) -> None:
+        self._variable = variable
+        self.length = variable.shape[0]
+
+    def item(self, i: Any) -> Any:
+        return self._variable[i]
+
+
+@final
+class _Range(AbstractSource):
+    """``start``, ``start + step``, …."""
+
+    def __init__(self, start: Any, step: Any, length: Any) -> None:
+        self._start = start
+        self._step = step
+        self.length = length
+
+    def item(self, i: Any) -> Any:
+        steps = i if type(self._step) is int and self._step == 1 else i * self._step
+        return steps if type(self._start) is int and self._start == 0 else self._start + steps
+
+
+@final
+class _Zip(AbstractSource):
+    """Tuples of the items of several sources."""
+
+    def __init__(self, parts: Sequence[AbstractSource]) -> None:
+        self._parts = parts
+        self.length = _shortest([p.length for p in parts if p.length is not None])
+
+    def item(self, i: Any) -> Any:
+        return tuple([part.item(i) for part in self._parts])
+
+    def rows(self) -> list[Tensor]:
+        found = [x for part in self._parts for x in part.rows()]
+        return [x if same(x.shape[0], self.length) else x[: self.length] for x in found]
+
+    def pick(self, rows: Iterator[Tensor], i: Any) -> Any:
+        return tuple([part.pick(rows, i) for part in self._parts])
+
+
+@final
+class _Items(AbstractSource):
+    """The items of a list or tuple, where Python picks them."""
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        self._items = items
+        self.length = len(items)
+
+    def item(self, i: Any) -> Any:
+        return self._items[i]
+
+
+@final
+class _Reversed(AbstractSource):
+    """The items of another source, from the last one on."""
+
+    def __init__(self, part: AbstractSource) -> None:
+        self._part = part
+        self.length = part.length
+
+    def item(self, i: Any) -> Any:
+        return self._part.item(self.length - 1 - i)
+
+    def rows(self) -> list[Tensor]:
+        return [x[::-1] for x in self._part.rows()]
+
+    def pick(self, rows: Iterator[Tensor], i: Any) -> Any:
+        return self._part.pick(rows, self.length - 1 - i)
+
+
+def _shortest(lengths: Sequence[Any]) -> Any:
+    if all(type(n) is int for n in lengths):
+        return min(lengths, default=None)
+    if len(lengths) == 1:
+        return lengths[0]
+    if all(type(n) in (int, Dim) and same(n, lengths[0]) for n in lengths):
+        return lengths[0]
+    raise TraceError(
+        "a loop in a graph goes over things of which it is not known which one is shorter",
+        given=f"lengths {', '.join(map(str, lengths))}",
+        hint="cut them to one length: zip(a[:n], b[:n])",
+    )
+
+
+def as_source(x: Any, *, concrete: bool = False) -> AbstractSource | None:
+    """What a loop in the graph goes over; None for what Python goes over.
+
+    Args:
+        x: what is gone over.
+        concrete: whether that may be a tensor with a value, from outside of the trace.
+    """
+    if isinstance(x, AbstractSource):
+        return x
+    if type(x) is Grown:
+        return _Rows(x.rows)
+    if not isinstance(x, AbstractArray) or not interpreter.is_traced() or not x.shape:
+        return None
+    if type(x) is not Tensor:
+        return _Elements(x)
+    return _Rows(x) if concrete or isinstance(x._data, AbstractSymbol) else None
+
+
+def as_range(x: range) -> AbstractSource:
+    """A range of Python."""
+    return _Range(x.start, x.step, len(x))
+
+
+@operator
+def source(function: Any) -> Callable[..., Any]:
+    """`range`, `zip`, `enumerate` or `reversed` in a `for`, of what a graph knows as well."""
+    known = _FUNCTIONS.get(function) if type(function) is type else None
+    return known or call(function)
+
+
+def _range(*args: Any) -> Any:
+    if not interpreter.is_traced() or not 1 <= len(args) <= 3 or not any(map(_is_open, args)):
+        return range(*args)
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+    start, stop = (_whole(x) for x in (start, stop))
+    if type(step) is not int or step == 0:
+        raise TraceError(
+            "a range in a graph needs a step that is known while tracing",
+            given=f"range{args}", expected="an int other than 0",
+        )  # fmt: skip
+    span = stop - start if step > 0 else start - stop
+    length = (span + abs(step) - 1) // abs(step) if abs(step) != 1 else span
+    return _Range(start, step, length)
+
+
+def _is_open(x: Any) -> bool:
+    """Whether only the graph knows a number."""
+    if type(x) is Dim:
+        return True
+    if issubclass(type(x), AbstractNumber):
+        return bool(x.varies)
+    return isinstance(x, AbstractArray) and isinstance(tensor_of(x)._data, AbstractSymbol)
+
+
+def _whole(x: Any) -> Any:
+    """An end of a range.
+
+    Raises:
+        DTypeError: it is no integer without axes.
+    """
+    if not isinstance(x, AbstractArray):
+        return x if type(x) is Dim else _whole_number(x)
+    found = tensor_of(x)
+    found._check_index()
+    return found
+
+
+def _whole_number(x: Any) -> Any:
+    if isinstance(x, float):  # also one of a trace
+        raise TypeError("'float' object cannot be interpreted as an integer")
+    return x
+
+
+def _zip(*parts: Iterable[Any], strict: bool = False) -> Any:
+    found = _parts(parts)
+    if found is None:
+        return zip(*parts, strict=strict)
+    if strict and len({part.length for part in found}) > 1 and _are_known(found):
+        return zip(*found, strict=True)  # which says so after the turns
+    return _Zip(found)
+
+
+def _are_known(parts: Iterable[AbstractSource]) -> bool:
+    return all(type(part.length) is int for part in parts)
+
+
+def _enumerate(items: Iterable[Any], start: Any = 0) -> Any:
+    found = _parts([items])
+    return enumerate(items, start) if found is None else _Zip([_Range(start, 1, None), *found])
+
+
+def _reversed(items: Any) -> Any:
+    found = _parts([items])
+    return reversed(items) if found is None else _Reversed(found[0])
+
+
+def _parts(items: Sequence[Any]) -> list[AbstractSource] | None:
+    """Sources of all items, if one of them is made of tensors."""
+    found = [as_source(x, concrete=True) for x in items]
+    if not any(x is not None for x in found):
+        return None
+    lengths = [x.length for x in found if x is not None and x.length is not None]
+    most = min(lengths) if lengths and all(type(n) is int for n in lengths) else None
+    return [_part(x, most) if y is None else y for x, y in zip(items, found, strict=True)]
+
+
+def _part(x: Any, most: int | None) -> AbstractSource:
+    """A source of what Python goes over, of which ``most`` items are asked for."""
+    if isinstance(x, range):
+        return as_range(x)
+    return _Items(x if isinstance(x, (list, tuple)) else list(islice(x, most)))
+
+
+_FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {
+    range: _range, zip: _zip, enumerate: _enumerate, reversed: _reversed,
+}  # fmt: skip

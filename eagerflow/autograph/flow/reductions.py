@@ -1,0 +1,179 @@
+"""`any`, `all`, `sum`, `max` and `min` in converted code, of what only the graph knows."""
+
+from __future__ import annotations
+
+import builtins
+import operator as operators
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from eagerflow.autograph.conversion.comprehensions import REDUCTIONS
+from eagerflow.autograph.conversion.convert import operator
+from eagerflow.autograph.flow.branches import choose, if_, not_, or_
+from eagerflow.autograph.flow.iterables import AbstractSource, as_source
+from eagerflow.autograph.flow.loops import for_
+from eagerflow.autograph.tracking.regions import as_test, tracer_here
+from eagerflow.autograph.values.calls import call, replacements
+from eagerflow.autograph.values.lists import Grown
+from eagerflow.core import interpreter
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.errors import ShapeError, TraceError
+from eagerflow.graph.ir import Node
+from eagerflow.graph.passes.rewrite import effect_of
+
+__all__ = ["reduced"]
+
+_KNOWN: Final = tuple(getattr(builtins, name) for name in sorted(REDUCTIONS))
+
+
+@operator
+def reduced(function: Any, made: Callable[[], Any], plain: Callable[[], Any]) -> Any:
+    """The call of a builtin with a comprehension, or of what else has its name."""
+    known = any(function is one for one in _KNOWN)
+    return made() if known else plain()
+
+
+def _any(items: Iterable[Any], /) -> Any:
+    """`any`; a bool tensor if an item that decides is one."""
+    return _first_truth(items, wanted=True)
+
+
+def _all(items: Iterable[Any], /) -> Any:
+    """`all`, likewise."""
+    return not_(_first_truth(items, wanted=False))
+
+
+def _first_truth(items: Iterable[Any], *, wanted: bool) -> Any:
+    """Whether the truth of an item is ``wanted``."""
+    source = _rows_of(items)
+    if source is not None:
+        rows = _scalars(source)
+        return (rows != 0 if wanted else rows == 0).any()
+    result: Any = False
+    nodes = tracer_here().graph.nodes if interpreter.is_traced() else []
+    known = -1  # how many nodes there were when a tensor decided first
+    for x in items:
+        if known >= 0 and hasattr(items, "__next__"):
+            _refuse_effects(nodes[known:])
+        truth = as_test(x)
+        found = bool(x) if truth is None else truth
+        result = or_(result, lambda found=found: found if wanted else not_(found))
+        if result is True:
+            return True
+        known = len(nodes) if known < 0 and result is not False else known
+    return result
+
+
+def _refuse_effects(nodes: Iterable[Node]) -> None:
+    """Refuse what was done to make an item that need not be made."""
+    late = next((node for node in nodes if effect_of(node) != "pure"), None)
+    if late is not None:
+        raise TraceError(
+            "any() or all() of a generator that does something, and a tensor decides where it ends",
+            given=f"{late.op}, at {late.source}",
+            hint="write the generator in the call, any(f(x) for x in xs), or a loop",
+        )
+
+
+def _rows_of(items: Any) -> AbstractSource | None:
+    """What a loop in the graph goes over, as it is now; None for what Python goes over."""
+    return as_source(tensor_of(items) if isinstance(items, AbstractArray) else items)
+
+
+def _scalars(source: Any) -> Tensor:
+    """The rows of a tensor, one element each."""
+    (rows,) = source.rows()
+    if any(type(d) is not int or d != 1 for d in rows.shape[1:]):
+        raise ShapeError(
+            "the truth of a tensor with axes is ambiguous",
+            given=f"rows of {rows.type}",
+            hint="say which elements count: x.any() or x.all()",
+        )
+    return rows.reshape(rows.shape[:1])  # type: ignore[no-any-return]  # a tensor
+
+
+def _sum(items: Iterable[Any], /, start: Any = 0) -> Any:
+    """`sum`, of what may be a tensor or a list of unknown length as well."""
+    source = _rows_of(items)
+    if source is None:
+        return builtins.sum(items, start)
+    total = start
+
+    def body(x: Any) -> None:
+        nonlocal total
+        total = total + x
+
+    for_(source, body, None, (("total", 0, True, False),))
+    return total
+
+
+def _max(*items: Any, **options: Any) -> Any:
+    """`max`; where tensors decide, what is greatest is found by the graph."""
+    return _extreme(builtins.max, operators.gt, items, options)
+
+
+def _min(*items: Any, **options: Any) -> Any:
+    """`min`, likewise."""
+    return _extreme(builtins.min, operators.lt, items, options)
+
+
+def _extreme(
+    plain: Callable[..., Any], beats: Callable[[Any, Any], Any], items: Any, options: dict[str, Any]
+) -> Any:
+    key = options.get("key")
+    key = call(key) if key is not None else lambda x: x
+    source = _rows_of(items[0]) if len(items) == 1 else None
+    if source is None:
+        found = list(items[0] if len(items) == 1 else items)
+        if not interpreter.is_traced() or not any(as_test(key(x)) is not None for x in found):
+            return plain(found, **{**options, **({"key": key} if "key" in options else {})})
+        first, *rest = found
+        return _best(first, rest, key, beats)
+    rows: Any = _scalars(source)
+
+    def found_in_rows() -> Any:
+        return _best(rows[0], rows[1:], key, beats)
+
+    def none() -> Any:
+        return plain((), **options)  # the default, or the error
+
+    length = rows.shape[0]
+    if type(length) is int:
+        return found_in_rows() if length else none()
+    if "default" in options:
+        return choose(tensor_of(length) > 0, found_in_rows, none)
+    if_(tensor_of(length) == 0, none, lambda: None, ())
+    return found_in_rows()
+
+
+def _best(
+    first: Any, rest: Any, key: Callable[[Any], Any], beats: Callable[[Any, Any], Any]
+) -> Any:
+    """The item among ``first`` and the ``rest`` whose key no other's beats, the first of them."""
+    best = first, key(first)
+
+    def body(x: Any) -> None:
+        nonlocal best
+        value = key(x)
+        best = choose(beats(value, best[1]), lambda: (x, value), lambda: best)
+
+    if isinstance(rest, list):
+        for x in rest:
+            body(x)
+    else:
+        for_(rest, body, None, (("best", 0, True, False),))
+    return best[0]
+
+
+def _list(*items: Any) -> Any:
+    """`list`; one of unknown length stays what stands for it."""
+    if len(items) == 1 and type(items[0]) is Grown:
+        return Grown(items[0].array, items[0].rows)
+    return builtins.list(*items)
+
+
+replacements.update({
+    builtins.any: _any, builtins.all: _all, builtins.sum: _sum, builtins.max: _max,
+    builtins.min: _min, builtins.list: _list,
+})  # fmt: skip

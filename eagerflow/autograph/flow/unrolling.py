@@ -1,0 +1,148 @@
+"""Loops whose turns are traced one after the other: each turn puts its nodes into the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType
+from typing import Final, final
+from weakref import WeakKeyDictionary
+
+from eagerflow.autograph.conversion.source_code import line_text
+from eagerflow.autograph.tracking.regions import tracer_here
+from eagerflow.core import interpreter
+from eagerflow.errors import TraceError
+from eagerflow.graph.ir import Graph
+from eagerflow.runtime.threads import deadline
+from eagerflow.tracing.tracer import Tracer, tracer_of
+
+__all__ = ["LARGE", "Turns", "Unrolled", "turns_of", "unrolled", "unrolled_loops"]
+
+#: nodes from which on people are told
+LARGE: Final = 3000
+
+_no_loops: Final[WeakKeyDictionary[Tracer, set[CodeType]]] = WeakKeyDictionary()
+#: by the graph, or the part of it, that the nodes went into
+_loops: Final[WeakKeyDictionary[Graph, dict[CodeType, Unrolled]]] = WeakKeyDictionary()
+
+
+@final
+@dataclass(slots=True)
+class Unrolled:
+    """A loop of Python in a traced function.
+
+    Attributes:
+        line: of the loop, for people.
+        turns: how many there were, of all times that it ran.
+        nodes: how many they put into the graph.
+    """
+
+    line: str
+    turns: int = 0
+    nodes: int = 0
+
+    @property
+    def warning(self) -> str:
+        """What to tell if there are many."""
+        return (
+            f"{self}; to make it one loop of the graph, go over a tensor (`for x in xs`) or "
+            "`range(x.shape[0])`, and index no Python list in it"
+        )
+
+    def __str__(self) -> str:
+        nodes = "1 node" if self.nodes == 1 else f"{self.nodes:,} nodes"
+        return f"{self.line.rstrip(':')}: {self.turns:,} turns made {nodes}"
+
+
+def unrolled() -> set[CodeType]:
+    """The bodies of loops in this trace that can be no loops of the graph."""
+    return _no_loops.setdefault(tracer_here().root, set())
+
+
+def unrolled_loops(graph: Graph) -> list[Unrolled]:
+    """The loops of which several turns put nodes into a graph, those with the most nodes first."""
+    found: dict[CodeType, Unrolled] = {}
+    for part in _parts(graph):
+        for code, one in _loops.get(part, {}).items():
+            before = found.get(code, Unrolled(one.line))
+            found[code] = Unrolled(one.line, before.turns + one.turns, before.nodes + one.nodes)
+    loops = [one for one in found.values() if one.turns > 1 and one.nodes]
+    return sorted(loops, key=lambda one: (-one.nodes, one.turns))
+
+
+def _parts(graph: Graph) -> Iterator[Graph]:
+    yield graph
+    for node in graph.nodes:
+        for _, inner in node.subgraphs():
+            yield from _parts(inner)
+
+
+@final
+class Turns:
+    """The turns of a loop of Python that is traced.
+
+    Args:
+        line: of the loop.
+        graph: which the nodes go into; None where nothing is traced.
+        done: turns that there were before, and the nodes that they made.
+        most: after how many turns that made nodes it is taken for one without an end; None: never.
+
+    Attributes:
+        count: how many there were.
+        line: of the loop, for people.
+    """
+
+    def __init__(
+        self, line: str, graph: Graph | None, done: tuple[int, int], most: int | None
+    ) -> None:
+        self.count, self._made = done
+        self.line = line
+        self._graph = graph
+        self._before = 0 if graph is None else len(graph.nodes)
+        self._most = most
+
+    def add(self) -> None:
+        """Note one.
+
+        Raises:
+            DeadlineError: it is too late.
+            TraceError: there seems to be no end.
+        """
+        self.count += 1
+        if self._graph is None:
+            return
+        deadline.check()
+        if self._most is not None and min(self.count, self.nodes) > self._most:
+            raise TraceError(
+                "a loop of Python has no end while it is traced",
+                given=f"{self.count:,} turns made {self.nodes:,} nodes, {self.line}",
+                hint="let a tensor decide in its test, or in the `if` before its `break`; an "
+                "error that the graph raises in a turn is not there yet for an `except`",
+            )
+
+    @property
+    def nodes(self) -> int:
+        """How many they made."""
+        return self._made + (0 if self._graph is None else len(self._graph.nodes) - self._before)
+
+
+@contextmanager
+def turns_of(
+    code: CodeType, done: tuple[int, int] = (0, 0), *, most: int | None = None
+) -> Iterator[Turns]:
+    """Note the turns of a loop of Python: the block adds each.
+
+    Args:
+        code: of which the first line is that of the loop.
+        done: turns that there were before, and the nodes that they made.
+        most: as for `Turns`.
+    """
+    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    line = line_text(code, code.co_firstlineno)
+    turns = Turns(line, None if tracer is None else tracer.graph, done, most)
+    yield turns
+    if tracer is not None:
+        one = _loops.setdefault(tracer.graph, {}).setdefault(code, Unrolled(line))
+        one.turns += turns.count
+        one.nodes += turns.nodes

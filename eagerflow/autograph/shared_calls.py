@@ -1,0 +1,228 @@
+"""`call`: a function that is traced once, however many times it is called in a graph."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from types import FunctionType, MethodType
+from typing import Any, Final, NamedTuple, final
+from weakref import WeakKeyDictionary
+
+from eagerflow.autograph.failures.raising import is_stated
+from eagerflow.autograph.tracking.state import Snapshot
+from eagerflow.autograph.values.calls import call as converted
+from eagerflow.control.applying import apply
+from eagerflow.control.structure.node import Structured
+from eagerflow.control.subgraphs import join, trace_subgraph
+from eagerflow.core import interpreter, tree
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.op import bind, get_op
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.dims import Size, symbols
+from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.symbols import Symbol
+from eagerflow.tracing.tracer import Tracer, tracer_of
+from eagerflow.types import TensorSpec
+
+__all__ = ["call"]
+
+
+def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """``f(*args, **kwargs)``; in a traced function as one node, whose graph all calls share.
+
+    A function that is called a hundred times is traced once, and its nodes are in the graph once,
+    as long as the tensors that it gets have the same types, other arguments are equal, and what it
+    uses from around it is the same; else it is traced again. Its derivatives are shared likewise.
+    Results are those of a plain call, bit for bit.
+
+    Args:
+        f: a function, a method, or a traced function. It may read and assign variables and draw
+            random numbers, and may not change anything else outside.
+        args: trees with tensors among their leaves. They are values of its own: an update in place
+            does not reach the caller.
+        kwargs: likewise.
+
+    Raises:
+        TraceError: it changes something outside.
+
+    >>> def layer(x, w):
+    ...     return ef.tanh(x @ w)
+    >>> @ef.trace
+    ... def deep(x, w):
+    ...     for _ in range(100):
+    ...         x = ef.call(layer, x, w)
+    ...     return x
+    >>> graph = deep.graph(ef.ones((1, 2)), ef.eye(2))
+    >>> len(graph.nodes), len(graph.nodes[0].attrs["body"].nodes)
+    (100, 2)
+    >>> graph.nodes[0].attrs["body"] is graph.nodes[99].attrs["body"]
+    True
+    """
+    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    if tracer is None:
+        args, kwargs = tree.map(_own, (args, kwargs))
+        return f(*args, **kwargs)
+    leaves, treedef = tree.flatten((args, kwargs))
+    leaves = [tensor_of(x) if isinstance(x, AbstractArray) else x for x in leaves]
+    known = _known.setdefault(tracer.root, {})
+    key = (_identity(f), treedef, *[_token(x, tracer) for x in leaves])
+    found = known.get(key)
+    if found is None or not found.holds(tracer):
+        try:
+            found = known[key] = _Shared(f, leaves, treedef, tracer)
+        except BaseException as error:
+            if not is_stated(error):
+                raise
+            found = None
+        if found is None:  # it raises whatever it gets: so does the trace around
+            args, kwargs = tree.map(_own, (args, kwargs))
+            return converted(f)(*args, **kwargs)
+    return found.call(leaves, tracer)
+
+
+def _own(x: Any) -> Any:
+    return handle_of(x) if type(x) is Tensor else x
+
+
+#: by trace, what was called in it
+_known: Final[WeakKeyDictionary[Tracer, dict[Any, _Shared]]] = WeakKeyDictionary()
+
+
+def _identity(f: Any) -> Any:
+    """What tells functions apart: two of one code that share their variables are one."""
+    if type(f) is FunctionType:
+        defaults = (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values())
+        return (id(f.__code__), id(f.__globals__), *map(id, (*(f.__closure__ or ()), *defaults)))
+    if type(f) is MethodType:
+        return (_identity(f.__func__), id(f.__self__))
+    if type(f) is functools.partial:
+        keywords = [(k, id(v)) for k, v in f.keywords.items()]
+        return (_identity(f.func), *map(id, f.args), *keywords)
+    return id(f)
+
+
+def _token(x: Any, tracer: Tracer) -> Any:
+    """What an argument must have in common with that of another call of the same graph."""
+    if type(x) is Tensor:
+        return "tensor", str(tracer.value_of(x).type)
+    if type(x) is TracedNumber:
+        return "number", id(x.value)
+    try:
+        hash(x)
+    except TypeError:
+        return "object", id(x)
+    return type(x), repr(x) if type(x) in (float, complex) else x
+
+
+class _Capture(NamedTuple):
+    """What a graph uses of what is around it.
+
+    Attributes:
+        value: a tensor or a number; None if it is read from a variable at each call.
+        attrs: of the node that reads.
+    """
+
+    value: Any
+    attrs: dict[str, Any] | None
+
+
+@final
+class _Shared:
+    """A function that was traced for arguments of some types.
+
+    Args:
+        f: the function.
+        leaves: of the arguments.
+        treedef: their structure.
+        tracer: the trace that calls it first.
+    """
+
+    def __init__(self, f: Any, leaves: Sequence[Any], treedef: Any, tracer: Tracer) -> None:
+        self._keeps = f, leaves  # the key has their ids
+        users = f
+        while not isinstance(users, FunctionType) and hasattr(users, "__wrapped__"):
+            users = users.__wrapped__  # a traced function
+        self._snapshot = Snapshot([users, getattr(f, "__self__", None)])  # type: ignore[list-item]  # of a method
+        self._outside = tracer.known_names
+        tensors = [x for x in leaves if type(x) is Tensor]
+
+        def arguments(part: Tracer) -> Any:
+            values = map(tracer.value_of, tensors)
+            rest = iter([part.add_input(v.type.on(v.device), "x") for v in values])  # type: ignore[union-attr]  # tensors
+            return [tree.unflatten(treedef, [next(rest) if type(x) is Tensor else x
+                                             for x in leaves])]  # fmt: skip
+
+        def run(given: Any) -> Any:
+            args, kwargs = given
+            return converted(f)(*args, **kwargs)
+
+        part = trace_subgraph(run, "call", tracer, arguments, users)
+        self._treedef = part.treedef
+        self._results: list[Any] = []  # the number of an output, or what it is otherwise
+        for i, leaf in enumerate(part.leaves):
+            number = type(leaf.what) is TracedNumber and leaf.what.tracer is part.tracer
+            self._results.append(None if leaf.value is not None or number else leaf.what)
+            if leaf.value is not None or number:
+                value = leaf.value if leaf.value is not None else part.number(i)
+                part.graph.outputs.append(value)
+        before = len(tracer.graph.nodes)
+        given = join([part], len(tensors))
+        reads = {n.outputs[0]: n.attrs for n in tracer.graph.nodes[before:] if n.op == "read"}
+        self._captures = [_capture(x, reads) for x in given]
+        kinds = [tracer.spec_of(x) for x in (*tensors, *given)]
+        self._whole = Structured(
+            "call", {"body": part.graph}, kinds, [v.spec for v in part.graph.outputs]
+        )
+
+    def holds(self, tracer: Tracer) -> bool:
+        """Whether what the function uses from around it is the same as when it was traced."""
+        before = self._snapshot
+        if next(before.changes(), None) is not None:
+            return False
+        if any(names.get(name) is not value for names, name, value in before.globals):
+            return False
+        if any(x._data is not data for x, data in before.tensors):
+            return False
+        return all(_is_here(one.value, tracer) for one in self._captures)
+
+    def call(self, leaves: Sequence[Any], tracer: Tracer) -> Any:
+        """The results for other arguments of the same types."""
+        tensors = [x for x in leaves if type(x) is Tensor]
+        captured = [
+            one.value if one.attrs is None else bind(get_op("read"), **one.attrs)
+            for one in self._captures
+        ]
+        outputs = iter(apply(self._fresh(tracer), [*tensors, *captured]))
+        found = [next(outputs) if x is None else x for x in self._results]
+        return tree.unflatten(self._treedef, found)
+
+    def _fresh(self, tracer: Tracer) -> Structured:
+        """With names of its own for the sizes of this call that depend on data."""
+        whole, known = self._whole, self._outside
+        if all(symbols(kind.shape) <= known for kind in whole.outputs):
+            return whole
+        outputs = [
+            kind.like(shape=tuple([self._size(d, tracer) for d in kind.shape]))
+            if isinstance(kind, TensorSpec)
+            else kind
+            for kind in whole.outputs
+        ]
+        return Structured("call", whole.attrs, whole.inputs, outputs)
+
+    def _size(self, size: Size, tracer: Tracer) -> Any:
+        return size if symbols((size,)) <= self._outside else tracer.fresh_size("size")
+
+
+def _capture(x: Any, reads: dict[Any, Any]) -> _Capture:
+    data = x._data if type(x) is Tensor else None
+    attrs = reads.get(data.value) if isinstance(data, Symbol) else None
+    return _Capture(x if attrs is None else None, attrs)
+
+
+def _is_here(x: Any, tracer: Tracer) -> bool:
+    """Whether a trace, or one that it is a part of, has a value."""
+    if type(x) is TracedNumber:
+        return tracer.is_within(x.tracer)
+    if type(x) is Tensor and isinstance(x._data, Symbol):
+        return tracer.is_within(x._data.tracer)
+    return True

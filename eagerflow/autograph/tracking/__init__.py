@@ -1,0 +1,1 @@
+"""What Python code can reach, and what a part of it did there."""

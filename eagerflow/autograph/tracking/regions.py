@@ -1,0 +1,253 @@
+"""Runs code of the user as a part of a graph, and finds what it did to Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any, Final, NamedTuple, NoReturn, final
+
+from eagerflow.autograph.conversion.source_code import first_line, line_text
+from eagerflow.autograph.tracking.state import Slot, Snapshot, handle_slot
+from eagerflow.autograph.tracking.unbound import early_read, unbound_reason
+from eagerflow.core import interpreter, tree
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.errors import ShapeError, TraceError
+from eagerflow.tracing.tracer import Tracer, tracer_of
+
+__all__ = [
+    "Again",
+    "Found",
+    "Held",
+    "Region",
+    "UserCode",
+    "as_test",
+    "attempt",
+    "held",
+    "is_reached",
+    "references_of_regions",
+    "refuse_reached",
+    "tracer_here",
+]
+
+#: what a region did: the slots by their identities, with their values, in handles of their own and
+#: as they were
+Found = dict[Any, tuple[Slot, Any, Any]]
+
+
+@final
+class Again(BaseException):
+    """What a region does to Python is another thing than was expected."""
+
+
+def tracer_here() -> Tracer:
+    """The part of a trace that is under way."""
+    found = tracer_of(interpreter.current())
+    assert found is not None
+    return found
+
+
+def as_test(x: Any) -> Tensor | None:
+    """The truth of ``x`` as a tensor that only the graph knows; None if Python knows it."""
+    if not interpreter.stack.installed or not (
+        isinstance(x, AbstractArray) or issubclass(type(x), AbstractNumber)
+    ):
+        return None
+    if issubclass(type(x), AbstractNumber):
+        return as_test(x != 0) if x.varies else None
+    if tracer_of(interpreter.current()) is None:
+        return None
+    value = x if type(x) is Tensor else tensor_of(x)
+    data: Any = value._data
+    if not isinstance(data, AbstractSymbol) or _is_constant(value):
+        return None
+    if value.shape and any(type(d) is not int or d != 1 for d in value.shape):
+        raise ShapeError(
+            "the truth of a tensor with axes is ambiguous",
+            given=str(value.type),
+            expected="one element",
+            hint="say which elements count: x.any() or x.all()",
+        )
+    value = value.reshape(()) if value.shape else value
+    return value if value.dtype.kind == "bool" else value != 0
+
+
+def _is_constant(x: Tensor) -> bool:
+    """Whether the value of a symbolic tensor follows from constants alone."""
+    data: Any = x._data
+    try:
+        data.concrete("bool()")
+    except TraceError:
+        return False
+    return True
+
+
+@final
+class UserCode:
+    """What runs a branch or a body; messages say the line of the user's code.
+
+    Args:
+        code: the user's.
+        run: runs it.
+        said: what the code is a part of, such as ``"`and`"``, for messages.
+    """
+
+    def __init__(self, code: CodeType, run: Callable[..., Any], said: str | None = None) -> None:
+        self.__code__ = code
+        self.said = said
+        self.line = first_line(code)
+        self._run = run
+
+    def __call__(self, *args: Any) -> Any:
+        return self._run(*args)
+
+
+#: the regions that are traced now, the outermost first
+_under_way: Final[list[Region]] = []
+
+
+def is_reached(value: Any) -> bool:
+    """Whether a region that is traced now reaches an object."""
+    return any(region.snapshot.knows(value) for region in _under_way)
+
+
+def refuse_reached(iterator: Any, what: str) -> None:
+    """Refuse that a region takes items of an iterator of Python that was there before it.
+
+    Args:
+        iterator: the iterator.
+        what: takes them.
+
+    Raises:
+        TraceError: the iterator was there before a region that is traced now.
+    """
+    region = next((one for one in _under_way if one.snapshot.knows(iterator)), None)
+    if region is not None:
+        raise TraceError(
+            f"{what} takes items of an iterator under a condition, or in a loop, on tensors",
+            given=f"a {type(iterator).__name__}, of which Python takes items only while tracing, "
+            f"in {region.line}",
+            hint="go over a tensor, or take its items before: items = ef.stack(list(iterator))",
+        )
+
+
+@final
+class Region:
+    """Code of the user that becomes a part of the graph.
+
+    Args:
+        functions: what the code is.
+        dead: the names of variables that it binds and that nobody reads later.
+    """
+
+    def __init__(self, functions: Sequence[Callable[..., Any]], dead: Sequence[str]) -> None:
+        self.snapshot = Snapshot(functions)
+        self._code: Any = getattr(functions[0], "__code__")  # noqa: B009 - of a callable
+        self._dead = frozenset(dead)
+
+    @property
+    def line(self) -> str:
+        """The line of the branch or the loop, for messages."""
+        return line_text(self._code, self._code.co_firstlineno)
+
+    def run(self, function: Callable[[], Any]) -> tuple[Any, Any, Found]:
+        """Run it within the part of a trace that is under way; Python is as it was then.
+
+        Returns:
+            The result in handles of its own, the result as it is, and what else it did.
+
+        Raises:
+            TraceError: it changes something that no value of a graph can stand for, or reads a
+                variable that need not be bound.
+        """
+        tracer = tracer_here()
+        tracer.follows_updates = True
+        _under_way.append(self)
+        try:
+            result = _run(function, tracer)
+            return tree.map(_detached, result), result, self._found(tracer)
+        finally:
+            _under_way.pop()
+            for handle, data, lane, mark in tracer.updated.values():
+                handle._data, handle._lane, handle._mark = data, lane, mark
+            tracer.updated.clear()
+            self.snapshot.restore()
+
+    def _found(self, tracer: Tracer) -> Found:
+        found: Found = {}
+        for slot, before, value in self.snapshot.changes():
+            if slot.kind == "cell" and slot.key in self._dead:
+                continue
+            if slot.kind == "other" or (slot.kind == "list" and len(slot.owner) < len(before)):
+                _refuse(slot)
+            found[slot.identity] = (slot, tree.map(_detached, value), value)
+        for handle, *_ in tracer.updated.values():
+            slot = handle_slot(handle)
+            now = handle_of(handle)
+            found[slot.identity] = (slot, now, now)
+        return found
+
+
+def _run(function: Callable[[], Any], tracer: Tracer) -> Any:
+    try:
+        return function()
+    except NameError as error:
+        reason = unbound_reason(tracer, error) or early_read(error)
+        if reason is None:
+            raise
+        raise reason from None
+
+
+def _detached(x: Any) -> Any:
+    """A tensor in a handle of its own, which nothing updates."""
+    return handle_of(x) if type(x) is Tensor else x
+
+
+def _refuse(slot: Slot) -> NoReturn:
+    raise TraceError(
+        f"{slot.text or 'a container'} is changed under a condition, or in a loop, on tensors",
+        given=f"a {type(slot.owner).__name__}, which no value of a graph can stand for",
+        hint="set names, attributes and items of dicts and lists there; choose elements with "
+        "ef.where(condition, a, b)",
+    )
+
+
+class Held(NamedTuple):
+    """A tensor that a loop holds on to while a turn is traced.
+
+    Attributes:
+        tensor: the tensor.
+        alone: whether nobody but the loop has what it is in the first turn.
+    """
+
+    tensor: Tensor
+    alone: bool
+
+
+#: by the ids of the tensors
+held: Final[dict[int, Held]] = {}
+
+
+def references_of_regions(x: Tensor) -> int:
+    """How many references there are to a tensor for the sake of the regions traced now."""
+    found = sum(region.snapshot.references[id(x)] for region in _under_way)
+    part: Tracer | None = tracer_here()
+    while part is not None:
+        found += id(x) in part.updated
+        part = part.parent
+    return found
+
+
+@contextmanager
+def attempt() -> Iterator[None]:
+    """Trace something that may fail: then what was refused in it is forgotten."""
+    pinned = tracer_here().root.pinned
+    before = dict(pinned)
+    try:
+        yield
+    except BaseException:
+        pinned.clear()
+        pinned.update(before)
+        raise

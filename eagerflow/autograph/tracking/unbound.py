@@ -1,0 +1,92 @@
+"""Names that are bound in one way only: in one branch, or in a loop that may have no turn."""
+
+from __future__ import annotations
+
+import dis
+import re
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from eagerflow.autograph.conversion.source_code import line_text
+from eagerflow.autograph.tracking.state import UNBOUND, Slot
+from eagerflow.errors import TraceError
+from eagerflow.tracing.tracer import Tracer
+
+__all__ = ["early_read", "forget_name", "unbound_reason"]
+
+#: why names are not bound in a trace, by their texts
+_reasons: Final[WeakKeyDictionary[Tracer, dict[str, TraceError]]] = WeakKeyDictionary()
+_NAME: Final = re.compile(r"'([^']+)'")
+
+
+def forget_name(tracer: Tracer, slot: Slot, error: TraceError) -> None:
+    """Leave a variable unbound; to use it is ``error``, or what it was if it was unbound before."""
+    reasons = _reasons.setdefault(tracer.root, {})
+    if slot.key not in reasons or slot.get() is not UNBOUND:
+        reasons[slot.key] = error
+    slot.set(UNBOUND)
+
+
+def unbound_reason(tracer: Tracer, error: NameError) -> TraceError | None:
+    """Why a name is not bound, if that is because of a branch or a loop on tensors."""
+    match = _NAME.search(str(error))
+    return _reasons.get(tracer.root, {}).get(match[1]) if match else None
+
+
+def early_read(error: NameError) -> TraceError | None:
+    """The error for a variable that is read in a branch or a turn before it is bound elsewhere.
+
+    Args:
+        error: what Python raised, with its traceback.
+    """
+    match, trace = _NAME.search(str(error)), error.__traceback__
+    if match is None or trace is None:
+        return None
+    name = match[1]
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    frame, line = trace.tb_frame, trace.tb_lineno
+    owner = _owner(frame, name)
+    lines = sorted(_binds(owner, name)) if owner is not None else []
+    if owner is None or not lines:
+        return None
+    elsewhere = [n for n in lines if n != line] or lines
+    later = [n for n in elsewhere if n > line] or elsewhere
+    return TraceError(
+        f"{name} is read where it may not be bound yet",
+        given=f"read at {line_text(frame.f_code, line)}\n    and bound at "
+        f"{line_text(owner, later[0])}",
+        expected="a value whether or not branches are taken and loops turn: all are traced",
+        hint=f"bind it before: {name} = ...",
+    )
+
+
+def _owner(frame: FrameType, name: str) -> CodeType | None:
+    """The code of the function, among those that run, whose variable a name is."""
+    inner, found = frame.f_code, frame
+    while name not in found.f_code.co_cellvars or not _holds(found.f_code, inner):
+        if found.f_back is None:
+            return None
+        found = found.f_back
+    return found.f_code
+
+
+def _holds(code: CodeType, inner: CodeType) -> bool:
+    """Whether a function is ``code``, or one within it."""
+    return code is inner or any(
+        _holds(one, inner) for one in code.co_consts if isinstance(one, CodeType)
+    )
+
+
+def _binds(code: CodeType, name: str) -> Iterator[int]:
+    """The lines that bind a variable, in functions within ``code`` as well."""
+    line = code.co_firstlineno
+    for one in dis.get_instructions(code):
+        line = one.starts_line or line
+        if one.opname in ("STORE_DEREF", "STORE_FAST") and one.argval == name:
+            yield line
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType) and name in inner.co_freevars:
+            yield from _binds(inner, name)

@@ -1,0 +1,128 @@
+"""Who else has a tensor that a condition or a loop chooses: whether it may be updated in place."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from typing import Any, Final
+
+from eagerflow.autograph.conversion.jumps import RESULT
+from eagerflow.autograph.tracking.regions import held, references_of_regions, tracer_here
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import TraceError
+from eagerflow.source import capture, is_framework_frame, variables_of
+
+__all__ = ["is_from_outside", "is_new", "is_pinned", "is_shared", "pin_choice"]
+
+
+def _references(box: list[Any]) -> int:
+    """How many references there are to what a list holds, with that of the list."""
+    return sys.getrefcount(box[0])
+
+
+_ONE: Final = _references([object()])
+
+
+def is_shared(box: list[Any], own: int) -> bool:
+    """Whether anybody else has a value that can be updated in place.
+
+    Args:
+        box: a list with the value, of which the caller has no other reference.
+        own: how many references there are that are known and count for nothing.
+    """
+    if type(box[0]) is not Tensor:  # nothing updates it
+        return False
+    loop = held.get(id(box[0]))
+    if loop is not None and not loop.alone:
+        return True
+    own += references_of_regions(box[0]) + 2 * (loop is not None)
+    return _references(box) > _ONE + own
+
+
+def is_new(x: Tensor) -> bool:
+    """Whether a branch or a turn made a tensor, so that nobody else has it."""
+    data: Any = x._data
+    owner: Any = getattr(data, "tracer", None)  # of the data of a symbolic tensor
+    return owner is not None and not tracer_here().is_within(owner)
+
+
+def is_from_outside(x: Any) -> bool:
+    """Whether a value is a tensor that the part of the trace that is under way has not made."""
+    if type(x) is not Tensor:
+        return False
+    tracer, data = tracer_here(), x._data
+    owner = getattr(data, "tracer", None)
+    return not tracer.is_fresh(x) if owner is None else owner is not tracer
+
+
+def is_pinned(x: Any) -> bool:
+    """Whether a value is a tensor that nothing may update in place."""
+    return type(x) is Tensor and id(x) in tracer_here().root.pinned
+
+
+def pin_choice(
+    name: str, old: list[Tensor], value: Tensor, what: str, lines: str, variable: str | None
+) -> None:
+    """Refuse from here on to update a tensor in place, or those that it may be.
+
+    Args:
+        name: of the tensor, for messages.
+        old: what it may be.
+        value: the tensor.
+        what: decides, for messages.
+        lines: where.
+        variable: the one that holds it.
+    """
+    followed = _is_followed()
+
+    def error() -> TraceError:
+        names = sorted({n for x in old for n in _names(x)} - {variable})
+        holder, note = " and ".join(names) or "the caller or a container", ""
+        if not names and followed:
+            holder = "the caller, a container or a debugger"
+            note = "; or trace it without the debugger, which holds what it has shown of variables"
+        shown = "what the function returns" if name == RESULT else name
+        own = next(iter(names), "x") if variable in (None, RESULT) else variable
+        return TraceError(
+            f"{shown} is updated in place, and it may be a tensor that {holder} "
+            f"{'hold' if len(names) > 1 else 'holds'} as well: {what} decides",
+            given=lines,
+            hint=f"{_rewritten(own)}, which makes a new tensor{note}",
+        )
+
+    pinned = tracer_here().root.pinned
+    for handle in (value, *old):
+        pinned[id(handle)] = (handle, error)
+
+
+def _is_followed() -> bool:
+    """Whether a debugger, or what else may look at variables, follows the code that runs."""
+    monitoring: Any = getattr(sys, "monitoring", None)  # from Python 3.12 on
+    tool = None if monitoring is None else monitoring.get_tool(monitoring.DEBUGGER_ID)
+    return sys.gettrace() is not None or tool is not None
+
+
+def _rewritten(name: str) -> str:
+    """How to write the update in place that is under way without one."""
+    place = capture()
+    try:
+        node = ast.parse(place.text).body[0] if place is not None else None
+    except (SyntaxError, IndexError):  # a part of a statement
+        node = None
+    if not isinstance(node, ast.AugAssign):
+        return f"write {name} = {name} + y in the place of {name} += y"
+    left = ast.unparse(node.target)
+    made = ast.unparse(ast.BinOp(ast.parse(left, mode="eval").body, node.op, node.value))
+    return f"write {left} = {made} in the place of {ast.unparse(node)}"
+
+
+def _names(x: Tensor) -> list[str]:
+    """The variables of the user's functions under way that hold a tensor."""
+    found: list[str] = []
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if not is_framework_frame(frame):
+            known = variables_of(frame)
+            found += [n for n, v in known.items() if v is x and n.isidentifier()]
+        frame = frame.f_back
+    return found

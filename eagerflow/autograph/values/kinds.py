@@ -1,0 +1,91 @@
+"""What kinds of values branches and turns give: which of them a graph can choose among."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+from eagerflow.autograph.tracking.regions import tracer_here
+from eagerflow.control.merging import NO_TEXT
+from eagerflow.core import tree
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.texts import has_placeholder
+from eagerflow.dims import Dim, symbols
+from eagerflow.errors import TraceError
+from eagerflow.ops.creation.arrays import zeros
+
+__all__ = ["different_objects", "kind_of", "kind_text", "zeros_as"]
+
+
+def kind_of(x: Any) -> Any:
+    """The structure of a value, with the objects in it that are no values of a graph."""
+    leaves, treedef = tree.flatten(x)
+    return treedef, tuple(map(_leaf_kind, leaves))
+
+
+def _leaf_kind(x: Any) -> Any:
+    if isinstance(x, (AbstractArray, bool, int, float, complex, AbstractNumber, Dim)):
+        return "value"
+    return "value" if hasattr(x, "__array__") else (type(x), _Same(x))
+
+
+@final
+class _Same:
+    """An object that equals itself, and what says that it is equal."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Same):
+            return NotImplemented
+        return self._value is other._value or bool(self._value == other._value)
+
+    __hash__ = None  # type: ignore[assignment]  # it is compared alone
+
+
+def kind_text(x: Any) -> str:
+    """What a value is, for messages."""
+    if type(x) is Tensor:
+        return str(x.type)
+    if isinstance(x, (tuple, list, dict)):
+        return tree.show(tree.flatten(x)[1])
+    if isinstance(x, str):
+        return "a text that shows a value" if has_placeholder(x) else f"the text {x!r}"
+    return "None" if x is None else f"a {type(x).__name__}"
+
+
+def zeros_as(x: Any) -> Any:
+    """Zeros in the structure of ``x``: in the place of what is not known yet."""
+    return tree.map(_zero, x)
+
+
+def _zero(x: Any) -> Any:
+    if issubclass(type(x), AbstractNumber):  # it may be one of a trace that has ended
+        return x.kind(0)
+    if isinstance(x, AbstractArray) or hasattr(x, "__array__"):
+        kind = tensor_of(x).type
+        known = tracer_here().known_names
+        shape = [d if symbols((d,)) <= known else 0 for d in kind.shape]
+        return zeros(tuple(shape), dtype=kind.dtype, device=kind.device)
+    return x.__class__(0) if isinstance(x, (int, float, complex)) else x
+
+
+def different_objects(
+    what: str, values: Sequence[Any], lines: Sequence[str], hint: str
+) -> TraceError:
+    """The error for two branches that give what no value of a graph can stand for.
+
+    Args:
+        what: what is wrong.
+        values: what they give.
+        lines: where.
+        hint: what to write in other cases than that of two texts.
+    """
+    hint += ": None or an object cannot be chosen by a tensor"
+    if all(isinstance(x, str) for x in values):
+        hint = NO_TEXT
+    a, b = [f"{kind_text(x)} from {line}" for x, line in zip(values, lines, strict=True)]
+    return TraceError(what, given=f"{a}\n    and {b}", hint=hint)

@@ -1,0 +1,340 @@
+"""What stands for Python lists in loops of the graph, and where only it knows how long they are."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn, final
+from weakref import WeakKeyDictionary
+
+from eagerflow.autograph.conversion.source_code import line_text
+from eagerflow.autograph.tracking.regions import is_reached, tracer_here
+from eagerflow.autograph.tracking.state import AbstractStandIn, Slot, Snapshot
+from eagerflow.autograph.values.calls import replacements
+from eagerflow.control.arrays import TensorArray
+from eagerflow.core import tree
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import Dim
+from eagerflow.errors import TraceError
+from eagerflow.ops.shape.axes import moveaxis
+from eagerflow.ops.shape.joining import concat, stack
+from eagerflow.source import is_framework_frame, variables_of
+from eagerflow.tracing.tracer import Tracer
+from eagerflow.types import TensorSpec
+
+__all__ = ["Appended", "Grown", "NeedsArray", "as_lists", "grow", "growing", "is_outside",
+           "note_outside", "one_each"]  # fmt: skip
+
+_ARRAY: Final = "array"
+#: by trace, the lists that were there before it, by their ids
+_outside: Final[WeakKeyDictionary[Tracer, frozenset[int]]] = WeakKeyDictionary()
+
+
+def note_outside(tracer: Tracer, lists: Iterable[Any]) -> None:
+    """Say which lists are there before a trace: they get no length that only the graph knows."""
+    _outside[tracer] = frozenset(id(x) for x in lists if type(x) is list)
+
+
+def is_outside(owner: list[Any]) -> bool:
+    """Whether a list was there before the trace that is under way."""
+    return id(owner) in _outside.get(tracer_here().root, ())
+
+
+@final
+class NeedsArray(BaseException):
+    """A list gets another length in each run of the graph.
+
+    Args:
+        owner: the list.
+        text: its name.
+        like: an element, or its type.
+    """
+
+    def __init__(self, owner: list[Any], text: str, like: Any) -> None:
+        super().__init__()
+        self.owner = owner
+        self.text = text
+        self.like = like
+
+
+@final
+class Appended(AbstractStandIn, list[Any]):
+    """A list to which each turn of a loop appends the same number of elements.
+
+    Args:
+        owner: the list that it stands for.
+        text: the name of that.
+    """
+
+    def __init__(self, owner: list[Any], text: str) -> None:
+        super().__init__()
+        self.owner = owner
+        self.held = {}
+        self._text = text
+        self._tracer = tracer_here()
+
+    def append(self, item: Any) -> None:
+        if tracer_here() is not self._tracer:  # under a condition, or in another loop
+            raise NeedsArray(self.owner, self._text, item)
+        super().append(item)
+
+    def extend(self, items: Iterable[Any]) -> None:
+        for item in items:
+            self.append(item)
+
+    def taken(self) -> list[Any]:
+        """What was appended.
+
+        Raises:
+            TraceError: something other than tensors, of which the graph makes no rows.
+        """
+        found = [list.__getitem__(self, i) for i in range(list.__len__(self))]
+        for x in tree.flatten(found)[0]:
+            if not isinstance(x, AbstractArray):
+                raise _no_tensor(self._text, x)
+        return found
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TraceError(
+            f"{self._text or 'a list'} is read in a loop of the graph that appends to it",
+            given="a list of another length in each turn",
+            expected="append() and extend() alone",
+            hint="keep what the next turn needs in a variable of its own, or go over "
+            "range(n) with an int, which unrolls the loop",
+        )
+
+    __len__ = __getitem__ = __iter__ = __bool__ = __contains__ = __eq__ = __add__ = _refuse
+    __setitem__ = __delitem__ = __reversed__ = __mul__ = __rmul__ = __lt__ = __gt__ = _refuse
+    pop = remove = insert = clear = sort = reverse = index = count = copy = _refuse
+
+
+@final
+class Grown(AbstractStandIn, list[Any]):
+    """A list of which only the graph knows how long it is.
+
+    Args:
+        array: its items.
+        rows: the same, stacked, if that is known already.
+    """
+
+    def __init__(self, array: TensorArray, rows: Tensor | None = None) -> None:
+        super().__init__()
+        self.held = {_ARRAY: array}
+        self._rows = (array, rows)
+
+    @property
+    def array(self) -> TensorArray:
+        """All its items."""
+        found: TensorArray = self.held[_ARRAY]
+        return found
+
+    @property
+    def length(self) -> Any:
+        """How many items there are, as the graph knows it."""
+        array, rows = self._rows
+        known = rows is not None and array is self.array
+        return rows.shape[0] if known else self.array.size()  # type: ignore[union-attr]  # so
+
+    @property
+    def rows(self) -> Tensor:
+        """All its items, as the rows of a tensor."""
+        array, rows = self._rows
+        return rows if rows is not None and array is self.array else self.array.stack()
+
+    def append(self, item: Any) -> None:
+        if not isinstance(item, (AbstractArray, bool, int, float, complex)):
+            raise _no_tensor("", item)
+        self.held[_ARRAY] = self.array.write(self.array.size(), item)
+
+    def extend(self, items: Iterable[Any]) -> None:
+        for item in items:
+            self.append(item)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.rows[i]
+
+    @property
+    def items(self) -> list[Any]:
+        """The items of a list whose length is known in the call that traces: static from then on.
+
+        Raises:
+            TraceError: the length depends on data.
+        """
+        rows, sizes = self.rows, tracer_here().root.sizes
+        length: Any = rows.shape[0]
+        if type(length) is Dim and not length.symbols <= sizes.keys():
+            self._refuse()
+        return [rows[i] for i in range(length)]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items)
+
+    def __add__(self, other: Any) -> Any:
+        return self.items + other
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TraceError(
+            "a list whose length only the graph knows is used as Python uses lists",
+            given=f"{self.rows.type}, if it is stacked",
+            expected="ef.stack(xs), xs[i], len(xs), xs.append(x), `for x in xs`, sum(xs), max(xs)",
+            hint="go on with x = ef.stack(xs), and x.shape[0] for its length",
+        )
+
+    __bool__ = __contains__ = __eq__ = __reversed__ = __mul__ = __rmul__ = __lt__ = __gt__ = _refuse
+    __setitem__ = __delitem__ = pop = remove = insert = clear = sort = reverse = index = _refuse
+    count = copy = _refuse
+
+
+def grow(
+    functions: Sequence[Callable[..., Any]], owner: list[Any], like: TensorSpec,
+    rows: Tensor | None = None,
+) -> list[Slot]:  # fmt: skip
+    """Put a `Grown` in the place of a list; gives the slots that hold it.
+
+    Args:
+        functions: the user's code, which can reach the list.
+        owner: the list.
+        like: the type of its elements.
+        rows: what is appended.
+
+    Raises:
+        TraceError: code that is not reached from there knows the list as well.
+    """
+    line = line_text(functions[0].__code__, functions[0].__code__.co_firstlineno)
+    held = list(Snapshot(functions).holders(owner))
+    text = held[0].text if held else "a list"
+    if is_outside(owner):
+        raise _from_outside(text, "outside of the traced function", line)
+    array = TensorArray(0, like, dynamic=True)
+    if rows is not None:
+        rows = concat([stack(owner), rows]) if owner else rows
+        array = array.unstack(rows)
+    else:
+        for i, item in enumerate(owner):
+            array = array.write(i, item)
+    grown = Grown(array, rows)
+    for slot in held:
+        slot.set(grown)
+    try:
+        _check_frames(owner, text, line)
+    except TraceError:
+        for slot in held:
+            slot.set(owner)
+        raise
+    return held
+
+
+@contextmanager
+def growing(functions: Sequence[Callable[..., Any]]) -> Iterator[Callable[[NeedsArray], None]]:
+    """Give what puts a `Grown` in the place of a list; if the block fails, the list comes back.
+
+    What it gives raises the `NeedsArray` again if a region around reaches the list: then that one
+    has to, and a `TraceError` if the list gets something other than tensors.
+
+    Args:
+        functions: the user's code, which can reach the lists.
+    """
+    done: list[tuple[Slot, list[Any]]] = []
+
+    def let_grow(need: NeedsArray) -> None:
+        if is_reached(need.owner):
+            raise need
+        like = need.like
+        if not isinstance(like, TensorSpec):
+            for x in (like, *need.owner):
+                if not isinstance(x, (AbstractArray, bool, int, float, complex)):
+                    raise _no_tensor(need.text, x)
+            like = tensor_of(like).type
+        done.extend((slot, need.owner) for slot in grow(functions, need.owner, like))
+
+    try:
+        yield let_grow
+    except BaseException:
+        for slot, owner in done:
+            slot.set(owner)
+        raise
+
+
+def _check_frames(owner: list[Any], text: str, line: str) -> None:
+    """Refuse a list that a function around has in a variable of its own."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not is_framework_frame(frame) and any(x is owner for x in variables_of(frame).values()):
+            raise _from_outside(text, f"in {frame.f_code.co_qualname}", line)
+        frame = frame.f_back  # type: ignore[assignment]  # the last one has none
+
+
+def _from_outside(text: str, where: str, line: str) -> TraceError:
+    return TraceError(
+        f"{text} gets a length that depends on data, and is held elsewhere as well",
+        given=f"a list that is made {where}",
+        hint="make the list in the traced function, and return what is appended: ef.stack(list); "
+        "what holds the list elsewhere can append that after the call",
+        source=line,
+    )
+
+
+def as_lists(value: Any, what: str, hint: str, source: Any = None) -> Any:
+    """A tree that leaves the trace, with lists in the place of those that loops of the graph made.
+
+    Args:
+        value: the tree.
+        what: what is wrong if a list has a length that depends on data.
+        hint: what to do then.
+        source: a line for that error.
+
+    Raises:
+        TraceError: one has such a length.
+    """
+    if not any(type(x) is Grown for x in tree.leaves(value)):
+        return value
+    try:
+        return tree.map(lambda x: x.items if type(x) is Grown else x, value)
+    except TraceError as error:
+        raise TraceError(what, given=error.given, hint=hint, source=source) from None
+
+
+def one_each(values: list[Any], text: str) -> Tensor:
+    """The one tensor that each turn appends to a list of unknown length.
+
+    Raises:
+        TraceError: a turn appends another number of things, or no tensor.
+    """
+    if len(values) == 1 and isinstance(values[0], AbstractArray):
+        return tensor_of(values[0])
+    raise TraceError(
+        f"{text or 'a list'} is appended to in a loop whose turns the graph counts",
+        given=f"{len(values)} times in a turn, {', '.join(type(v).__name__ for v in values)}",
+        expected="one tensor in each turn",
+        hint="append to several lists, or one tensor that holds all",
+    )
+
+
+def _no_tensor(text: str, x: Any) -> TraceError:
+    return TraceError(
+        f"{text or 'a list'} gets something other than tensors in a loop of the graph",
+        given=type(x).__name__,
+        hint="go over range(n) with an int, which unrolls the loop",
+    )
+
+
+def _stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
+    """`stack`, of what may be a list of unknown length."""
+    if type(arrays) is not Grown:
+        return stack(arrays, axis=axis)
+    return moveaxis(arrays.rows, 0, axis) if axis else arrays.rows
+
+
+def _len(x: Any, /) -> Any:
+    """`len`, of what may be a list of unknown length."""
+    return x.length if type(x) is Grown else builtins.len(x)
+
+
+replacements[stack] = _stack
+replacements[builtins.len] = _len

@@ -1,0 +1,164 @@
+"""Texts in converted code: f-strings, `%`, `str` and `repr` of values that only the graph knows."""
+
+from __future__ import annotations
+
+import builtins
+import io
+from collections.abc import Callable
+from typing import Any, Final
+
+from eagerflow.autograph.conversion.convert import operator
+from eagerflow.autograph.tracking.regions import tracer_here
+from eagerflow.autograph.values.calls import replacements, wrappers
+from eagerflow.core import interpreter, tree
+from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.texts import holds_placeholder, joined
+from eagerflow.dims import Dim
+from eagerflow.errors import TraceError
+
+__all__ = ["is_symbolic", "percent", "shown", "text"]
+
+#: modules whose functions take paths
+_OF_PATHS: Final = ("os", "posix", "nt", "posixpath", "ntpath", "genericpath", "pathlib",
+                    "pathlib._local", "glob", "shutil")  # fmt: skip
+_SPELLINGS: Final[dict[str, Callable[[Any], str]]] = {"": str, "r": repr, "a": ascii}
+
+
+@operator
+def text(made: str) -> str:
+    """An f-string: a placeholder if it shows what only the graph knows."""
+    return joined((made,))
+
+
+@operator
+def shown(value: Any, conversion: str) -> Any:
+    """What an f-string is to show of a value.
+
+    Args:
+        value: the value.
+        conversion: ``"r"``, ``"s"``, ``"a"`` as after the exclamation mark, or nothing.
+    """
+    if conversion == "s":
+        return _str(value)
+    if conversion or _holds_unknown(value):
+        return _spelled(value, _SPELLINGS[conversion])
+    return value  # tensors and numbers know how they are spelled
+
+
+@operator
+def percent(pattern: Any, values: Any) -> Any:
+    """``pattern % values`` for a text."""
+    return _spelled((pattern, values), lambda both: both[0] % both[1])
+
+
+def is_symbolic(x: Any) -> bool:
+    """Whether there are values of a trace in a tree: tensors, numbers, texts that show some."""
+    return any(map(_is_symbolic, tree.leaves(x)))
+
+
+def _is_symbolic(x: Any) -> bool:
+    return type(x) is Dim or issubclass(type(x), AbstractNumber) or _is_unknown(x)
+
+
+def _is_unknown(x: Any) -> bool:
+    """Whether Python cannot have a value, as only the graph knows it."""
+    if type(x) is Tensor:
+        return isinstance(x._data, AbstractSymbol)
+    if type(x) is Dim:
+        return not x.symbols <= tracer_here().sizes.keys()
+    return x.varies if issubclass(type(x), AbstractNumber) else holds_placeholder(x)
+
+
+def _holds_unknown(x: Any) -> bool:
+    """Whether there is such a value within a container."""
+    leaves = tree.leaves(x)
+    return any(one is not x and _is_unknown(one) for one in leaves)
+
+
+def _spelled(x: Any, spell: Callable[[Any], str]) -> str:
+    """The text of a tree; a placeholder if only the graph knows what is in it."""
+    if not interpreter.is_traced():
+        return spell(x)
+    leaves = tree.leaves(x)
+    if any(map(_is_unknown, leaves)):
+        kind = "".join([str(x.type)]) if type(x) is Tensor else type(x).__name__
+        return tracer_here().text(tree.map(_own, x), kind, spell)
+    if any(type(one) is Dim for one in leaves):  # the user's code wants the number
+        x = tree.map(lambda one: int(one) if type(one) is Dim else one, x)
+    return spell(x)
+
+
+def _own(x: Any) -> Any:
+    """A leaf that later updates in place do not reach."""
+    return handle_of(x) if type(x) is Tensor else x
+
+
+def _str(*args: Any, **options: Any) -> str:
+    plain = len(args) == 1 and not options and not isinstance(args[0], AbstractArray)
+    return _spelled(args[0], str) if plain else str(*args, **options)
+
+
+def _repr(x: Any, /) -> str:
+    return _spelled(x, repr)
+
+
+def _ascii(x: Any, /) -> str:
+    return _spelled(x, ascii)
+
+
+def _formatted(function: Any) -> Callable[..., str]:
+    """``pattern.format`` or ``pattern.format_map`` of a text."""
+    name = function.__name__
+
+    def format(*args: Any, **kwargs: Any) -> str:
+        everything = function.__self__, args, kwargs
+        return _spelled(everything, lambda known: getattr(known[0], name)(*known[1], **known[2]))
+
+    return format
+
+
+def _number(kind: Any) -> Callable[..., Any]:
+    """`int`, `float` or `complex`."""
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        _refuse_texts(
+            args, "a number is made of a text that shows a value", kind.__name__,
+            "compute with the value itself, or use ef.py_call",
+        )  # fmt: skip
+        return kind(*args, **kwargs)
+
+    return make
+
+
+def _with_paths(function: Any) -> Callable[..., Any]:
+    """A function of paths."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        _refuse_texts(
+            (args, kwargs), "a path shows a value", function.__name__,
+            "do it in a function that ef.py_call calls with the value in each step",
+        )  # fmt: skip
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _refuse_texts(args: Any, wrong: str, name: str, hint: str) -> None:
+    """Refuse texts that show values, where Python looks into them at once."""
+    found = next((x for x in tree.leaves(args) if holds_placeholder(x)), None)
+    if found is not None:
+        raise TraceError(
+            f"{wrong}, and only the graph knows the value",
+            given=f"{name}() of {''.join([found])!r}",
+            hint=hint,
+        )
+
+
+replacements[str] = _str
+replacements[builtins.repr] = _repr
+replacements[builtins.ascii] = _ascii
+replacements.update((kind, _number(kind)) for kind in (int, float, complex))
+replacements[io.open] = _with_paths(io.open)
+wrappers.update(dict.fromkeys(_OF_PATHS, _with_paths))
+wrappers.update({(str, name): _formatted for name in ("format", "format_map")})

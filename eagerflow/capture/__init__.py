@@ -1,0 +1,1 @@
+"""What a function reads and changes of the Python world around it."""

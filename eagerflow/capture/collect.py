@@ -1,0 +1,467 @@
+"""`collect`: finds what a function reads from outside, by the names in the code it can reach."""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import functools
+import importlib.util
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from inspect import getattr_static
+from operator import attrgetter, methodcaller
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any, Final, final
+
+from eagerflow.autograph.conversion.library import is_bare_class, is_library, is_library_class
+from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
+from eagerflow.capture.class_attributes import Members
+from eagerflow.capture.findings import find_calls, is_handed_over, unwatched
+from eagerflow.capture.paths import GONE, Place, Root, instance_dict, joined
+from eagerflow.capture.reads import Finding, Holder, Reads, Site
+from eagerflow.capture.subscripts import Usage
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.hardware import Device, as_device
+from eagerflow.types import DType
+
+__all__ = ["collect"]
+
+_NUMBERS: Final = frozenset({int, float, complex})
+_ATOMS: Final = frozenset(
+    {str, bytes, bool, type(None), type(...), type(NotImplemented), range, slice, DType, Device}
+)
+_CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
+#: containers of the standard library that are written in Python: where they hold their items
+_WRAPPED: Final = {"UserDict": "data", "UserList": "data", "ChainMap": "maps"}
+#: what a library wrapper calls the function that it wraps
+_WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
+#: places from which on no more are looked for
+MOST: Final = 20_000
+_CALLABLE: Final = (FunctionType, MethodType, functools.partial)
+
+
+def collect(function: Callable[..., Any], roots: Sequence[tuple[str, Any]] = ()) -> Reads:
+    """What ``function`` reads from outside.
+
+    Args:
+        function: a function, bound method, partial, or any other callable object.
+        roots: static arguments, such as ``("self", model)``: objects that it gets and may look
+            into.
+    """
+    collector = _Collector(function)
+    for text, value in roots:
+        collector.visit(Root(value, text, weak=True), value)
+    try:
+        return collector.run()
+    finally:
+        del collector.members  # it knows the collector: a cycle would keep the user's objects
+
+
+@final
+class _Collector:
+    """The state of one collection."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        named = isinstance(function, FunctionType)
+        self.found = Reads(Root(function, function.__name__ if named else ""))
+        self.names: set[str] = set()  # of attributes that reachable code reads
+        self.asked: set[str] = set()  # that `getattr` and `hasattr` may be asked for
+        self.later: set[str] = set()  # of those that `ef.py_call` gets
+        self.stored: set[str] = set()  # and of those that it sets
+        self.every = False  # whether names are made at run time
+        self.usage = Usage(self.found.loads)
+        self.members = Members(self)
+        self._seen: dict[int, Place | Root] = {}
+        self._alive: list[Any] = []  # what `_seen` knows, so that no id is used again
+        self._pending: deque[tuple[Place | Root, Any]] = deque()
+        self._places: dict[tuple[int, str], Place] = {}  # global names, by id of the namespace
+        self._attributes: set[tuple[int, str]] = set()
+        self._handed: set[tuple[int, str]] = set()  # those that are only called later
+        self._codes: set[tuple[int, int]] = set()
+        self._array = as_device("cpu:0").backend.array_type
+        self._scanned = 0  # how many objects
+        self.visit(self.found.root, function)
+
+    def visit(self, place: Place | Root, value: Any) -> None:
+        """Look at a value later: what owns it is noted first."""
+        self._pending.append((place, value))
+
+    def run(self) -> Reads:
+        """Go on until nothing is added, then note what needs the whole picture."""
+        before, whole = -1, False
+        while self._drain():
+            size = self._size()
+            if whole and size == before:
+                break
+            # what is new comes first; all again only where that adds nothing
+            whole = size == before
+            before = size
+            self._scan(whole=whole)
+        self._finish_objects()
+        self._finish_namespaces()
+        self.usage.finish(self.found)
+        self._finish_arrays()
+        find_calls(self.found)
+        return self.found
+
+    def _drain(self) -> bool:
+        """Look at all that waits; False if that is too much."""
+        while self._pending:
+            if len(self.found.reads) > MOST:
+                self.found.findings.append(Finding(
+                    "unwatched", self.found.root.text or "the function",
+                    f"reaches more than {MOST:,} places: changes in the others are not seen",
+                    "pass what it needs as arguments", None,
+                ))  # fmt: skip
+                return False
+            self._look(*self._pending.popleft())
+        return True
+
+    def _size(self) -> int:
+        """What only grows, and grows whenever there may be more to find."""
+        found = self.found
+        known = (self.names, self.stored, found.sites, found.reads, found.objects, found.classes)
+        return sum(map(len, known)) + len(found.containers) + self.every + self.usage.changes
+
+    def wants(self, name: str) -> bool:
+        """Whether reachable code may read an attribute of this name."""
+        return self.every or name in self.names
+
+    def _scan(self, *, whole: bool) -> None:
+        """Look at attributes, members and items: of all, or of what was found since last time."""
+        objects = self.found.objects
+        first, self._scanned = 0 if whole else self._scanned, len(objects)
+        for holder in objects[first:]:
+            self._scan_attributes(holder)
+        self.members.scan(whole=whole)
+        for place, value in self.usage.new_items(whole=whole):
+            self.visit(place, value)
+
+    # --- values ---
+
+    def _look(self, place: Place | Root, value: Any) -> None:
+        kind = type(value)
+        if kind in _NUMBERS:
+            fixed = not isinstance(place, Place) or place.fixed
+            self.found.add(place, "value" if fixed else "number", value)
+        elif kind in _ATOMS or issubclass(kind, enum.Enum):
+            self.found.add(place, "value", value)
+        elif id(value) in self._seen:
+            self._look_again(place, value)
+        else:
+            self._seen[id(value)] = place
+            self._alive.append(value)
+            self._look_first(place, value)
+
+    def _look_again(self, place: Place | Root, value: Any) -> None:
+        """Another path to an object that is known."""
+        self.found.add(place, "alias", self._seen[id(value)])
+        self.usage.widen(place, value)
+        if issubclass(type(value), type):
+            self.members.constructs(value)
+
+    def _look_first(self, place: Place | Root, value: Any) -> None:
+        kind = type(value)
+        if kind is Tensor:
+            self.found.add(place, "tensor", value)
+        elif kind is self._array:
+            self.found.add(place, "array", value)
+        elif issubclass(kind, (self._array, bytearray)):
+            self.found.add(place, "content", value)
+        elif kind is FunctionType:
+            self._look_at_function(place, value)
+        elif kind is MethodType or issubclass(kind, functools.partial):
+            self._look_at_wrapper(place, value)
+        elif issubclass(kind, type):
+            self.found.add(place, "identity", value)
+            self.members.add_class(place, value, constructs=True)
+        elif issubclass(kind, ModuleType):
+            self.found.add(place, "identity", value)
+            if not is_library(vars(value)):
+                self.found.objects.append(Holder(place, value))
+        elif issubclass(kind, _CONTAINERS):
+            self._look_at_container(place, value)
+        else:
+            self._look_at_object(place, value)
+
+    def _look_at_wrapper(self, place: Place | Root, value: Any) -> None:
+        """Bound methods and partials are what they hold."""
+        self.found.add(place, "type", value)
+        parts = ("__func__", "__self__") if type(value) is MethodType else (
+            "func", "args", "keywords")  # fmt: skip
+        for name in parts:
+            text = _joined(place, "" if name in ("__func__", "func") else f".{name}")
+            text = "self" if text == "__self__" else text
+            self.visit(Place(place, "attribute", name, text, True), getattr(value, name))
+
+    def _look_at_container(self, place: Place | Root, value: Any) -> None:
+        self.found.add(place, "type", value)
+        self.found.containers.append(Holder(place, value))
+        self.usage.add(place, value)
+        if not is_library_class(type(value)):
+            self._add_object(place, value)
+
+    def _look_at_object(self, place: Place | Root, value: Any) -> None:
+        cls = type(value)
+        library = is_library_class(cls)
+        finding = unwatched(place, value, self.found)
+        if finding is not None:
+            self.found.add(place, "identity", value)
+            self.found.findings.append(finding)
+        elif library and cls.__module__.partition(".")[0] == "eagerflow":
+            hidden = self._look_at_hidden(place, value)
+            self.found.add(place, "type" if hidden else "identity", value)
+        elif not library or cls.__name__ in _WRAPPED or self._has_attributes(value):
+            self.found.add(place, "identity", value)
+            self._add_object(place, value)
+            if library:
+                self._look_at_hidden(place, value)
+        else:
+            self.found.add(place, "value", value)
+            if isinstance(value, (attrgetter, methodcaller)):
+                self._look_at_getter(value)
+            if isinstance(value, BuiltinFunctionType) and isinstance(
+                value.__self__, (*_CONTAINERS, Tensor)
+            ):
+                owner = Place(place, "attribute", "__self__", _joined(place, ""), True)
+                self.visit(owner, value.__self__)
+            elif hasattr(value, "__wrapped__"):
+                inner = Place(place, "attribute", "__wrapped__", _joined(place, ""), True)
+                self.visit(inner, value.__wrapped__)
+
+    def _look_at_getter(self, getter: Any) -> None:
+        """The names that it reads, as if the code did."""
+        made = getter.__reduce__()[1]
+        names = made if isinstance(getter, attrgetter) else made[:1]
+        self.names.update(part for name in names for part in name.split("."))
+
+    def _has_attributes(self, value: Any) -> bool:
+        return instance_dict(value) is not None and not issubclass(type(value), AbstractArray)
+
+    def _look_at_hidden(self, place: Place | Root, value: Any) -> bool:
+        """The functions that an object of a library holds; whether there are any."""
+        if not callable(value):
+            return False
+        hidden = False
+        for name, inner in list((instance_dict(value) or {}).items()):
+            if isinstance(inner, _CALLABLE) or (name in _WRAPPERS and callable(inner)):
+                hidden = True
+                self.visit(Place(place, "dict", name, _joined(place, ""), True), inner)
+        return hidden
+
+    def _add_object(self, place: Place | Root, value: Any) -> None:
+        self.found.objects.append(Holder(place, value))
+        cls = type(value)
+        if cls.__module__ == "collections" and cls.__name__ in _WRAPPED:
+            self.names.add(_WRAPPED[cls.__name__])
+        if not is_library_class(cls):
+            text = cls.__qualname__.rpartition(".")[2]
+            self.members.add_instance(Place(place, "class", None, text, True), value)
+
+    # --- functions ---
+
+    def _look_at_function(self, place: Place | Root, function: FunctionType) -> None:
+        self.found.add(place, "function", function)
+        library = is_library(function.__globals__)
+        codes = nested(function.__code__)
+        loaded = {x.name for c in codes for x in facts_of(c).loads if x.kind == "cell"}
+        later = {name for c in codes for kind, name in facts_of(c).later if kind == "cell"}
+        now = {x.name for c in codes for x in _now(facts_of(c)) if x.kind == "cell"}
+        for i, (name, cell) in enumerate(
+            zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        ):
+            if name not in loaded:  # it is only set
+                continue
+            made = Place(place, "cell", i, name, library)
+            try:
+                value = cell.cell_contents
+            except ValueError:  # not bound yet, or not any more
+                self.found.add(made, "absent", None)
+                continue
+            if name in later - now:
+                self.found.add(made, "identity", value)
+            else:
+                self.visit(made, value)
+        if place is not self.found.root:
+            self._look_at_defaults(place, function)
+        if library:
+            return
+        if function.__dict__:
+            self.found.objects.append(Holder(place, function))
+        for code in codes:
+            self._look_at_code(Site(code, function, place))
+
+    def _look_at_defaults(self, place: Place | Root, function: FunctionType) -> None:
+        for name in ("__defaults__", "__kwdefaults__"):
+            value = getattr(function, name)
+            if value:
+                text = f"the defaults of {_joined(place, '')}"
+                self.visit(Place(place, "attribute", name, text, True), value)
+
+    def _look_at_code(self, site: Site) -> None:
+        key = (id(site.code), id(site.function.__globals__))
+        known = key in self._codes
+        self._codes.add(key)
+        self.found.sites.append(site)
+        facts = facts_of(site.code)
+        if not known:
+            for load in facts.loads:
+                self.found.loads.setdefault((load.kind, load.name), []).append((site.code, load))
+        self.names |= facts.attributes
+        self.later |= {name for kind, name in facts.later if kind == "attribute"}
+        self.names |= facts.strings
+        self.asked |= facts.strings
+        self.usage.whole |= facts.strings
+        self.stored.update(name for kind, name in facts.stores if kind == "attribute")
+        if facts.every_attribute:
+            self.every = self.usage.every = True
+        if not known:
+            for name in sorted(facts.globals):
+                self._look_at_global(site, name)
+            for module, level, _ in facts.imports:
+                self._look_at_import(site, module, level)
+
+    def _look_at_global(self, site: Site, name: str) -> None:
+        namespace = site.function.__globals__
+        key = (id(namespace), name)
+        if key in self._places:
+            return
+        text, home = name, self.found.sites[0].function.__globals__
+        if namespace is not home:
+            text = f"{str(namespace.get('__name__', '')).rpartition('.')[2]}.{name}".lstrip(".")
+        place = Place(site.place, "global", name, text)
+        if ("global", name) in facts_of(site.code).later:
+            if name in namespace:
+                self.found.add(place, "identity", namespace[name])
+            return
+        self._places[key] = place
+        if name in namespace:
+            self.visit(place, namespace[name])
+        elif hasattr(builtins, name) or not name.startswith("__"):
+            self.found.add(place, "absent", None)
+
+    def _look_at_import(self, site: Site, module: str, level: int) -> None:
+        try:
+            package = site.function.__globals__.get("__package__")
+            name = importlib.util.resolve_name("." * level + module, package)
+        except (ImportError, TypeError):
+            return
+        modules = Root(sys.modules, "sys.modules")
+        while name:
+            found = sys.modules.get(name)
+            if isinstance(found, ModuleType) and not is_library(vars(found)):
+                self.visit(Place(modules, "item", name, name, True), found)
+            name = name.rpartition(".")[0]
+
+    # --- attributes ---
+
+    def _scan_attributes(self, holder: Holder) -> None:
+        place, value = holder
+        own = instance_dict(value)
+        every = self._takes_every(value)
+        for name in self._wanted(own or (), every):
+            self._look_at_attribute(place, value, name, (own or {})[name])
+        if issubclass(type(value), (ModuleType, FunctionType)):
+            return
+        for name in self._wanted(_slots(type(value)), every):
+            try:
+                found = getattr(value, name)
+            except AttributeError:
+                continue
+            self._look_at_attribute(place, value, name, found)
+
+    def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
+        if every:
+            return [n for n in names if isinstance(n, str)]
+        return [n for n in names if n in self.names or n in self.later]
+
+    def _look_at_attribute(self, place: Place | Root, owner: Any, name: str, value: Any) -> None:
+        module = issubclass(type(owner), ModuleType)
+        key = (id(owner), name)
+        if key in self._attributes or (module and (id(vars(owner)), name) in self._places):
+            return
+        how = "attribute" if _is_plain(type(owner), name) else "dict"
+        made = Place(place, how, name, _joined(place, f".{name}"))
+        if not self.wants(name):  # it is only called later: which one it is, counts
+            if key not in self._handed:
+                self._handed.add(key)
+                self.found.add(made, "identity", value)
+            return
+        self._attributes.add(key)
+        if module:
+            self._places[id(vars(owner)), name] = made
+        self.visit(made, value)
+
+    def _finish_objects(self) -> None:
+        """Of the attributes that code reads, instances get no others of their own."""
+        for place, value in self.found.objects:
+            own = instance_dict(value)
+            if own is None or issubclass(type(value), (ModuleType, FunctionType)):
+                continue
+            entries = Place(place, "attribute", "__dict__", place.text or "the function", True)
+            if self._takes_every(value):
+                self.found.add(entries, "keys", own)
+                continue
+            names = frozenset(n for n in self.names if not n.startswith("__")) - own.keys()
+            if names:
+                self.found.add(entries, "unshadowed", names)
+
+    def _finish_namespaces(self) -> None:
+        """Of the names that `hasattr` may be asked for, classes and modules get no others."""
+        modules = [h for h in self.found.objects if issubclass(type(h.value), ModuleType)]
+        for place, value in (*modules, *self.found.classes):
+            names = frozenset(
+                n
+                for n in self.asked
+                if not n.startswith("__") and getattr_static(value, n, GONE) is GONE
+            )
+            if names:
+                entries = Place(place, "attribute", "__dict__", place.text, True)
+                self.found.add(entries, "unshadowed", names)
+
+    def _takes_every(self, value: Any) -> bool:
+        """Whether attributes of an object may be read by names made at run time."""
+        cls = type(value)
+        return self.every and (is_bare_class(cls) or not is_library_class(cls))
+
+    def _finish_arrays(self) -> None:
+        """Arrays that NumPy may look into are compared by their content."""
+        reads = self.found.reads
+        for i, read in enumerate(reads):
+            if read.kind == "array" and not is_handed_over(read.place, self.found):
+                reads[i] = read._replace(kind="content")
+
+
+def _now(facts: Facts) -> Iterator[Load]:
+    """The loads of what is not only called later."""
+    return (load for load in facts.loads if (load.kind, load.name) not in facts.later)
+
+
+def _slots(cls: type) -> Iterator[str]:
+    for base in cls.__mro__:
+        for name, member in list(base.__dict__.items()):
+            if isinstance(member, MemberDescriptorType):
+                yield name
+
+
+def _is_plain(cls: type, name: str) -> bool:
+    """Whether plain access to an attribute finds what the instance itself holds."""
+    for base in cls.__mro__:
+        if "__getattribute__" in base.__dict__ and not is_library_class(base):
+            return False
+        member = base.__dict__.get(name)
+        if member is not None and not isinstance(member, MemberDescriptorType):
+            return not hasattr(type(member), "__set__")
+    return True
+
+
+def _joined(place: Place | Root, end: str) -> str:
+    return joined(place.text, end).lstrip(".") or "the function"

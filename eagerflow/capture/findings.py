@@ -1,0 +1,306 @@
+"""What a trace cannot follow: calls that happen while tracing only, and state that nobody shows."""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import random
+import sys
+import threading
+import warnings
+from array import array
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from types import FunctionType, MappingProxyType, ModuleType
+from typing import Any, Final
+from weakref import ReferenceType
+
+from eagerflow.autograph.conversion.library import is_library, is_library_class
+from eagerflow.capture.bytecode import Load, facts_of
+from eagerflow.capture.paths import GONE, Place, Root
+from eagerflow.capture.reads import Finding, Reads, Site
+from eagerflow.settings import config
+from eagerflow.source import Source
+
+__all__ = ["asks_types", "find_calls", "is_handed_over", "unwatched"]
+
+_ONCE: Final = "runs only while tracing"
+_TRACING: Final = "has an effect only while tracing"
+_EMPTY: Final = "runs only while tracing, when a text of a tensor has no value yet"
+_FROZEN: Final = "gives what it gave while tracing"
+_UNSEEN: Final = "cannot be followed: changes are not seen"
+_ARGUMENT: Final = "compute it outside and pass it as an argument, or use ef.py_call"
+_OUTSIDE: Final = "do it outside, or use ef.py_call"
+_CALLED: Final = "ef.py_call({}, None, ...) calls it with values in each run, as ef.print prints"
+_DRAW: Final = "use ef.random, or pass the numbers as an argument"
+
+#: (module, name, or * for all) -> what happens, and the remedy
+_RULES: Final[dict[tuple[str, str], tuple[str, str]]] = {
+    ("builtins", "print"): (_ONCE, "use ef.print"),
+    ("builtins", "input"): (_FROZEN, _ARGUMENT),
+    ("builtins", "open"): (_ONCE, _OUTSIDE),
+    ("builtins", "eval"): (_UNSEEN, "write the expression as code"),
+    ("builtins", "exec"): (_UNSEEN, "write it as code"),
+    ("builtins", "globals"): (_UNSEEN, "name what you read"),
+    ("builtins", "__import__"): (_UNSEEN, "use an import statement"),
+    ("time", "*"): (_FROZEN, _ARGUMENT),
+    ("random", "*"): (_FROZEN, _DRAW),
+    ("numpy.random", "*"): (_FROZEN, _DRAW),
+    ("secrets", "*"): (_FROZEN, _DRAW),
+    ("uuid", "*"): (_FROZEN, _ARGUMENT),
+    ("datetime", "now"): (_FROZEN, _ARGUMENT),
+    ("datetime", "utcnow"): (_FROZEN, _ARGUMENT),
+    ("datetime", "today"): (_FROZEN, _ARGUMENT),
+    ("logging", "*"): (_EMPTY, _CALLED),
+    ("warnings", "warn"): (_EMPTY, _CALLED),
+    ("sys.stdout", "write"): (_EMPTY, _CALLED),
+    ("sys.stderr", "write"): (_EMPTY, _CALLED),
+    ("threading", "Thread"): (_ONCE, _OUTSIDE),
+    ("threading", "Timer"): (_ONCE, _OUTSIDE),
+    ("concurrent.futures._base", "*"): (_ONCE, _OUTSIDE),
+    ("concurrent.futures.thread", "*"): (_ONCE, _OUTSIDE),
+    ("concurrent.futures.process", "*"): (_ONCE, _OUTSIDE),
+    ("os", "*"): (_FROZEN, _ARGUMENT),
+    ("subprocess", "*"): (_ONCE, _OUTSIDE),
+    ("shutil", "*"): (_ONCE, _OUTSIDE),
+    ("matplotlib.pyplot", "*"): (_ONCE, _OUTSIDE),
+    ("eagerflow.settings", "config"): (_TRACING, "put it around the call of the traced function"),
+}
+#: modules written in C, and by which name people know them
+_PLAIN_NAMES: Final = {
+    "posix": "os", "nt": "os", "io": "builtins", "_io": "builtins", "_warnings": "warnings",
+}  # fmt: skip
+#: parts of those modules that give the same each time
+_PURE: Final = frozenset({"path", "sep", "linesep", "fspath", "PathLike", "SeedSequence", "UUID"})
+_NUMPY_RANDOM: Final = "numpy.random"
+#: modules of the classes whose methods the rules name
+_FOLLOWED: Final = frozenset({"logging", "_io", "random", "concurrent.futures.thread",
+                              "concurrent.futures.process"})  # fmt: skip
+
+
+def find_calls(found: Reads) -> None:
+    """Note the calls in reachable code that do not belong into a graph."""
+    told: set[tuple[int, int]] = set()
+    for site in found.sites:
+        for load in facts_of(site.code).loads:
+            key = (id(site.code), load.offset)
+            if load.kind == "attribute" or key in told:
+                continue
+            finding = _judge(site, load)
+            if finding is not None:
+                told.add(key)
+                found.findings.append(finding)
+
+
+def _judge(site: Site, load: Load) -> Finding | None:
+    value = _start(site, load)
+    if value is GONE:
+        return None
+    names = [load.name, *load.attributes]
+    for i in range(len(names)):
+        for module, name in _origins(value, names[: i + 1]):
+            rule = _RULES.get((module, name)) or _RULES.get((module, "*"))
+            if rule is not None and name not in _PURE:
+                text = ".".join(names[: i + 1])
+                kind = "unwatched" if rule[0] is _UNSEEN else "impure"
+                hint = rule[1].format(text)
+                return Finding(kind, text, rule[0], hint, Source(site.code, load.offset))
+        if i + 1 < len(names):
+            value = _member(value, names[i + 1])
+            if value is GONE:
+                return None
+    return None
+
+
+def _start(site: Site, load: Load) -> Any:
+    """What a name stands for, as far as that is known without running code."""
+    function = site.function
+    if load.kind == "global":
+        found = function.__globals__.get(load.name, GONE)
+        return getattr(builtins, load.name, GONE) if found is GONE else found
+    if load.kind == "local":
+        module, level, attribute = facts_of(site.code).aliases[load.name]
+        found = GONE if level else sys.modules.get(module, GONE)
+        return _member(found, attribute) if attribute else found
+    code: Any = function.__code__
+    if load.name in code.co_freevars:
+        try:
+            return function.__closure__[code.co_freevars.index(load.name)].cell_contents
+        except ValueError:
+            return GONE
+    return GONE
+
+
+def _member(value: Any, name: str) -> Any:
+    """An attribute, where taking it runs no code of the user."""
+    if value is GONE:
+        return GONE
+    if isinstance(value, type):
+        library = is_library_class(value)
+    elif isinstance(value, ModuleType):
+        # NumPy imports its parts, such as np.random, when they are first asked for
+        library = name not in vars(value) and is_library(vars(value))
+        if not library:
+            return vars(value).get(name, GONE)
+    else:
+        library = is_library_class(type(value)) and not isinstance(value, FunctionType)
+        library = library and type(value).__module__ in _FOLLOWED
+    with warnings.catch_warnings(action="ignore"):
+        return getattr(value, name, GONE) if library else GONE
+
+
+def _origins(value: Any, names: list[str]) -> Iterator[tuple[str, str]]:
+    """The modules and names under which rules may know a value."""
+    if issubclass(type(value), (ModuleType, type)) and not _acts(value):
+        return
+    if not is_library_class(type(value)):  # its attributes may run code of the user
+        return
+    name = names[-1]
+    owner = getattr(value, "__self__", None)
+    if isinstance(owner, ModuleType):
+        yield _plain(owner.__name__), getattr(value, "__name__", name)
+    elif isinstance(owner, type):
+        yield owner.__module__, name
+    elif isinstance(owner, random.Random):
+        yield "random", name
+    elif owner is not None:
+        kind = type(owner).__module__
+        if kind.startswith(_NUMPY_RANDOM):
+            yield _NUMPY_RANDOM, name
+        elif kind.startswith("logging"):
+            yield "logging", name
+        elif owner in (sys.stdout, sys.stderr):
+            yield "sys.stdout", name
+    module = getattr(value, "__module__", None)
+    if isinstance(module, str) and (callable(value) or module == "os"):
+        module = _NUMPY_RANDOM if module.startswith(_NUMPY_RANDOM) else _plain(module)
+        yield module, getattr(value, "__name__", name)
+    if value is sys.modules["os"].environ:
+        yield "os", "environ"
+
+
+def _acts(value: Any) -> bool:
+    """Whether to call a class is what matters: random numbers that a trace freezes, threads."""
+    if not isinstance(value, type):
+        return False
+    if value.__module__ in ("random", _NUMPY_RANDOM) or value is config:
+        return True
+    pools = sys.modules.get("concurrent.futures._base")  # who has one has loaded it
+    known = (threading.Thread, pools.Executor) if pools is not None else threading.Thread
+    return issubclass(value, known)
+
+
+def _plain(module: str) -> str:
+    return _PLAIN_NAMES.get(module, module)
+
+
+def asks_types(found: Reads) -> bool:
+    """Whether reachable code looks at ``type(x)``, and not only at its name.
+
+    A number in a trace is an int or a float for ``isinstance``; its type is its own.
+    """
+    for code, load in found.loads.get(("global", "type"), ()):
+        ops = [i for i in dis.get_instructions(code) if i.offset >= load.offset]
+        called = next((n for n, i in enumerate(ops) if i.opname == "CALL"), None)
+        if called is not None and ops[called + 1].opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+            return True
+    return False
+
+
+# --- state that nobody shows ------------------------------------------------------------------
+
+#: packages whose objects change without a sign
+_FOREIGN: Final = frozenset({"pandas", "polars", "pyarrow", "torch", "tensorflow", "jax", "cupy",
+                             "scipy", "xarray", "sklearn"})  # fmt: skip
+#: objects whose content no guard compares
+_HIDDEN: Final = (ContextVar, ReferenceType, MappingProxyType, array, memoryview)
+
+
+def unwatched(place: Place | Root, value: Any, found: Reads) -> Finding | None:
+    """The finding that an object has state which cannot be compared, if it has."""
+    cls = type(value)
+    if not is_library_class(cls) and not _is_iterator(cls):
+        return None
+    module = cls.__module__
+    top = module.partition(".")[0]
+    if top == "eagerflow":
+        return None
+    if _is_iterator(cls):
+        why, hint = "has a position that a trace cannot follow", "take the items outside"
+        if hasattr(cls, "read"):
+            if isinstance(place, Place) and is_handed_over(place, found):
+                return None  # ef.print(..., file=out)
+            why, hint = "is a file: a trace cannot follow it", _OUTSIDE
+    elif isinstance(value, random.Random) or module.startswith(_NUMPY_RANDOM):
+        why, hint = "has a state that a trace cannot follow", _DRAW
+    elif isinstance(value, _HIDDEN):
+        why, hint = "has a content that a trace cannot follow", _ARGUMENT
+    elif top in _FOREIGN and not callable(value) and not _is_scalar(value):
+        why, hint = "is compared by identity: changes in it are not seen", (
+            "pass it as an argument, or convert it with ef.asarray outside")  # fmt: skip
+    else:
+        return None
+    what = f"{place.text or 'the function'}: a {cls.__name__}"
+    return Finding("unwatched", what, why, hint, _line_of(place, found))
+
+
+def _is_iterator(cls: type) -> bool:
+    return hasattr(cls, "__next__") and hasattr(cls, "__iter__")
+
+
+def _is_scalar(value: Any) -> bool:
+    return getattr(type(value), "__hash__", None) not in (None, object.__hash__)
+
+
+def _line_of(place: Place | Root, found: Reads) -> Source | None:
+    if isinstance(place, Place):
+        for code, load in found.loads_of(place):
+            return Source(code, load.offset)
+    return None
+
+
+# --- arrays of NumPy --------------------------------------------------------------------------
+
+
+def is_handed_over(place: Place, found: Reads) -> bool:
+    """Whether all that code does with an array is to pass it to functions of eagerflow.
+
+    Then only eagerflow looks into it; else NumPy may compute with it while tracing, and the
+    results would be frozen.
+    """
+    return _every_load(place, found, _is_passed_on)
+
+
+def is_operand(place: Place, found: Reads) -> bool:
+    """Whether an array is at most passed on to eagerflow, or an operand of ``+``, ``@``, ….
+
+    Whether NumPy or eagerflow computes then is seen when that happens.
+    """
+
+    def fits(site: Site, load: Load) -> bool:
+        return load.end in facts_of(site.code).operands or _is_passed_on(site, load)
+
+    return _every_load(place, found, fits)
+
+
+def _every_load(place: Place, found: Reads, fits: Callable[[Site, Load], bool]) -> bool:
+    """Whether an array is read by its name alone, and all that code does with it fits."""
+    loads = list(found.loads_of(place))
+    if not loads or place.fixed or place.how == "item":
+        return False
+    sites = {id(site.code): site for site in found.sites}
+    return all(fits(sites[id(code)], load) for code, load in loads)
+
+
+def _is_passed_on(site: Site, load: Load) -> bool:
+    facts = facts_of(site.code)
+    callee = facts.arguments.get(load.offset)
+    for other in facts.loads:
+        if other.end == callee and other.kind != "attribute" and not load.attributes:
+            value = _start(site, other)
+            for name in other.attributes:
+                value = _member(value, name)
+            return isinstance(value, FunctionType) and (
+                is_library(value.__globals__) and value.__module__.startswith("eagerflow.")
+            )
+    return False

@@ -1,0 +1,315 @@
+"""`Guards`: what a trace relied on outside, checked again at each call.
+
+A guard is a place, a kind and what is expected there:
+
+==============  ===============================================================================
+``tensor``      a tensor; which one is of no account
+``number``      a Python number of this type, whatever its value
+``array``       a NumPy array; which one is of no account
+``value``       an equal value of the same type; -0.0 and 0.0, 1 and True differ
+``identity``    the same object
+``alias``       the object that another place holds
+``function``    a function with equal code and the same global names
+``type``        an object of this very class
+``length``      a container of so many items
+``keys``        a dict with these keys, in this order
+``items``       a container with equal items
+``content``     an array with equal elements
+``absent``      no such global name, or an enclosing one that is not bound
+``unshadowed``  no names of these in an instance
+==============  ===============================================================================
+
+The checks are written as straight Python code, compiled at the first check: a loop over guards
+would take three times as long, at each call of a traced function. They hold the user's objects
+weakly where Python allows that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, Final, final
+from weakref import ref
+
+from eagerflow.capture.assumptions import AbstractReliance
+from eagerflow.capture.compare import content_of, same_items, same_value
+from eagerflow.capture.guard_code import write
+from eagerflow.capture.paths import GONE, Place, Root
+from eagerflow.capture.reads import Read, Reads
+from eagerflow.capture.static_keys import describe
+from eagerflow.core.tensor import AbstractArray, Tensor
+
+__all__ = ["Guard", "Guards"]
+
+
+@final
+class Guard:
+    """One fact.
+
+    Attributes:
+        place: where.
+        kind: as in the table of this module.
+        expected: what is to be there; a weak reference for ``"identity"``, if there can be one.
+        weak: whether it is a weak reference.
+        was: what was there, for people.
+    """
+
+    __slots__ = ("expected", "kind", "place", "was", "weak")
+
+    def __init__(self, read: Read) -> None:
+        self.place = read.place
+        self.kind = read.kind
+        self.was = _describe(read)
+        self.weak = False
+        self.expected = self._expect(read.value)
+
+    def _expect(self, value: Any) -> Any:
+        make = _EXPECT.get(self.kind)
+        if make is not None:
+            return make(value)
+        if self.kind == "identity":
+            try:
+                weak = ref(value)
+            except TypeError:
+                return value
+            self.weak = True
+            return weak
+        return value
+
+    def holds(self, value: Any) -> bool:
+        """Whether what was read from the place is as expected; slow and plain."""
+        if self.kind == "absent":
+            return value is GONE
+        if value is GONE:
+            return False
+        expected = self.expected() if self.weak else self.expected
+        if self.weak and expected is None:  # it is dead, and None is another value
+            return False
+        try:
+            return _HOLDS[self.kind](value, expected)
+        except Exception:
+            return False
+
+    def difference(self, value: Any) -> str:
+        """How what is there now differs."""
+        if value is GONE:
+            return f"{self.place.described} is gone, was {self.was}"
+        if self.kind == "absent":
+            hides = ", hides the builtin" if self.place.how == "global" else ""
+            return f"{self.place.described} is there now{hides}"
+        if self.kind == "function" and isinstance(value, FunctionType):
+            return f"{self.place.text} was redefined"
+        if self.kind == "unshadowed":
+            names = ", ".join(sorted(self.expected & value.keys()))
+            return f"{self.place.text} has its own {names} now"
+        if self.kind == "alias":
+            return f"{self.place.described} is not {self.was} any more"
+        now = _describe(Read(self.place, self.kind, value))
+        if now == self.was:
+            return f"{self.place.described} {_CHANGED.get(self.kind, 'is another object')}: {now}"
+        return f"{self.place.described}: was {self.was}, now {now}"
+
+
+def _same_code(value: Any, expected: tuple[CodeType, ref[Any], int]) -> bool:
+    code, _, namespace = expected
+    return type(value) is FunctionType and id(value.__globals__) == namespace and (
+        value.__code__ is code or value.__code__ == code
+    )  # fmt: skip
+
+
+_CHANGED: Final = {
+    "content": "has other elements",
+    "items": "has other items",
+    "keys": "has other keys",
+}
+
+_EXPECT: Final[dict[str, Callable[[Any], Any]]] = {
+    "tensor": lambda _: Tensor,
+    "number": type,
+    "array": type,
+    "type": type,
+    "function": lambda f: (f.__code__, ref(f), id(f.__globals__)),
+    "length": lambda x: (type(x), len(x)),
+    "keys": lambda x: (type(x), list(x)),
+    "items": lambda x: (type(x), *_flat(x)),
+    "content": content_of,
+    "absent": lambda _: None,
+}
+
+_HOLDS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "tensor": lambda x, kind: type(x) is kind,
+    "number": lambda x, kind: type(x) is kind,
+    "array": lambda x, kind: type(x) is kind,
+    "type": lambda x, kind: type(x) is kind,
+    "value": same_value,
+    "identity": lambda x, expected: x is expected,
+    "alias": lambda x, other: x is other.get(),
+    "function": _same_code,
+    "length": lambda x, e: type(x) is e[0] and len(x) == e[1],
+    "keys": lambda x, e: type(x) is e[0] and same_items(list(x), e[1]),
+    "items": lambda x, e: type(x) is e[0] and same_items(_flat(x)[0], e[1]),
+    "content": lambda x, e: content_of(x) == e,
+    "unshadowed": lambda x, names: x.keys().isdisjoint(names),
+}
+
+
+def _flat(value: Any) -> tuple[list[Any]]:
+    """The items in order, those of a dict with their keys."""
+    if isinstance(value, dict):
+        return ([x for item in value.items() for x in item],)
+    return (list(value),)
+
+
+def _describe(read: Read) -> str:
+    value = read.value
+    if read.kind == "alias":
+        return f"the object {read.value.text}"
+    if read.kind == "length":
+        return f"a {type(value).__name__} of {len(value)}"
+    if read.kind in ("keys", "items", "content", "array") or isinstance(value, (list, dict, set)):
+        shape = getattr(value, "shape", None)
+        if shape is not None and not isinstance(value, AbstractArray):
+            return f"an array {value.dtype}{list(shape)}"
+        return describe(value)
+    if isinstance(value, AbstractArray):
+        return str(value.type)
+    if isinstance(value, ModuleType):
+        return f"module {value.__name__}"
+    kind = type(value)
+    if isinstance(value, (type, FunctionType, BuiltinFunctionType)) or kind.__repr__ in _PLAIN:
+        return describe(value)
+    return f"a {kind.__name__}"
+
+
+#: the reprs of builtin values: those of other classes may run code of the user
+_PLAIN: Final = tuple(  # not a set: methods of some extension types have no hash
+    k.__repr__ for k in (int, float, complex, str, bytes, bool, type(None), tuple, range)
+)
+
+
+@final
+class Guards:
+    """All guards of a trace.
+
+    Args:
+        reads: what the function reads from outside.
+        captured: places of which `read` gives what they hold, in this order.
+    """
+
+    __slots__ = ("_captured", "_guards", "_read", "_relied", "_root")
+
+    def __init__(self, reads: Reads, captured: Sequence[Place] = ()) -> None:
+        self._root = reads.root
+        self._guards = [Guard(read) for read in reads.reads]
+        self._captured = tuple(captured)
+        self._relied: tuple[AbstractReliance, ...] = ()
+        self._renew()
+
+    def __len__(self) -> int:
+        return len(self._guards)
+
+    def __iter__(self) -> Any:
+        return iter(self._guards)
+
+    def _renew(self) -> None:
+        """Let the next check write the code anew."""
+        self._read: Callable[[], tuple[Any, ...] | None] | None = None
+
+    def check(self) -> bool:
+        """Whether all that the trace relied on is as it was. Never raises."""
+        return self.read() is not None
+
+    def read(self) -> tuple[Any, ...] | None:
+        """What the captured places hold now; None if a guard does not hold. Never raises."""
+        run = self._read
+        if run is None:
+            try:
+                run = write(self._guards, self._captured)
+            except Exception:  # a path leads nowhere now
+                return None
+            if self._relied:
+                run = _relying(run, self._relied)
+            self._read = run
+        return run()
+
+    def explain(self) -> list[str]:
+        """What differs, for people; empty if all guards hold."""
+        found: list[str] = []
+        broken: set[Place] = set()
+        for guard in self._guards:
+            place: Place | Root = guard.place
+            while isinstance(place, Place):
+                if place in broken:
+                    break
+                place = place.parent
+            else:
+                value = guard.place.get()
+                if not guard.holds(value):
+                    broken.add(guard.place)
+                    found.append(guard.difference(value))
+        for one in self._relied:
+            found += one.differences()
+        return found
+
+    def specialise(self, place: Place, value: Any) -> None:
+        """Make the place of a number, a tensor or an array hold exactly ``value``.
+
+        Args:
+            place: one of the places.
+            value: what the trace used: a number, or an array whose content counts from now on.
+        """
+        kind = "value"
+        if not isinstance(value, (int, float, complex)):
+            kind = "identity" if isinstance(value, AbstractArray) else "content"
+        self.add(Read(place, kind, value))
+
+    def relax(self, place: Place, value: Any) -> None:
+        """Let an array differ whose content was to be the same: it is an input."""
+        guards = [g for g in self._guards if g.place is not place or g.kind != "content"]
+        self._guards = [*guards, Guard(Read(place, "array", value))]
+        self._renew()
+
+    def add(self, read: Read) -> None:
+        """Another guard; it takes the place of those for numbers, tensors and arrays there."""
+        new = Guard(read)
+        for i, guard in enumerate(self._guards):
+            if guard.place is read.place and guard.kind in ("number", "tensor", "array"):
+                self._guards[i] = new
+                break
+        else:
+            self._guards.append(new)
+        self._renew()
+
+    def rely(self, reliances: Iterable[AbstractReliance]) -> None:
+        """Set what is checked after all guards."""
+        self._relied = tuple(reliances)
+        self._renew()
+
+    def capture(self, places: Iterable[Place]) -> None:
+        """Set what `read` gives."""
+        self._captured = tuple(places)
+        self._renew()
+
+    def rebase(self, function: Callable[..., Any]) -> None:
+        """Check another function from now on, such as that of a cell that ran again.
+
+        All places follow, those of captured values too. The caller has compared the code.
+        """
+        self._root.point_to(function)
+        self._renew()
+
+
+def _relying(
+    read: Callable[[], tuple[Any, ...] | None], relied: Sequence[AbstractReliance]
+) -> Callable[[], tuple[Any, ...] | None]:
+    """``read``, which gives None also where a reliance does not hold."""
+
+    def both() -> tuple[Any, ...] | None:
+        found = read()
+        if found is not None:
+            for one in relied:
+                if not one.holds():
+                    return None
+        return found
+
+    return both

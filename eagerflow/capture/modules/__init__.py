@@ -1,0 +1,1 @@
+"""What a traced function reads of trees of modules."""

@@ -1,0 +1,292 @@
+"""What a trace relies on when somebody walks over an object and its parts within it.
+
+The walk of `eagerflow.capture.modules.walk` is library code for traces, so that nothing it reads is a
+guard. Whoever walks notes here what it finds, and the trace asks at each call whether a walk would
+find the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias, final
+from weakref import ref
+
+from eagerflow.capture.assumptions import AbstractReliance, reliances
+from eagerflow.capture.compare import same_value
+from eagerflow.capture.modules.probe import ATOMS, Probe
+from eagerflow.capture.modules.walk import walk
+from eagerflow.capture.reads import Reads
+
+__all__ = ["note_set", "note_walk"]
+
+#: what is so of a part, by the name and the value of a flag, in words that follow its path
+_Words: TypeAlias = Mapping[tuple[str, Any], str]
+_NO_WORDS: Final[_Words] = {}
+
+
+def note_walk(
+    root: Any,
+    kind: type,
+    flags: Iterable[str] = (),
+    *,
+    words: _Words = _NO_WORDS,
+    gives_parts: bool = False,
+) -> None:
+    """Note, in the trace that is being made, if any, that somebody asks what an object holds.
+
+    The trace is used as long as a walk finds the same parts and variables, and the flags are what
+    they were. Explanations of a new trace name what is new, gone or changed.
+
+    Args:
+        root: where the walk begins; see `walk`.
+        kind: the class of parts.
+        flags: attributes of the parts that are looked at as well.
+        words: what explanations say of a flag, by its name and value, such as
+            ``{("frozen", True): "is frozen now"}``.
+        gives_parts: whether somebody gets the parts and may look at them: then what the traced
+            function reads of them counts, too.
+
+    >>> from eagerflow.extending.tracing import note_walk, walk
+    >>> class Block:
+    ...     def size(self):
+    ...         note_walk(self, Block)
+    ...         return sum(v.size for _, v, _ in walk(self, Block) if v is not self)
+    >>> block = Block()
+    >>> block.weight = ef.Variable([1.0, 2.0])
+    >>> scaled = ef.trace(lambda x: x / block.size())
+    >>> scaled(6.0), len(scaled.traces)
+    (3.0, 1)
+    >>> block.bias = ef.Variable(0.0)
+    >>> scaled(6.0), len(scaled.traces)
+    (2.0, 2)
+    """
+    noted = _structures()
+    if noted is not None:
+        noted.walked(root, kind, tuple(flags), words, gives_parts=gives_parts)
+
+
+def note_set(part: Any, flag: str) -> None:
+    """Note, as `note_walk` does, that a flag of a part is set: what it was is of no account.
+
+    Args:
+        part: an object of the class of parts.
+        flag: the name of an attribute.
+
+    >>> from eagerflow.extending.tracing import note_set
+    >>> layer = ef.nn.Linear(2, 3)
+    >>> note_set(layer, "training")  # outside of traces there is nothing to note
+    >>> layer.training = False
+    """
+    noted = _structures()
+    if noted is not None:
+        noted.own[id(part), flag] = part
+
+
+def _structures() -> _Structures | None:
+    """Those of the trace that is being made."""
+    noted = reliances()
+    if noted is None:
+        return None
+    found = noted.setdefault(_Structures, _Structures())
+    assert isinstance(found, _Structures)
+    return found
+
+
+class _Part(NamedTuple):
+    """A part or variable.
+
+    Attributes:
+        path: from where the walk began.
+        value: a weak reference to it.
+        flags: those that count.
+    """
+
+    path: str
+    value: ref[Any]
+    flags: dict[str, Any]
+
+
+@final
+class _Structures(AbstractReliance):
+    """What all walks in one trace found.
+
+    Attributes:
+        own: the parts with flags that the function has set, until it has run.
+    """
+
+    def __init__(self) -> None:
+        self._structures: dict[int, _Structure] = {}
+        self.own: dict[tuple[int, str], Any] = {}
+
+    def walked(
+        self, root: Any, kind: type, flags: tuple[str, ...], words: _Words, *, gives_parts: bool
+    ) -> None:
+        """Note a walk, and whether the parts are given out."""
+        structure = self._structures.get(id(root))
+        if structure is None:
+            structure = self._structures[id(root)] = _Structure(root, kind)
+        structure.note(flags, words, gives_parts, self.own)
+
+    def settle(self, reads: Reads) -> None:
+        for structure in self._structures.values():
+            structure.settle(reads, self.own)
+        self.own.clear()
+
+    def holds(self) -> bool:
+        return all(map(_Structure.holds, self._structures.values()))
+
+    def differences(self) -> list[str]:
+        return [text for one in self._structures.values() for text in one.differences()]
+
+
+@final
+class _Structure:
+    """What an object and its parts hold, by path."""
+
+    def __init__(self, root: Any, kind: type) -> None:
+        self._root = ref(root)
+        self._strong: Any = root  # until it is settled
+        self._kind = kind
+        self._name = type(root).__name__
+        self._parts = [_Part(path, ref(value), {}) for path, value, _ in walk(root, kind)]
+        self._words: dict[tuple[str, Any], str] = {}
+        self._gives_parts = False
+        #: whether the function itself changes it, so that no later call finds what it found
+        self._changes = False
+        self._probe: Probe | None = None
+
+    # --- while the function runs ---
+
+    def note(
+        self, flags: Iterable[str], words: _Words, gives_parts: bool,
+        own: Container[tuple[int, str]],
+    ) -> None:  # fmt: skip
+        """Look at these flags, but for those that the function itself has set."""
+        self._words.update(words)
+        self._gives_parts |= gives_parts
+        if not self._same_parts():
+            self._changes = True
+            return
+        for part in self._parts:
+            value = part.value()
+            for flag in flags if isinstance(value, self._kind) else ():
+                if (id(value), flag) not in own:
+                    part.flags.setdefault(flag, _flag(value, flag))
+
+    def settle(self, reads: Reads, own: Container[tuple[int, str]]) -> None:
+        """Compare with what is there after the function ran, and let go of the object."""
+        for part in self._parts:
+            value = part.value()
+            for flag, was in part.flags.items():
+                if (id(value), flag) not in own and not same_value(_flag(value, flag), was):
+                    self._changes = True
+        self._changes = self._changes or not self._same_parts()
+        self._name = _text(self._strong, reads) or self._name
+        if self._gives_parts:
+            self._add_unseen(reads)
+        self._strong = None
+
+    def _add_unseen(self, reads: Reads) -> None:
+        """Let the plain attributes count that code reads of parts which no guard is about."""
+        names = {name for how, name in reads.loads if how == "attribute"}
+        seen = {id(holder.value) for holder in reads.objects}
+        for part in self._parts:
+            value = part.value()
+            if isinstance(value, self._kind) and id(value) not in seen:
+                own = vars(value)
+                found = {n: own[n] for n in names & own.keys() if type(own[n]) in ATOMS}
+                part.flags.update({n: x for n, x in found.items() if n not in part.flags})
+
+    # --- at each call ---
+
+    def holds(self) -> bool:
+        """Whether all is as it was. Never raises."""
+        try:
+            return (self._probe is not None and self._probe.holds()) or self._holds_exactly()
+        except Exception:  # of the user's own containers and keys
+            return False
+
+    def _holds_exactly(self) -> bool:
+        """Whether a walk finds the same; if so, the next look is a fast one."""
+        root = self._root()
+        if self._changes or root is None:  # guards say which object is to be there
+            return not self._changes
+        flags = frozenset(flag for part in self._parts for flag in part.flags)
+        probe = Probe(root, self._kind, flags)
+        if not self._same_parts() or any(map(_other_flags, self._parts)):
+            return False
+        self._probe = probe
+        return True
+
+    def _same_parts(self) -> bool:
+        found = list(walk(self._root(), self._kind))
+        return len(found) == len(self._parts) and all(
+            path == part.path and value is part.value()
+            for part, (path, value, _) in zip(self._parts, found, strict=True)
+        )
+
+    def differences(self) -> list[str]:
+        """What is not as it was, of what belongs together the outermost."""
+        if self._changes:
+            return [f"{self._name}: the function changes what it holds, and asks for it"]
+        root = self._root()
+        if root is None:
+            return []
+        try:
+            found = dict(self._differences({p: v for p, v, _ in walk(root, self._kind)}))
+        except Exception as error:
+            return [f"{self._name}: it cannot be looked at, {type(error).__name__}"]
+        if not found and not self._same_parts():
+            return [f"{self._name}: what it holds has another order"]
+        return [
+            f"{self._at(path)} {what}"
+            for path, what in found.items()
+            if not any(found.get(above) == what for above in _above(path))
+        ]
+
+    def _differences(self, now: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        before = {part.path: part for part in self._parts}
+        for path, value in now.items():
+            if path not in before:
+                yield path, "is new"
+            elif before[path].value() is not value:
+                yield path, "is another object"
+            else:
+                for flag, was in before[path].flags.items():
+                    is_now = _flag(value, flag)
+                    if not same_value(is_now, was):
+                        yield (
+                            path,
+                            self._words.get(
+                                (flag, is_now), f"has another {flag}: was {was!r}, now {is_now!r}"
+                            ),
+                        )
+        for path in before:
+            if path not in now:
+                yield path, "is gone"
+
+    def _at(self, path: str) -> str:
+        return f"{self._name}.{path}" if path else self._name
+
+
+def _text(value: Any, reads: Reads) -> str:
+    """What people call an object; empty if that is not known."""
+    holders = [holder.place for holder in reads.objects if holder.value is value]
+    return holders[0].text if holders else ""
+
+
+def _flag(value: Any, name: str) -> Any:
+    return getattr(value, name, None)
+
+
+def _other_flags(part: _Part) -> bool:
+    """Whether a flag is not what it was."""
+    value = part.value()
+    return any(not same_value(_flag(value, flag), was) for flag, was in part.flags.items())
+
+
+def _above(path: str) -> Iterator[str]:
+    """The paths of what holds it, the root of the walk at last."""
+    while path:
+        path = path.rpartition(".")[0]
+        yield path

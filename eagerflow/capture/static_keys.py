@@ -1,0 +1,128 @@
+"""Static arguments as keys: by value where values are compared, else by identity, held weakly."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from types import BuiltinFunctionType, EllipsisType, FunctionType, ModuleType, NoneType
+from typing import Any, Final, final
+from weakref import ref
+
+from eagerflow.autograph.conversion.library import is_library_class
+from eagerflow.hardware import Device
+from eagerflow.types import DType
+
+__all__ = ["IdentityKey", "static_key"]
+
+_BY_VALUE: Final = frozenset(
+    {bool, str, bytes, NoneType, EllipsisType, int, range, DType, Device, type}
+)
+_BY_IDENTITY: Final = (FunctionType, BuiltinFunctionType, ModuleType, type)
+
+
+@final
+class IdentityKey:
+    """An object as a key that is equal to keys of the same object only, and does not keep it alive.
+
+    Args:
+        value: the object.
+    """
+
+    __slots__ = ("_hash", "_strong", "_weak")
+
+    def __init__(self, value: Any) -> None:
+        self._hash = id(value)
+        self._strong: Any = None
+        self._weak: ref[Any] | None = None
+        try:
+            self._weak = ref(value)
+        except TypeError:  # it would keep nothing alive but itself
+            self._strong = value
+
+    @property
+    def value(self) -> Any:
+        """The object, None if it is gone."""
+        return self._strong if self._weak is None else self._weak()
+
+    def watch(self, gone: Callable[[], None]) -> Any:
+        """Call ``gone`` when the object dies; the caller keeps what is given back."""
+        value = self.value
+        return None if self._weak is None or value is None else ref(value, lambda _: gone())
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, IdentityKey) or other._hash != self._hash:
+            return False
+        value = self.value
+        return value is not None and value is other.value
+
+    def __repr__(self) -> str:
+        return describe(self.value)
+
+
+@final
+class _Value:
+    """A value as a key that tells apart what ``==`` does not: ``1``, ``1.0`` and ``True``."""
+
+    __slots__ = ("kind", "text", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.kind = type(value)
+        self.value = value
+        # a zero equals its negative, and a NaN not even itself
+        self.text = repr(value) if self.kind in (float, complex) else ""
+
+    def __hash__(self) -> int:
+        return hash(self.text or self.value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Value) or other.kind is not self.kind:
+            return False
+        return self.text == other.text if self.text else bool(self.value == other.value)
+
+    def __repr__(self) -> str:
+        return describe(self.value)
+
+
+def static_key(value: Any) -> Any:
+    """A hashable key of a static argument.
+
+    Lists, dicts and sets are compared by their items; objects of classes that define no equality
+    of their own, and those that cannot be hashed, by identity.
+    """
+    kind = type(value)
+    if kind in _BY_VALUE or kind in (float, complex) or isinstance(value, enum.Enum):
+        return IdentityKey(value) if isinstance(value, type) else _Value(value)
+    if isinstance(value, _BY_IDENTITY):
+        return IdentityKey(value)
+    if kind in (list, tuple):
+        return (kind, *map(static_key, value))
+    if kind is dict:
+        return (kind, *[(static_key(k), static_key(v)) for k, v in value.items()])
+    if kind is slice:
+        return (kind, *map(static_key, (value.start, value.stop, value.step)))
+    if kind in (set, frozenset):
+        return (kind, frozenset(map(static_key, value)))
+    hashes: Any = kind.__hash__
+    if hashes is None or hashes is object.__hash__ or not is_library_class(kind):
+        return IdentityKey(value)
+    try:
+        hash(value)
+    except Exception:
+        return IdentityKey(value)
+    return _Value(value)
+
+
+def describe(value: Any) -> str:
+    """A static argument for a reader, briefly."""
+    if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
+        return str(getattr(value, "__qualname__", value))
+    try:
+        text = repr(value)
+    except Exception:  # of the user's class
+        text = object.__repr__(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,229 @@
+"""Which items of containers are read: those named by constant subscripts only, or all."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any, Final, final
+
+from eagerflow.autograph.conversion.library import is_bare_class, is_library_class
+from eagerflow.capture.bytecode import Load
+from eagerflow.capture.paths import Place, Root, joined
+from eagerflow.capture.reads import Finding, Reads
+
+__all__ = ["LIMIT", "Usage"]
+
+#: items of a container that are watched
+LIMIT: Final = 1000
+#: items from which on a container of plain values is compared as one
+_LONG: Final = 32
+_PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None)})
+_SETS: Final = (set, frozenset)
+
+#: methods that change a container, read nothing of it and give nothing back
+_BLIND: Final = frozenset({"add", "append", "appendleft", "clear", "discard", "extend", "insert"})
+
+_NAMED: Final = frozenset({"attribute", "dict"})
+#: subscripts of subscripts from which on names are not followed
+_DEEP: Final = 8
+
+#: how code names a container: kind and name, and the subscripts from there
+_Path = tuple[str, str, tuple[Any, ...]]
+
+
+@final
+class _Container:
+    """What is known of one container.
+
+    Attributes:
+        place: where it was found first.
+        value: the container.
+        paths: how code names it.
+        owners: the containers that it is an item of, with its keys there.
+        unnamed: whether it can be reached without a name.
+        whole: whether it may be iterated, passed on, or indexed by what is not constant.
+        visited: the keys of which the items were looked at.
+        missed: whether one that code names was not there.
+    """
+
+    __slots__ = ("missed", "owners", "paths", "place", "unnamed", "value", "visited", "whole")
+
+    def __init__(self, place: Place | Root, value: Any) -> None:
+        self.place = place
+        self.value = value
+        self.paths: set[_Path] = set()
+        self.owners: list[tuple[_Container, Any]] = []
+        self.unnamed = False
+        self.whole = issubclass(type(value), _SETS)
+        self.visited: set[Any] = set()
+        self.missed = False
+
+    @property
+    def as_one(self) -> bool:
+        """Whether it is compared at once and not item by item."""
+        if isinstance(self.value, _SETS):
+            return True
+        items = self.value.values() if isinstance(self.value, dict) else self.value
+        return _LONG <= len(self.value) <= LIMIT and all(type(x) in _PLAIN for x in items)
+
+    def follow_owners(self) -> bool:
+        """Take over how the containers that hold it are named; whether that is new."""
+        before = len(self.paths) + self.whole
+        for owner, key in self.owners:
+            self.unnamed = self.unnamed or owner.unnamed
+            for kind, name, keys in list(owner.paths):
+                if len(keys) < _DEEP:
+                    self.paths.add((kind, name, (*keys, key)))
+                else:
+                    self.unnamed = True
+        self.whole = self.whole or self.unnamed
+        return len(self.paths) + self.whole != before
+
+
+@final
+class Usage:
+    """The containers that were found.
+
+    Args:
+        loads: where reachable code reads which name; it grows.
+
+    Attributes:
+        whole: names of attributes that are looked up by strings.
+        every: whether attributes are looked up whose names are made at run time.
+        changes: how often something was added.
+    """
+
+    def __init__(self, loads: dict[tuple[str, str], list[tuple[CodeType, Load]]]) -> None:
+        self._loads = loads
+        self._containers: dict[int, _Container] = {}
+        self._new: list[_Container] = []
+        self.whole: set[str] = set()
+        self.every = False
+        self.changes = 0
+
+    def add(self, place: Place | Root, value: Any) -> None:
+        """Note a container."""
+        self._containers[id(value)] = _Container(place, value)
+        self.widen(place, value)
+
+    def widen(self, place: Place | Root, value: Any) -> None:
+        """Note another path to what may be a container."""
+        known = self._containers.get(id(value))
+        if known is None or known.value is not value:
+            return
+        self._new.append(known)
+        self.changes += 1
+        if not isinstance(place, Place):
+            known.unnamed = True
+        elif place.how == "item":
+            owner = self._containers.get(id(place.parent.get()))
+            if owner is None:
+                known.unnamed = True
+            else:
+                known.owners.append((owner, place.key))
+        elif place.how == "cell" and not place.fixed:
+            known.paths.add(("cell", place.text, ()))
+        elif place.how == "global" or (place.how in _NAMED and _has_names(place)):
+            # functions of a module say the name, all others an attribute of the module
+            known.paths |= {("global", place.key, ()), ("attribute", place.key, ())}
+        else:
+            known.unnamed = True
+
+    def new_items(self, *, whole: bool) -> Iterator[tuple[Place, Any]]:
+        """The items that are read and were not given before, of all containers or of new ones."""
+        containers, self._new = list(self._containers.values()) if whole else self._new, []
+        for one in containers:
+            self.changes += one.follow_owners()
+            if isinstance(one.value, _SETS):
+                continue
+            keys = self._keys(one)
+            if one.whole:
+                if len(one.value) > LIMIT or one.as_one:
+                    continue
+                keys = list(one.value) if isinstance(one.value, dict) else range(len(one.value))
+            for key in keys:
+                if key not in one.visited:
+                    one.visited.add(key)
+                    yield from _item(one, key)
+
+    def _keys(self, one: _Container) -> Any:
+        """The keys that constant subscripts name; may find that it is used as a whole."""
+        found: list[Any] = []
+        for kind, name, path in one.paths:
+            if self.every or name in self.whole:
+                one.whole = True
+            for _, load in self._loads.get((kind, name), ()):
+                keys, n = load.keys, len(path)
+                if keys[:n] == path and len(keys) > n:
+                    found.append(keys[n])
+                elif path[: len(keys)] == keys and not _is_blind(load, path):
+                    one.whole = True
+        return found
+
+    def finish(self, found: Reads) -> None:
+        """Note how containers that are used as a whole are compared."""
+        for one in self._containers.values():
+            if not one.whole and not one.missed:
+                continue
+            if len(one.value) > LIMIT:
+                found.findings.append(_too_long(one, found))
+            if one.as_one:
+                found.add(one.place, "items", one.value)
+                if isinstance(one.value, _SETS) and any(type(x) not in _PLAIN for x in one.value):
+                    found.findings.append(_set_of_objects(one, found))
+            elif isinstance(one.value, dict) and len(one.value) <= LIMIT:
+                found.add(one.place, "keys", one.value)
+            else:
+                found.add(one.place, "length", one.value)
+
+
+def _has_names(place: Place) -> bool:
+    """Whether only code of the user that says its name reads an attribute."""
+    cls = type(place.parent.get())
+    return not place.key.startswith("__") and (
+        cls is type or is_bare_class(cls) or not is_library_class(cls)
+    )
+
+
+def _is_blind(load: Load, path: tuple[Any, ...]) -> bool:
+    """Whether nothing of the container is read there, but perhaps something is put into it."""
+    return bool(load.stored) or (not path and not _BLIND.isdisjoint(load.attributes[:1]))
+
+
+def _item(one: _Container, key: Any) -> Iterator[tuple[Place, Any]]:
+    fixed = isinstance(one.value, tuple)
+    place = Place(one.place, "item", key, joined(one.place.text, f"[{key!r}]"), fixed)
+    try:
+        value = dict.__getitem__(one.value, key) if isinstance(one.value, dict) else one.value[key]
+    except LookupError:
+        one.missed = True
+        return
+    except TypeError:
+        return
+    if not isinstance(one.value, (list, tuple, dict, deque)):
+        return
+    yield place, value
+
+
+def _line(one: _Container, found: Reads) -> Any:
+    for kind, name, _ in sorted(one.paths, key=str):
+        source = found.line_of(kind, name)
+        if source is not None:
+            return source
+    return None
+
+
+def _too_long(one: _Container, found: Reads) -> Finding:
+    return Finding(
+        "unwatched", f"{one.place.text}: a {type(one.value).__name__} of {len(one.value):,} items",
+        "is too long to be compared at each call: of changes only that of its length is seen",
+        "pass it as an argument, or as a tensor", _line(one, found),
+    )  # fmt: skip
+
+
+def _set_of_objects(one: _Container, found: Reads) -> Finding:
+    return Finding(
+        "unwatched", f"{one.place.text}: a set of objects",
+        "is compared, what its objects hold is not", "use a list or a dict", _line(one, found),
+    )  # fmt: skip

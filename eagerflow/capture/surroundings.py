@@ -1,0 +1,381 @@
+"""What a trace has to do with the world outside of its function: inputs, guards, what is put back.
+
+While the function is traced, the numbers that it reads from outside are symbolic in their places;
+afterwards all is as it was. What the function puts into places outside becomes part of each run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, final
+
+from eagerflow.autograph.builtins import printed
+from eagerflow.autograph.conversion.convert import branches
+from eagerflow.autograph.failures.handlers import missed
+from eagerflow.autograph.lru_caches import is_cached
+from eagerflow.autograph.values.calls import call
+from eagerflow.autograph.values.lists import as_lists
+from eagerflow.capture.collect import collect
+from eagerflow.capture.differences import Mutation, Rebinding, substituted, watching
+from eagerflow.capture.findings import asks_types, is_operand
+from eagerflow.capture.guards import Guards
+from eagerflow.capture.paths import GONE, Place
+from eagerflow.capture.reads import Finding, Read
+from eagerflow.core import tree
+from eagerflow.core.convert import as_tensor
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.texts import holds_placeholder
+from eagerflow.core.watched import WatchedArray
+from eagerflow.errors import TraceError
+from eagerflow.function.entry import CapturedInput, Store
+from eagerflow.graph.ir import Value
+from eagerflow.hardware import as_device
+from eagerflow.source import Source
+from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.tracer import Tracer
+
+if TYPE_CHECKING:
+    from eagerflow.function.tracing import TraceRequest
+
+__all__ = ["Outside", "identifier", "kept_lists"]
+
+_ARRAY: Final = as_device("cpu:0").backend.array_type
+
+
+def identifier(name: str) -> str:
+    """``name`` as the name of an input: ``self.cfg.lr`` becomes ``self_cfg_lr``."""
+    return re.sub(r"\W+", "_", name).strip("_") or "x"
+
+
+@final
+class Outside:
+    """The outside of one trace; a context manager around the run of the function.
+
+    Args:
+        request: what is traced.
+        tracer: the trace.
+
+    Raises:
+        TraceError: with ``strict=True``, if the function does what a trace would drop or freeze.
+
+    Attributes:
+        asks_types: whether code looks at the types of objects, so that numbers have to be numbers.
+        values: the captured inputs as they were when the function ran.
+    """
+
+    def __init__(self, request: TraceRequest, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._request = request
+        roots = [(leaf.name, leaf.value) for leaf in request.call.leaves if leaf.kind == "static"]
+        self.reads = collect(request.fn, roots)
+        self._guards = Guards(self.reads)  # of what is there before the function runs
+        self._notes: list[str] = []
+        self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
+        converts = any(branches(site.code) for site in self.reads.sites)
+        for found in self.reads.findings:
+            if converts and found.what == "print":
+                self._prints.append(found)
+            else:
+                self._report(found)
+        #: the numbers that may differ from call to call: what they are in the graph, and where
+        self._numbers: list[tuple[Value, Read]] = []
+        self._substitutes: list[tuple[Place, Any]] = []
+        self.asks_types = asks_types(self.reads)
+        self._tensors = {id(r.value): r for r in self.reads.tensors}
+        self._data = {id(r.value._data): r for r in self.reads.tensors}
+        self._arrays = {_memory(as_tensor(r.value)): r for r in self.reads.arrays}
+        #: arrays that NumPy may compute with: whether it does is seen when the function runs
+        self._watched: dict[int, WatchedArray] = {}
+        for read in self.reads.of_kind("content"):
+            if type(read.value) is _ARRAY and is_operand(read.place, self.reads):
+                self._watched[id(read)] = watched = WatchedArray.of(read.value)
+                self._substitutes.append((read.place, watched))
+                self._arrays[_memory(as_tensor(read.value))] = read
+        #: arguments that are read from outside as well: which leaf, and where
+        self.shared: list[tuple[int, Place]] = []
+        self._kept: list[tuple[Place, Any]] = []  # what stays as the function left it
+        self._described: list[str] = []
+        self.values: list[Any] = []
+
+    def connect(self, inputs: Sequence[Any]) -> None:
+        """Prepare what is put into places outside while the function runs.
+
+        Args:
+            inputs: what the leaves of the arguments are in the trace.
+        """
+        for read in self.reads.numbers:
+            name = identifier(read.place.text)
+            number = self._tracer.add_number(read.value, name, captured=True)
+            self._numbers.append((number.value, read))
+            if self.asks_types:
+                number.fix("type()")
+            else:
+                self._substitutes.append((read.place, number))
+        for i, (leaf, handle) in enumerate(zip(self._request.call.leaves, inputs, strict=True)):
+            if type(handle) is Tensor and not leaf.foreign:
+                self._share(i, leaf.value, handle)
+
+    def _share(self, leaf: int, value: Tensor, handle: Tensor) -> None:
+        """Let a tensor that is an argument, too, be the same one in its place."""
+        for read in self.reads.of_kind("tensor", "alias"):
+            found = read.value.get() if read.kind == "alias" else read.value
+            if found is value and not read.place.fixed:
+                self.shared.append((leaf, read.place))
+                self._substitutes.append((read.place, handle))
+
+    def converted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function with Python's control flow on tensors as that of graphs, if it has any."""
+        cached = any(
+            is_cached(held.value) for held in self.reads.objects
+        )  # what they give is noted
+        if not cached and not any(branches(site.code) for site in self.reads.sites):
+            return function
+        return call(function)  # type: ignore[no-any-return]  # a callable
+
+    # --- while the function runs ---
+
+    def __enter__(self) -> None:
+        self._stack = ExitStack()
+        self._watch = self._stack.enter_context(watching(self.reads))
+        self._stack.enter_context(substituted(self._substitutes))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._restore_handles()
+        self._stack.__exit__(kind, value, trace)
+        if kind is None:
+            for place, new in self._kept:
+                place.set(new)
+
+    def _restore_handles(self) -> None:
+        """Give handles from outside back what they held."""
+        for handle, data, lane, mark in self._tracer.updated.values():
+            handle._data, handle._lane, handle._mark = data, lane, mark
+        self._tracer.updated.clear()
+
+    def stores(self, make: Callable[..., Store]) -> Iterator[Store]:
+        """What is put back after each run; to be asked for while the trace is alive.
+
+        Args:
+            make: ``make(kind, place, value, outside)`` gives a store.
+        """
+        for handle, *_ in self._tracer.updated.values():
+            now = Tensor()
+            now._data, now._lane, now._mark = handle._data, handle._lane, None
+            read = self._tensors.get(id(handle))
+            if read is None:
+                self._doubt("a tensor from outside is updated in a way that cannot be repeated")
+            else:
+                yield make("update", read.place, now, self)
+        self._unproven = self._watch.unproven()
+        changes, mutations = self._watch.changes()
+        for change in changes:
+            if self._is_own(change.place, change.new):
+                continue
+            _refuse_text(change, change.new)
+            new = kept_lists(change.new, change.place.text, change.source)
+            try:
+                if new is GONE:
+                    raise TypeError
+                yield make("set", change.place, new, self)
+            except (TraceError, TypeError):
+                self._doubt(f"{change}, only while tracing")
+                self._kept.append((change.place, new))
+        for mutation in mutations:
+            _refuse_text(mutation, mutation.appended)
+            appended = kept_lists(mutation.appended, mutation.place.text, mutation.source)
+            try:
+                if appended is None:
+                    raise TypeError
+                yield make("append", mutation.place, appended, self)
+            except (TraceError, TypeError):
+                self._doubt(str(mutation))
+                self._watch.kept.add(id(mutation.value))
+
+    def _is_own(self, place: Place, value: Any) -> bool:
+        """Whether the new value of a place is what was put there, of all places, for the trace."""
+        return type(value) in (Tensor, WatchedArray, TracedNumber) and any(
+            value is substitute and _slot(place) == _slot(own)
+            for own, substitute in self._substitutes
+        )
+
+    def _doubt(self, text: str) -> None:
+        """Note something that happens only while tracing."""
+        if self._request.strict:
+            raise TraceError(f"{self._request.name}: {text}", given="strict=True")
+        self._notes.append(text)
+
+    # --- results ---
+
+    def place_of(self, x: Tensor) -> Place | None:
+        """Where a tensor from outside is that a result is, unchanged or updated."""
+        read = self._tensors.get(id(x))
+        return None if read is None else read.place
+
+    def is_array(self, x: Any) -> bool:
+        """Whether ``x`` is an array of NumPy."""
+        return hasattr(type(x), "__array_interface__") and not isinstance(x, AbstractArray)
+
+    def knows(self, x: Any) -> bool:
+        """Whether ``x`` is an object from outside."""
+        return any(x is read.value for read in self.reads.reads) or any(
+            x is holder.value
+            for group in (self.reads.objects, self.reads.containers, self.reads.classes)
+            for holder in group
+        )
+
+    def name_of(self, value: Value) -> str | None:
+        """What a number from outside is called."""
+        return next((r.place.described for v, r in self._numbers if v is value), None)
+
+    def described(self) -> list[str]:
+        """What is read from outside and may differ from call to call, for people."""
+        return self._described
+
+    def _report(self, found: Finding) -> None:
+        if self._request.strict:
+            raise TraceError(
+                f"{self._request.name}: {found.what} {found.why}",
+                given="strict=True",
+                hint=found.hint,
+                source=found.source,
+            )
+        self._notes.append(str(found))
+
+    def notes(self) -> list[str]:
+        """What is not as in eager mode."""
+        for found in self._prints:
+            if not printed(self._tracer, found.source):
+                self._report(found)
+        for text in missed(self._tracer):
+            self._doubt(text)
+        return list(dict.fromkeys(self._notes))
+
+    # --- inputs and guards ---
+
+    def close(
+        self, static: dict[int, Any]
+    ) -> tuple[list[tuple[Value | None, CapturedInput]], list[tuple[Value, Any]], Guards]:
+        """What is read from outside, the values that are constants, and the guards.
+
+        What is read is an input of the graph, or None where Python looked at its type alone.
+
+        Args:
+            static: the numbers that became static, by the id of their values.
+        """
+        for read in self._unproven:
+            self._guards.add(read)
+        inputs: list[tuple[Value | None, CapturedInput]] = list(self._close_numbers(static))
+        constants: list[tuple[Value, Any]] = []
+        guards = self._guards
+        seen: set[int] = set()
+        for capture in self._tracer.captures.values():
+            found = self._read_of(capture.handle)
+            frozen = found is not None and self._was_looked_at(found)
+            if found is None or frozen:
+                constants.append((capture.value, capture.handle))
+                if not capture.fresh and not frozen:
+                    where = f" at {capture.source}" if capture.source is not None else ""
+                    self._doubt(f"a tensor from outside is frozen: it cannot be watched{where}")
+                continue
+            seen.add(id(found))
+            if found.kind == "content":
+                guards.relax(found.place, found.value)
+            capture.value.label = self._tracer.graph.unique(identifier(found.place.text))
+            inputs.append((capture.value, self._captured(found, capture.handle)))
+            self.values.append(capture.handle)
+        for read in self.reads.arrays:
+            if id(read) not in seen:
+                guards.specialise(read.place, read.value)
+        self._described = [f"{one.place.described}: {one.text}" for _, one in inputs]
+        idle = [r for r in self.reads.tensors if id(r) not in seen]
+        inputs += [(None, self._captured(r, r.value, used=False)) for r in idle]
+        guards.capture([one.place for _, one in inputs])
+        return inputs, constants, guards
+
+    def _close_numbers(self, static: dict[int, Any]) -> Iterator[tuple[Value, CapturedInput]]:
+        """The numbers that are inputs; those that became static are guarded by their value."""
+        used = self._used()
+        for value, read in self._numbers:
+            if id(value) in static:
+                self._guards.specialise(read.place, read.value)
+            elif value in used:
+                self.values.append(read.value)
+                yield value, CapturedInput(read.place, None, (), type(read.value).__name__)
+
+    def _captured(self, read: Read, handle: Tensor, *, used: bool = True) -> CapturedInput:
+        data = handle._data if id(handle._data) in self._tracer.looked_at else None
+        foreign = read.kind in ("array", "content")
+        return CapturedInput(
+            read.place, handle._lane, handle._data.shape, str(handle.type),
+            foreign=foreign, used=used, data=None if foreign else data,
+        )  # fmt: skip
+
+    def _was_looked_at(self, read: Read) -> bool:
+        """Whether NumPy computed with an array, so that its content counts."""
+        watched = self._watched.get(id(read))
+        return watched is not None and watched.looked
+
+    def _read_of(self, handle: Tensor) -> Read | None:
+        """Where the value of a concrete tensor was read."""
+        return self._data.get(id(handle._data)) or self._arrays.get(_memory(handle))
+
+    def _used(self) -> set[Value]:
+        graph = self._tracer.graph
+        return {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
+
+
+def _refuse_text(what: Rebinding | Mutation, value: Any) -> None:
+    """Refuse to keep a text that shows what only the graph knows."""
+    if any(map(holds_placeholder, tree.leaves(value))):
+        raise TraceError(
+            "a traced function keeps a text that shows a value",
+            given=str(what),
+            hint="keep the tensor or the number, and make the text of it outside",
+        )
+
+
+def kept_lists(value: Any, text: str, source: Source | None) -> Any:
+    """What is kept outside, with Python's lists in the place of those of the graph.
+
+    Args:
+        value: a tree.
+        text: where it is kept.
+        source: the line that puts it there.
+
+    Raises:
+        TraceError: one has a length that depends on data.
+    """
+    return as_lists(
+        value,
+        f"{text} keeps a list of which only the graph knows how long it is",
+        "keep ef.stack(list), or return it",
+        source,
+    )
+
+
+def _slot(place: Place) -> tuple[Any, ...]:
+    """What is the same for two places that are one, whatever the path."""
+    how = "attribute" if place.how == "dict" else place.how
+    owner = place.parent.get()
+    if how == "global":
+        return (id(owner.__globals__), how, place.key)
+    if how == "cell":
+        return (id(owner.__closure__[place.key]), how)
+    return (id(owner), how, place.key)
+
+
+def _memory(x: Tensor) -> tuple[Any, ...]:
+    """What is the same for two arrays of the same elements at the same place."""
+    data = x._data
+    interface = getattr(data, "__array_interface__", None)
+    if interface is None:
+        return (id(data),)
+    return (interface["data"], interface["shape"], interface["strides"], interface["typestr"])

@@ -1,0 +1,1 @@
+"""Derivatives of branches, loops and calls."""

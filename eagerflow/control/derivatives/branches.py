@@ -1,0 +1,155 @@
+"""The derivative of `cond` and `switch`: the branch that was taken is gone back over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, final
+
+from eagerflow.control.derivatives.building import (
+    Apply,
+    as_residual,
+    build,
+    by_device,
+    flowing_gradients,
+    from_residual,
+    is_smooth,
+    lists_for,
+    names_in,
+    residual_types,
+)
+from eagerflow.control.derivatives.joint import Joint
+from eagerflow.control.derivatives.sinks import Branched, rows_of
+from eagerflow.control.structure.node import Structured
+from eagerflow.control.structure.sizes import sizes_in
+from eagerflow.dims import Size
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import ValueSpec
+from eagerflow.ops.state.lists import list_new, list_pop, list_push
+from eagerflow.runtime.replay import replay
+
+__all__ = ["BranchDerivative"]
+
+
+@final
+class BranchDerivative:
+    """The derivative of `cond` and `switch`.
+
+    Args:
+        whole: what is differentiated.
+        wanted: which operands cotangents are wanted of; the first chooses the branch.
+        reads: the nodes that read variables which cotangents are wanted of.
+    """
+
+    def __init__(self, whole: Structured, wanted: Sequence[bool], reads: Sequence[Node]) -> None:
+        self.whole = whole
+        self.names = whole.names()
+        self.branches: Sequence[Graph] = whole.attrs["branches"]
+        self.outside = sizes_in(whole.inputs)
+        resources = [node.attrs["resource"] for node in reads]
+        every = range(len(wanted) - 1 + len(reads))
+        settings: Any = {
+            "sparse": True,
+            "symbolic": True,
+            "known": self.outside,
+            "reads": resources,
+        }
+        self.joints = [Joint(g, wanted[1:], apart=every, **settings) for g in self.branches]
+        places = [{v: i for i, v in enumerate(j.inputs)} for j in self.joints]
+        #: of the operands those that some branch reads again
+        self.direct = sorted(
+            {p[v] for j, p in zip(self.joints, places, strict=True) for v in j.residuals if v in p}
+        )
+        self.places = places
+        self.made = [
+            [v for v in j.residuals if v not in p] for j, p in zip(self.joints, places, strict=True)
+        ]
+        #: what each branch leaves, by device; all branches give the same lists
+        self.kept = [by_device(made) for made in self.made]
+        self.lists = list(dict.fromkeys(device for kept in self.kept for device in kept))
+        self.forward = self._forward()
+        #: how cotangents of operands, then of variables come out, for those that any flows to
+        self.flowing = self._flowing([*whole.inputs[1:], *[n.outputs[0].spec for n in reads]])
+        self.backward = self._backward()
+
+    def _forward(self) -> Structured:
+        kinds = self.whole.inputs[1:]
+        graphs = []
+        for i, joint in enumerate(self.joints):
+
+            def branch(xs: list[Any], i: int = i, joint: Joint = joint) -> Sequence[Any]:
+                results = replay(joint.forward, xs, self.outside)
+                count = len(self.whole.outputs)
+                kept = dict(zip(joint.residuals, results[count:], strict=True))
+                outputs = results[:count]
+                for device in self.lists:
+                    items = [as_residual(kept[v]) for v in self.kept[i].get(device, ())]
+                    outputs.append(list_push(list_new(device), *items))
+                return outputs
+
+            graphs.append(build(self.branches[i].name, kinds, branch, self.names))
+        outputs = [*self.whole.outputs, *lists_for(self.lists)]
+        return Structured(self.whole.op, {"branches": tuple(graphs)}, self.whole.inputs, outputs)
+
+    def _flowing(self, kinds: Sequence[Any]) -> list[Branched]:
+        known = names_in(self.whole.inputs)
+        found = []
+        for i, kind in enumerate(kinds):
+            gradients = [j.gradients[i] for j in self.joints]
+            if any(g.values for g in gradients):
+                is_dense = any(g.dense for g in gradients)
+                found.append(Branched(i, kind, rows_of(gradients, known), is_dense))
+        return found
+
+    def _backward(self) -> Structured | None:
+        if not self.flowing:
+            return None
+        inputs = self.whole.inputs
+        kinds: list[ValueSpec] = [inputs[1:][i] for i in self.direct]
+        kinds += lists_for(self.lists)
+        kinds += [k for k in self.whole.outputs if is_smooth(k)]
+        graphs = [
+            build(f"{g.name}_gradient", kinds, partial(self._pull, i), self.names)
+            for i, g in enumerate(self.branches)
+        ]
+        outputs = [kind for flow in self.flowing for kind in flow.kinds]
+        return Structured(self.whole.op, {"branches": tuple(graphs)}, [inputs[0], *kinds], outputs)
+
+    def _pull(self, i: int, xs: list[Any]) -> Sequence[Any]:
+        """The backward pass of branch ``i``."""
+        joint = self.joints[i]
+        known = dict(zip(self.direct, xs, strict=False))
+        rest = xs[len(self.direct) :]
+        values: dict[Value, Any] = {}
+        for device in self.lists:
+            made = self.kept[i].get(device, [])
+            shapes, dtypes = residual_types(made, names_in(self.whole.inputs))
+            _, *items = list_pop(rest.pop(0), shapes, dtypes)
+            pairs = zip(made, items, strict=True)
+            values.update((v, from_residual(v.type, x)) for v, x in pairs)
+        values.update({v: known[p] for v, p in self.places[i].items() if p in known})
+        items = [*[values[v] for v in joint.residuals], *rest]
+        found = replay(joint.backward, items, self.outside)
+        gradients = flowing_gradients(joint.gradients, found)
+        return [x for flow in self.flowing for x in flow.give(gradients[flow.place])]
+
+    def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
+        """The outputs, the residuals and the function that goes back."""
+        results = apply(self.forward, operands, sizes)
+        count = len(self.whole.outputs)
+        chooser, *others = operands
+        residuals = [chooser, *[others[i] for i in self.direct], *results[count:]]
+        links = [g.link for g in self.joints[0].gradients]
+        for joint in self.joints[1:]:
+            links = [a or g.link for a, g in zip(links, joint.gradients, strict=True)]
+
+        def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+            found: list[Any] = [None, *links]
+            if self.backward is not None:
+                cotangents = [g for g in gs if g is not None]
+                rest = iter(apply(self.backward, [*given, *cotangents], sizes))
+                for flow in self.flowing:
+                    found[flow.place + 1] = flow.take(rest, sizes)
+            return found
+
+        return results[:count], residuals, pull

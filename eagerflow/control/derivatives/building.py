@@ -1,0 +1,145 @@
+"""What derivatives of branches and loops are built with: graphs, residuals, zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from eagerflow.control.derivatives.joint import Gradient, close_constants
+from eagerflow.control.structure.node import Structured
+from eagerflow.core.convert import scalar
+from eagerflow.core.interpreter import current
+from eagerflow.core.op import functions
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size, substitute, symbols
+from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.kinds import NumberType, ValueSpec, ValueType
+from eagerflow.graph.passes.prune import prune
+from eagerflow.hardware import as_device
+from eagerflow.ops.state.lists import list_new
+from eagerflow.tracing.tracer import Tracer, tracer_of
+from eagerflow.types import DTYPES, LIST, TensorSpec, TensorType
+
+__all__ = ["Apply", "as_residual", "build", "by_device", "flowing_gradients", "from_residual",
+           "is_smooth", "lists_for", "names_in", "residual_types", "zeros_of"]  # fmt: skip
+
+#: appends a node to the trace that is under way, and gives its outputs
+Apply = Callable[[Structured, Sequence[Any], Mapping[str, Size]], list[Any]]
+_WIDE = {int: "int64", float: "float64", complex: "complex128"}
+_HOST = "cpu:0"
+
+
+def build(
+    name: str, kinds: Sequence[ValueSpec], function: Callable[[list[Any]], Sequence[Any]],
+    taken: frozenset[str] = frozenset(),
+) -> Graph:  # fmt: skip
+    """The graph of a function of tensors and numbers.
+
+    Args:
+        name: of the graph.
+        kinds: the types of its inputs.
+        function: gives its outputs.
+        taken: the names that sizes have around it: none that it makes gets one of them.
+    """
+    tracer = Tracer(name)
+    tracer.reserve_names(taken)
+    with tracer:
+        inputs = [
+            tracer.add_input(k, "x")
+            if isinstance(k, TensorSpec)
+            else tracer.result(tracer.graph.add_input(k.type, "n"))
+            for k in kinds
+        ]
+        outputs = [
+            tracer.value_of(y) if type(y) is Tensor else tracer.number_value(y, "a result")
+            for y in function(inputs)
+        ]
+    close_constants(tracer)
+    graph = tracer.graph
+    graph.outputs = outputs
+    tracer.forget()
+    return prune(graph)[0]
+
+
+def trace_under_way() -> Tracer:
+    """The trace that nodes go into."""
+    tracer = tracer_of(current())
+    assert tracer is not None
+    return tracer
+
+
+def as_residual(x: Any) -> Tensor:
+    """What is kept of a value: of a number a tensor on the host."""
+    if type(x) is Tensor:
+        return x
+    kind = x.kind if hasattr(x, "kind") else type(x)
+    return scalar(x, as_device(_HOST).lanes[DTYPES[_WIDE[kind]]])
+
+
+def by_device(values: Iterable[Value]) -> dict[Any, list[Value]]:
+    """What is kept of values, by the device that it is on: it takes a list on each."""
+    found: dict[Any, list[Value]] = {}
+    for value in values:
+        device = as_device(_HOST if isinstance(value.type, NumberType) else value.device)
+        found.setdefault(device, []).append(value)
+    return found
+
+
+def lists_for(devices: Iterable[Any]) -> list[TensorSpec]:
+    """The specs of lists on these devices."""
+    return [TensorType(LIST, ()).on(device) for device in devices]
+
+
+def from_residual(kind: ValueType, x: Tensor) -> Any:
+    """The value again."""
+    return x if isinstance(kind, TensorType) else trace_under_way().item(x)
+
+
+def residual_types(values: Sequence[Value], known: frozenset[str]) -> tuple[list[Any], list[Any]]:
+    """The shapes and dtypes of what is kept of these values.
+
+    Args:
+        values: the values.
+        known: the names of sizes that are known; other sizes are None.
+    """
+    shapes, dtypes = [], []
+    for v in values:
+        kind = v.type
+        if isinstance(kind, NumberType):
+            kind = TensorType(DTYPES[_WIDE[kind.kind]], ())
+        shapes.append(tuple([d if symbols((d,)) <= known else None for d in kind.shape]))
+        dtypes.append(kind.dtype)
+    return shapes, dtypes
+
+
+def names_in(kinds: Sequence[ValueSpec]) -> frozenset[str]:
+    """The names of sizes in types."""
+    return frozenset[str]().union(*(symbols(k.shape) for k in kinds))
+
+
+def zeros_of(kind: ValueSpec, sizes: Mapping[str, Size] | None = None) -> Tensor:
+    """The cotangent zero of a value of that type."""
+    assert isinstance(kind, TensorSpec)
+    if kind.dtype is LIST:
+        return list_new(kind.device)
+    shape = tuple([substitute(d, sizes or {}) for d in kind.shape])
+    zeros: Tensor = functions["zeros"](shape, dtype=kind.dtype, device=kind.device)
+    return zeros
+
+
+def is_smooth(kind: ValueSpec) -> bool:
+    """Whether values of that type have derivatives."""
+    return isinstance(kind, TensorSpec) and kind.dtype.is_inexact
+
+
+def flowing_gradients(gradients: Sequence[Gradient], values: Sequence[Any]) -> list[Any]:
+    """The cotangent of each input, None where none flows."""
+    rest = iter(values)
+    found: list[Any] = []
+    for g in gradients:
+        if g.shape is not None:
+            found.append(IndexedSlices(next(rest), next(rest), g.shape))
+        else:
+            found.append(next(rest) if g.values else None)
+    return found

@@ -1,0 +1,75 @@
+"""The derivative of a call: two calls, of a forward and of a backward graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, final
+
+from eagerflow.control.derivatives.building import Apply, is_smooth
+from eagerflow.control.derivatives.joint import Gradient, Joint
+from eagerflow.control.structure.node import Structured
+from eagerflow.control.structure.sizes import sizes_in
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.dims import Size
+from eagerflow.graph.ir import Graph, Node
+
+__all__ = ["CallDerivative"]
+
+
+@final
+class CallDerivative:
+    """The derivative of a call; all calls of one graph share it.
+
+    Args:
+        whole: what is differentiated.
+        wanted: which operands cotangents are wanted of.
+        reads: the nodes that read variables which cotangents are wanted of.
+    """
+
+    def __init__(self, whole: Structured, wanted: Sequence[bool], reads: Sequence[Node]) -> None:
+        body: Graph = whole.attrs["body"]
+        joint = self._joint = Joint(
+            body, wanted, sparse=True, symbolic=True, known=sizes_in(whole.inputs),
+            reads=[node.attrs["resource"] for node in reads],
+        )  # fmt: skip
+        places = {v: i for i, v in enumerate(joint.inputs)}
+        count = self._count = len(whole.outputs)
+        #: for each residual the operand that it is; None of what the forward graph gives
+        self._direct = [places.get(v) for v in joint.residuals]
+        made = [i for i, place in enumerate(self._direct) if place is None]
+        forward, backward = joint.forward, joint.backward
+        forward.outputs = [
+            *forward.outputs[:count],
+            *[forward.outputs[count + i] for i in made],
+        ]
+        kinds = [joint.residuals[i].spec for i in made]
+        self._forward = Structured(
+            "call", {"body": forward}, whole.inputs, [*whole.outputs, *kinds]
+        )
+        given = [*[v.spec for v in joint.residuals], *filter(is_smooth, whole.outputs)]
+        flowing = [v.spec for g in joint.gradients for v in g.values]
+        self._backward = Structured("call", {"body": backward}, given, flowing)
+
+    def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
+        """The outputs, the residuals and the function that goes back."""
+        results = apply(self._forward, operands, sizes)
+        made = iter(results[self._count :])
+        residuals = [next(made) if i is None else operands[i] for i in self._direct]
+
+        def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+            if not self._backward.outputs:
+                return [g.link for g in self._joint.gradients]
+            cotangents = [g for g in gs if g is not None]
+            found = iter(apply(self._backward, [*given, *cotangents], sizes))
+            return [_taken(g, found) for g in self._joint.gradients]
+
+        return results[: self._count], residuals, pull
+
+
+def _taken(gradient: Gradient, values: Iterator[Any]) -> Any:
+    """The cotangent of an input, or what the derivative is lost at."""
+    if not gradient.values:
+        return gradient.link
+    if gradient.shape is not None:
+        return IndexedSlices(next(values), next(values), gradient.shape)
+    return next(values)

@@ -1,0 +1,89 @@
+"""Derivatives of branches and loops, which are branches and loops again.
+
+Forward, a branch also gives a list of what its backward pass reads, and a loop pushes that of each
+turn on a list. Backward, the branch that was taken reads its list, and a loop goes as many turns,
+each of which pops what it reads. Values that are the same in all turns are passed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from eagerflow.autodiff.tape import warn_of_read
+from eagerflow.control.derivatives.branches import BranchDerivative
+from eagerflow.control.derivatives.building import Apply
+from eagerflow.control.derivatives.calls import CallDerivative
+from eagerflow.control.derivatives.loops import LoopDerivative
+from eagerflow.control.structure.node import Structured, graphs_of, nodes_of
+from eagerflow.core.interpreter import Passed
+from eagerflow.core.op import bind, get_op
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size
+from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import NodeKind, is_loop, kind_of
+from eagerflow.runtime.generated.instructions import named_axes
+
+__all__ = ["differentiate"]
+
+_MAKERS: Final[dict[NodeKind, Any]] = {
+    "call": CallDerivative, "branches": BranchDerivative, "loop": LoopDerivative,
+}  # fmt: skip
+
+
+def differentiate(
+    apply: Apply, whole: Structured, operands: Sequence[Any], sizes: Mapping[str, Size],
+    wanted: Sequence[bool], watched: Sequence[bool],
+) -> tuple[list[Any], Passed]:  # fmt: skip
+    """The outputs, and what a tape needs to go back.
+
+    Args:
+        apply: appends a node to the trace.
+        whole: a branch or a loop.
+        operands: its operands, tensors and numbers.
+        sizes: what names of sizes stand for that no operand tells.
+        wanted: which operands cotangents are wanted of.
+        watched: which of ``whole.reads`` they are wanted of.
+    """
+    known: dict[str, Size] = dict(sizes)
+    for kind, x in zip(whole.inputs, operands, strict=True):
+        if type(x) is Tensor:
+            known.update((name, x.shape[axis]) for axis, name in named_axes(kind))
+    reads = [node for node, want in zip(whole.reads, watched, strict=True) if want]
+    key = (*wanted, *watched)
+    found = whole.derivatives.get(key)
+    if found is None:
+        make = _MAKERS[kind_of(whole.op)]
+        found = whole.derivatives[key] = make(whole, wanted, reads)
+        _warn_of_turns(whole, reads)
+    # in the place of all reads inside
+    anchors = [bind(get_op("read"), **node.attrs) for node in reads]
+    outputs, residuals, pull = found.run(apply, operands, known)
+    fixed = [None if type(x) is Tensor else x for x in residuals]
+    places = [i for i, x in enumerate(operands) if type(x) is Tensor]
+    places += range(len(operands), len(operands) + len(reads))
+
+    def back(given: Sequence[Tensor], gs: Sequence[Any], used: Sequence[bool]) -> Sequence[Any]:
+        rest = iter(given)
+        cotangents = pull([next(rest) if x is None else x for x in fixed], gs)
+        return [cotangents[i] if want else None for i, want in zip(places, used, strict=True)]
+
+    return outputs, Passed(
+        whole.own(outputs), [x for x in residuals if type(x) is Tensor], back, anchors
+    )
+
+
+def _warn_of_turns(whole: Structured, reads: Sequence[Node]) -> None:
+    """Warn of variables that one turn assigns and the next one reads.
+
+    Of one that is read after it was assigned in the same turn, the tape warns.
+    """
+    if not is_loop(whole.op):
+        return
+    order = [n for graph in graphs_of(whole.attrs) for n in nodes_of(graph)]
+    for read in reads:
+        touching = [n for n in order if n.attrs.get("resource") is read.attrs["resource"]]
+        writes = [i for i, n in enumerate(touching) if n.op != "read"]
+        later = touching[writes[0] :] if writes else []
+        if writes and all(n.op != "read" for n in later):
+            warn_of_read(touching[writes[0]].source, read.source)

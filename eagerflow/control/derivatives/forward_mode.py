@@ -1,0 +1,230 @@
+"""Forward mode of branches and loops: the same again, with tangents beside the values.
+
+The tangents of what goes round go round too, so that this takes one loop and no list, however many
+turns there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, final
+
+from eagerflow.autodiff.cotangents import full_like
+from eagerflow.autodiff.forward import Broken, Forward, Tangent
+from eagerflow.control.derivatives.building import Apply, build
+from eagerflow.control.structure.node import Structured
+from eagerflow.core.interpreter import installed
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size
+from eagerflow.graph.ir import Graph
+from eagerflow.graph.signatures import NodeKind, kind_of
+from eagerflow.runtime.replay import replay
+
+__all__ = ["push"]
+
+_FLOWS: Final = True
+#: what goes along with a value: a tensor, what breaks the derivative off, or nothing
+_Along = bool | Broken | None
+
+
+def push(
+    apply: Apply, whole: Structured, operands: Sequence[Any], tangents: Sequence[Tangent],
+    sizes: Mapping[str, Size],
+) -> tuple[list[Any], list[Tangent]]:  # fmt: skip
+    """The outputs and their tangents.
+
+    Args:
+        apply: appends a node to the trace.
+        whole: a branch or a loop.
+        operands: its operands, tensors and numbers.
+        tangents: of each operand, None for zero.
+        sizes: what names of sizes stand for that no operand tells.
+    """
+    along: list[_Along] = [_FLOWS if type(t) is Tensor else t for t in tangents]
+    key = ("push", *map(_rank, along))
+    pushed: _Pushed | None = whole.derivatives.get(key)
+    if pushed is None:
+        make = _MAKERS[kind_of(whole.op)]
+        pushed = whole.derivatives[key] = make(whole, along)
+    given = [
+        t if type(t) is Tensor else full_like(x, 0.0)
+        for x, t, a in zip(operands, tangents, pushed.inputs, strict=True)
+        if a is _FLOWS
+    ]
+    results = apply(pushed.whole, _beside(operands, given, pushed.inputs, _cuts(whole)), sizes)
+    values, found = _apart(results, pushed.outputs, _cuts(whole, after=True))
+    return values, found
+
+
+@final
+class _Pushed(NamedTuple):
+    """A branch or a loop with tangents.
+
+    Attributes:
+        whole: what to apply.
+        inputs: what goes along with each operand.
+        outputs: what goes along with each output.
+    """
+
+    whole: Structured
+    inputs: Sequence[_Along]
+    outputs: Sequence[_Along]
+
+
+# --- where tangents stand ------------------------------------------------------------------------
+
+
+def _cuts(whole: Structured, *, after: bool = False) -> tuple[int, ...]:
+    """The operands, or the outputs, stand in groups; each is followed by its tangents."""
+    count = len(whole.outputs if after else whole.inputs)
+    if whole.op == "scan":
+        return (0, whole.attrs["carry"], count)
+    return (0, count)
+
+
+def _beside(
+    values: Sequence[Any], tangents: Sequence[Any], along: Sequence[_Along], cuts: Sequence[int]
+) -> list[Any]:
+    """Values with tangents for those that have one, after each group."""
+    rest = iter(tangents)
+    found: list[Any] = []
+    for start, end in pairwise(cuts):
+        found += values[start:end]
+        found += [next(rest) for a in along[start:end] if a is _FLOWS]
+    return found
+
+
+def _apart(
+    items: Sequence[Any], along: Sequence[_Along], cuts: Sequence[int]
+) -> tuple[list[Any], list[Any]]:
+    """The values, and what goes along with each: the inverse of `_beside`."""
+    rest = iter(items)
+    values, tangents = list[Any](), list[Any]()
+    for start, end in pairwise(cuts):
+        values += [next(rest) for _ in range(start, end)]
+        tangents += [next(rest) if a is _FLOWS else a for a in along[start:end]]
+    return values, tangents
+
+
+def _rank(along: _Along) -> int:
+    return 2 if along is _FLOWS else 0 if along is None else 1
+
+
+def _join(a: Sequence[_Along], b: Sequence[_Along]) -> list[_Along]:
+    """What goes along in either case."""
+    return [x if _rank(x) >= _rank(y) else y for x, y in zip(a, b, strict=True)]
+
+
+def _differ(a: Sequence[_Along], b: Sequence[_Along]) -> bool:
+    return [*map(_rank, a)] != [*map(_rank, b)]
+
+
+# --- graphs with tangents ------------------------------------------------------------------------
+
+
+@final
+class _Part:
+    """A subgraph with tangents.
+
+    Args:
+        graph: the subgraph.
+        inputs: what goes along with its inputs.
+        least: what must go along with its outputs, zeros if need be.
+        cuts: of its inputs and of its outputs.
+        taken: names of sizes around it.
+
+    Attributes:
+        graph: with tangents.
+        outputs: what goes along with its outputs.
+    """
+
+    def __init__(
+        self, graph: Graph, inputs: Sequence[_Along], least: Sequence[_Along],
+        cuts: tuple[Sequence[int], Sequence[int]], taken: frozenset[str],
+    ) -> None:  # fmt: skip
+        self._source = graph
+        self._inputs = inputs
+        self._cuts = cuts
+        self.outputs = list(least)
+        types = [v.spec for v in graph.inputs]
+        moving = [t for t, a in zip(types, inputs, strict=True) if a is _FLOWS]
+        kinds = _beside(types, moving, inputs, cuts[0])
+        self.graph = build(graph.name, kinds, self._run, taken)
+
+    def _run(self, items: list[Any]) -> Sequence[Any]:
+        forward = Forward()
+        values, tangents = _apart(items, self._inputs, self._cuts[0])
+        for x, t in zip(values, tangents, strict=True):
+            if t is not None:
+                forward.enter(x, t)
+        with installed(forward):
+            outputs = replay(self._source, values)
+        found = [forward.tangent_of(y) if type(y) is Tensor else None for y in outputs]
+        along: list[_Along] = [_FLOWS if type(t) is Tensor else t for t in found]
+        self.outputs = _join(self.outputs, along)
+        moving = [
+            t if type(t) is Tensor else full_like(y, 0.0)
+            for y, t, a in zip(outputs, found, self.outputs, strict=True)
+            if a is _FLOWS
+        ]
+        return _beside(outputs, moving, self.outputs, self._cuts[1])
+
+
+def _push_branches(whole: Structured, along: Sequence[_Along]) -> _Pushed:
+    least: list[_Along] = [None] * len(whole.outputs)
+    count, taken = len(whole.inputs) - 1, whole.names()
+    cuts = (0, count), _cuts(whole, after=True)
+    while True:
+        parts = [_Part(g, along[1:], least, cuts, taken) for g in whole.attrs["branches"]]
+        for part in parts:
+            least = _join(least, part.outputs)
+        if not any(_differ(least, part.outputs) for part in parts):
+            break
+    attrs = {"branches": tuple([part.graph for part in parts])}
+    # the chooser has no derivative
+    inputs: list[_Along] = [None, *along[1:]]
+    return _Pushed(Structured(whole.op, attrs, *_types(whole, inputs, least)), inputs, least)
+
+
+def _push_loop(whole: Structured, along: Sequence[_Along]) -> _Pushed:
+    cuts = _cuts(whole), _cuts(whole, after=True)
+    total, taken = cuts[0][1], whole.names()
+    inputs = list(along)
+    rows: list[_Along] = [None] * (len(whole.outputs) - total)
+    while True:  # what a turn makes move moves in the next one
+        part = _Part(whole.attrs["body"], inputs, [*inputs[:total], *rows], cuts, taken)
+        if not _differ(part.outputs[:total], inputs[:total]):
+            break
+        inputs[:total] = part.outputs[:total]
+    attrs = {**whole.attrs, "body": part.graph}
+    types, after = _types(whole, inputs, part.outputs)
+    if whole.op == "scan":
+        attrs["carry"] = total + sum(a is _FLOWS for a in inputs[:total])
+    else:
+        test: Graph = whole.attrs["cond"]
+        kinds = [v.spec for v in part.graph.inputs]
+        attrs["cond"] = build(test.name, kinds, lambda xs: replay(test, xs[:total]), taken)
+    return _Pushed(Structured(whole.op, attrs, types, after), inputs, part.outputs)
+
+
+def _types(
+    whole: Structured, inputs: Sequence[_Along], outputs: Sequence[_Along]
+) -> Iterator[list[Any]]:
+    """The types of the operands and of the outputs."""
+    for kinds, along, after in ((whole.inputs, inputs, False), (whole.outputs, outputs, True)):
+        moving = [k for k, a in zip(kinds, along, strict=True) if a is _FLOWS]
+        yield _beside(kinds, moving, along, _cuts(whole, after=after))
+
+
+def _push_call(whole: Structured, along: Sequence[_Along]) -> _Pushed:
+    cuts = _cuts(whole), _cuts(whole, after=True)
+    none: list[_Along] = [None] * len(whole.outputs)
+    part = _Part(whole.attrs["body"], along, none, cuts, whole.names())
+    pushed = Structured("call", {"body": part.graph}, *_types(whole, along, part.outputs))
+    return _Pushed(pushed, along, part.outputs)
+
+
+_MAKERS: Final[dict[NodeKind, Any]] = {
+    "call": _push_call, "branches": _push_branches, "loop": _push_loop,
+}  # fmt: skip

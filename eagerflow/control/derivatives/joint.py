@@ -1,0 +1,275 @@
+"""The derivative of a graph as two graphs: one forward that gives residuals too, one backward.
+
+Both come from one graph, made by tracing a tape as it records and goes back over a replay; what
+the results need is forward, the rest is backward, and what crosses is a residual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, final
+
+from eagerflow.autodiff.backward import search
+from eagerflow.autodiff.cotangents import Cotangent, add
+from eagerflow.autodiff.tape import Link, Tape
+from eagerflow.control.derivatives.scattered import rows_in
+from eagerflow.control.structure.sizes import names_of
+from eagerflow.core.interpreter import installed
+from eagerflow.core.op import find_op
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size, symbols
+from eagerflow.errors import EagerflowError
+from eagerflow.graph.edit import copy_node, named_sizes, needed
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.graph.signatures import kind_of
+from eagerflow.runtime.replay import replay
+from eagerflow.tracing.tracer import Tracer
+
+__all__ = ["Gradient", "Joint", "close_constants", "part_of"]
+
+
+class Gradient(NamedTuple):
+    """Where the cotangent of an input comes from.
+
+    Attributes:
+        values: an output of the joint graph; two for rows of a sparse one; none for zero.
+        shape: of the whole of a sparse one.
+        dense: whether what comes out in the end is to be dense all the same.
+        link: what the derivative is lost at, if it is.
+    """
+
+    values: tuple[Value, ...]
+    shape: Any = None
+    dense: bool = False
+    link: Link | None = None
+
+
+class _Watched(NamedTuple):
+    """What a tape watches in the place of a variable.
+
+    Attributes:
+        resource: the state of the variable.
+    """
+
+    resource: Any
+
+
+@final
+class Joint:
+    """The forward and the backward graph of a graph.
+
+    Args:
+        graph: the graph.
+        watched: which inputs cotangents are wanted of; by default all that have any.
+        seeded: which outputs have cotangents; by default all that can.
+        sparse: whether cotangents may be rows.
+        symbolic: whether those of values with symbolic sizes are made dense; else they are errors.
+        recompute: whether the backward graph computes again what it needs, from the inputs and
+            the results of effects.
+        known: the sizes that the backward graph has from around it.
+        reads: the resources of the variables that cotangents are wanted of. Those of reads inside
+            are summed; they come after those of the inputs.
+        apart: the numbers of the gradients that may be rows to be made dense in the end (see
+            `eagerflow.control.derivatives.scattered`); those of reads follow those of inputs.
+
+    Attributes:
+        inputs: those of the graph, as values of the joint graph.
+        forward: from the inputs to the outputs and the residuals.
+        backward: from the residuals and the cotangents of the outputs to those of the inputs.
+        residuals: values of the joint graph.
+        gradients: for each input, then for each of ``reads``.
+    """
+
+    def __init__(
+        self, graph: Graph, watched: Sequence[bool] | None = None,
+        seeded: Sequence[bool] | None = None, *, sparse: bool = False, symbolic: bool = False,
+        recompute: bool = False, known: Mapping[str, Size] = MappingProxyType({}),
+        reads: Sequence[Any] = (), apart: Collection[int] = (),
+    ) -> None:  # fmt: skip
+        self._graph = graph
+        self._reads = [_Watched(resource) for resource in reads]
+        self._watched = [True] * len(graph.inputs) if watched is None else watched
+        self._seeded = [True] * len(graph.outputs) if seeded is None else seeded
+        self._sparse = sparse
+        self._symbolic = symbolic
+        self._apart = apart
+        self._known = known
+        self._cotangents: list[Value] = []
+        self._whole = self._trace()
+        self._split(self._whole, recompute)
+
+    def _trace(self) -> Graph:
+        """One graph from inputs and cotangents to outputs and gradients."""
+        tracer = Tracer(self._graph.name)
+        own = (name for _, name, _ in names_of(self._graph))
+        tracer.reserve_names(frozenset(self._known).union(own))
+        tape = Tape(self._reads)
+        with tracer:
+            inputs = [_input(tracer, v) for v in self._graph.inputs]
+            slots = [
+                (tape.watch(x),) if watched and type(x) is Tensor and x.dtype.is_inexact else ()
+                for x, watched in zip(inputs, self._watched, strict=True)
+            ]
+            with installed(tape):
+                outputs = replay(self._graph, inputs, self._known)
+            seeds: dict[int, Any] = {}
+            for y, seeded in zip(outputs, self._seeded, strict=True):
+                if seeded and type(y) is Tensor and y.dtype.is_inexact:
+                    g = tracer.add_input(y.type, "g")
+                    self._cotangents.append(tracer.value_of(g))
+                    slot = tape.slot_of(y)
+                    seeds[slot] = add(seeds[slot], g) if slot in seeds else g
+            reads = [tape.slots_of_reads(variable) for variable in self._reads]
+            found = search(tape, seeds, [*slots, *reads], consume=True)
+            values = [
+                tracer.value_of(y) if type(y) is Tensor else tracer.number_value(y, "a result")
+                for y in outputs
+            ]
+            self.gradients = [self._gradient(tracer, i, g) for i, g in enumerate(found)]
+        joint = tracer.graph
+        if any(r.why is not None for r in tracer.numbers) or tracer.static_sizes:
+            raise EagerflowError("the derivative asks for a number")
+        close_constants(tracer)
+        joint.outputs = [*values, *[v for g in self.gradients for v in g.values]]
+        tracer.forget()
+        return joint
+
+    def _gradient(self, tracer: Tracer, i: int, g: Cotangent | Link | None) -> Gradient:
+        if g is None:
+            return Gradient(())
+        if isinstance(g, Link):
+            return Gradient((), link=g)
+        if type(g) is Tensor and i in self._apart and symbols(g.shape) <= self._known.keys():
+            found = rows_in(tracer, tracer.value_of(g))
+            if found is not None:
+                both = (tracer.value_of(found.values), tracer.value_of(found.indices))
+                return Gradient(both, found.shape, dense=True)
+        if isinstance(g, IndexedSlices):
+            known = all(type(d) is int for d in g.shape)
+            if not self._sparse or (self._symbolic and not known):
+                g = g.to_dense()
+            elif not known:
+                raise EagerflowError("the size of a sparse gradient is symbolic")
+        if isinstance(g, IndexedSlices):
+            both = (tracer.value_of(g.values), tracer.value_of(g.indices))
+            return Gradient(both, g.shape)
+        return Gradient((tracer.value_of(g),))
+
+    def _split(self, joint: Graph, recompute: bool) -> None:
+        """Cut the joint graph in two."""
+        count = len(self._graph.outputs)
+        ends = [v for g in self.gradients for v in g.values]
+        outputs = joint.outputs[:count]
+        effects = [n for n in joint.nodes if effect_of(n) != "pure"]  # some give nothing
+        first = {n for n in needed(joint, [*outputs, *effects]) if n.op != "constant"}
+        kept = first
+        if recompute:
+            kept = {n for n in needed(joint, effects) if n.op != "constant"}
+        rest = [n for n in needed(joint, ends) if n not in kept]
+        made = {v for n in rest for v in n.outputs} | set(self._cotangents)
+        crossing = dict.fromkeys(v for n in rest for v in n.inputs if v not in made)
+        crossing.update(dict.fromkeys(v for v in ends if v not in made))
+        passed = [v for v in joint.values() if v.node is None or v.node in kept]
+        given = [*crossing, *self._cotangents]
+        crossing.update(dict.fromkeys(_tell_sizes(passed, rest, given, self._known)))
+        self.residuals = list(crossing)
+        self.inputs = [v for v in joint.inputs if v not in set(self._cotangents)]
+        self.forward = part_of(
+            joint, self.inputs, [n for n in joint.nodes if n in first or n.op == "constant"],
+            [*outputs, *self.residuals],
+        )  # fmt: skip
+        self.backward = part_of(joint, [*self.residuals, *self._cotangents], rest, ends)
+
+    def lifted(self, places: Collection[int]) -> tuple[list[int], list[Value], Graph]:
+        """The residuals that follow from some inputs alone, by ops that cannot fail.
+
+        Args:
+            places: of these inputs.
+
+        Returns:
+            The places of the inputs that they follow from, the residuals, and the graph from the
+            ones to the others.
+        """
+        known = {self.inputs[i] for i in places}
+        made = set[Value]()
+        for node in self._whole.nodes:
+            given = {v for v in node.inputs if v.node is None or v.node.op != "constant"}
+            if given and given <= known and _is_safe(node):
+                made.update(node.outputs)
+                known.update(node.outputs)
+        residuals = [v for v in self.residuals if v in made]
+        nodes = needed(self._whole, residuals)
+        read = {v for node in nodes for v in node.inputs}
+        bases = [i for i in places if self.inputs[i] in read]
+        return bases, residuals, part_of(
+            self._whole, [self.inputs[i] for i in bases], nodes, residuals
+        )  # fmt: skip
+
+
+def _is_safe(node: Node) -> bool:
+    """Whether it is a pure op of one array that never fails."""
+    op = find_op(node.op) if kind_of(node.op) == "op" else None
+    if op is None or op.effect != "pure" or len(node.inputs) != 1:
+        return False
+    fails_on = op.failing(node.attrs)
+    if fails_on == "nothing" or (fails_on == "sizes" and op.elementwise):
+        return True
+    types = [v.type.shape for v in node.inputs]
+    return fails_on == "sizes" and not any(named_sizes((*types, *node.attrs.values())))
+
+
+def _input(tracer: Tracer, value: Value) -> Any:
+    if isinstance(value.type, NumberType):
+        return tracer.add_number(value.type.kind(1), value.label)
+    return tracer.add_input(value.type.on(value.device), value.label)
+
+
+def close_constants(tracer: Tracer) -> None:
+    """Make the concrete tensors that a trace used constants of its graph."""
+    graph = tracer.graph
+    constants = {c.value: c.handle for c in tracer.captures.values()}
+    graph.inputs = [v for v in graph.inputs if v not in constants]
+    for value, handle in constants.items():
+        value.node = Node(
+            "constant", value.label, (), {"value": handle}, (value,), device=value.device
+        )
+        value.index, value.stated = 0, None
+        graph.nodes.insert(0, value.node)
+    for i, value in enumerate(graph.inputs):
+        value.index = i
+
+
+def _tell_sizes(
+    passed: Sequence[Value], nodes: Sequence[Node], given: Sequence[Value], known: Collection[str]
+) -> list[Value]:
+    """Those of the values of the forward part whose shapes tell sizes that ``nodes`` need."""
+    told = {*known, *(str(d) for v in given for d in v.type.shape)}
+    found = []
+    for node in nodes:
+        for name in named_sizes(tuple(node.attrs.values())):
+            if name not in told:
+                told.add(name)
+                found += [v for v in passed if name in map(str, v.type.shape)][:1]
+        # sizes that depend on data are told by what the backward part computes itself
+        told.update(str(d) for v in node.outputs for d in v.type.shape)
+    return found
+
+
+def part_of(
+    graph: Graph, inputs: Sequence[Value], nodes: Sequence[Node], outputs: Sequence[Value]
+) -> Graph:
+    """The graph from some values of ``graph`` to others."""
+    result = Graph(graph.name)
+    result.resources = dict(graph.resources)
+    values = {v: result.add_input(v.type, v.label or "residual", v.device) for v in inputs}
+    for node in nodes:
+        if all(v in values for v in node.outputs) and node.outputs:
+            continue  # it comes as an input
+        made = copy_node(result, node, [values[v] for v in node.inputs])
+        values.update(zip(node.outputs, made.outputs, strict=True))
+    result.outputs = [values[v] for v in outputs]
+    return result

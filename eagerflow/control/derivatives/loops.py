@@ -1,0 +1,337 @@
+"""The derivative of `while_loop` and `scan`: a loop that goes back over the turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+from eagerflow.autodiff.cotangents import dense
+from eagerflow.control.derivatives.building import (
+    Apply,
+    as_residual,
+    build,
+    by_device,
+    flowing_gradients,
+    from_residual,
+    is_smooth,
+    lists_for,
+    names_in,
+    residual_types,
+    zeros_of,
+)
+from eagerflow.control.derivatives.joint import Joint
+from eagerflow.control.derivatives.sinks import Sink
+from eagerflow.control.structure.node import Structured, reads_any
+from eagerflow.control.structure.sizes import sizes_in
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim, Size
+from eagerflow.graph.edit import clone
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import NumberType, ValueSpec
+from eagerflow.ops.state.lists import list_new, list_pop, list_push
+from eagerflow.runtime.replay import replay
+from eagerflow.types import TensorSpec
+
+__all__ = ["LoopDerivative"]
+
+_INT = NumberType(int)
+
+
+@final
+class LoopDerivative:
+    """The derivative of a loop.
+
+    What goes round is *moving* if a turn changes it, else *fixed*; it is *active* if a cotangent
+    flows through it. The inputs of a scan that are taken apart are *sliced*.
+
+    What is fixed, and what is read of variables, gets a sum over the turns, its *sink*; or, where
+    each turn gives some rows of a sparse one, lists of them.
+
+    Args:
+        whole: what is differentiated.
+        wanted: which operands cotangents are wanted of.
+        reads: the nodes that read variables which cotangents are wanted of.
+    """
+
+    def __init__(self, whole: Structured, wanted: Sequence[bool], reads: Sequence[Node]) -> None:
+        self.whole = whole
+        self.reads = reads
+        self.names = whole.names()
+        self.is_scan = whole.op == "scan"
+        self.body: Graph = whole.attrs["body"]
+        self.total = whole.attrs["carry"] if self.is_scan else len(whole.inputs)
+        body = self.body
+        self.moving = [i for i in range(self.total) if i not in whole.fixed]
+        self.kinds = [v.spec for v in body.inputs]
+        self.active = self._active(wanted)
+        self.joint = self._joint()
+        self.sliced = [i for i in range(self.total, len(self.kinds)) if self.active[i]]
+        self.active_moving = [i for i in self.moving if self.active[i]]
+        self.sinks = self._sinks(wanted)
+        place = {v: i for i, v in enumerate(self.joint.inputs)}
+        self.fixed = [
+            place[v]
+            for v in self.joint.residuals
+            if v in place and place[v] < self.total and place[v] not in self.moving
+        ]
+        still = [i for i in range(self.total) if i not in self.moving]
+        #: what is computed from fixed inputs alone is computed again, once, before going back
+        self.bases, self.shared, self.lifted = self.joint.lifted(still)
+        once = {*self.shared, *[self.joint.inputs[i] for i in self.fixed]}
+        self.pushed = [v for v in self.joint.residuals if v not in once]
+        self.pushed += self._sized_zeros()
+        self.place = place
+        #: what turns leave, by device: each has a list of its own
+        self.kept = by_device(self.pushed)
+        self.forward = self._forward()
+        self.backward = self._backward()
+
+    # --- what flows where ---
+
+    def _active(self, wanted: Sequence[bool]) -> list[bool]:
+        """Which inputs of the body depend on what is wanted, in whatever turn."""
+        active = [w and is_smooth(k) for w, k in zip(wanted, self.kinds, strict=True)]
+        while True:
+            reached = self._reached(active)
+            more = [i for i in self.moving if not active[i]]
+            more = [i for i in more if self.body.outputs[i] in reached and is_smooth(self.kinds[i])]
+            if not more:
+                return active
+            for i in more:
+                active[i] = True
+
+    def _reached(self, active: Sequence[bool]) -> set[Value]:
+        """The values in a turn that depend on active inputs or on variables."""
+        found = {v for v, a in zip(self.body.inputs, active, strict=True) if a}
+        resources = [n.attrs["resource"] for n in self.reads]
+        for node in self.body.nodes:
+            if not found.isdisjoint(node.inputs) or reads_any(node, resources):
+                found.update(node.outputs)
+        return found
+
+    def _joint(self) -> Joint:
+        """That of the body without what does not change."""
+        graph, values = clone(self.body)
+        outputs = [*self.moving, *range(self.total, len(self.body.outputs))]
+        graph.outputs = [values[self.body.outputs[i]] for i in outputs]
+        reached = self._reached(self.active)
+        seeded = [self.body.outputs[i] in reached for i in outputs]
+        seeded = [
+            s and (i >= self.total or self.active[i]) for s, i in zip(seeded, outputs, strict=True)
+        ]
+        self.seeded = [
+            i
+            for i, s in zip(outputs, seeded, strict=True)
+            if s and is_smooth(self.body.outputs[i].spec)
+        ]
+        #: the names of sizes that change from turn to turn
+        self.loose = names_in(self.kinds) - names_in(self.whole.inputs)
+        self.outside = sizes_in(self.whole.inputs)
+        recompute, first = bool(self.whole.attrs.get("recompute")), len(self.kinds)
+        return Joint(
+            graph, self.active, seeded, sparse=True, symbolic=True, recompute=recompute,
+            known=self.outside, reads=[n.attrs["resource"] for n in self.reads],
+            apart={*range(self.total), *range(first, first + len(self.reads))} - {*self.moving},
+        )  # fmt: skip
+
+    def _sinks(self, wanted: Sequence[bool]) -> list[Sink]:
+        gradients, known = self.joint.gradients, names_in(self.whole.inputs)
+        kinds = dict(enumerate(self.whole.inputs[: self.total]))
+        places = [i for i in kinds if wanted[i] and i not in self.moving]
+        first = len(self.joint.inputs)
+        for j, node in enumerate(self.reads):
+            kinds[first + j] = node.outputs[0].spec
+            places.append(first + j)
+        return [Sink.of(i, kinds[i], gradients[i], known) for i in places if gradients[i].values]
+
+    def _sized_zeros(self) -> list[Value]:
+        """The inputs whose cotangent is zero, of a size that changes from turn to turn."""
+        found = [
+            self.joint.inputs[i]
+            for i in self.active_moving
+            if not self.joint.gradients[i].values and names_in([self.kinds[i]]) & self.loose
+        ]
+        return [v for v in found if v not in self.pushed]
+
+    # --- the two loops ---
+
+    @property
+    def _rest(self) -> dict[str, Any]:
+        """The attributes besides the subgraphs."""
+        return {k: v for k, v in self.whole.attrs.items() if type(v) is not Graph}
+
+    def _more(self) -> list[ValueSpec]:
+        """The types of what goes round besides: how many turns, and what they leave."""
+        turns: list[ValueSpec] = [] if self.is_scan else [_INT]
+        return [*turns, *lists_for(self.kept)]
+
+    def _forward(self) -> Structured:
+        more = self._more()
+        count = len(more)
+
+        def turn(xs: list[Any]) -> Sequence[Any]:
+            state, extra = xs[: self.total], xs[self.total : self.total + count]
+            rows = xs[self.total + count :]
+            results = replay(self.joint.forward, [*state, *rows], self.outside)
+            stacked = len(self.body.outputs) - self.total
+            ends = len(self.moving) + stacked
+            kept = dict(zip(self.joint.residuals, results[ends:], strict=True))
+            for i, y in zip(self.moving, results, strict=False):
+                state[i] = y
+            if not self.is_scan:
+                extra[0] = extra[0] + 1
+            for place, values in enumerate(self.kept.values(), count - len(self.kept)):
+                extra[place] = list_push(extra[place], *[as_residual(kept[v]) for v in values])
+            return [*state, *extra, *results[len(self.moving) : ends]]
+
+        kinds = [*self.kinds[: self.total], *more, *self.kinds[self.total :]]
+        attrs = {**self._rest, "body": build(self.body.name, kinds, turn, self.names)}
+        if self.is_scan:
+            attrs["carry"] = self.total + count
+        else:
+            test: Graph = self.whole.attrs["cond"]
+            attrs["cond"] = build(
+                test.name,
+                kinds,
+                lambda xs: replay(test, xs[: self.total], self.outside),
+                self.names,
+            )
+        whole = self.whole
+        inputs = [*whole.inputs[: self.total], *more, *whole.inputs[self.total :]]
+        outputs = [*whole.outputs[: self.total], *more, *whole.outputs[self.total :]]
+        return Structured(whole.op, _ordered(attrs), inputs, outputs)
+
+    def _backward(self) -> Structured | None:
+        if not self.active_moving and not (self.seeded and (self.sinks or self.sliced)):
+            return None
+        whole, more = self.whole, self._more()
+        cotangents = [_own_sizes(self.kinds[i], self.loose, i) for i in self.active_moving]
+        sinks = [kind for sink in self.sinks for kind in sink.kinds]
+        fixed = [*sinks, *[whole.inputs[i] for i in self.fixed], *[v.spec for v in self.shared]]
+        carried = [*more, *cotangents, *fixed]
+        rows = [i for i in self.seeded if i >= self.total]
+        parts = [self.body.outputs[i].spec for i in rows]
+        body = build(f"{self.body.name}_gradient", [*carried, *parts], self._turn_back, self.names)
+        inputs = [*more, *[whole.outputs[i] for i in self.active_moving], *fixed]
+        outputs = [*more, *[whole.inputs[i] for i in self.active_moving], *fixed]
+        if not self.is_scan:
+            test = build("cond", carried, lambda xs: [xs[0] > 0])
+            attrs: dict[str, Any] = {"cond": test, "body": body, "parallel_iterations": 10}
+            return Structured("while_loop", attrs, inputs, outputs)
+        attrs = {
+            "body": body, "carry": len(carried), "length": whole.attrs["length"],
+            "reverse": not whole.attrs.get("reverse", False),
+        }  # fmt: skip
+        return Structured(
+            "scan", attrs,
+            [*inputs, *[whole.outputs[i] for i in rows]],
+            [*outputs, *[whole.inputs[i] for i in self.sliced]],
+        )  # fmt: skip
+
+    def _turn_back(self, xs: list[Any]) -> Sequence[Any]:
+        """One turn backward."""
+        joint, count = self.joint, len(self._more())
+        extra, xs = xs[:count], xs[count:]
+        first = len(self.active_moving)
+        last = first + sum(len(sink.kinds) for sink in self.sinks)
+        cotangents, sums = xs[:first], iter(xs[first:last])
+        end = last + len(self.fixed) + len(self.shared)
+        fixed, rows = xs[last:end], xs[end:]
+        if not self.is_scan:
+            extra[0] = extra[0] - 1
+        inputs = joint.inputs
+        once = [*[inputs[i] for i in self.fixed], *self.shared]
+        values: dict[Value, Any] = dict(zip(once, fixed, strict=True))
+        for place, pushed in enumerate(self.kept.values(), count - len(self.kept)):
+            types = residual_types(pushed, names_in(self.whole.inputs))
+            extra[place], *items = list_pop(extra[place], *types)
+            for v, x in zip(pushed, items, strict=True):
+                values[v] = from_residual(v.type, x)
+        by_place = dict(zip(self.active_moving, cotangents, strict=True))
+        seeds = [by_place[i] for i in self.seeded if i < self.total]
+        items = [*[values[v] for v in joint.residuals], *seeds, *rows]
+        found = replay(joint.backward, items, self.outside)
+        gradients = flowing_gradients(joint.gradients, found)
+        new = [
+            self._zeros(i, values) if gradients[i] is None else dense(gradients[i])
+            for i in self.active_moving
+        ]
+        totals = [x for sink in self.sinks for x in sink.more(sums, gradients[sink.place])]
+        slices = [
+            zeros_of(self.kinds[i]) if gradients[i] is None else dense(gradients[i])
+            for i in self.sliced
+        ]
+        return [*extra, *new, *totals, *fixed, *slices]
+
+    def _zeros(self, i: int, values: Mapping[Value, Any]) -> Tensor:
+        """The cotangent zero of input ``i`` of the body."""
+        kind = self.kinds[i]
+        x = values.get(self.joint.inputs[i])
+        if x is not None and isinstance(kind, TensorSpec) and names_in([kind]) & self.loose:
+            kind = kind.like(shape=x.shape)
+        return zeros_of(kind)
+
+    # --- running ---
+
+    def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
+        """The outputs, the residuals and the function that goes back."""
+        more: list[Any] = [] if self.is_scan else [0]
+        more += map(list_new, self.kept)
+        state = operands[: self.total]
+        results = apply(self.forward, [*state, *more, *operands[self.total :]], sizes)
+        ends = self.total + len(more)
+        outputs = [*results[: self.total], *results[ends:]]
+        extra = results[self.total : ends]
+        if not self.is_scan:
+            extra[0] = as_residual(extra[0])
+        fixed = [operands[i] for i in (*self.fixed, *self.bases)]
+
+        def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+            return self._pull(apply, given, gs, sizes)
+
+        return outputs, [*extra, *fixed], pull
+
+    def _pull(
+        self, apply: Apply, given: Sequence[Any], gs: Sequence[Any],
+        sizes: Mapping[str, Size],
+    ) -> list[Any]:  # fmt: skip
+        found: list[Any] = [g.link for g in self.joint.gradients]
+        kinds = enumerate(self.whole.outputs)
+        own = [i for i, k in kinds if isinstance(k, TensorSpec) and i not in self.whole.fixed]
+        cotangents = dict(zip(own, gs, strict=True))
+        if self.backward is None:
+            return found
+        more = list(given[: len(self._more())])
+        if not self.is_scan:
+            more[0] = from_residual(_INT, more[0])
+        seeds = [cotangents[i] for i in self.active_moving]
+        sums = [x for sink in self.sinks for x in sink.start(sizes)]
+        rows = [cotangents[i] for i in self.seeded if i >= self.total]
+        fixed = given[len(more) : len(more) + len(self.fixed)]
+        shared = replay(self.lifted, given[len(more) + len(self.fixed) :])
+        results = apply(self.backward, [*more, *seeds, *sums, *fixed, *shared, *rows], sizes)
+        rest = iter(results[len(more) :])
+        for i in self.active_moving:
+            found[i] = next(rest)
+        for sink in self.sinks:
+            found[sink.place] = sink.end(rest, sizes)
+        for i, g in zip(self.sliced, results[len(results) - len(self.sliced) :], strict=True):
+            found[i] = g
+        return found
+
+
+def _own_sizes(kind: ValueSpec, loose: frozenset[str], number: int) -> ValueSpec:
+    """The type of a cotangent, of sizes of its own where these change from turn to turn."""
+    if not isinstance(kind, TensorSpec) or not names_in([kind]) & loose:
+        return kind
+    sizes = [
+        Dim(f"size_of_g{number}_{axis}") if names_in([kind.like(shape=(d,))]) & loose else d
+        for axis, d in enumerate(kind.shape)
+    ]
+    return kind.like(shape=tuple(sizes))  # type: ignore[arg-type]  # sizes may be dims
+
+
+def _ordered(attrs: dict[str, Any]) -> dict[str, Any]:
+    """Subgraphs first, as graphs are printed."""
+    graphs: dict[str, Any] = {k: attrs[k] for k in ("cond", "body") if k in attrs}
+    return {**graphs, **attrs}

@@ -1,0 +1,160 @@
+"""Where cotangents that may be sparse come out of branches and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from eagerflow.autodiff.cotangents import Cotangent, add, dense
+from eagerflow.control.derivatives.building import zeros_of
+from eagerflow.control.derivatives.joint import Gradient
+from eagerflow.core.op import functions
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim, Size, substitute, symbols
+from eagerflow.graph.kinds import ValueSpec
+from eagerflow.ops.state.lists import list_concat, list_new, list_push
+from eagerflow.types import LIST, TensorSpec
+
+__all__ = ["Branched", "Sink", "rows_of"]
+
+
+def rows_of(
+    gradients: Sequence[Gradient], known: frozenset[str]
+) -> tuple[TensorSpec, TensorSpec] | None:
+    """The types of rows and their indices, if all gradients are rows, or zero.
+
+    Args:
+        gradients: of one operand, in different parts.
+        known: the names of sizes that are the same in all.
+    """
+    found = [g for g in gradients if g.values]
+    kinds = [(g.values[0].spec, g.values[-1].spec) for g in found if g.shape is not None]
+    if not kinds or len(kinds) < len(found):
+        return None
+    values, indices = kinds[0]
+    assert isinstance(values, TensorSpec)
+    assert isinstance(indices, TensorSpec)
+    fits = len(indices.shape) == 1 and symbols(values.shape[1:]) <= known
+    alike = all(
+        v.dtype is values.dtype and i.dtype is indices.dtype and len(i.shape) == 1  # type: ignore[union-attr]  # types of tensors
+        for v, i in kinds
+    )
+    return (values, indices) if fits and alike else None
+
+
+class Sink(NamedTuple):
+    """Where a loop collects the cotangent of one operand or variable, over its turns.
+
+    Attributes:
+        place: the number of the operand; those of variables follow.
+        kind: its type.
+        rows: if each turn gives rows of it, the types of these and of their indices. Then both
+            are pushed on lists, so that a turn costs as much as its rows, however large the whole
+            is. Else there is one sum.
+        dense: whether these become one sum in the end.
+    """
+
+    place: int
+    kind: TensorSpec
+    rows: tuple[TensorSpec, TensorSpec] | None
+    dense: bool
+
+    @classmethod
+    def of(cls, place: int, kind: ValueSpec, gradient: Gradient, known: frozenset[str]) -> Sink:
+        """That of a gradient.
+
+        Args:
+            place: as above.
+            kind: the type of the operand or variable.
+            gradient: what a turn gives.
+            known: the names of sizes that are the same in all turns.
+        """
+        assert isinstance(kind, TensorSpec)
+        return cls(place, kind, rows_of([gradient], known), gradient.dense)
+
+    @property
+    def kinds(self) -> list[TensorSpec]:
+        """The types of what goes round for it."""
+        both = self.kind.like((), LIST)
+        return [self.kind] if self.rows is None else [both, both]
+
+    def start(self, sizes: Mapping[str, Size]) -> list[Tensor]:
+        """What goes round before the first turn."""
+        if self.rows is None:
+            return [_no_sum(self.kind, sizes)]
+        return [list_new(self.kind.device), list_new(self.kind.device)]
+
+    def more(self, state: Iterator[Any], g: Cotangent | None) -> list[Tensor]:
+        """What goes round after a turn that gives the cotangent ``g``."""
+        if self.rows is None:
+            total = next(state)
+            return [total if g is None else dense(add(total, g))]
+        assert isinstance(g, IndexedSlices)
+        return [list_push(next(state), g.values), list_push(next(state), g.indices)]
+
+    def end(self, state: Iterator[Any], sizes: Mapping[str, Size]) -> Cotangent:
+        """The cotangent after the last turn."""
+        if self.rows is None:
+            found: Tensor = next(state)
+            return found
+        values, indices = [list_concat(next(state), kind) for kind in self.rows]
+        return _out(IndexedSlices(values, indices, _shape(self.kind, sizes)), self.dense)
+
+
+def _no_sum(kind: TensorSpec, sizes: Mapping[str, Size]) -> Tensor:
+    """Zeros to add to, without a layout: the sum gets that of what is added, as without a loop."""
+    if kind.dtype is LIST:
+        return zeros_of(kind)
+    shape = _shape(kind, sizes)
+    zeros: Tensor = functions["broadcast_to"](zeros_of(kind.like(shape=())), shape)
+    return zeros
+
+
+def _shape(kind: TensorSpec, sizes: Mapping[str, Size]) -> Any:
+    return tuple([substitute(d, sizes) for d in kind.shape])
+
+
+def _out(slices: IndexedSlices, is_dense: bool) -> Cotangent:
+    return slices.to_dense() if is_dense else slices
+
+
+class Branched(NamedTuple):
+    """How the cotangent of one operand or variable comes out of branches.
+
+    Attributes:
+        place: the number of the operand; those of variables follow.
+        kind: its type.
+        rows: if all branches give rows of it, or none, the types of rows and indices.
+        dense: whether these become one sum.
+    """
+
+    place: int
+    kind: TensorSpec
+    rows: tuple[TensorSpec, TensorSpec] | None
+    dense: bool
+
+    @property
+    def kinds(self) -> list[TensorSpec]:
+        """The types of the outputs for it; how many rows there are depends on the branch."""
+        if self.rows is None:
+            return [self.kind]
+        count = Dim(f"rows_of_{self.place}")
+        return [k.like(shape=(count, *k.shape[1:])) for k in self.rows]  # type: ignore[arg-type]  # sizes may be dims
+
+    def give(self, g: Cotangent | None) -> list[Tensor]:
+        """What a branch gives for it."""
+        if self.rows is None:
+            return [zeros_of(self.kind) if g is None else dense(g)]
+        if g is None:
+            return [zeros_of(k.like(shape=(0, *k.shape[1:]))) for k in self.rows]
+        assert isinstance(g, IndexedSlices)
+        return [g.values, g.indices]
+
+    def take(self, outputs: Iterator[Any], sizes: Mapping[str, Size]) -> Cotangent:
+        """The cotangent, from the outputs."""
+        if self.rows is None:
+            found: Tensor = next(outputs)
+            return found
+        slices = IndexedSlices(next(outputs), next(outputs), _shape(self.kind, sizes))
+        return _out(slices, self.dense)

@@ -1,0 +1,1 @@
+"""Nodes that hold subgraphs: their sizes, and what their results depend on."""

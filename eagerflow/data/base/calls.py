@@ -1,0 +1,107 @@
+"""Calls of functions of the user, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, Literal, TypeAlias, final
+
+import eagerflow as ef
+from eagerflow.data.base.elements import with_bytes
+from eagerflow.errors import TensorValueError
+from eagerflow.events import SkipEvent, end
+from eagerflow.extending import Source
+
+__all__ = ["OnError", "UserCall", "skips"]
+
+#: what becomes of an element that cannot be made: it stops the iteration, is left out, or is left
+#: out after a function has been told the error
+OnError: TypeAlias = Literal["raise", "skip"] | Callable[[Exception], object]
+
+
+def skips(on_error: OnError, error: Exception, name: str) -> bool:
+    """Whether to go on without the element that raised ``error``."""
+    if on_error == "raise":
+        return False
+    if SkipEvent.listeners:
+        end(SkipEvent(name=name, device="cpu:0", error=repr(error)))
+    if callable(on_error):
+        on_error(error)
+    return True
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class UserCall:
+    """A function of the user, and the line that put it into the pipeline.
+
+    Attributes:
+        method: of `Dataset`.
+        function: takes the element, and perhaps a generator.
+        finish: what becomes of that which it gives.
+        source: the line.
+    """
+
+    method: str
+    function: Callable[..., Any]
+    finish: Callable[[Any], Any]
+    source: Source | None
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TensorValueError(
+                f"{self.method}: this is no function",
+                given=f"a {type(self.function).__name__}: {self.function!r}",
+                expected="a function that takes an element",
+            )
+
+    def __call__(self, index: int, element: Any, *draws: Any) -> Any:
+        try:
+            return self.finish(self.function(self.given(element), *draws))
+        except StopIteration as error:
+            raise self.failed(index, error) from error
+        except Exception as error:
+            self.failed(index, error, len(draws))
+            raise
+
+    def given(self, element: Any) -> Any:
+        """The element as the function gets it; traced ones would trace anew for other bytes."""
+        return with_bytes(element) if isinstance(self.function, ef.TracedFunction) else element
+
+    def failed(self, index: int, error: Exception, draws: int = 0) -> Exception:
+        """``error``, which now names the element and the line.
+
+        Args:
+            index: of the element.
+            error: the one that the function has raised.
+            draws: how many generators it got.
+        """
+        if isinstance(error, StopIteration):  # it would end the iteration without a word
+            error = RuntimeError(f"{self} raised StopIteration in element {index}")
+        hint = self._hint(draws) if isinstance(error, TypeError) else ""
+        error.add_note(f"  in element {index} of {self}{hint}\n  at: {self.source}")
+        return error
+
+    def _hint(self, draws: int) -> str:
+        """What to say if the function cannot be called with an element at all."""
+        try:
+            signature(self.function).bind(None, *[None] * draws)
+        except TypeError:
+            more = "a generator, because of seed=" if draws else "with seed= a generator"
+            return (
+                "\n  hint: the function gets the whole element as one argument "
+                f"(x, y = element takes a pair apart), and {more}"
+            )
+        except ValueError:  # a function of C that does not tell
+            pass
+        return ""
+
+    @property
+    def name(self) -> str:
+        """Of the function."""
+        name = getattr(self.function, "__qualname__", None) or type(self.function).__name__
+        return str(name.rpartition("<locals>.")[2])
+
+    def __str__(self) -> str:
+        return f"{self.method}({self.name})"

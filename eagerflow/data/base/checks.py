@@ -1,0 +1,104 @@
+"""Arguments of the methods of datasets, looked at before anything is built of them."""
+
+from __future__ import annotations
+
+import operator
+import os
+import sys
+from typing import SupportsIndex
+
+import numpy as np
+
+from eagerflow.data.base.calls import OnError
+from eagerflow.data.base.stage import AbstractStage
+from eagerflow.errors import DTypeError, SettingError, TensorValueError
+
+__all__ = ["check_fill", "check_map", "check_policy", "check_stage", "count_of", "length_of",
+           "unknown"]  # fmt: skip
+
+
+def check_stage(stage: AbstractStage) -> AbstractStage:
+    """Refuse what no method of datasets has made."""
+    if not isinstance(stage, AbstractStage):
+        raise TensorValueError(
+            "Dataset: elements do not make one by themselves",
+            given=f"a {type(stage).__name__}",
+            hint="Dataset.from_iterable(elements), or Dataset.from_tensors(tensors) for their rows",
+        )
+    return stage
+
+
+def unknown(length: float | None) -> str:
+    """Why there is no length."""
+    if length is None:
+        return "nobody knows the length of this dataset before its end"
+    return "this dataset is endless"
+
+
+def count_of(method: str, name: str, value: int, least: int, what: str = "elements") -> int:
+    """``value`` as a number of elements, or of something else."""
+    try:
+        found = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        found = None
+    if found is None or found < least:
+        raise TensorValueError(
+            f"{method}: {name} is no number of {what}",
+            given=repr(value),
+            expected=f"an integer, at least {least}",
+        )
+    return found
+
+
+def length_of(value: SupportsIndex) -> int:
+    """What a function gave for the length of an element."""
+    try:
+        found = operator.index(value)
+    except TypeError:
+        raise DTypeError(
+            "bucket_by_length: this is no length",
+            given=f"a {type(value).__name__}: {value!r}",
+            expected="an integer, at least 0",
+        ) from None
+    if found < 0:
+        raise TensorValueError(
+            "bucket_by_length: this is no length", given=f"{found}", expected="at least 0"
+        )
+    return found
+
+
+def check_fill(method: str, value: object) -> None:
+    """Refuse what nothing can be filled up with."""
+    if not isinstance(value, int | float | complex | bytes | np.generic):
+        raise TensorValueError(
+            f"{method}: value is nothing to fill with",
+            given=f"a {type(value).__name__}: {value!r}",
+            expected="a number, or bytes",
+        )
+
+
+def check_map(workers: int, processes: bool, on_error: OnError) -> None:
+    """Refuse settings of a map that cannot be."""
+    if processes and not workers:
+        raise TensorValueError(
+            "map: there are no worker processes",
+            given="processes=True, workers=0",
+            expected="workers=n, as many as there are cores, say",
+        )
+    if processes and not hasattr(os, "fork"):
+        raise SettingError(
+            "map: there are no worker processes on this system",
+            given=f"processes=True on {sys.platform}",
+            hint="leave it out for threads",
+        )
+    check_policy("map", on_error)
+
+
+def check_policy(method: str, on_error: OnError) -> None:
+    """Refuse what is no policy for errors."""
+    if on_error not in ("raise", "skip") and not callable(on_error):
+        raise TensorValueError(
+            f"{method}: on_error is no policy",
+            given=repr(on_error),
+            expected='"raise", "skip" or a function that is told the exception',
+        )

@@ -1,0 +1,236 @@
+"""Columns of Arrow tables as NumPy has them: pyarrow is loaded by `arrow`, and only here.
+
+A *column* is an array with a row for each row of the table; where rows have several sizes, or are
+texts, a list of them; for structs, a dict of columns. A table is such a dict.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import eagerflow as ef
+from eagerflow.data.base.elements import as_element, stack
+from eagerflow.data.base.stage import Rows
+from eagerflow.errors import DTypeError, SettingError, ShapeError, TensorValueError
+
+__all__ = ["Column", "arrow", "column", "columns", "element", "form", "gathered", "held", "taken"]
+
+Column: TypeAlias = np.ndarray[Any, Any] | list[Any] | dict[str, Any]
+
+
+def arrow(module: str) -> Any:
+    """A module of pyarrow, which is large."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise SettingError(
+            f"{module} is needed for this, and is not installed",
+            hint="pip install eagerflow[data]",
+        ) from error
+
+
+# --- types ------------------------------------------------------------------------------------
+
+
+def form(name: str, kind: Any) -> Any:
+    """What elements have of a column of this Arrow type: equal where they can lie in one batch.
+
+    Raises:
+        DTypeError: there is no tensor or text for it.
+    """
+    types = arrow("pyarrow").types
+    if _is_number(kind):
+        return str(kind)
+    if _is_text(kind) or _is_bytes(kind):
+        return "texts" if _is_text(kind) else "bytes"
+    if types.is_dictionary(kind):
+        return form(name, kind.value_type)
+    if types.is_struct(kind):
+        return {field.name: form(f"{name}.{field.name}", field.type) for field in _fields(kind)}
+    if _is_list(kind) or types.is_fixed_size_list(kind):
+        inner = form(name, kind.value_type)
+        if not isinstance(inner, dict):
+            return (inner, kind.list_size if types.is_fixed_size_list(kind) else None)
+    raise DTypeError(
+        f"column {name!r} holds what tensors and texts cannot",
+        given=str(kind),
+        expected="booleans, numbers, texts, bytes, lists of them, structs of these",
+        hint="cast it: table.set_column, column.cast",
+    )
+
+
+def _is_number(kind: Any) -> bool:
+    types = arrow("pyarrow").types
+    return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    types = arrow("pyarrow").types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_bytes(kind: Any) -> bool:
+    types = arrow("pyarrow").types
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    )
+
+
+def _is_list(kind: Any) -> bool:
+    types = arrow("pyarrow").types
+    return bool(types.is_list(kind) or types.is_large_list(kind))
+
+
+def _fields(kind: Any) -> list[Any]:
+    return [kind.field(i) for i in range(kind.num_fields)]
+
+
+# --- from Arrow -------------------------------------------------------------------------------
+
+
+def columns(table: Any) -> dict[str, Column]:
+    """The columns of a table, whose dtypes stay.
+
+    Raises:
+        DTypeError: there is no tensor or text for a type.
+        ShapeError: lists of lists make no array.
+        TensorValueError: a value is missing.
+    """
+    return {
+        name: column(name, values)
+        for name, values in zip(table.column_names, table.columns, strict=True)
+    }
+
+
+def column(name: str, values: Any) -> Column:
+    """One column, or a part of one."""
+    kind = values.type
+    if values.null_count:
+        raise TensorValueError(
+            f"column {name!r} has {values.null_count} values that are missing",
+            expected="a value in each row",
+            hint="fill or drop them: pyarrow.compute.fill_null, Table.drop_null",
+        )
+    form(name, kind)
+    if arrow("pyarrow").types.is_dictionary(kind):
+        return column(name, values.cast(kind.value_type))
+    if _is_text(kind) or _is_bytes(kind):
+        texts: list[Any] = values.to_pylist()
+        return texts
+    array = values.combine_chunks() if hasattr(values, "combine_chunks") else values
+    if _is_number(kind):
+        numbers: np.ndarray[Any, Any] = array.to_numpy(zero_copy_only=False)
+        return numbers
+    if arrow("pyarrow").types.is_struct(kind):
+        parts = zip(_fields(kind), array.flatten(), strict=True)
+        return {field.name: column(f"{name}.{field.name}", part) for field, part in parts}
+    return _lists(name, array)
+
+
+def _lists(name: str, array: Any) -> Column:
+    """A column of lists: an array if all have one length, texts as their bytes."""
+    inner = column(name, array.flatten())
+    if _is_list(array.type):
+        bounds = array.offsets.to_numpy() - array.offsets[0].as_py()
+    else:
+        bounds = np.arange(len(array) + 1) * array.type.list_size
+    blank = _blank(array.type)
+    if isinstance(inner, list) and blank.ndim == 1:  # of texts
+        texts = [x.encode() if isinstance(x, str) else x for x in inner]
+        inner = np.array(texts, object)
+    if isinstance(inner, np.ndarray) and not _is_list(array.type):
+        return inner.reshape(len(array), array.type.list_size, *inner.shape[1:])
+    assert not isinstance(inner, dict)  # see `form`
+    rows = [inner[start:stop] for start, stop in pairwise(bounds.tolist())]
+    return [x if isinstance(x, np.ndarray) else _stacked(name, x, blank) for x in rows]
+
+
+def _stacked(name: str, row: list[Any], blank: np.ndarray[Any, Any]) -> Any:
+    shapes = {x.shape for x in row}
+    if len(shapes) > 1:
+        raise ShapeError(
+            f"column {name!r} has a row whose lists differ in length",
+            given=f"{' and '.join(map(str, sorted(shapes)[:2]))}",
+            expected="lists that make an array",
+            hint="pad them, or flatten them and keep their lengths in another column",
+        )
+    return np.stack(row) if row else blank
+
+
+def _blank(kind: Any) -> np.ndarray[Any, Any]:
+    """The array of a list that is empty."""
+    axes = 0
+    while hasattr(kind, "value_type"):  # of lists and dictionaries
+        axes += not arrow("pyarrow").types.is_dictionary(kind)
+        kind = kind.value_type
+    return np.empty((0,) * axes, kind.to_pandas_dtype() if _is_number(kind) else object)
+
+
+# --- elements ---------------------------------------------------------------------------------
+
+
+def element(found: Column, index: int) -> Any:
+    """One row, in tensors."""
+    if isinstance(found, dict):
+        return {name: element(inner, index) for name, inner in found.items()}
+    row = found[index]
+    return ef.tensor(row) if isinstance(found, np.ndarray) else as_element(row)
+
+
+def taken(found: Column, rows: Rows, path: tuple[str, ...] = ()) -> Any:
+    """Some rows, stacked; ``path`` is for errors."""
+    if isinstance(found, dict):
+        return {name: taken(inner, rows, (*path, name)) for name, inner in found.items()}
+    if isinstance(found, np.ndarray):
+        if isinstance(rows, range):
+            return ef.tensor(found[rows.start : rows.stop])
+        return ef.asarray(found.take(rows, axis=0))
+    elements = [as_element(found[int(i)]) for i in rows]
+    for name in reversed(path):  # errors tell the path
+        elements = [{name: x} for x in elements]
+    made = stack(elements)
+    for name in path:
+        made = made[name]
+    return made
+
+
+def gathered(count: int, parts: list[tuple[Any, Any, Any]], path: tuple[str, ...] = ()) -> Any:
+    """Rows of several tables.
+
+    Args:
+        count: how many in all.
+        parts: of each table, what it holds, where its rows go, and which they are.
+        path: for errors.
+    """
+    first = parts[0][0]
+    if isinstance(first, dict):
+        return {
+            name: gathered(count, [(found[name], *which) for found, *which in parts], (*path, name))
+            for name in first
+        }
+    if isinstance(first, np.ndarray):
+        values = np.empty((count, *first.shape[1:]), first.dtype)
+        for found, places, chosen in parts:
+            values[places] = found[chosen]
+        return ef.asarray(values)
+    rows = [None] * count
+    for found, places, chosen in parts:
+        for place, row in zip(places.tolist(), chosen.tolist(), strict=True):
+            rows[place] = found[row]
+    return taken(rows, range(count), path)
+
+
+def held(found: Column) -> int:
+    """Bytes of the arrays, and a guess for each object."""
+    if isinstance(found, dict):
+        return sum(held(inner) for inner in found.values())
+    if isinstance(found, np.ndarray) and not found.dtype.hasobject:
+        return found.nbytes
+    return 100 * (found.size if isinstance(found, np.ndarray) else len(found))

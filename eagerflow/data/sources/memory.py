@@ -1,0 +1,271 @@
+"""Where elements come from: tensors, sequences, iterables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, final
+
+import numpy as np
+
+import eagerflow as ef
+from eagerflow.data.base.elements import as_element, stack, type_of
+from eagerflow.data.base.stage import (
+    AbstractCursor,
+    AbstractStage,
+    AbstractView,
+    Length,
+    Rows,
+    Threads,
+)
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.extending import tree
+
+__all__ = ["IterableStage", "SequenceStage", "TensorStage", "iterable_stage"]
+
+
+@final
+class TensorStage(AbstractStage, AbstractView):
+    """The rows of the arrays of a pytree; the same in every epoch."""
+
+    __slots__ = ("_leaves", "_length", "_treedef")
+    sources = ()
+    seed = None
+
+    def __init__(self, values: Any) -> None:
+        found, self._treedef = tree.flatten(values)
+        paths = tree.paths(self._treedef)
+        self._leaves = [_array(x, path) for x, path in zip(found, paths, strict=True)]
+        if not found:
+            raise TensorValueError("from_tensors: there is no tensor", given=repr(values))
+        self._length = int(self._leaves[0].shape[0])
+        if any(x.shape[0] != self._length for x in self._leaves):
+            raise ShapeError(
+                "from_tensors: the first sizes differ",
+                given=", ".join(
+                    f"{path}: {type_of(x)}" for path, x in zip(paths, self._leaves, strict=True)
+                ),
+                expected="one row per element in each of them",
+            )
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    def view(self, epoch: int) -> AbstractView:
+        return self
+
+    def cursor(self, epoch: int) -> AbstractCursor:
+        raise AssertionError("views have no cursor")
+
+    def element(self, index: int) -> Any:
+        row = [ef.tensor(x[index]) if isinstance(x, np.ndarray) else x[index] for x in self._leaves]
+        return tree.unflatten(self._treedef, row)
+
+    def rows(self, rows: Rows) -> Any:
+        chosen = [
+            _interval(x, rows) if isinstance(rows, range) else _gather(x, rows)
+            for x in self._leaves
+        ]
+        return tree.unflatten(self._treedef, chosen)
+
+    @property
+    def workers(self) -> Threads | None:
+        return None
+
+    def __str__(self) -> str:
+        types = [_Text(type_of(x)) for x in self._leaves]
+        return f"from_tensors({tree.unflatten(self._treedef, types)})"
+
+
+@final
+class _Text(str):
+    """A text that prints without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _array(value: Any, path: str) -> Any:
+    """A tensor, or a NumPy array, which may be a file as large as it likes."""
+    array = value if isinstance(value, np.ndarray) else None
+    try:
+        if array is None:
+            value = ef.asarray(value)
+        else:
+            some = array.ndim and not array.dtype.hasobject  # of objects, each could be another
+            ef.asarray(array[:0] if some else array)  # whether there is such a dtype
+    except (DTypeError, TensorValueError) as error:
+        raise DTypeError(
+            f"from_tensors: no array{f' at {path}' if path else ''}",
+            given=f"a {type(value).__name__}" if array is None else f"dtype {array.dtype}",
+            expected="tensors, or arrays of a dtype that tensors have",
+        ) from error
+    if not value.shape:
+        raise ShapeError(
+            f"from_tensors: the number{f' at {path}' if path else ''} has no first axis",
+            given=type_of(value),
+            expected="at least one axis, along which the elements lie",
+            hint="lists are containers of tensors here: make them tensors first",
+        )
+    return value
+
+
+def _interval(x: Any, rows: range) -> ef.Tensor:
+    part = x[rows.start : rows.stop]
+    return ef.tensor(part) if isinstance(part, np.ndarray) else part
+
+
+def _gather(x: Any, rows: np.ndarray[Any, Any]) -> ef.Tensor:
+    if isinstance(x, np.ndarray):
+        return ef.asarray(x.take(rows, axis=0))
+    return ef.take(x, ef.asarray(rows, device=x.device), axis=0)
+
+
+# --- Python objects ---------------------------------------------------------------------------
+
+
+def iterable_stage(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> AbstractStage:
+    """The stage for what a user calls iterable."""
+    items: Any = source
+    if isinstance(source, Sequence) or _has_items(source):
+        return SequenceStage(items)
+    if not (hasattr(source, "__iter__") or hasattr(source, "__getitem__") or callable(source)):
+        raise TensorValueError(
+            "from_iterable: this cannot be iterated",
+            given=f"a {type(source).__name__}: {source!r}",
+            expected="an iterable, or a function that gives one",
+        )
+    return IterableStage(source)
+
+
+def _has_items(source: Any) -> bool:
+    """Whether ``source`` gives items by number, as data sets of PyTorch and Hugging Face do."""
+    if isinstance(source, type) or not (
+        hasattr(source, "__len__") and hasattr(source, "__getitem__")
+    ):
+        return False
+    return not hasattr(source, "__iter__") or hasattr(source, "__getitems__")
+
+
+def _read(read: Callable[[], Any], index: int, stage: AbstractStage) -> Any:
+    """The element that ``read`` gives; an error says which one it is."""
+    try:
+        return as_element(read())
+    except StopIteration:
+        raise
+    except Exception as error:
+        error.add_note(f"  in element {index} of {stage}")
+        raise
+
+
+@final
+class SequenceStage(AbstractStage, AbstractView):
+    """The items of a list, or of anything else with a length and an order."""
+
+    __slots__ = ("_items",)
+    sources = ()
+    seed = None
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        self._items = items
+
+    @property
+    def length(self) -> int:
+        return len(self._items)
+
+    def view(self, epoch: int) -> AbstractView:
+        return self
+
+    def cursor(self, epoch: int) -> AbstractCursor:
+        raise AssertionError("views have no cursor")
+
+    def element(self, index: int) -> Any:
+        return _read(lambda: self._items[index], index, self)
+
+    def rows(self, rows: Rows) -> Any:
+        return stack([self.element(int(i)) for i in rows])
+
+    @property
+    def workers(self) -> Threads | None:
+        return None
+
+    def __str__(self) -> str:
+        return f"from_iterable({type(self._items).__name__})"
+
+
+@final
+class IterableStage(AbstractStage):
+    """What an iterable gives, or what a function gives that is called for each epoch."""
+
+    __slots__ = ("_read", "_source", "once")
+    sources = ()
+    seed = None
+
+    def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
+        self._source: Any = source
+        self._read = False
+        self.once = hasattr(source, "__next__") and not isinstance(source, type)
+
+    @property
+    def length(self) -> Length:
+        source = self._source
+        return len(source) if hasattr(source, "__len__") and not isinstance(source, type) else None
+
+    def view(self, epoch: int) -> None:
+        return None
+
+    def cursor(self, epoch: int) -> AbstractCursor:
+        source = self._source
+        iterable = hasattr(source, "__iter__") or hasattr(source, "__getitem__")
+        if isinstance(source, type) or not iterable:
+            return _IterableCursor(iter(source()), self)
+        made = iter(source)
+        if made is source:
+            if self._read:
+                raise TensorValueError(
+                    f"this {type(source).__name__} gives its elements once, they are gone",
+                    hint="pass from_iterable the function that makes it, not what it gave",
+                )
+            self._read = True
+        return _IterableCursor(made, self)
+
+    def __str__(self) -> str:
+        name = getattr(self._source, "__name__", None) or type(self._source).__name__
+        return f"from_iterable({name})"
+
+
+@final
+class _IterableCursor(AbstractCursor):
+    """Through an iterator. To go to a position is to read up to it."""
+
+    __slots__ = ("_index", "_iterator", "_stage")
+
+    def __init__(self, iterator: Iterator[Any], stage: IterableStage) -> None:
+        self._iterator = iterator
+        self._stage = stage
+        self._index = 0
+
+    def next(self) -> Any:
+        index = self._index
+        self._index = index + 1
+        try:
+            return _read(lambda: next(self._iterator), index, self._stage)
+        except StopIteration:
+            self._index = index
+            raise
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"index": self._index}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        wanted = state["index"]
+        found = sum(1 for _ in islice(self._iterator, wanted))
+        if found < wanted:
+            raise TensorValueError(
+                f"this position is behind the end of {self._stage}",
+                given=f"element {wanted}",
+                expected=f"at most {found}",
+            )
+        self._index = wanted

@@ -1,0 +1,1 @@
+"""Stages: maps, filters, groups, choices."""

@@ -1,0 +1,230 @@
+"""The stage that calls a function with each element: here, in threads, or in processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+from eagerflow.data.base.calls import OnError, UserCall, skips
+from eagerflow.data.base.elements import as_element, stack
+from eagerflow.data.base.orders import Seed, generator
+from eagerflow.data.base.stage import (
+    AbstractCounter,
+    AbstractCursor,
+    AbstractDerived,
+    AbstractStage,
+    AbstractView,
+    Length,
+    Rows,
+    Threads,
+)
+from eagerflow.data.workers.opening import open_stage
+from eagerflow.data.workers.parallel import ParallelMapCursor
+from eagerflow.data.workers.processes import Pool
+from eagerflow.extending import Source
+
+__all__ = ["How", "MapStage"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class How:
+    """In which way a function is called.
+
+    Attributes:
+        seed: of the generators that it takes as its second argument; None if it takes none.
+        workers: how many threads or processes; 0 for the thread that reads.
+        processes: whether they are processes.
+        ordered: whether the order of the elements stays.
+        on_error: what becomes of elements that it fails for.
+    """
+
+    seed: Seed | None = None
+    workers: int = 0
+    processes: bool = False
+    ordered: bool = True
+    on_error: OnError = "raise"
+
+    def __str__(self) -> str:
+        parts = ["", f"workers={self.workers}"] if self.workers else [""]
+        parts += ["processes=True"] * self.processes + ["ordered=False"] * (not self.ordered)
+        if self.on_error != "raise":
+            parts.append(f"on_error={getattr(self.on_error, '__name__', repr(self.on_error))}")
+        return ", ".join(parts)
+
+
+@final
+class MapStage(AbstractStage):
+    """A function of each element."""
+
+    __slots__ = ("call", "how", "seed", "sources", "threads")
+
+    def __init__(
+        self,
+        of: AbstractStage,
+        function: Callable[..., Any],
+        how: How,
+        source: Source | None,
+    ) -> None:
+        self.sources = (of,)
+        self.how = how
+        self.seed = how.seed
+        self.threads = how.workers > 0
+        self.call = UserCall("map", function, as_element, source)
+
+    @property
+    def length(self) -> Length:
+        length = self.sources[0].length
+        return length if self.how.on_error == "raise" or length == 0 else None
+
+    def view(self, epoch: int) -> AbstractView | None:
+        if not self.how.ordered or self.how.on_error != "raise":
+            return None  # nobody knows which element has which number
+        found = self.sources[0].view(epoch)
+        return None if found is None else _MapView(found, self._mapped(epoch), self._workers)
+
+    def cursor(self, epoch: int) -> AbstractCursor:
+        source = open_stage(self.sources[0], epoch)
+        mapped, on_error = self._mapped(epoch), self.how.on_error
+        if self._workers is None:
+            return _MapCursor(source, mapped, on_error, str(self.call))
+        return ParallelMapCursor(source, mapped, self._workers, self.how.ordered, on_error)
+
+    @property
+    def _workers(self) -> Threads | None:
+        return Threads(str(self.call), self.how.workers) if self.how.workers else None
+
+    def _mapped(self, epoch: int) -> Mapped:
+        seed = None if self.seed is None else generator(self.seed.value, epoch).state["seed"]
+        if self.how.processes:
+            return _Elsewhere(self.call, seed, self.how.workers)
+        return _Here(self.call, seed)
+
+    def __str__(self) -> str:
+        return f"{self.sources[0]}.{str(self.call)[:-1]}{self.how})"
+
+
+class Mapped(Protocol):
+    """The function of a `MapStage` in one epoch."""
+
+    def __call__(self, index: int, element: Any) -> Any:
+        """The new element."""
+
+    def rows(self, indices: Sequence[int], elements: list[Any]) -> Any:
+        """The new elements, stacked."""
+
+    def close(self) -> None:
+        """End the processes."""
+
+
+@final
+class _Here:
+    """Called by the thread that asks."""
+
+    __slots__ = ("_call", "_seed")
+
+    def __init__(self, call: UserCall, seed: int | None) -> None:
+        self._call = call
+        self._seed = seed
+
+    def __call__(self, index: int, element: Any) -> Any:
+        if self._seed is None:
+            return self._call(index, element)
+        return self._call(index, element, generator(self._seed, index))
+
+    def rows(self, indices: Sequence[int], elements: list[Any]) -> Any:
+        return stack([self(i, element) for i, element in zip(indices, elements, strict=True)])
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+@final
+class _Elsewhere:
+    """Called in a process that has nothing else to do; many threads may ask."""
+
+    __slots__ = ("_call", "_pool", "_seed")
+
+    def __init__(self, call: UserCall, seed: int | None, count: int) -> None:
+        self._call = call
+        self._seed = seed
+        self._pool = Pool(call.function, str(call), call.source, count)
+
+    def __call__(self, index: int, element: Any) -> Any:
+        return self._ask([index], [element], False)
+
+    def rows(self, indices: Sequence[int], elements: list[Any]) -> Any:
+        return self._ask([int(i) for i in indices], elements, True)
+
+    def _ask(self, indices: list[int], elements: list[Any], stacked: bool) -> Any:
+        given = [self._call.given(element) for element in elements]
+        value, failed = self._pool.run(indices, given, self._seed, stacked)
+        if failed is None:
+            return value
+        place, error = failed
+        del failed  # the traceback of the error will lead here
+        try:
+            if place >= 0:
+                error = self._call.failed(indices[place], error, int(self._seed is not None))
+            raise error
+        finally:
+            del error
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+@final
+class _MapView(AbstractDerived):
+    __slots__ = ("_mapped", "_workers")
+
+    def __init__(self, source: AbstractView, mapped: Mapped, workers: Threads | None) -> None:
+        super().__init__(source)
+        self._mapped = mapped
+        self._workers = workers
+
+    @property
+    def workers(self) -> Threads | None:
+        below = self._source.workers
+        if below is None or self._workers is None:
+            return below or self._workers
+        return Threads(self._workers.name, max(below.count, self._workers.count))
+
+    def element(self, index: int) -> Any:
+        return self._mapped(index, self._source.element(index))
+
+    def rows(self, rows: Rows) -> Any:
+        indices = [int(i) for i in rows]
+        return self._mapped.rows(indices, [self._source.element(i) for i in indices])
+
+    def close(self) -> None:
+        self._mapped.close()
+        super().close()
+
+
+@final
+class _MapCursor(AbstractCounter):
+    __slots__ = ("_mapped", "_name", "_on_error")
+
+    def __init__(
+        self, source: AbstractCursor, mapped: Mapped, on_error: OnError, name: str
+    ) -> None:
+        super().__init__(source)
+        self._mapped = mapped
+        self._on_error = on_error
+        self._name = name
+
+    def next(self) -> Any:
+        while True:
+            element = self._source.next()
+            self._index += 1
+            try:
+                return self._mapped(self._index - 1, element)
+            except Exception as error:
+                if not skips(self._on_error, error, self._name):
+                    raise
+
+    def close(self) -> None:
+        self._mapped.close()
+        super().close()

@@ -1,0 +1,166 @@
+"""A stage that is read ahead of time, by a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, final
+
+import eagerflow as ef
+from eagerflow.data.base.stage import AbstractCursor, AbstractFollower, AbstractStage, Length
+from eagerflow.data.workers.jobs import Handover, observed
+from eagerflow.data.workers.opening import open_stage
+from eagerflow.extending import tree
+from eagerflow.extending.pipelines import QueueState, ending
+
+__all__ = ["PrefetchStage"]
+
+_NAME: Final = "prefetch"
+
+
+@final
+class PrefetchStage(AbstractStage):
+    """The same elements, made while those before are used."""
+
+    __slots__ = ("count", "device", "sources")
+    seed = None
+    threads = True
+
+    def __init__(self, of: AbstractStage, count: int, device: str | None) -> None:
+        self.sources = (of,)
+        self.count = count
+        self.device = device
+
+    @property
+    def length(self) -> Length:
+        return self.sources[0].length
+
+    def view(self, epoch: int) -> None:
+        return None
+
+    def cursor(self, epoch: int) -> AbstractCursor:
+        return _PrefetchCursor(open_stage(self.sources[0], epoch), self.count, self.device)
+
+    def __str__(self) -> str:
+        device = "" if self.device is None else f", device={self.device!r}"
+        return f"{self.sources[0]}.prefetch({self.count}{device})"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What one reading of the source gave, and the position behind it."""
+
+    value: Any
+    error: BaseException | None
+    state: dict[str, Any]
+
+    @property
+    def last(self) -> bool:
+        return self.error is not None and (
+            isinstance(self.error, StopIteration) or not isinstance(self.error, Exception)
+        )
+
+
+@final
+class _PrefetchCursor(AbstractFollower):
+    """Its position is that of the source behind the element that was taken last."""
+
+    __slots__ = ("__weakref__", "_ahead", "_device", "_ended", "_feed", "_started", "_state")
+
+    def __init__(self, source: AbstractCursor, count: int, device: str | None) -> None:
+        super().__init__(source)
+        self._device = device
+        self._ahead = Handover(_NAME, count)
+        self._state: dict[str, Any] | None = None  # before the start, that of the source
+        self._started = False
+        self._feed: _Feed | None = None  # the thread holds none
+        self._ended = False
+
+    def next(self) -> Any:
+        if self._ended:
+            raise StopIteration
+        if not self._started:
+            self._start()
+        made = self._ahead.take()
+        self._state = made.state
+        self._ended = made.last
+        error, value = made.error, made.value
+        del made  # the traceback of the error leads here
+        if error is None:
+            return value
+        try:
+            raise error
+        finally:
+            del error
+
+    def _start(self) -> None:
+        self._started = True
+        self._state = self._source.state
+        self._feed = _Feed(self._source, self._ahead, self._device)
+        thread = threading.Thread(
+            target=_fill, args=(weakref.ref(self._feed),), name=f"eagerflow-{_NAME}", daemon=True
+        )
+        ending.start(thread)
+
+    def __del__(self) -> None:
+        if not self._ahead.closed:
+            self.close()
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return self._source.state if self._state is None else self._state
+
+    def close(self) -> None:
+        self._ahead.close()
+        self._source.close()
+
+    @property
+    def queues(self) -> list[QueueState]:
+        return [*super().queues, self._ahead.queue]
+
+
+@final
+class _Feed:
+    """Reads a source for who takes what was read."""
+
+    __slots__ = ("__weakref__", "_ahead", "_device", "_source")
+
+    def __init__(self, source: AbstractCursor, ahead: Handover, device: str | None) -> None:
+        self._source = source
+        self._ahead = ahead
+        self._device = device
+
+    def fill(self) -> threading.Lock | None:
+        """Read until there is no room: a lock that is released when there is. None at the end."""
+        make, last = partial(_make, self._source, self._device), False
+        while not (last or self._ahead.closed):
+            made = observed(_NAME, make)
+            bell, last = self._ahead.put(made, waits=not made.last), made.last
+            if bell is not None and not last:
+                return bell
+        self._source.close()
+        return None
+
+
+def _fill(feed: weakref.ref[_Feed]) -> None:
+    """What the thread does: while it waits it holds nothing that leads to the iterator."""
+    while (bell := _filled(feed)) is not None:
+        bell.acquire()
+
+
+def _filled(feed: weakref.ref[_Feed]) -> threading.Lock | None:
+    found = feed()
+    return None if found is None else found.fill()
+
+
+def _make(source: AbstractCursor, device: str | None) -> _Made:
+    try:
+        value = source.next()
+        if device is not None:
+            value = tree.map(lambda x: x.to(device) if type(x) is ef.Tensor else x, value)
+        return _Made(value, None, source.state)
+    except BaseException as error:
+        return _Made(None, error, source.state)

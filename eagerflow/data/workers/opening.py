@@ -1,0 +1,56 @@
+"""How a stage is read: through its view if it has one, by threads if it asks for them."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from eagerflow.data.base.stage import AbstractCursor, AbstractStage, AbstractView, check_position
+from eagerflow.data.workers.parallel import ParallelViewCursor
+
+__all__ = ["open_stage"]
+
+
+def open_stage(stage: AbstractStage, epoch: int) -> AbstractCursor:
+    """The elements of ``stage`` in ``epoch``."""
+    view = stage.view(epoch)
+    if view is None:
+        return stage.cursor(epoch)
+    workers = view.workers
+    return _ViewCursor(view) if workers is None else ParallelViewCursor(view, workers)
+
+
+@final
+class _ViewCursor(AbstractCursor):
+    """Through a view from its first element to its last."""
+
+    __slots__ = ("_index", "_view")
+
+    def __init__(self, view: AbstractView) -> None:
+        self._view = view
+        self._index = 0
+
+    def next(self) -> Any:
+        index = self._index
+        if index >= self._view.length:
+            raise StopIteration
+        self._index = index + 1
+        return self._view.element(index)
+
+    def chunk(self, count: int) -> tuple[Any, int]:
+        start = self._index
+        stop = min(start + count, self._view.length)
+        if start >= stop:
+            raise StopIteration
+        self._index = stop
+        return self._view.rows(range(start, stop)), stop - start
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"index": self._index}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        check_position(state["index"], self._view.length)
+        self._index = state["index"]
+
+    def close(self) -> None:
+        self._view.close()

@@ -1,0 +1,243 @@
+"""Cursors whose elements are made by several threads, which work ahead of who reads.
+
+Jobs are numbered, so the order in which they end does not matter. A position counts what was
+handed out, not what was begun; what was begun behind it is begun again by who restores it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import Any, Final, Protocol, final
+
+from eagerflow.data.base.calls import OnError, skips
+from eagerflow.data.base.stage import (
+    AbstractCursor,
+    AbstractFollower,
+    AbstractView,
+    Threads,
+    check_position,
+)
+from eagerflow.data.workers.jobs import Crew, Handover, Job
+from eagerflow.extending.pipelines import QueueState
+
+__all__ = ["ParallelMapCursor", "ParallelViewCursor"]
+
+_AHEAD: Final = 2  # jobs for each thread: one that it does, one that waits for it
+_LATE: Final = 62  # elements that may have overtaken one; a mask of them is a 64-bit number
+
+
+@final
+class ParallelViewCursor(AbstractCursor):
+    """Through a view from its first element to its last.
+
+    A job is an element, or where batches are read a batch: what was asked for last is what the
+    next jobs are for.
+    """
+
+    __slots__ = ("_ahead", "_begun", "_crew", "_done", "_grain", "_index", "_jobs", "_view")
+
+    def __init__(self, view: AbstractView, workers: Threads) -> None:
+        self._view = view
+        self._crew = Crew(workers.name, workers.count)
+        self._ahead = _AHEAD * workers.count
+        self._done = Handover(workers.name, self._ahead, numbered=True)
+        self._grain: int | None = None  # elements of a job; None for one that is not stacked
+        self._jobs: deque[range] = deque()  # the rows of each
+        self._begun = 0  # jobs for this handover
+        self._index = 0
+
+    def next(self) -> Any:
+        return self._take(None)[0]
+
+    def chunk(self, count: int) -> tuple[Any, int]:
+        return self._take(count)
+
+    def _take(self, grain: int | None) -> tuple[Any, int]:
+        if grain != self._grain:
+            self._crew.forget()
+            self._jobs.clear()
+            self._done, self._begun = Handover(self._crew.name, self._ahead, numbered=True), 0
+            self._grain = grain
+        self._fill()
+        if not self._jobs:
+            raise StopIteration
+        job = self._done.take()
+        rows = self._jobs.popleft()
+        self._index = rows.stop
+        return job.result(), len(rows)
+
+    def _fill(self) -> None:
+        start = self._jobs[-1].stop if self._jobs else self._index
+        while len(self._jobs) < self._ahead and start < self._view.length:
+            if self._grain is None:
+                rows = range(start, start + 1)
+                job = Job(partial(self._view.element, start), self._begun)
+            else:
+                rows = range(start, min(start + self._grain, self._view.length))
+                job = Job(partial(self._view.rows, rows), self._begun)
+            self._crew.submit(job, self._done)
+            self._jobs.append(rows)
+            self._begun += 1
+            start = rows.stop
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"index": self._index}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        check_position(state["index"], self._view.length)
+        self._index = state["index"]
+
+    def close(self) -> None:
+        for part in (self._crew, self._done, self._view):
+            part.close()
+
+    def __del__(self) -> None:
+        if not self._crew.closed:
+            self.close()
+
+    @property
+    def queues(self) -> list[QueueState]:
+        return [self._done.queue]
+
+
+class _Mapped(Protocol):
+    def __call__(self, index: int, element: Any) -> Any: ...
+    def close(self) -> None: ...
+
+
+@final
+class _Begun:
+    """An element of the source, and what it is mapped to.
+
+    Attributes:
+        job: the call.
+        state: of the source, behind the element.
+        taken: whether it was handed out.
+        read: whether there is an element; else the source raised, and so does the job.
+    """
+
+    __slots__ = ("job", "read", "state", "taken")
+
+    def __init__(self, job: Job, state: dict[str, Any], taken: bool, read: bool) -> None:
+        self.job = job
+        self.state = state
+        self.taken = taken
+        self.read = read
+
+
+@final
+class ParallelMapCursor(AbstractFollower):
+    """What a source gives one after the other is mapped by several threads.
+
+    Without an order, a position is that of the first element that was not handed out yet, and a
+    mask of those behind it that were.
+    """
+
+    __slots__ = (
+        "_ahead", "_begun", "_crew", "_done", "_ended", "_index", "_mapped", "_number",
+        "_on_error", "_ordered", "_overtaken", "_state",
+    )  # fmt: skip
+
+    def __init__(
+        self, source: AbstractCursor, mapped: _Mapped, workers: Threads, ordered: bool,
+        on_error: OnError,
+    ) -> None:  # fmt: skip
+        super().__init__(source)
+        self._mapped = mapped
+        self._crew = Crew(workers.name, workers.count)
+        self._ahead = _AHEAD * workers.count
+        self._done = Handover(workers.name, self._ahead, numbered=ordered)
+        self._number = 0  # of the next job
+        self._ordered = ordered
+        self._on_error = on_error
+        self._begun: deque[_Begun] = deque()
+        self._index = 0  # of the first of them in the source
+        self._overtaken = 0  # when restored: a bit for each element that had been handed out
+        self._state: dict[str, Any] | None = None  # of the source at the index
+        self._ended = False
+
+    def next(self) -> Any:
+        while True:
+            self._fill()
+            if all(begun.taken for begun in self._begun):
+                raise StopIteration
+            job = self._done.take()
+            chosen = next(begun for begun in self._begun if begun.job is job)
+            self._take(chosen)
+            try:
+                return job.result()
+            except Exception as error:
+                if not (chosen.read and skips(self._on_error, error, self._crew.name)):
+                    raise
+
+    def _take(self, chosen: _Begun) -> None:
+        chosen.taken = True
+        while self._begun and self._begun[0].taken:
+            first = self._begun.popleft()
+            self._state = first.state
+            self._index += first.read
+
+    def _fill(self) -> None:
+        """Begin what may be begun; an error of the source waits for its turn."""
+        waiting = sum(not begun.taken for begun in self._begun)
+        if self._state is None:
+            self._state = self._source.state
+        while waiting < self._ahead and len(self._begun) < _LATE and not self._ended:
+            waiting += self._begin()
+
+    def _begin(self) -> bool:
+        element, error = _read(self._source)
+        if isinstance(error, StopIteration):
+            self._ended = True
+            return False
+        index = self._index + sum(begun.read for begun in self._begun)
+        job = Job(partial(self._mapped, index, element), self._number)
+        taken = error is None and bool(self._overtaken & 1)
+        self._begun.append(_Begun(job, self._source.state, taken, error is None))
+        self._number += not taken
+        if error is not None:
+            job.fail(error)
+            del error  # its traceback leads here
+            self._done.put(job, job.number)
+            return True
+        self._overtaken >>= 1
+        if not taken:
+            self._crew.submit(job, self._done)
+        return not taken
+
+    @property
+    def state(self) -> dict[str, Any]:
+        source = self._source.state if self._state is None else self._state
+        found = {"index": self._index, "source": source}
+        if not self._ordered:
+            bits = [begun.taken for begun in self._begun if begun.read]
+            mask = sum(bit << i for i, bit in enumerate(bits))
+            found["overtaken"] = mask | self._overtaken << len(bits)
+        return found
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._source.restore(state["source"])
+        self._index = state["index"]
+        self._overtaken = state.get("overtaken", 0)
+
+    def close(self) -> None:
+        for part in (self._crew, self._done, self._mapped, self._source):
+            part.close()
+
+    def __del__(self) -> None:
+        if not self._crew.closed:
+            self.close()
+
+    @property
+    def queues(self) -> list[QueueState]:
+        return [*super().queues, self._done.queue]
+
+
+def _read(source: AbstractCursor) -> tuple[Any, Exception | None]:
+    """The next element, or why there is none. A function, so that no traceback knows the cursor."""
+    try:
+        return source.next(), None
+    except Exception as error:
+        return None, error

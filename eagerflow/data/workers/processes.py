@@ -1,0 +1,336 @@
+"""Worker processes as who uses them sees them: a pool that calls a function elsewhere."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+from eagerflow.data.workers.wire import IDLE, Wire, dump, load
+from eagerflow.errors import CancelledError, SettingError, WorkerError, relocate
+from eagerflow.extending import Source
+
+__all__ = ["Pool", "stop_server"]
+
+_WAIT: Final = 5.0  # seconds that an ended process may take to be gone
+_PROGRAM: Final = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
+    "from eagerflow.data.workers.worker import serve; serve(int(sys.argv[1]))"
+)
+#: each worker has a core; a library that starts threads in each of them would have them fight
+_ONE_THREAD: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@final
+class _Server:
+    """The process that workers are forks of; ended by this one's end, or by itself when idle."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._channel: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+
+    def start_worker(self, name: str, connection: int, lifeline: int) -> int:
+        """Start a worker with two file descriptors; the number of its process."""
+        request = {"name": name, "folder": os.getcwd()}
+        found = self._ask(request, [connection, lifeline])
+        assert found is not None
+        return found
+
+    def status(self, number: int) -> int | None:
+        """How a worker ended: as an exit code, negative for signals. None if nobody knows."""
+        try:
+            return self._ask({"status": number}, [])
+        except OSError:
+            return None
+
+    def _ask(self, request: dict[str, Any], descriptors: list[int]) -> int | None:
+        data = json.dumps(request).encode()
+        with self._lock:
+            for attempt in range(2):  # an idle one may end while it is asked
+                try:
+                    channel = self._started()
+                    socket.send_fds(channel, [data], descriptors)
+                    if answer := channel.recv(64):
+                        found = json.loads(answer)
+                        return None if found is None else int(found)
+                except OSError:
+                    if attempt:
+                        raise
+                self._end()
+        raise OSError("the process that starts worker processes has ended")
+
+    def _started(self) -> socket.socket:
+        if self._channel is not None and self._owner == os.getpid():
+            return self._channel
+        own, other = socket.socketpair()
+        with other:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, str(other.fileno()), json.dumps(_folders())],
+                stdin=subprocess.DEVNULL, pass_fds=[other.fileno()], env=_environment(),
+            )  # fmt: skip
+        self._channel, self._owner = own, os.getpid()
+        return own
+
+    def _end(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._process is not None and self._owner == os.getpid():
+            try:
+                self._process.wait(_WAIT)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = None
+
+    def stop(self) -> None:
+        """End the process; a later worker starts another."""
+        with self._lock:
+            self._end()
+
+
+def _folders() -> list[str]:
+    """Where modules are looked for; what is no text there counts for nobody."""
+    return [folder for folder in sys.path if isinstance(folder, str)]
+
+
+def _environment() -> dict[str, str]:
+    return {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ}
+
+
+_server = _Server()
+atexit.register(_server.stop)
+
+
+def stop_server() -> None:
+    """End the process that starts workers, if there is one; it ends by itself a while later."""
+    _server.stop()
+
+
+@final
+class _Process:
+    """A worker, and the connection to it."""
+
+    __slots__ = ("_function", "_lifeline", "name", "number", "used", "wire")
+
+    def __init__(self, name: str, function: bytes) -> None:
+        self.name = name
+        own, other = socket.socketpair()
+        ends, self._lifeline = os.pipe()
+        try:
+            self.number = _server.start_worker(name, other.fileno(), ends)
+        except BaseException:
+            own.close()
+            os.close(self._lifeline)
+            raise
+        finally:
+            other.close()
+            os.close(ends)
+        self.wire = Wire(own)
+        self._function: bytes | None = function
+        self.used = time.monotonic()
+
+    def call(
+        self, indices: Sequence[int], elements: list[Any], seed: int | None, stacked: bool
+    ) -> tuple[list[int], Any]:
+        """What the worker answers: see `Pool.run`."""
+        if self._function is not None:
+            self.wire.send([], self._function)
+            self._function = None
+        self.wire.send([stacked, seed is not None, seed or 0, *indices], elements)
+        return self.wire.receive()
+
+    @property
+    def stale(self) -> bool:
+        """Whether it may have ended by itself: it does after having waited for long."""
+        return time.monotonic() - self.used > IDLE / 2
+
+    def close(self) -> None:
+        """End it, also in the middle of its work."""
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        self.wire.close()
+
+    def fate(self) -> tuple[str, int | None]:
+        """How it ended, in words, and as `_Server.status` has it; asked before it is closed."""
+        code = _server.status(self.number)
+        if code is None:
+            return "it closed its connection", code
+        if code < 0:
+            return f"it was killed by signal {-code} ({signal.Signals(-code).name})", code
+        return f"it ended with exit code {code}", code
+
+
+def _these(indices: Sequence[int]) -> str:
+    if len(indices) == 1:
+        return f"element {indices[0]}"
+    return f"elements {indices[0]} to {indices[-1]}"
+
+
+@final
+class Pool:
+    """Processes that call one function.
+
+    Args:
+        function: sent once to each of them.
+        name: of the call, for messages.
+        source: the line of the call, likewise.
+        count: how many processes at most; they are started when they are wanted.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], name: str, source: Source | None, count: int
+    ) -> None:
+        self._function = function
+        self._source = source
+        self._name = name
+        self._count = count
+        self._data: bytes | None = None
+        self._lock = threading.RLock()  # closed by the garbage collector, maybe, while it is held
+        self._free = threading.Condition(self._lock)
+        self._idle: list[_Process] = []
+        self._all: set[_Process] = set()
+        self._starting = 0
+        self._started = 0
+        self._closed = False
+
+    def run(
+        self, indices: Sequence[int], elements: list[Any], seed: int | None, stacked: bool
+    ) -> tuple[Any, tuple[int, Exception] | None]:
+        """The function of each element, in one process.
+
+        Args:
+            indices: numbers of the elements.
+            elements: as many.
+            seed: of the generators that the function takes, one for each index; None for none.
+            stacked: whether to stack the results; else there is one element.
+
+        Returns:
+            What it gave, and None; or None, and which of the elements failed (-1 where it was
+            stacking them), and how.
+
+        Raises:
+            WorkerError: the process ended meanwhile.
+            CancelledError: the pool was closed.
+        """
+        process = self._take()
+        try:
+            (failed, place), value = process.call(indices, elements, seed, stacked)
+        except (EOFError, OSError) as error:
+            lost = self._lost(process, indices)
+            self._drop(process)
+            raise lost from error
+        except BaseException as error:
+            self._drop(process)
+            error.add_note(f"  in {_these(indices)} of {self._name}\n  at: {self._source}")
+            raise
+        self._give_back(process)
+        if not failed:
+            return value, None
+        failure = load(value)
+        if failed != 1:  # by the function; what went wrong after it has no line of the user there
+            relocate(failure, self._source)
+        return None, (-1 if failed == 2 else place, failure)
+
+    def _take(self) -> _Process:
+        stale = None
+        with self._lock:
+            while not self._idle and len(self._all) + self._starting >= self._count:
+                self._check()
+                self._free.wait()
+            self._check()
+            if self._idle:
+                stale = self._idle.pop()
+                if not stale.stale:
+                    return stale
+            self._starting += 1
+            self._started += 1
+            name = f"{self._name}-{self._started}"
+        if stale is not None:
+            self._drop(stale)
+        return self._start(name)
+
+    def _start(self, name: str) -> _Process:
+        made = None
+        try:
+            if self._data is None:
+                self._data = self._dumped()
+            made = _Process(name, self._data)
+        finally:
+            with self._lock:
+                self._starting -= 1
+                if made is not None:
+                    self._all.add(made)
+                self._free.notify()
+        if self._closed:
+            self._drop(made)
+        return made
+
+    def _check(self) -> None:
+        if self._closed:
+            raise self._cancelled()
+
+    def _dumped(self) -> bytes:
+        try:
+            return dump((_folders(), _environment(), dump(self._function)))
+        except Exception as error:
+            raise SettingError(
+                f"{self._name}: the function cannot be sent to another process",
+                given=f"{type(error).__name__}: {error}",
+                expected="a function that reads nothing that belongs to this process",
+                hint="threads share everything: leave out processes=True",
+                source=self._source,
+            ) from error
+
+    def _give_back(self, process: _Process) -> None:
+        process.used = time.monotonic()
+        with self._lock:
+            if not self._closed:
+                self._idle.append(process)
+            self._free.notify()
+
+    def _drop(self, process: _Process) -> None:
+        with self._lock:
+            known = process in self._all
+            self._all.discard(process)
+            self._free.notify()
+        if known:
+            process.close()
+
+    def _lost(self, process: _Process, indices: Sequence[int]) -> Exception:
+        if self._closed:
+            return self._cancelled()
+        fate, code = process.fate()
+        cause = "; memory that runs out is a common cause" if code == -signal.SIGKILL else ""
+        return WorkerError(
+            f"worker process {process.name} ended while it worked on {_these(indices)} of "
+            f"{self._name}",
+            given=fate,
+            hint=f"reading goes on behind this, with a new process{cause}",
+            source=self._source,
+        )
+
+    def _cancelled(self) -> Exception:
+        return CancelledError(f"{self._name}: the iterator was closed")
+
+    def close(self) -> None:
+        """End all processes, whatever they are doing."""
+        with self._lock:
+            self._closed = True
+            processes = list(self._all)
+            self._all.clear()
+            self._idle.clear()
+            self._free.notify_all()
+        for process in processes:
+            process.close()

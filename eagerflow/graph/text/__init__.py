@@ -1,0 +1,1 @@
+"""The text form of graphs, and files of it."""

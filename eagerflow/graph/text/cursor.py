@@ -1,0 +1,120 @@
+"""A place in a text: what `eagerflow.graph.text.parser` reads words and marks with."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final, NoReturn, final
+
+from eagerflow.errors import GraphSyntaxError
+
+__all__ = ["WORD", "Cursor"]
+
+WORD: Final = re.compile(r"[^\W\d]\w*")
+_SPACE: Final = re.compile(r"\s*")
+_STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_UNEXPECTED: Final = re.compile(r'"[^"\n]{0,20}|[%&@$]?[\w.]{1,20}|.')
+
+
+@final
+class Cursor:
+    """Goes through a text, past white space, and says what is wrong where.
+
+    Attributes:
+        text: the text.
+        place: how many of its characters were read.
+    """
+
+    __slots__ = ("place", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.place = 0
+
+    def fail(self, expected: str, place: int | None = None) -> NoReturn:
+        """Say that something else stands at ``place`` (by default the next thing)."""
+        if place is None:
+            place = self.skip()
+        start = self.text.rfind("\n", 0, place) + 1
+        line, column = self.text.count("\n", 0, place) + 1, place - start + 1
+        found = _UNEXPECTED.match(self.text, place)
+        shown = self.text[start:].split("\n", 1)[0]
+        first = max(0, min(column - 41, len(shown) - 80))
+        given = f"{shown[first : first + 80]}\n{' ' * (column - 1 - first)}^"
+        raise GraphSyntaxError(
+            f"line {line}, column {column}: unexpected "
+            + (repr(found.group()) if found else "end of the text"),
+            given=given.replace("\n", "\n" + " " * len("  got: ")),
+            expected=expected,
+        )
+
+    def skip(self) -> int:
+        """Go past white space; gives the place after it."""
+        if self.text[self.place : self.place + 1].isspace():
+            match = _SPACE.match(self.text, self.place)
+            assert match is not None
+            self.place = match.end()
+        return self.place
+
+    def accept(self, mark: str) -> bool:
+        """Go past ``mark`` if it comes next."""
+        if self.text.startswith(mark, self.skip()):
+            self.place += len(mark)
+            return True
+        return False
+
+    def expect(self, mark: str) -> None:
+        if not self.accept(mark):
+            self.fail(repr(mark))
+
+    def word(self, word: str) -> bool:
+        """Go past ``word`` if it comes next, and no longer word does."""
+        match = WORD.match(self.text, self.skip())
+        if match is None or match.group() != word:
+            return False
+        self.place = match.end()
+        return True
+
+    def take(self, pattern: re.Pattern[str], what: str) -> str:
+        match = pattern.match(self.text, self.skip())
+        if match is None:
+            self.fail(what)
+        self.place = match.end()
+        return match.group()
+
+    def string(self) -> str:
+        place = self.skip()
+        text = self.take(_STRING, "a string in double quotes")
+        try:
+            found: str = json.loads(text)
+        except ValueError:
+            self.fail("a string as JSON writes it", place)
+        return found
+
+    def name(self, what: str = "a name") -> str:
+        if self.text.startswith('"', self.skip()):
+            return self.string()
+        return self.take(WORD, what)
+
+    def separated(self, one: Callable[[], Any], close: str) -> list[Any]:
+        """``one`` repeatedly with commas between (and perhaps after), up to ``close``."""
+        found = []
+        while not self.accept(close):
+            found.append(one())
+            if not self.accept(","):
+                if not self.accept(close):
+                    self.fail(f"',' or {close!r}")
+                break
+        return found
+
+    def listed(self, one: Callable[[], Any]) -> list[Any]:
+        """``one`` repeatedly, at least once, with commas between."""
+        found = [one()]
+        while self.accept(","):
+            found.append(one())
+        return found
+
+    def end(self) -> None:
+        if self.skip() < len(self.text):
+            self.fail("the end of the text")

@@ -1,0 +1,447 @@
+"""Reads the text form of a graph; the grammar stands in `eagerflow.graph.ir`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, final
+
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size, parse_dim
+from eagerflow.errors import DeviceError, DimError, EagerflowError
+from eagerflow.graph.devices import settle
+from eagerflow.graph.ir import Graph, Node, Value, methods
+from eagerflow.graph.kinds import NumberType, Reference, ValueSpec
+from eagerflow.graph.text.constants import from_bytes, from_numbers
+from eagerflow.graph.text.cursor import WORD, Cursor
+from eagerflow.hardware import Device, as_device
+from eagerflow.types import BYTES, DTYPES, LIST, DType, TensorSpec, TensorType
+
+__all__ = ["parse_graph"]
+
+_NUMBER: Final = re.compile(r"-?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|inf\b|nan\b)")
+_OUTPUT: Final = re.compile(r"\.(\d+)")
+_TYPE: Final = re.compile(r"(\w+)(?:\[([^\[\]]*)\](?:@([\w.:*/]+))?)?")
+_SOURCE: Final = re.compile(r"[ \t]*#([^\n]*)")
+_OPERATOR: Final = re.compile(r"[ \t]*[-+*/%]")
+
+_CONSTANTS: Final = {"None": None, "True": True, "False": False}
+_NUMBERS: Final[dict[str, type[int] | type[float] | type[complex]]] = {
+    "int": int, "float": float, "complex": complex,
+}  # fmt: skip
+#: our short names; NumPy would read "i8" as int64
+_DTYPES: Final[dict[str, DType]] = {d.short: d for d in (*DTYPES.values(), LIST, BYTES)}
+_DEPTH_LIMIT: Final = 40
+
+
+def parse_graph(
+    text: str,
+    resources: Mapping[str, Any] | None = None,
+    arrays: Mapping[str, Tensor | memoryview] | None = None,
+) -> Graph:
+    """The graph that ``text`` describes.
+
+    Args:
+        text: the text form.
+        resources: what ``@name`` in it refers to; a `Reference` where it is not given.
+        arrays: what ``$name`` in it refers to, likewise: tensors, or the bytes of their elements.
+
+    Raises:
+        GraphSyntaxError: the text does not follow the grammar; names line and column.
+    """
+    parser = _Parser(text, dict(resources or {}), arrays or {})
+    graph = parser.graph()
+    parser.at.end()
+    return graph
+
+
+methods["parse"] = parse_graph
+
+
+@final
+class _Scope:
+    """What is defined so far in the graph that is being read."""
+
+    __slots__ = ("graph", "nodes", "values")
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.values: dict[str, Value] = {}
+        self.nodes: dict[str, Node] = {}
+
+
+@final
+class _Parser:
+    def __init__(self, text: str, resources: dict[str, Any], arrays: Mapping[str, Any]) -> None:
+        self.at = Cursor(text)
+        self.resources = resources
+        self.arrays = arrays
+        self.depth = 0
+        self.specs: dict[str, ValueSpec] = {}  # by their text: there are few
+        self.last = ""  # the text of the subgraph that was read last
+        self.bodies: dict[str, Graph] = {}  # of calls, which share them, by their text
+
+    # --- graphs ---
+
+    def graph(self) -> Graph:
+        if not self.at.word("graph"):
+            self.at.fail("'graph'")
+        scope = _Scope(Graph("" if self.at.accept("(") else self.graph_name()))
+        for name, spec, place in self.at.separated(self.input, ")"):
+            value = scope.graph.add_input(spec.type, name, spec.device)
+            value.label = name
+            self.define(scope.values, name, value, place, f"%{name}")
+        self.at.expect("{")
+        while not self.at.word("return"):
+            self.node(scope)
+        scope.graph.outputs = self.at.separated(lambda: self.value(scope), "}")
+        return scope.graph
+
+    def graph_name(self) -> str:
+        name = self.at.name("a name, or '('")
+        self.at.expect("(")
+        return name
+
+    def input(self) -> tuple[str, ValueSpec, int]:
+        place = self.at.skip()
+        name = self.prefixed("%", "an input, such as %x: f32[2]")
+        self.at.expect(":")
+        return name, self.spec(), place
+
+    def prefixed(self, prefix: str, what: str) -> str:
+        if not self.at.text.startswith(prefix, self.at.skip()):
+            self.at.fail(what)
+        self.at.place += 1
+        return self.at.name(what)
+
+    def define(self, known: dict[str, Any], name: str, item: Any, place: int, shown: str) -> None:
+        if name in known:
+            self.at.fail(f"a name that is not taken ({shown} is)", place)
+        known[name] = item
+
+    def value(self, scope: _Scope) -> Value:
+        place = self.at.skip()
+        name = self.value_name("a value, such as %x")
+        found = scope.values.get(name)
+        if found is None:
+            self.at.fail("a value that is defined above", place)
+        return found
+
+    def value_name(self, what: str) -> str:
+        name = self.prefixed("%", what)
+        output = _OUTPUT.match(self.at.text, self.at.place)
+        if output is None:
+            return name
+        self.at.place = output.end()
+        return name + output.group()
+
+    def node(self, scope: _Scope) -> None:
+        place = self.at.skip()
+        label, results = self.results()
+        op = self.at.name("an op")
+        self.at.expect("(")
+        inputs = self.at.separated(lambda: self.value(scope), ")")
+        attrs = self.attrs(scope.graph)
+        if op == "call" and type(attrs.get("body")) is Graph and "own" not in attrs:
+            attrs["body"] = self.bodies.setdefault(self.last, attrs["body"])
+        specs: list[ValueSpec] = []
+        if results:
+            self.at.expect(":")
+            end = self.at.skip()
+            specs = self.at.listed(self.spec)
+            if len(specs) != len(results):
+                self.at.fail(f"{len(results)} types, one for each output", end)
+        node = scope.graph.add_node(op, inputs, [s.type for s in specs], attrs, label)
+        node.name = label
+        on = self.suffixes(node, scope)
+        settle(node, [s.device for s in specs], on)
+        self.define(scope.nodes, label, node, place, f"&{label}")
+        for value in node.outputs:
+            self.define(scope.values, value.name, value, place, f"%{value.name}")
+
+    def results(self) -> tuple[str, list[str]]:
+        """The name of a node and those of its outputs."""
+        if self.at.accept("&"):
+            label = self.at.name("the name of a node")
+            self.at.expect(":")
+            return label, []
+        place = self.at.skip()
+        what = "a node, such as %y = exp(%x) : f32[2], or 'return'"
+        results = self.at.listed(lambda: self.value_name(what))
+        label = results[0] if len(results) == 1 else results[0].rpartition(".")[0]
+        if len(results) > 1 and results != [f"{label}.{i}" for i in range(len(results))]:
+            self.at.fail("outputs of one node, such as %y.0, %y.1", place)
+        self.at.expect("=")
+        return label, results
+
+    def suffixes(self, node: Node, scope: _Scope) -> Device | str | None:
+        """What stands behind the types; gives the device behind ``on``."""
+        on = None
+        if self.at.word("after"):
+            node.control_inputs = tuple(self.at.listed(lambda: self.label(scope)))
+        if self.at.word("into"):
+            place = self.at.skip()
+            value = self.value(scope)
+            if value not in node.inputs:
+                self.at.fail("an input of the node", place)
+            node.reuses = node.inputs.index(value)
+        if self.at.word("on"):
+            on = _device(self.at.string())
+            if self.at.word("because"):
+                node.reason = self.at.string()
+        if self.at.word("in"):
+            node.scope = self.at.string()
+        source = _SOURCE.match(self.at.text, self.at.place)
+        if source is not None:
+            node.source = " ".join(source[1].split()) or None
+            self.at.place = source.end()
+        return on
+
+    def label(self, scope: _Scope) -> Node:
+        place = self.at.skip()
+        name = self.prefixed("&", "a node, such as &assign")
+        found = scope.nodes.get(name)
+        if found is None:
+            self.at.fail("a node that is defined above", place)
+        return found
+
+    # --- types ---
+
+    def spec(self) -> ValueSpec:
+        place = self.at.skip()
+        what = "a type, such as f32[2,n]@cpu:0"
+        text = self.at.take(_TYPE, what)
+        found = self.specs.get(text)
+        if found is None:
+            match = _TYPE.fullmatch(text)
+            assert match is not None
+            name, dims, device = match.groups()
+            if dims is None and name in _NUMBERS:
+                found = NumberType(_NUMBERS[name])
+            elif dims is None or name not in _DTYPES:
+                self.at.fail(what, place)
+            else:
+                shape = self.shape(dims, place + len(name) + 1)
+                found = TensorType(_DTYPES[name], shape).on(_device(device))
+            self.specs[text] = found
+        return found
+
+    def tensor_type(self) -> TensorType:
+        place = self.at.skip()
+        found = self.spec()
+        if not isinstance(found, TensorSpec):
+            self.at.fail("the type of a tensor", place)
+        return found.type
+
+    def shape(self, dims: str, place: int) -> tuple[Any, ...]:
+        """The sizes in ``dims``, which begins at ``place``."""
+        found: list[Size] = []
+        for part in _split(dims):
+            found.append(self.dim(part, place))
+            place += len(part) + 1
+        return tuple(found)
+
+    def dim(self, text: str, place: int) -> Size:
+        try:
+            found = parse_dim(text)
+        except EagerflowError as error:  # a DimError, or sizes that do not broadcast
+            self.at.fail(error.expected or error.wrong, place)
+        if type(found) is int and found < 0:
+            self.at.fail("a size that is not negative", place)
+        return found
+
+    # --- attributes ---
+
+    def attrs(self, graph: Graph) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if self.at.accept("{"):
+            for name, value, place in self.at.separated(lambda: self.attr(graph), "}"):
+                self.define(found, name, value, place, name)
+        return found
+
+    def attr(self, graph: Graph) -> tuple[str, Any, int]:
+        place = self.at.skip()
+        name = self.at.name("the name of an attribute")
+        self.at.expect("=")
+        return name, self.literal(graph), place
+
+    def literal(self, graph: Graph) -> Any:
+        place = self.at.skip()
+        self.depth += 1
+        if self.depth > _DEPTH_LIMIT:
+            self.at.fail(f"at most {_DEPTH_LIMIT} levels of nesting", place)
+        found = self.unnested(graph, place)
+        self.depth -= 1
+        return found
+
+    def unnested(self, graph: Graph, place: int) -> Any:
+        first = self.at.text[place : place + 1]
+        if first == '"':
+            return self.at.string()
+        if first == "(":
+            return self.parenthesis(graph, place)
+        if first == "@":
+            return self.resource(graph, place)
+        if self.at.accept("..."):
+            return ...
+        match = _NUMBER.match(self.at.text, place)
+        if match is not None:
+            if _OPERATOR.match(self.at.text, match.end()):
+                return self.expression(place)
+            self.at.place = match.end()
+            return self.number(match.group(), place)
+        return self.expression(place) if first == "-" else self.worded(graph, place)
+
+    def parenthesis(self, graph: Graph, place: int) -> Any:
+        self.at.place += 1
+        if self.at.accept(")"):
+            return ()
+        items = [self.literal(graph)]
+        if self.at.accept(")"):
+            return self.expression(place)  # parentheses around one thing belong to a size
+        self.at.expect(",")
+        return (*items, *self.at.separated(lambda: self.literal(graph), ")"))
+
+    def number(self, text: str, place: int) -> float:
+        try:
+            return int(text) if text.lstrip("-").isdigit() else float(text)
+        except ValueError:  # more digits than Python converts
+            self.at.fail("a number with fewer digits", place)
+
+    def worded(self, graph: Graph, place: int) -> Any:
+        match = WORD.match(self.at.text, place)
+        word = match.group() if match is not None else ""
+        if word == "graph":
+            found = self.graph()
+            self.last = self.at.text[place : self.at.place]
+            return found
+        after = place + len(word)
+        form = _FORMS.get(word)
+        is_name = word in _CONSTANTS or word in _DTYPES
+        if is_name and (form is None or not self.at.text.startswith("(", after)):
+            self.at.place = after
+            return _CONSTANTS[word] if word in _CONSTANTS else _DTYPES[word]
+        if form is not None and self.at.text.startswith("(", after):
+            self.at.place = after + 1
+            found = form(self, graph)
+            self.at.expect(")")
+            return found
+        if not word or word in _FORMS:
+            self.at.fail("a literal", place)
+        return self.expression(place)
+
+    def expression(self, place: int) -> Size:
+        """A size, from ``place`` up to a comma or bracket that does not belong to it."""
+        depth, end = 0, place
+        while end < len(self.at.text):
+            char = self.at.text[end]
+            if char in ",)}{\n" and depth == 0:
+                break
+            depth += (char == "(") - (char == ")")
+            end += 1
+        self.at.place = end
+        text = self.at.text[place:end].rstrip()
+        try:
+            return parse_dim(text)
+        except DimError:
+            self.at.fail("a literal", place)
+
+    def resource(self, graph: Graph, place: int) -> Any:
+        name = self.prefixed("@", "a resource, such as @w")
+        found = self.resources.get(name)
+        if found is None:
+            found = self.resources[name] = Reference("resource", name)
+        graph.resources[name] = found
+        return found
+
+    # --- literals that are written like calls ---
+
+    def complex_form(self, graph: Graph) -> complex:
+        real = self.at.take(_NUMBER, "a number")
+        self.at.expect(",")
+        return complex(float(real), float(self.at.take(_NUMBER, "a number")))
+
+    def bytes_form(self, graph: Graph) -> bytes:
+        try:
+            return self.at.string().encode("latin-1")
+        except UnicodeEncodeError:
+            self.at.fail("a string with one character for each byte")
+
+    def slice_form(self, graph: Graph) -> slice:
+        start = self.literal(graph)
+        self.at.expect(",")
+        stop = self.literal(graph)
+        self.at.expect(",")
+        return slice(start, stop, self.literal(graph))
+
+    def device_form(self, graph: Graph) -> Device | Reference:
+        name = self.at.string()
+        found = _device(name)
+        return found if isinstance(found, Device) else Reference("device", name)
+
+    def tensor_form(self, graph: Graph) -> Any:
+        place = self.at.skip()
+        kind = self.tensor_type()
+        self.at.expect(",")
+        if self.at.accept("$"):
+            return self.array(self.at.name(), kind, place)
+        self.at.expect("(")
+        values = self.at.separated(lambda: self.literal(graph), ")")
+        if not _is_fixed(kind) or kind.size != len(values):
+            self.at.fail(
+                f"a type with as many elements as there are literals ({len(values)})", place
+            )
+        try:
+            return from_numbers(kind.dtype, kind.shape, values)
+        except (EagerflowError, TypeError, ValueError, OverflowError):
+            what = "strings" if kind.dtype is BYTES else "numbers"
+            self.at.fail(f"{what} that {kind.dtype.name} holds", place)
+
+    def array(self, name: str, kind: TensorType, place: int) -> Any:
+        found = self.arrays.get(name)
+        if found is None:
+            return Reference("array", name, kind)
+        if isinstance(found, Tensor):
+            return found
+        what = f"a type of {len(found)} bytes, which ${name} has"
+        if not _is_fixed(kind) or (kind.dtype is not BYTES and kind.nbytes != len(found)):
+            self.at.fail(what, place)
+        try:
+            return from_bytes(kind.dtype, kind.shape, found)
+        except ValueError:  # bytes that are packed in another way
+            self.at.fail(what, place)
+
+
+_FORMS: Final[dict[str, Callable[[_Parser, Graph], Any]]] = {
+    "bytes": _Parser.bytes_form,
+    "complex": _Parser.complex_form,
+    "device": _Parser.device_form,
+    "slice": _Parser.slice_form,
+    "tensor": _Parser.tensor_form,
+}
+
+
+def _device(name: str | None) -> Device | str | None:
+    """The device, or its name where this process does not have it."""
+    try:
+        return None if name is None else as_device(name)
+    except DeviceError:
+        return name
+
+
+def _is_fixed(kind: TensorType) -> bool:
+    return all(type(d) is int for d in kind.shape)
+
+
+def _split(dims: str) -> list[str]:
+    """The parts of ``dims`` between commas that stand in no parentheses."""
+    if not dims.strip():
+        return []
+    parts, depth = [""], 0
+    for char in dims:
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            depth += (char == "(") - (char == ")")
+            parts[-1] += char
+    return parts

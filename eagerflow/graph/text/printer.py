@@ -1,0 +1,282 @@
+"""The text form of a graph; the grammar stands in `eagerflow.graph.ir`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, final
+
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim, Size, substitute
+from eagerflow.errors import GraphError
+from eagerflow.graph.devices import is_derivable
+from eagerflow.graph.ir import Graph, Node, Value, methods
+from eagerflow.graph.kinds import Reference, ValueType
+from eagerflow.graph.text.constants import content_name, has_values, numbers
+from eagerflow.hardware import Device
+from eagerflow.types import DType, TensorType, text_of
+
+__all__ = ["Printer", "print_graph", "print_literal", "print_node", "quote"]
+
+_IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
+_INDENT: Final = "  "
+
+
+def print_graph(graph: Graph, *, sources: bool = True) -> str:
+    """The whole text of ``graph``.
+
+    Args:
+        graph: what to print.
+        sources: whether to add the user's line to each node.
+    """
+    return "\n".join(Printer(sources=sources).graph(graph))
+
+
+def print_node(node: Node, graph: Graph | None = None) -> str:
+    """The line of one node, without the user's line, subgraphs in one line each."""
+    printer = Printer(sources=False, bodies=False)
+    if graph is not None:
+        printer.enter(graph)
+    return printer.node(node, "")
+
+
+def print_literal(value: Any) -> str:
+    """An attribute's value as text.
+
+    Raises:
+        GraphError: there is no text form for it.
+    """
+    return Printer(strict=True).literal(value, "")
+
+
+methods["print"] = print_graph
+
+
+def quote(text: str) -> str:
+    """``text`` as a string of JSON; what cannot be seen is escaped."""
+    found = json.dumps(text, ensure_ascii=False)
+    if found.isprintable():
+        return found
+    return "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in found])
+
+
+def _name(text: str) -> str:
+    return text if _IDENTIFIER.fullmatch(text) else quote(text)
+
+
+@final
+class Printer:
+    """Prints graphs in one of the ways that its arguments say.
+
+    Args:
+        sources: whether to print the user's lines.
+        bodies: whether to print subgraphs, or only that there is one.
+        strict: whether to refuse objects that have no text form, instead of showing their class.
+        canonical: whether to leave out what does not change what is computed: scopes, sources,
+            and names, which become numbers in the order in which they occur.
+
+    Attributes:
+        arrays: the large arrays met so far, by name.
+    """
+
+    def __init__(
+        self,
+        *,
+        sources: bool = True,
+        bodies: bool = True,
+        strict: bool = False,
+        canonical: bool = False,
+    ) -> None:
+        self.sources = sources and not canonical
+        self.bodies = bodies
+        self.strict = strict
+        self.canonical = canonical
+        self.arrays: dict[str, Tensor] = {}
+        self._resources: dict[int, str] = {}  # names by identity
+        # what the canonical form calls nodes, inputs and resources, by identity
+        self._numbers: dict[int, str] = {}
+        self._sizes: dict[str, Size] = {}  # what it calls names of sizes
+        self._types: dict[int, str] = {}  # by identity
+
+    def enter(self, graph: Graph) -> None:
+        """Make the resources of ``graph`` known."""
+        for name, resource in graph.resources.items():
+            self._resources.setdefault(id(resource), name)
+
+    def graph(self, graph: Graph, indent: str = "") -> Iterator[str]:
+        """The lines of ``graph``, the first one without indentation."""
+        self.enter(graph)
+        inputs = ", ".join([f"{self.value(v)}: {self.spec(v)}" for v in graph.inputs])
+        name = "" if self.canonical or not graph.name else f" {_name(graph.name)}"
+        yield f"graph{name}({inputs}) {{"
+        inner = indent + _INDENT
+        for node in graph.nodes:
+            yield inner + self.node(node, inner)
+        yield f"{inner}return {self.values(graph.outputs)}".rstrip()
+        yield f"{indent}}}"
+
+    def values(self, values: Iterable[Value]) -> str:
+        """Values with commas between."""
+        return ", ".join([self.value(v) for v in values])
+
+    def value(self, value: Value) -> str:
+        """A value as it is referred to."""
+        node = value.node
+        if node is None:
+            return f"%{self.name(value)}"
+        if len(node.outputs) == 1:
+            return f"%{self.name(node)}"
+        return f"%{self.name(node)}.{value.index}"
+
+    def name(self, item: Node | Value) -> str:
+        """The name of a node or an input."""
+        return self._number(item) if self.canonical else _name(item.name)
+
+    def spec(self, value: Value) -> str:
+        """The type and the device of a value."""
+        return text_of(self.type(value.type), value.device)
+
+    def type(self, kind: ValueType) -> str:
+        """The text of a type."""
+        text = self._types.get(id(kind))
+        if text is None:
+            text = str(kind)
+            if self.canonical and isinstance(kind, TensorType):
+                text = str(kind.like(shape=tuple(map(self._size, kind.shape))))
+            self._types[id(kind)] = text
+        return text
+
+    def _size(self, size: Any) -> Any:
+        if isinstance(size, Dim) and self.canonical:
+            for name in sorted(size.symbols - self._sizes.keys()):
+                self._sizes[name] = Dim(f"d{len(self._sizes)}")
+            return substitute(size, self._sizes)
+        return size
+
+    def _number(self, item: object) -> str:
+        return self._numbers.setdefault(id(item), str(len(self._numbers)))
+
+    def node(self, node: Node, indent: str) -> str:
+        """The text of a node; ``indent`` is that of the lines after the first."""
+        label = f"{self.values(node.outputs)} =" if node.outputs else f"&{self.name(node)}:"
+        text = f"{label} {_name(node.op)}({self.values(node.inputs)})"
+        if node.attrs:
+            items = sorted(node.attrs.items()) if self.canonical else node.attrs.items()
+            attrs = [f"{_name(k)}={self.literal(v, indent)}" for k, v in items]
+            text += f" {{{', '.join(attrs)}}}"
+        if node.outputs:
+            text += f" : {', '.join([self.spec(v) for v in node.outputs])}"
+        if node.control_inputs:
+            text += f" after {', '.join([f'&{self.name(n)}' for n in node.control_inputs])}"
+        if node.reuses is not None:
+            # a slice, as an input that it does not have is for `verify` to report
+            text += f" into {self.values(node.inputs[node.reuses : node.reuses + 1])}"
+        reason = "" if self.canonical else node.reason
+        if node.device is not None and (reason or not is_derivable(node)):
+            text += f" on {quote(str(node.device))}"
+            if reason:
+                text += f" because {quote(reason)}"
+        if node.scope and not self.canonical:
+            text += f" in {quote(node.scope)}"
+        if self.sources and node.source is not None:
+            source = " ".join(str(node.source).split())  # one line, whatever it holds
+            text += f" # {source}" if source else ""
+        return text
+
+    def literal(self, value: Any, indent: str) -> str:
+        """An attribute's value as text."""
+        kind = type(value)
+        plain = _PLAIN.get(kind)
+        if plain is not None:
+            return plain(value)
+        form = _FORMS.get(kind)
+        if form is not None:
+            return form(self, value, indent)
+        if id(value) in self._resources:
+            return f"@{self._resource(value)}"
+        if isinstance(value, (tuple, list)):
+            return self._tuple(value, indent)
+        for base, show in _PLAIN.items():
+            if isinstance(value, base):  # an enum, or a number of NumPy
+                return show(value)
+        if hasattr(value, "dtype") and hasattr(value, "item") and not getattr(value, "ndim", 1):
+            return self.literal(value.item(), indent)
+        if self.strict:
+            raise GraphError(
+                f"a {kind.__name__} has no text form",
+                given=repr(value),
+                hint="put it into graph.resources under a name",
+            )
+        name = getattr(value, "name", None)
+        return f"@{_name(name)}" if isinstance(name, str) and name else f"<{_kind_text(kind)}>"
+
+    def _tuple(self, items: Iterable[Any], indent: str) -> str:
+        shown = [self.literal(item, indent) for item in items]
+        return f"({shown[0]},)" if len(shown) == 1 else f"({', '.join(shown)})"
+
+    def _slice(self, value: slice, indent: str) -> str:
+        return f"slice{self._tuple((value.start, value.stop, value.step), indent)}"
+
+    def _dim(self, value: Dim, indent: str) -> str:
+        return str(self._size(value))
+
+    def _subgraph(self, graph: Graph, indent: str) -> str:
+        return "\n".join(self.graph(graph, indent)) if self.bodies else f"graph {graph.name}"
+
+    def _tensor(self, tensor: Tensor, indent: str) -> str:
+        head = f"{tensor.dtype.short}[{','.join(map(str, tensor.shape))}]"
+        if not has_values(tensor):
+            return f"tensor({head}, $null)"
+        literals = numbers(tensor)
+        if literals is not None:
+            comma = "," if len(literals) == 1 else ""
+            return f"tensor({head}, ({', '.join(literals)}{comma}))"
+        name = content_name(tensor)
+        self.arrays[name] = tensor
+        return f"tensor({head}, ${name})"
+
+    def _reference(self, reference: Reference, indent: str) -> str:
+        if reference.kind == "array":
+            return f"tensor({reference.type}, ${_name(reference.name)})"
+        if reference.kind == "device":
+            return f"device({quote(reference.name)})"
+        return f"@{self._resource(reference)}"
+
+    def _resource(self, resource: Any) -> str:
+        if self.canonical:
+            return self._number(resource)
+        return _name(self._resources.get(id(resource), getattr(resource, "name", "")))
+
+
+def _kind_text(kind: type) -> str:
+    """A class in the words of users: ``variable`` for `VariableState`."""
+    return kind.__name__.removesuffix("State").lower()
+
+
+def _complex(value: complex) -> str:
+    return f"complex({value.real!r}, {value.imag!r})"
+
+
+_PLAIN: Final[dict[type, Callable[[Any], str]]] = {
+    type(None): repr,
+    bool: bool.__repr__,
+    int: int.__repr__,
+    float: float.__repr__,
+    complex: _complex,
+    bytes: lambda value: f"bytes({quote(value.decode('latin-1'))})",
+    str: lambda value: quote(str.__str__(value)),
+    type(...): lambda value: "...",
+    DType: lambda value: value.short,
+    Device: lambda value: f"device({quote(value.name)})",
+}
+
+_FORMS: Final[dict[type, Callable[[Printer, Any, str], str]]] = {
+    tuple: Printer._tuple,
+    list: Printer._tuple,
+    slice: Printer._slice,
+    Dim: Printer._dim,
+    Graph: Printer._subgraph,
+    Tensor: Printer._tensor,
+    Reference: Printer._reference,
+}

@@ -1,0 +1,1 @@
+"""Arrays made from values, patterns, other dtypes and other libraries' memory."""

@@ -1,0 +1,488 @@
+"""Makes arrays: from values, from other arrays' memory, and from a description.
+
+The ops that take no array get the device as an attribute.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.costs import FREE
+from eagerflow.core.interpreter import stack
+from eagerflow.core.op import bind, define, functions
+from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.dims import Dim
+from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.hardware import Device, as_device
+from eagerflow.ops.rules.arguments import as_index, as_shape
+from eagerflow.ops.rules.extents import check_not_negative
+from eagerflow.ops.rules.promotion import cast
+from eagerflow.ops.rules.type_rules import public
+from eagerflow.types import (
+    BYTES,
+    DTYPES,
+    DType,
+    Shape,
+    TensorType,
+    as_dtype,
+    default_dtype,
+    number_dtype,
+)
+
+__all__ = [
+    "asarray",
+    "copy",
+    "empty",
+    "empty_like",
+    "full",
+    "full_like",
+    "ones",
+    "ones_like",
+    "tensor",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
+]
+
+_FLOAT = default_dtype("real floating")
+_WEAK: dict[type, DType] = {
+    bool: DTYPES["bool"],
+    int: default_dtype("signed integer"),
+    float: _FLOAT,
+    complex: default_dtype("complex floating"),
+}
+
+# --- from values ----------------------------------------------------------------------------
+
+
+def _same_type(x: TensorType) -> TensorType:
+    return x
+
+
+_identity = define(
+    "identity",
+    infer=_same_type,
+    vjp=(lambda g, out, x: g,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+    cost=FREE,
+    elementwise=True,
+    storage="same",
+    order="input",
+    fails_on="nothing",
+    linear_rows=True,
+)
+
+_copy = define(
+    "copy",
+    infer=_same_type,
+    vjp=(lambda g, out, x: g,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+    elementwise=True,
+    storage="fresh",
+    order="rows",
+    fails_on="nothing",
+    linear_rows=True,
+)
+
+
+@public
+def copy(x: TensorLike, /) -> Tensor:
+    """The same values in memory of their own.
+
+    Args:
+        x: any dtype.
+
+    >>> ef.copy(ef.tensor([1.0, 2.0]))
+    Tensor([1., 2.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_copy, tensor_of(x))
+    return result
+
+
+@public
+def tensor(data: TensorLike, dtype: Any = None, device: Device | str | None = None) -> Tensor:
+    """A new tensor of ``data``, always copied.
+
+    Args:
+        data: a number, ``bytes``, nested sequences of these or of tensors, a tensor, or an array of
+            any library. Sequences that hold tensors are stacked, and gradients flow into these.
+        dtype: of the result. By default that of an array; float32 for Python floats, int64 for
+            ints, complex64 for complex numbers.
+        device: of the result; by default that of a tensor, else the current one.
+
+    Raises:
+        DTypeError: texts, of which only the bytes are elements of tensors.
+        TensorValueError: ragged sequences, or a number that does not fit the dtype.
+
+    >>> ef.tensor([[1, 2], [3, 4]])
+    Tensor([[1, 2],
+            [3, 4]], i64[2,2]@cpu:0)
+    >>> ef.tensor([0.5, 1], dtype=ef.float64)
+    Tensor([0.5, 1. ], f64[2]@cpu:0)
+    >>> ef.tensor([b"cat", b"horse"])
+    Tensor([b'cat', b'horse'], bytes[2]@cpu:0)
+    """
+    if not stack.installed:
+        return _convert(data, dtype, device, True)
+    return _copied(data, dtype, device)
+
+
+@public
+def asarray(
+    obj: TensorLike,
+    /,
+    *,
+    dtype: Any = None,
+    device: Device | str | None = None,
+    copy: bool | None = None,
+) -> Tensor:
+    """``obj`` as a tensor, sharing its memory where that is possible.
+
+    eagerflow never writes into shared memory. A tensor that needs no change is returned itself.
+
+    Args:
+        obj: as for `tensor`.
+        dtype: of the result; as for `tensor`.
+        device: of the result; as for `tensor`.
+        copy: True always copies, False never, None only if needed.
+
+    Raises:
+        TensorValueError: ``copy=False``, but a copy is needed.
+
+    >>> x = ef.tensor([1, 2])
+    >>> ef.asarray(x) is x
+    True
+    >>> ef.asarray([1, 2], dtype="float32")
+    Tensor([1., 2.], f32[2]@cpu:0)
+    """
+    if type(obj) is Tensor and dtype is None and device is None and not copy:
+        return obj
+    return _convert(obj, dtype, device, copy)
+
+
+def _copied(data: TensorLike, dtype: Any, device: Device | str | None) -> Tensor:
+    """A copy that an op makes, so that an interpreter sees which array the values are from."""
+    target, host = as_device(device), as_device("cpu:0")
+    where = target if target.backend.array_type is type(data) else host
+    lane = where.lanes.get(data.dtype) if type(data) is where.backend.array_type else None
+    if lane is None or lane.dtype is BYTES or not data.dtype.isnative:
+        return _convert(data, dtype, device, True)
+    shared = make_tensor(data, lane)
+    wanted = lane.dtype if dtype is None else as_dtype(dtype)
+    made: Tensor = bind(_copy, shared) if wanted is lane.dtype else cast(shared, wanted)
+    if where is not target:
+        made = functions["to_device"](made, target)
+    return made
+
+
+def _convert(
+    data: TensorLike, dtype: Any, device: Device | str | None, copy: bool | None
+) -> Tensor:
+    return as_tensor(
+        data,
+        None if dtype is None else as_dtype(dtype),
+        None if device is None else as_device(device),
+        copy=copy,
+    )
+
+
+# --- from a description ---------------------------------------------------------------------
+
+
+def _described(*, shape: Shape, dtype: DType, device: Device, **attrs: object) -> TensorType:
+    check_not_negative(*shape)
+    return TensorType(dtype, shape)
+
+
+_zeros = define(
+    "zeros",
+    infer=_described,
+    nondifferentiable=True,
+    precision="exact",
+    storage="fresh",
+    order="rows",
+    fails_on="nothing",
+)
+
+
+_full = define(
+    "full",
+    infer=_described,
+    nondifferentiable=True,
+    precision="exact",
+    storage="fresh",
+    order="rows",
+)
+
+
+@public
+def zeros(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
+    """A tensor of zeros; of dtype bytes, of empty bytes.
+
+    Args:
+        shape: an int or a tuple of ints.
+        dtype: float32 by default.
+        device: the current one by default.
+
+    >>> ef.zeros((2, 3))
+    Tensor([[0., 0., 0.],
+            [0., 0., 0.]], f32[2,3]@cpu:0)
+    """
+    found = _FLOAT if dtype is None else as_dtype(dtype)
+    return _zeros_of(as_shape("zeros", shape), found, as_device(device))
+
+
+def _zeros_of(shape: Shape, dtype: DType, device: Device) -> Tensor:
+    if dtype is BYTES:
+        return copy(functions["broadcast_to"](as_tensor(b"", None, device), shape))
+    result: Tensor = bind(_zeros, shape=shape, dtype=dtype, device=device)
+    return result
+
+
+@public
+def ones(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
+    """A tensor of ones.
+
+    Args:
+        shape: an int or a tuple of ints.
+        dtype: float32 by default.
+        device: the current one by default.
+
+    >>> ef.ones(3, dtype=ef.int32)
+    Tensor([1, 1, 1], i32[3]@cpu:0)
+    """
+    result: Tensor = bind(
+        _full,
+        shape=as_shape("ones", shape),
+        fill_value=1,
+        dtype=_FLOAT if dtype is None else number_dtype(dtype),
+        device=as_device(device),
+    )
+    return result
+
+
+@public
+def empty(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
+    """A tensor whose values the caller does not care about.
+
+    They are zeros, so that programs repeat exactly; on CPU, zeroed pages cost nothing until used.
+
+    Args:
+        shape: an int or a tuple of ints.
+        dtype: float32 by default.
+        device: the current one by default.
+
+    >>> ef.empty((2, 0)).shape
+    (2, 0)
+    """
+    return zeros(shape, dtype=dtype, device=device)
+
+
+@public
+def full(
+    shape: int | Shape,
+    fill_value: TensorLike,
+    *,
+    dtype: Any = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """A tensor with one value everywhere.
+
+    Args:
+        shape: an int or a tuple of ints.
+        fill_value: a number, or an array that broadcasts to ``shape`` (gradients flow into it).
+        dtype: by default int64, float32, complex64 or bool after the number, or the array's.
+        device: the current one by default.
+
+    Raises:
+        TensorValueError: a number that does not fit the dtype.
+
+    >>> ef.full((2, 2), 7)
+    Tensor([[7, 7],
+            [7, 7]], i64[2,2]@cpu:0)
+    """
+    sizes = as_shape("full", shape)
+    weak = _WEAK.get(type(fill_value))
+    if weak is None:
+        spread: Tensor = functions["broadcast_to"](_convert(fill_value, dtype, device, None), sizes)
+        # a number of a trace gives memory as a number does
+        return copy(spread) if isinstance(fill_value, (int, float, complex, Dim)) else spread
+    found = weak if dtype is None else number_dtype(dtype)
+    if weak is _WEAK[int]:
+        _convert(fill_value, found, "cpu:0", None)  # raises for one that does not fit
+    if weak.is_complex and not (found.is_complex or found.kind == "bool"):
+        raise DTypeError(f"full: {fill_value} is complex, {found.name} is not")
+    result: Tensor = bind(
+        _full,
+        shape=sizes,
+        fill_value=fill_value,
+        dtype=found,
+        device=as_device(device),
+    )
+    return result
+
+
+@public
+def zeros_like(
+    x: TensorLike, /, *, dtype: Any = None, device: Device | str | None = None
+) -> Tensor:
+    """Zeros with the shape, dtype and device of another array.
+
+    Args:
+        x: any dtype.
+        dtype: instead of that of ``x``.
+        device: instead of that of ``x``.
+
+    >>> ef.zeros_like(ef.tensor([1, 2]))
+    Tensor([0, 0], i64[2]@cpu:0)
+    """
+    like = tensor_of(x)
+    found = like.dtype if dtype is None else as_dtype(dtype)
+    return _zeros_of(like.shape, found, like.device if device is None else as_device(device))
+
+
+@public
+def ones_like(x: TensorLike, /, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
+    """Ones with the shape, dtype and device of another array.
+
+    Args:
+        x: any dtype.
+        dtype: instead of that of ``x``.
+        device: instead of that of ``x``.
+
+    >>> ef.ones_like(ef.tensor([1.5, 2.5]))
+    Tensor([1., 1.], f32[2]@cpu:0)
+    """
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+@public
+def empty_like(
+    x: TensorLike, /, *, dtype: Any = None, device: Device | str | None = None
+) -> Tensor:
+    """A tensor like another array, whose values the caller does not care about (see `empty`).
+
+    Args:
+        x: any dtype.
+        dtype: instead of that of ``x``.
+        device: instead of that of ``x``.
+
+    >>> ef.empty_like(ef.tensor([1, 2])).dtype
+    int64
+    """
+    return zeros_like(x, dtype=dtype, device=device)
+
+
+@public
+def full_like(
+    x: TensorLike,
+    /,
+    fill_value: TensorLike,
+    *,
+    dtype: Any = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """One value everywhere, with the shape, dtype and device of another array.
+
+    Args:
+        x: any dtype.
+        fill_value: a number, or an array that broadcasts to the shape of ``x``.
+        dtype: instead of that of ``x``.
+        device: instead of that of ``x``.
+
+    >>> ef.full_like(ef.tensor([1, 2]), 9)
+    Tensor([9, 9], i64[2]@cpu:0)
+    """
+    like = tensor_of(x)
+    return full(
+        like.shape,
+        fill_value,
+        dtype=like.dtype if dtype is None else dtype,
+        device=like.device if device is None else device,
+    )
+
+
+# --- triangles ------------------------------------------------------------------------------
+
+
+def _triangle_type(x: TensorType, *, k: int) -> TensorType:
+    if x.ndim < 2:
+        raise ShapeError("needs a matrix or a stack of matrices", expected="at least two axes")
+    return x
+
+
+_tril = define(
+    "tril",
+    infer=_triangle_type,
+    vjp=(lambda g, out, x, *, k: tril(g, k=k),),
+    saved="none",
+    precision="exact",
+    storage="fresh",
+    fails_on="nothing",
+)
+
+
+@public
+def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
+    """The lower triangle of matrices: zeros above a diagonal.
+
+    Args:
+        x: at least two axes, any dtype.
+        k: the last diagonal that is kept.
+
+    Raises:
+        ShapeError: fewer than two axes.
+
+    >>> ef.tril(ef.ones((2, 2)))
+    Tensor([[1., 0.],
+            [1., 1.]], f32[2,2]@cpu:0)
+    """
+    result: Tensor = bind(_tril, _matrices("tril", x), k=as_index("tril", "k", k))
+    return result
+
+
+_triu = define(
+    "triu",
+    infer=_triangle_type,
+    vjp=(lambda g, out, x, *, k: triu(g, k=k),),
+    saved="none",
+    precision="exact",
+    storage="fresh",
+    fails_on="nothing",
+)
+
+
+@public
+def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
+    """The upper triangle of matrices: zeros below a diagonal.
+
+    Args:
+        x: at least two axes, any dtype.
+        k: the first diagonal that is kept.
+
+    Raises:
+        ShapeError: fewer than two axes.
+
+    >>> ef.triu(ef.ones((2, 2)))
+    Tensor([[1., 1.],
+            [0., 1.]], f32[2,2]@cpu:0)
+    """
+    result: Tensor = bind(_triu, _matrices("triu", x), k=as_index("triu", "k", k))
+    return result
+
+
+def _matrices(name: str, x: TensorLike) -> Tensor:
+    found = tensor_of(x)
+    if found.ndim < 2:  # NumPy's kernel would take a vector
+        raise ShapeError(
+            f"{name}: needs a matrix or a stack of matrices",
+            given=str(found.type),
+            expected="at least two axes",
+        )
+    return found

@@ -1,0 +1,231 @@
+"""DLPack, both ways: shares memory with arrays of other libraries."""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.interpreter import current, stack
+from eagerflow.core.op import bind, functions, get_op
+from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
+from eagerflow.errors import DeviceError, InterchangeError, TensorValueError, UnknownNameError
+from eagerflow.hardware import Device, as_device, current_device
+from eagerflow.ops.creation.capsule import relabel, relabelled_dtype
+from eagerflow.ops.creation.dtypes import to_device
+from eagerflow.ops.rules.type_rules import public
+from eagerflow.types import BYTES, DType
+
+__all__ = ["from_dlpack"]
+
+#: kinds of our devices by DLDeviceType: CPU, CUDA, CUDA managed
+_KINDS: Final = {1: "cpu", 2: "gpu", 13: "gpu"}
+_UNSIGNED: Final = {1: "uint8", 2: "uint16"}
+
+# --- giving ---------------------------------------------------------------------------------
+
+
+def _export(
+    x: TensorLike,
+    stream: Any,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[Any, int] | None,
+    copy: bool | None,
+) -> Any:
+    """The capsule: flagged read-only if the consumer knows the flag (DLPack 1.0), else a copy.
+
+    With ``copy=False`` an older consumer gets the buffer itself.
+    """
+    value = _reachable(tensor_of(x), dl_device, copy)
+    array, dtype = _array(value, "__dlpack__()"), value.dtype
+    if dtype is BYTES:
+        raise InterchangeError(
+            "__dlpack__: DLPack has no bytes", given=str(value.type),
+            hint="x.numpy() is an array of Python's bytes",
+        )  # fmt: skip
+    if stream is not None and value.device.kind == "cpu":
+        raise InterchangeError("__dlpack__: a CPU has no streams", given=f"stream={stream!r}")
+    if not dtype.is_native:
+        array = array.view(_UNSIGNED[dtype.itemsize])
+    options: dict[str, Any] = {} if stream is None else {"stream": stream}
+    if max_version is not None and max_version[0] >= 1:
+        options["max_version"] = max_version
+    if copy:
+        options["copy"] = True
+    elif "max_version" in options:
+        array = array.view()
+        if hasattr(array.flags, "writeable"):  # CuPy has no read-only arrays
+            array.flags.writeable = False
+    else:
+        array = array.copy() if copy is None else _writable(value.device, array)
+    capsule = array.__dlpack__(**options)
+    return capsule if dtype.is_native else relabel(capsule, dtype)
+
+
+def _reachable(x: Tensor, dl_device: tuple[Any, int] | None, copy: bool | None) -> Tensor:
+    """``x`` on the device that the consumer asks for."""
+    own = _device_of(x)
+    if dl_device is None or (int(dl_device[0]), dl_device[1]) == own:
+        return x
+    kind = _KINDS.get(int(dl_device[0]))
+    if kind is None:
+        raise InterchangeError(
+            f"__dlpack__: there is no device of DLPack type {int(dl_device[0])}",
+            given=str(x.type),
+        )
+    if copy is False:
+        raise InterchangeError(
+            "__dlpack__: another device needs a copy", given=f"{x.type}, copy=False"
+        )
+    try:
+        return to_device(x, f"{kind}:{dl_device[1]}")
+    except DeviceError as error:
+        raise InterchangeError(f"__dlpack__: {error.wrong}", given=str(x.type)) from None
+
+
+def _device_of(x: TensorLike) -> tuple[int, int]:
+    value = tensor_of(x)
+    if value.device.backend.xp is None:
+        raise DeviceError(f"__dlpack__: a tensor on {value.device} has no values")
+    kind, index = _array(value, "__dlpack_device__()").__dlpack_device__()
+    return int(kind), index
+
+
+def _array(x: Tensor, what: str) -> Any:
+    return x._data.concrete(what) if x._lane.symbolic else x._data
+
+
+@final
+class _Buffer:
+    """The memory of an array that NumPy marks read-only, as one that is not."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array  # keeps the memory alive
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+
+
+def _writable(device: Device, array: Any) -> Any:
+    if getattr(array.flags, "writeable", True):
+        return array
+    return device.backend.xp.asarray(_Buffer(array))
+
+
+functions["__dlpack__"] = _export
+functions["__dlpack_device__"] = _device_of
+
+# --- taking ---------------------------------------------------------------------------------
+
+
+@final
+class _Producer:
+    """Another library's array as NumPy and CuPy can read it.
+
+    Attributes:
+        dtype: what its elements are, if that is a dtype they do not know; they get integers.
+    """
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.dtype: DType | None = None
+
+    def __dlpack__(self, **options: Any) -> Any:
+        capsule = self.array.__dlpack__(**options)
+        self.dtype = relabelled_dtype(capsule)
+        return capsule
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        device: tuple[Any, int] = self.array.__dlpack_device__()
+        return device
+
+
+@public
+def from_dlpack(
+    x: Any, /, *, device: Device | str | None = None, copy: bool | None = None
+) -> Tensor:
+    """A tensor that shares the memory of another library's array, through DLPack.
+
+    eagerflow never writes there; if the other library does, the tensor changes, and with it its
+    views: pass ``copy=True`` if it may.
+
+    The other way round, other libraries read the memory of a tensor by their own ``from_dlpack``.
+    It is flagged read-only, but PyTorch ignores the flag: what ``torch.from_dlpack(x)`` gives is
+    safe to read. To write, take ``torch.from_dlpack(x, copy=True)`` or ``torch.tensor(x)``.
+
+    Args:
+        x: an object with ``__dlpack__`` and ``__dlpack_device__``.
+        device: of the result; by default where ``x`` is.
+        copy: True always copies, False never, None only if needed.
+
+    Raises:
+        UnknownNameError: ``x`` does not speak DLPack (an AttributeError too).
+        InterchangeError: it cannot be exchanged (a BufferError too).
+        TensorValueError: ``copy=False``, but a copy is needed.
+
+    >>> ef.from_dlpack(ef.tensor([1.0, 2.0]).numpy())
+    Tensor([1., 2.], f32[2]@cpu:0)
+    """
+    target = None if device is None else as_device(device)
+    if isinstance(x, AbstractArray):
+        before = tensor_of(x)
+        after = as_tensor(before, None, target, copy=copy)
+        result: Tensor = bind(get_op("identity"), after) if after is before else after
+        return result
+    if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
+        raise UnknownNameError(
+            f"from_dlpack: a {type(x).__name__} has no __dlpack__",
+            hint="ef.asarray takes numbers, sequences and arrays of any library",
+        )
+    found = _take(x, target, copy)
+    if target is None or found.device is target:
+        return found
+    if copy is False:
+        raise _needs_copy(target)
+    return to_device(found, target)
+
+
+def _needs_copy(target: Device) -> TensorValueError:
+    return TensorValueError(
+        "from_dlpack: another device needs a copy", given=f"device={target}, copy=False"
+    )
+
+
+def _take(x: Any, target: Device | None, copy: bool | None) -> Tensor:
+    """A tensor of ``x`` on the device nearest to ``target`` that can read its memory."""
+    where, options = _place(x, target)
+    if copy is False:
+        if options:
+            raise _needs_copy(where)
+        options["copy"] = False
+    producer = _Producer(x)
+    try:
+        array = where.backend.xp.from_dlpack(producer, **options)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise InterchangeError(
+            f"from_dlpack: a {type(x).__name__} cannot be exchanged: {error}",
+            hint="ef.asarray copies what has __array__",
+        ) from None
+    if producer.dtype is not None:
+        array = array.view(producer.dtype.dtype)
+    found = make_tensor(array.copy() if copy else array, where.lanes[array.dtype])
+    if stack.installed:
+        current().made(found)
+    return found
+
+
+def _place(x: Any, target: Device | None) -> tuple[Device, dict[str, Any]]:
+    """The device that reads the memory of ``x``, and what to ask of the producer."""
+    number, index = x.__dlpack_device__()
+    kind = _KINDS.get(int(number))
+    if kind is None:
+        raise InterchangeError(
+            f"from_dlpack: there is no device of DLPack type {int(number)}",
+            given=type(x).__name__,
+        )
+    if kind == "cpu":
+        here = current_device()
+        cpu = next((d for d in (target, here) if d is not None and d.kind == "cpu"), None)
+        return cpu or as_device("cpu:0"), {}
+    if target is not None and target.kind == "cpu":
+        return target, {"device": "cpu"}
+    return as_device(f"{kind}:{index}"), {}

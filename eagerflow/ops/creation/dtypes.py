@@ -1,0 +1,308 @@
+"""Dtypes and devices of arrays: conversion, and questions about dtypes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import ml_dtypes
+
+from eagerflow.core.convert import TensorLike, check_holds, tensor_of
+from eagerflow.core.interpreter import BASE, use
+from eagerflow.core.op import bind, define, functions
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import Dim
+from eagerflow.errors import DeviceError, DTypeError, TensorValueError
+from eagerflow.hardware import Device, as_device
+from eagerflow.ops.creation.arrays import zeros
+from eagerflow.ops.rules.promotion import cast, promoted_dtype
+from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INTEGER, NUMERIC, public
+from eagerflow.types import DTYPES, DType, TensorType, as_dtype, promote_dtypes
+
+__all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type", "to_device"]
+
+# --- conversion -----------------------------------------------------------------------------
+
+
+@public
+def astype(
+    x: TensorLike, dtype: Any, /, *, copy: bool = True, device: Device | str | None = None
+) -> Tensor:
+    """``x`` with another dtype.
+
+    Floats become integers by rounding towards zero, anything but 0 becomes True.
+
+    Args:
+        x: any dtype.
+        dtype: of the result.
+        copy: whether to copy even if the dtype is that of ``x``.
+        device: to move to; by default, that of ``x``.
+
+    Raises:
+        DTypeError: complex numbers to a real dtype.
+
+    >>> ef.astype(ef.tensor([1.7, -1.7]), ef.int32)
+    Tensor([ 1, -1], i32[2]@cpu:0)
+    """
+    before = tensor_of(x)
+    wanted = as_dtype(dtype)
+    if before.dtype.is_complex and not (wanted.is_complex or wanted.kind == "bool"):
+        raise DTypeError(
+            f"astype: complex numbers do not become {wanted.name}",
+            given=str(before.type),
+            hint="take ef.real(x), ef.imag(x) or ef.abs(x) first",
+        )
+    result = cast(before, wanted)
+    if device is not None:
+        result = to_device(result, device)
+    if copy and result is before:
+        result = functions["copy"](result)
+    return result
+
+
+def _transfer_type(x: TensorType, *, device: Device, source: Device) -> TensorType:
+    check_holds(device, x.dtype)
+    return x
+
+
+def _destination(x: Any, *, device: Device, source: Any = None) -> tuple[Device]:
+    if x is not None and source is not None and x != source:
+        raise DeviceError("what is moved is not where it is moved from", expected=str(source))
+    return (device,)
+
+
+_transfer = define(
+    "transfer",
+    infer=_transfer_type,
+    devices=_destination,
+    vjp=(lambda g, out, x, *, device, source: to_device(g, source),),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+    moves=True,
+)
+
+
+@public
+def to_device(x: TensorLike, device: Device | str, /) -> Tensor:
+    """``x`` on another device; the same tensor if it is there already.
+
+    Args:
+        x: any dtype.
+        device: a device or its name.
+
+    Raises:
+        DeviceError: no such device.
+
+    >>> ef.to_device(ef.tensor([1.0]), "cpu:0").device
+    Device('cpu:0')
+    """
+    before = tensor_of(x)
+    target = as_device(device)
+    if before.device is target:
+        return before
+    check_holds(target, before.dtype)
+    result: Tensor = bind(_transfer, before, device=target, source=before.device)
+    return result
+
+
+# --- questions ------------------------------------------------------------------------------
+
+_NUMBERS: Final = (bool, int, float, complex, Dim)
+
+
+def _is_weak(value: Any) -> bool:
+    return type(value) in _NUMBERS or issubclass(type(value), AbstractNumber)
+
+
+def _dtype_of(value: Any) -> DType:
+    """The dtype of an array, or the dtype that ``value`` names."""
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, AbstractArray):
+        return value.dtype
+    if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type):
+        # a dtype of NumPy has a shape as well, but no dtype
+        return as_dtype(value.dtype)
+    return as_dtype(value)
+
+
+@public
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """The dtype that arrays, dtypes and Python numbers promote to together.
+
+    Args:
+        arrays_and_dtypes: at least one array or dtype. Python numbers are weak: they change only
+            the kind.
+
+    Raises:
+        DTypeError: there is no common dtype, or neither an array nor a dtype.
+
+    >>> ef.result_type(ef.int8, ef.tensor([1], dtype=ef.int16), 3)
+    int16
+    """
+    weak = [v for v in arrays_and_dtypes if _is_weak(v)]
+    strong = [_dtype_of(v) for v in arrays_and_dtypes if not _is_weak(v)]
+    if not strong:
+        raise DTypeError("result_type: needs at least one array or dtype")
+    joint = promote_dtypes(*strong)
+    if not weak:
+        return joint
+    # promotion looks at dtypes only, so a tensor without data stands for it, in no trace
+    with use(BASE):
+        stand_in = zeros((), dtype=joint, device="null:0")
+    return promoted_dtype([stand_in, *weak])
+
+
+@public
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether promotion alone takes one dtype to another.
+
+    Args:
+        from_: a dtype or an array.
+        to: a dtype.
+
+    >>> ef.can_cast(ef.int8, ef.int16), ef.can_cast(ef.int16, ef.int8)
+    (True, False)
+    """
+    target = as_dtype(to)
+    try:
+        return promote_dtypes(_dtype_of(from_), target) is target
+    except DTypeError:
+        return False
+
+
+_KINDS: Final[dict[str, frozenset[str]]] = {
+    **{kind: frozenset({kind}) for kind in ("bool", "signed integer", "unsigned integer")},
+    "integral": INTEGER,
+    "real floating": FLOATING,
+    "complex floating": COMPLEX,
+    "numeric": NUMERIC,
+}
+
+
+def dtypes_of(kind: Any) -> frozenset[DType]:
+    """The dtypes of a kind, of any of several, or of those given as such.
+
+    Raises:
+        TensorValueError: an unknown kind.
+    """
+    if isinstance(kind, tuple):
+        return frozenset(d for one in kind for d in dtypes_of(one))
+    if not isinstance(kind, str):
+        return frozenset({as_dtype(kind)})
+    if kind not in _KINDS:
+        raise TensorValueError(f"{kind!r} is not a kind of dtype", expected=", ".join(_KINDS))
+    return frozenset(d for d in DTYPES.values() if d.kind in _KINDS[kind])
+
+
+@public
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind.
+
+    The 16- and 8-bit floats are ``"real floating"``.
+
+    Args:
+        dtype: a dtype.
+        kind: a dtype; ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"integral"``,
+            ``"real floating"``, ``"complex floating"`` or ``"numeric"``; or a tuple of such.
+
+    Raises:
+        TensorValueError: an unknown kind.
+
+    >>> ef.isdtype(ef.uint8, "integral"), ef.isdtype(ef.uint8, (ef.int8, "real floating"))
+    (True, False)
+    """
+    return as_dtype(dtype) in dtypes_of(kind)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FloatInfo:
+    """The limits of a floating dtype; of its components, for a complex one.
+
+    Attributes:
+        bits: per element.
+        eps: the distance from 1.0 to the next larger number.
+        max: the largest finite number.
+        min: the smallest finite number.
+        smallest_normal: the smallest positive number with full precision.
+        dtype: the real dtype.
+    """
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class IntInfo:
+    """The limits of an integer dtype.
+
+    Attributes:
+        bits: per element.
+        max: the largest number.
+        min: the smallest number.
+        dtype: the dtype.
+    """
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+@public
+def finfo(type: Any, /) -> FloatInfo:
+    """The limits of a floating or complex dtype.
+
+    Args:
+        type: a dtype or an array.
+
+    Raises:
+        DTypeError: neither floating nor complex.
+
+    >>> ef.finfo(ef.float32).max
+    3.4028234663852886e+38
+    """
+    dtype = _dtype_of(type)
+    if not dtype.is_inexact:
+        raise DTypeError(f"finfo: {dtype.name} is not a floating dtype")
+    if dtype.is_complex:
+        dtype = DTYPES["float64" if dtype.itemsize == 16 else "float32"]
+    info: Any = ml_dtypes.finfo(dtype.dtype)  # type: ignore[no-untyped-call]  # it has no types
+    return FloatInfo(
+        8 * dtype.itemsize,
+        float(info.eps),
+        float(info.max),
+        float(info.min),
+        float(info.smallest_normal),
+        dtype,
+    )
+
+
+@public
+def iinfo(type: Any, /) -> IntInfo:
+    """The limits of an integer dtype.
+
+    Args:
+        type: a dtype or an array.
+
+    Raises:
+        DTypeError: not an integer dtype.
+
+    >>> ef.iinfo(ef.int8).max
+    127
+    """
+    dtype = _dtype_of(type)
+    if not dtype.is_integer:
+        raise DTypeError(f"iinfo: {dtype.name} is not an integer dtype")
+    bits = 8 * dtype.itemsize
+    if dtype.kind == "unsigned integer":
+        return IntInfo(bits, 2**bits - 1, 0, dtype)
+    return IntInfo(bits, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), dtype)

@@ -1,0 +1,345 @@
+"""Makes arrays of a pattern: ranges, grids, diagonals."""
+
+from __future__ import annotations
+
+import math
+from operator import index
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.op import bind, define, functions
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import Dim, maximum
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.hardware import Device, as_device
+from eagerflow.ops.rules.arguments import as_index, as_number, as_shape
+from eagerflow.ops.rules.extents import check_not_negative
+from eagerflow.ops.rules.promotion import cast, promote_floating
+from eagerflow.ops.rules.type_rules import REAL, public
+from eagerflow.types import (
+    DTYPES,
+    DType,
+    TensorType,
+    broadcast_shapes,
+    default_dtype,
+    number_dtype,
+)
+
+__all__ = ["arange", "eye", "linspace", "logspace", "meshgrid"]
+
+_FLOAT = default_dtype("real floating")
+_COMPLEX = default_dtype("complex floating")
+_INT = default_dtype("signed integer")
+
+
+def _number(name: str, what: str, value: Any) -> Any:
+    """A Python number of what users pass for one."""
+    if type(value) in (int, float, complex, Dim):
+        return value
+    if issubclass(type(value), AbstractNumber):
+        return as_number(value)
+    if isinstance(value, bool):
+        return int(value)
+    if hasattr(value, "item") and not getattr(value, "shape", ()):
+        return value.item()
+    if isinstance(value, (int, float, complex)):
+        return value
+    raise DTypeError(f"{name}: {what} must be a number", given=f"{what}={value!r}")
+
+
+def _arange_type(*, size: int, dtype: DType, device: Device, **attrs: object) -> TensorType:
+    return TensorType(dtype, (size,))
+
+
+_arange = define(
+    "arange",
+    infer=_arange_type,
+    nondifferentiable=True,
+    precision="exact",
+    storage="fresh",
+    order="rows",
+)
+
+
+@public
+def arange(
+    start: Any,
+    /,
+    stop: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """Values from ``start`` up to, not including, ``stop``.
+
+    Args:
+        start: the first value; the end, from 0, if ``stop`` is not given.
+        stop: the end.
+        step: the distance between values; may be negative.
+        dtype: real; by default int64 if all arguments are integers, else float32.
+        device: the current one by default.
+
+    Raises:
+        TensorValueError: the step is 0, or an argument is not finite.
+
+    >>> ef.arange(2, 10, 3)
+    Tensor([2, 5, 8], i64[3]@cpu:0)
+    """
+    if stop is None:
+        start, stop = 0, start
+    integral = type(start) is int and type(stop) is int and type(step) is int
+    if not integral:
+        start, stop = _number("arange", "start", start), _number("arange", "stop", stop)
+        step = _number("arange", "step", step)
+        integral = all(isinstance(v, (int, Dim)) for v in (start, stop, step))
+        if type(step) is Dim:  # its sign says what the size is
+            step = index(step)
+        if not integral:
+            start, stop = _known(start), _known(stop)
+    found = (_INT if integral else _FLOAT) if dtype is None else number_dtype(dtype)
+    if found.kind not in REAL:
+        raise DTypeError(f"arange: no rule for {found.short}", expected="a real dtype")
+    result: Tensor = bind(
+        _arange,
+        start=start,
+        stop=stop,
+        step=step,
+        size=_length(start, stop, step),
+        dtype=found,
+        device=as_device(device),
+    )
+    return result
+
+
+def _known(value: Any) -> Any:
+    """The size that a symbolic one is: floating ranges have sizes that no expression gives."""
+    return index(value) if type(value) is Dim else value
+
+
+def _length(start: Any, stop: Any, step: Any) -> Any:
+    if type(start) is int and type(stop) is int and type(step) is int and step:
+        return max(0, -((start - stop) // step))
+    if (type(start) is Dim or type(stop) is Dim) and step:
+        return maximum(0, -((start - stop) // step))
+    given = f"start={start}, stop={stop}, step={step}"
+    if isinstance(start, complex) or isinstance(stop, complex) or isinstance(step, complex):
+        raise DTypeError("arange: the arguments must be real", given=given)
+    if step == 0:
+        raise TensorValueError("arange: the step is 0", given=given)
+    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        return max(0, -((start - stop) // step))
+    try:
+        return max(0, math.ceil((stop - start) / step))
+    except (ValueError, OverflowError):
+        raise TensorValueError("arange: the arguments must be finite", given=given) from None
+
+
+def _linspace_type(*, num: int, dtype: DType, device: Device, **attrs: object) -> TensorType:
+    check_not_negative(num)
+    return TensorType(dtype, (num,))
+
+
+_linspace = define(
+    "linspace",
+    infer=_linspace_type,
+    nondifferentiable=True,
+    precision="exact",
+    storage="fresh",
+    order="rows",
+)
+
+
+@public
+def linspace(
+    start: Any,
+    stop: Any,
+    /,
+    num: int = 50,
+    *,
+    dtype: Any = None,
+    device: Device | str | None = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """``num`` values evenly spaced from ``start`` to ``stop``.
+
+    Args:
+        start: the first value: a real or complex number, or a tensor (gradients flow into it, and
+            the values lie along a new first axis).
+        stop: the last one, or the one after it without ``endpoint``.
+        num: how many.
+        dtype: float32 by default, complex64 if a bound is complex. Integers are rounded down.
+        device: the current one by default; a tensor's own, if a bound is a tensor.
+        endpoint: whether ``stop`` is among the values.
+
+    >>> ef.linspace(0, 1, 5)
+    Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5]@cpu:0)
+    """
+    count = as_index("linspace", "num", num)
+    if type(count) is int and count < 0:
+        raise ShapeError("linspace: num cannot be negative", given=f"num={count}")
+    if isinstance(start, AbstractArray) or isinstance(stop, AbstractArray):
+        return _between(start, stop, count, dtype, endpoint)
+    first, last = _number("linspace", "start", start), _number("linspace", "stop", stop)
+    is_complex = isinstance(first, complex) or isinstance(last, complex)
+    default = _COMPLEX if is_complex else _FLOAT
+    found = default if dtype is None else number_dtype(dtype)
+    if is_complex and not found.is_complex:
+        raise DTypeError(f"linspace: complex bounds do not give {found.name}")
+    result: Tensor = bind(
+        _linspace,
+        start=first,
+        stop=last,
+        num=count,
+        endpoint=bool(endpoint),
+        dtype=found,
+        device=as_device(device),
+    )
+    return result
+
+
+def _between(start: TensorLike, stop: TensorLike, num: int, dtype: Any, endpoint: bool) -> Tensor:
+    """`linspace` of tensors."""
+    first, last = promote_floating(start, stop)
+    ramp = linspace(0, 1, num, dtype=first.dtype, device=first.device, endpoint=endpoint)
+    lead = (num, *(1 for _ in broadcast_shapes(first.shape, last.shape)))
+    part = functions["reshape"](ramp, lead)
+    # weights of both bounds: the last value is exactly `stop`
+    rest = functions["subtract"](1, part)
+    result: Tensor = functions["add"](
+        functions["multiply"](first, rest), functions["multiply"](last, part)
+    )
+    if dtype is None:
+        return result
+    found = number_dtype(dtype)
+    return cast(functions["floor"](result) if found.is_integer else result, found)
+
+
+@public
+def logspace(
+    start: Any,
+    stop: Any,
+    /,
+    num: int = 50,
+    *,
+    base: float = 10.0,
+    dtype: Any = None,
+    device: Device | str | None = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """``num`` values from ``base**start`` to ``base**stop``, evenly spaced on a log scale.
+
+    Args:
+        start: the first exponent.
+        stop: the last one, or the one after it without ``endpoint``.
+        num: how many.
+        base: of the powers.
+        dtype: float32 by default, complex64 if an exponent is complex.
+        device: the current one by default.
+        endpoint: whether ``base**stop`` is among the values.
+
+    >>> ef.logspace(0, 2, 3)
+    Tensor([  1.,  10., 100.], f32[3]@cpu:0)
+    """
+    numbers = not any(isinstance(v, AbstractArray) for v in (start, stop))
+    is_complex = isinstance(start, complex) or isinstance(stop, complex)
+    wide = DTYPES["complex128" if is_complex else "float64"] if numbers else None
+    exponents = linspace(start, stop, num, device=device, endpoint=endpoint, dtype=wide)
+    powers: Tensor = functions["pow"](base, exponents)
+    if dtype is not None:
+        return cast(powers, number_dtype(dtype))
+    return cast(powers, _COMPLEX if is_complex else _FLOAT) if numbers else powers
+
+
+# --- grids and matrices ---------------------------------------------------------------------
+
+
+@public
+def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> list[Tensor]:
+    """Coordinate grids of coordinate vectors.
+
+    Args:
+        arrays: one-dimensional, any dtype.
+        indexing: ``"xy"`` (the first two axes of the grids exchanged) or ``"ij"``.
+
+    Returns:
+        A grid for each vector, all of one shape.
+
+    Raises:
+        TensorValueError: another ``indexing``.
+        ShapeError: an array with other than one axis.
+
+    >>> ef.meshgrid(ef.tensor([1, 2]), ef.tensor([3, 4, 5]), indexing="ij")[1]
+    Tensor([[3, 4, 5],
+            [3, 4, 5]], i64[2,3]@cpu:0)
+    """
+    if indexing not in ("xy", "ij"):
+        raise TensorValueError(
+            f"meshgrid: {indexing!r} is not an indexing", expected="'xy' or 'ij'"
+        )
+    vectors = [tensor_of(x) for x in arrays]
+    for x in vectors:
+        if x.ndim > 1:
+            raise ShapeError("meshgrid: takes vectors", given=str(x.type))
+    order = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        order[0], order[1] = 1, 0
+    sizes = [x.size for x in vectors]
+    shape = tuple(sizes[order.index(i)] for i in range(len(vectors)))
+    grids = []
+    for x, place in zip(vectors, order, strict=True):
+        lone = tuple(x.size if i == place else 1 for i in range(len(vectors)))
+        grids.append(functions["broadcast_to"](functions["reshape"](x, lone), shape))
+    return grids
+
+
+def _eye_type(*, rows: int, columns: int, dtype: DType, device: Device, k: int) -> TensorType:
+    check_not_negative(rows, columns)
+    return TensorType(dtype, (rows, columns))
+
+
+_eye = define(
+    "eye",
+    infer=_eye_type,
+    nondifferentiable=True,
+    precision="exact",
+    storage="fresh",
+    order="rows",
+    fails_on="nothing",
+)
+
+
+@public
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: Any = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """Ones on a diagonal, zeros elsewhere.
+
+    Args:
+        n_rows: how many rows.
+        n_cols: how many columns; as many as rows by default.
+        k: which diagonal: 0 the main one, above it positive, below it negative.
+        dtype: float32 by default.
+        device: the current one by default.
+
+    >>> ef.eye(2, 3)
+    Tensor([[1., 0., 0.],
+            [0., 1., 0.]], f32[2,3]@cpu:0)
+    """
+    rows, columns = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
+    result: Tensor = bind(
+        _eye,
+        rows=rows,
+        columns=columns,
+        k=as_index("eye", "k", k),
+        dtype=_FLOAT if dtype is None else number_dtype(dtype),
+        device=as_device(device),
+    )
+    return result

@@ -1,0 +1,445 @@
+"""Ops that work element by element: arithmetic.
+
+Each op is a record (type rule, gradient) and a public function; what it computes is its kernel in
+``eagerflow_kernels/portable/elementwise.py``.
+"""
+
+from __future__ import annotations
+
+from eagerflow.core.convert import TensorLike, scalar, tensor_of
+from eagerflow.core.costs import FREE, per_output
+from eagerflow.core.facts import neutral
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.ops.elementwise.logic import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+)
+from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
+from eagerflow.ops.rules.promotion import floating, pair, promote, promote_floating
+from eagerflow.ops.rules.type_rules import ANY, INEXACT, NUMERIC, REAL, elementwise, public
+
+__all__ = [
+    "add",
+    "clip",
+    "divide",
+    "floor_divide",
+    "fmod",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "positive",
+    "reciprocal",
+    "remainder",
+    "subtract",
+    "true_divide",
+]
+
+_add = define(
+    "add",
+    infer=elementwise(ANY),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(g, x1),
+        lambda g, out, x1, x2: sum_to_like(g, x2),
+    ),
+    saved="none",
+    ieee=True,
+    commutative=True,
+    neutral=neutral(0, 0, -0.0, left=True),
+)
+
+
+@public
+def add(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The sum of two arrays, element by element.
+
+    Args:
+        x1: any dtype; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype. Of bools, it is "or".
+
+    >>> ef.add(ef.tensor([1.0, 2.0]), 10)
+    Tensor([11., 12.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_add, *pair(x1, x2))
+    return result
+
+
+_subtract = define(
+    "subtract",
+    infer=elementwise(NUMERIC),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(g, x1),
+        lambda g, out, x1, x2: negative(sum_to_like(g, x2)),
+    ),
+    saved="none",
+    ieee=True,
+    neutral=neutral(None, 0, 0.0),
+)
+
+
+@public
+def subtract(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The difference of two arrays, element by element.
+
+    Args:
+        x1: numeric; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.subtract(ef.tensor([1.0, 2.0]), 10)
+    Tensor([-9., -8.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_subtract, *pair(x1, x2))
+    return result
+
+
+_multiply = define(
+    "multiply",
+    infer=elementwise(ANY),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(multiply(g, conjugate(x2)), x1),
+        lambda g, out, x1, x2: sum_to_like(multiply(g, conjugate(x1)), x2),
+    ),
+    saved="inputs",
+    ieee=True,
+    commutative=True,
+    neutral=neutral(1, 1, 1.0, left=True),
+)
+
+
+@public
+def multiply(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The product of two arrays, element by element.
+
+    Args:
+        x1: any dtype; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype. Of bools, it is "and".
+
+    >>> ef.multiply(ef.tensor([1.0, 2.0]), ef.tensor([[3.0], [4.0]]))
+    Tensor([[3., 6.],
+            [4., 8.]], f32[2,2]@cpu:0)
+    """
+    result: Tensor = bind(_multiply, *pair(x1, x2))
+    return result
+
+
+_divide = define(
+    "divide",
+    infer=elementwise(INEXACT),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(divide(g, conjugate(x2)), x1),
+        lambda g, out, x1, x2: negative(sum_to_like(multiply(g, conjugate(divide(out, x2))), x2)),
+    ),
+    cost=per_output(40),
+    ieee=True,
+    neutral=neutral(None, None, 1.0),
+)
+
+
+@public
+def divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The quotient of two arrays, element by element; integers are divided as float32.
+
+    Args:
+        x1: numeric; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.divide(ef.tensor([1, 2]), 4)
+    Tensor([0.25, 0.5 ], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_divide, *promote_floating(x1, x2))
+    return result
+
+
+true_divide = divide
+
+_floor_divide = define(
+    "floor_divide",
+    infer=elementwise(REAL),
+    vjp=(None, None),
+    saved="none",
+    neutral=neutral(None, 1, None),
+)
+
+
+@public
+def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The quotient of two arrays, rounded towards negative infinity.
+
+    Args:
+        x1: real; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.floor_divide(ef.tensor([7, -7]), 2)
+    Tensor([ 3, -4], i64[2]@cpu:0)
+    """
+    result: Tensor = bind(_floor_divide, *pair(x1, x2))
+    return result
+
+
+_remainder = define(
+    "remainder",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(g, x1),
+        lambda g, out, x1, x2: negative(sum_to_like(multiply(g, floor_divide(x1, x2)), x2)),
+    ),
+    saved="inputs",
+)
+
+
+@public
+def remainder(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """What division leaves, with the sign of ``x2``: ``x1 - floor_divide(x1, x2) * x2``.
+
+    Args:
+        x1: real; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.remainder(ef.tensor([7, -7]), 4)
+    Tensor([3, 1], i64[2]@cpu:0)
+    """
+    result: Tensor = bind(_remainder, *pair(x1, x2))
+    return result
+
+
+mod = remainder
+
+_fmod = define(
+    "fmod",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(g, x1),
+        # x1 - out is a whole multiple of x2
+        lambda g, out, x1, x2: negative(
+            sum_to_like(multiply(g, divide(subtract(x1, out), x2)), x2)
+        ),
+    ),
+)
+
+
+@public
+def fmod(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """What division leaves, with the sign of ``x1`` (as in C).
+
+    Args:
+        x1: real; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.fmod(ef.tensor([7, -7]), 4)
+    Tensor([ 3, -3], i64[2]@cpu:0)
+    """
+    result: Tensor = bind(_fmod, *pair(x1, x2))
+    return result
+
+
+_negative = define(
+    "negative",
+    infer=elementwise(NUMERIC),
+    vjp=(lambda g, out, x: negative(g),),
+    saved="none",
+    linear_rows=True,
+    ieee=True,
+    involution=True,
+)
+
+
+@public
+def negative(x: TensorLike, /) -> Tensor:
+    """Each element with its sign changed.
+
+    Args:
+        x: numeric.
+
+    >>> ef.negative(ef.tensor([1.0, -2.0]))
+    Tensor([-1.,  2.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_negative, tensor_of(x))
+    return result
+
+
+_positive = define(
+    "positive",
+    infer=elementwise(NUMERIC),
+    vjp=(lambda g, out, x: g,),
+    saved="none",
+    precision="exact",
+    cost=FREE,
+    storage="same",
+    order="input",
+    fails_on="nothing",
+)
+
+
+@public
+def positive(x: TensorLike, /) -> Tensor:
+    """Each element as it is; the tensor is a new one, of the same value.
+
+    Args:
+        x: numeric.
+
+    >>> ef.positive(ef.tensor([1.0, -2.0]))
+    Tensor([ 1., -2.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_positive, tensor_of(x))
+    return result
+
+
+_reciprocal = define(
+    "reciprocal",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: negative(multiply(g, conjugate(multiply(out, out)))),),
+    saved="outputs",
+)
+
+
+@public
+def reciprocal(x: TensorLike, /) -> Tensor:
+    """One over each element.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.reciprocal(ef.tensor([2.0, 4.0]))
+    Tensor([0.5 , 0.25], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_reciprocal, floating(x))
+    return result
+
+
+# --- the larger, the smaller, the one between -----------------------------------------------
+
+
+def _winner(g: Tensor, wins: Tensor, ties: Tensor) -> Tensor:
+    """The share of ``g`` of the operand that was taken where ``wins``; ties share equally."""
+    return where(wins, g, where(ties, multiply(g, 0.5), 0.0))
+
+
+_maximum = define(
+    "maximum",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(_winner(g, greater(x1, x2), equal(x1, x2)), x1),
+        lambda g, out, x1, x2: sum_to_like(_winner(g, less(x1, x2), equal(x1, x2)), x2),
+    ),
+    saved="inputs",
+    idempotent=True,
+)
+
+
+@public
+def maximum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The larger of two elements; NaN if either is NaN.
+
+    Args:
+        x1: real; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.maximum(ef.tensor([1.0, -2.0]), 0)
+    Tensor([1., 0.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_maximum, *pair(x1, x2))
+    return result
+
+
+_minimum = define(
+    "minimum",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(_winner(g, less(x1, x2), equal(x1, x2)), x1),
+        lambda g, out, x1, x2: sum_to_like(_winner(g, greater(x1, x2), equal(x1, x2)), x2),
+    ),
+    saved="inputs",
+    idempotent=True,
+)
+
+
+@public
+def minimum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The smaller of two elements; NaN if either is NaN.
+
+    Args:
+        x1: real; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.minimum(ef.tensor([1.0, -2.0]), 0)
+    Tensor([ 0., -2.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_minimum, *pair(x1, x2))
+    return result
+
+
+_clip = define(
+    "clip",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x, low, high: sum_to_like(
+            where(logical_and(greater_equal(x, low), less_equal(x, high)), g, 0.0), x
+        ),
+        lambda g, out, x, low, high: sum_to_like(
+            where(logical_and(less(x, low), less_equal(low, high)), g, 0.0), low
+        ),
+        lambda g, out, x, low, high: sum_to_like(
+            where(logical_or(greater(x, high), greater(low, high)), g, 0.0), high
+        ),
+    ),
+    saved="inputs",
+)
+
+
+_clip_min = define(
+    "clip_min",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x, low: sum_to_like(where(greater_equal(x, low), g, 0.0), x),
+        lambda g, out, x, low: sum_to_like(where(less(x, low), g, 0.0), low),
+    ),
+    saved="inputs",
+)
+
+_clip_max = define(
+    "clip_max",
+    infer=elementwise(REAL),
+    vjp=(
+        lambda g, out, x, high: sum_to_like(where(less_equal(x, high), g, 0.0), x),
+        lambda g, out, x, high: sum_to_like(where(greater(x, high), g, 0.0), high),
+    ),
+    saved="inputs",
+)
+
+
+@public
+def clip(x: TensorLike, /, min: TensorLike = None, max: TensorLike = None) -> Tensor:
+    """Each element limited to a range; on its ends the derivative is still 1.
+
+    Args:
+        x: real; broadcasts against the limits.
+        min: the lower limit, None for none; all three promote to one dtype.
+        max: the upper limit, likewise; where it is less than ``min``, the result is ``max``.
+
+    >>> ef.clip(ef.tensor([-1.0, 0.5, 2.0]), 0, 1)
+    Tensor([0. , 0.5, 1. ], f32[3]@cpu:0)
+    """
+    result: Tensor
+    if max is None:
+        result = positive(x) if min is None else bind(_clip_min, *pair(x, min))
+    elif min is None:
+        result = bind(_clip_max, *pair(x, max))
+    else:
+        result = bind(_clip, *_three(x, min, max))
+    return result
+
+
+def _three(x: TensorLike, low: TensorLike, high: TensorLike) -> tuple[Tensor, ...]:
+    """`promote`, which returns at once if the limits need no change of dtype."""
+    if type(x) is Tensor:
+        weak = x._lane.weak
+        if type(low) in weak and type(high) in weak:
+            return x, scalar(low, x._lane), scalar(high, x._lane)
+    return promote(x, low, high)

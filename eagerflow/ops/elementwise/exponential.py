@@ -1,0 +1,378 @@
+"""Ops that work element by element: powers, exponentials and logarithms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import per_output
+from eagerflow.core.facts import neutral
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, positive, subtract
+from eagerflow.ops.elementwise.logic import equal
+from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
+from eagerflow.ops.rules.promotion import floating, known_number, pair, promote_floating
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, elementwise, public
+
+__all__ = [
+    "cbrt",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "pow",
+    "power",
+    "rsqrt",
+    "sqrt",
+    "square",
+]
+
+# --- powers ---------------------------------------------------------------------------------
+
+_square = define(
+    "square",
+    infer=elementwise(NUMERIC),
+    vjp=(lambda g, out, x: multiply(g, conjugate(multiply(x, 2))),),
+    saved="inputs",
+    ieee=True,
+)
+
+
+@public
+def square(x: TensorLike, /) -> Tensor:
+    """Each element times itself.
+
+    Args:
+        x: numeric.
+
+    >>> ef.square(ef.tensor([1.0, -2.0]))
+    Tensor([1., 4.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_square, tensor_of(x))
+    return result
+
+
+_sqrt = define(
+    "sqrt",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: divide(multiply(g, 0.5), conjugate(out)),),
+    saved="outputs",
+    ieee=True,
+)
+
+
+@public
+def sqrt(x: TensorLike, /) -> Tensor:
+    """The square root of each element; NaN for negative numbers.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.sqrt(ef.tensor([4.0, 9.0]))
+    Tensor([2., 3.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_sqrt, floating(x))
+    return result
+
+
+_rsqrt = define(
+    "rsqrt",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: multiply(g, conjugate(multiply(multiply(out, square(out)), -0.5))),),
+    saved="outputs",
+)
+
+
+@public
+def rsqrt(x: TensorLike, /) -> Tensor:
+    """One over the square root of each element.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.rsqrt(ef.tensor([4.0, 16.0]))
+    Tensor([0.5 , 0.25], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_rsqrt, floating(x))
+    return result
+
+
+_cbrt = define(
+    "cbrt",
+    infer=elementwise(FLOATING),
+    vjp=(lambda g, out, x: divide(g, multiply(square(out), 3.0)),),
+    saved="outputs",
+    cost=per_output(40),
+)
+
+
+@public
+def cbrt(x: TensorLike, /) -> Tensor:
+    """The cube root of each element.
+
+    Args:
+        x: floating; integers count as float32.
+
+    >>> ef.round(ef.cbrt(ef.tensor([8.0, -27.0])), 3)
+    Tensor([ 2., -3.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_cbrt, floating(x))
+    return result
+
+
+def _slope(x1: Tensor, x2: Tensor) -> Tensor:
+    """The derivative of ``x1 ** x2`` by ``x1``; 0 for ``x2 == 0``, also where ``x1`` is 0."""
+    return multiply(x2, pow(x1, subtract(where(equal(x2, 0), 1, x2), 1)))
+
+
+_pow = define(
+    "pow",
+    infer=elementwise(NUMERIC),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(multiply(g, conjugate(_slope(x1, x2))), x1),
+        # by x2; for x1 == 0 the power is 0 (or 1, or infinite) and stays so
+        lambda g, out, x1, x2: sum_to_like(
+            multiply(g, conjugate(multiply(out, log(where(equal(x1, 0), 1, x1))))), x2
+        ),
+    ),
+    cost=per_output(40),
+    neutral=neutral(None, 1, None),
+    fails_on="values",
+)
+
+
+@public
+def pow(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """Elements of ``x1`` to the power of those of ``x2``.
+
+    Args:
+        x1: numeric; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    Raises:
+        TensorValueError: an integer to the power of a negative integer.
+
+    >>> ef.pow(ef.tensor([1.0, 2.0, 3.0]), 2)
+    Tensor([1., 4., 9.], f32[3]@cpu:0)
+    """
+    kind = type(x2)
+    if kind is not Tensor and kind is not int and kind is not float:
+        x2 = known_number(x2)
+    if type(x1) is Tensor and (type(x2) is int or type(x2) is float):
+        dtype = x1._lane.dtype
+        if dtype.is_inexact or (dtype.is_integer and type(x2) is int):
+            simpler = _SIMPLER.get(x2)
+            if simpler is not None:
+                return simpler(x1)
+    result: Tensor = bind(_pow, *pair(x1, x2))
+    return result
+
+
+power = pow
+
+#: powers that are simpler ops, equal to the last bit
+_SIMPLER: Final[dict[float, Callable[[Tensor], Tensor]]] = {1: positive, 2: square}
+
+# --- exponentials ---------------------------------------------------------------------------
+
+_exp = define(
+    "exp",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: multiply(g, conjugate(out)),),
+    saved="outputs",
+    cost=per_output(32),
+)
+
+
+@public
+def exp(x: TensorLike, /) -> Tensor:
+    """The exponential of each element, e to its power.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.exp(ef.tensor([0.0, 1.0])), 3)
+    Tensor([1.   , 2.718], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_exp, floating(x))
+    return result
+
+
+_exp2 = define(
+    "exp2",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: multiply(g, conjugate(multiply(out, math.log(2)))),),
+    saved="outputs",
+    cost=per_output(32),
+)
+
+
+@public
+def exp2(x: TensorLike, /) -> Tensor:
+    """Two to the power of each element.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.exp2(ef.tensor([3.0, -1.0]))
+    Tensor([8. , 0.5], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_exp2, floating(x))
+    return result
+
+
+_expm1 = define(
+    "expm1",
+    infer=elementwise(INEXACT),
+    # the exponential itself: of small ones, `out + 1` would leave rounding errors alone
+    vjp=(lambda g, out, x: multiply(g, conjugate(exp(x))),),
+    saved="inputs",
+    cost=per_output(32),
+)
+
+
+@public
+def expm1(x: TensorLike, /) -> Tensor:
+    """The exponential of each element, minus 1; precise near 0.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.expm1(ef.tensor([0.0, 1e-10]))
+    Tensor([0.e+00, 1.e-10], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_expm1, floating(x))
+    return result
+
+
+# --- logarithms -----------------------------------------------------------------------------
+
+_log = define(
+    "log",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: divide(g, conjugate(x)),),
+    saved="inputs",
+    cost=per_output(32),
+)
+
+
+@public
+def log(x: TensorLike, /) -> Tensor:
+    """The natural logarithm of each element; NaN for negative numbers.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.log(ef.tensor([1.0, 10.0])), 3)
+    Tensor([0.   , 2.303], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_log, floating(x))
+    return result
+
+
+_log1p = define(
+    "log1p",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: divide(g, conjugate(add(x, 1))),),
+    saved="inputs",
+    cost=per_output(32),
+)
+
+
+@public
+def log1p(x: TensorLike, /) -> Tensor:
+    """The natural logarithm of 1 + x; precise near 0.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.log1p(ef.tensor([0.0, 1e-10]))
+    Tensor([0.e+00, 1.e-10], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_log1p, floating(x))
+    return result
+
+
+_log2 = define(
+    "log2",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: divide(g, conjugate(multiply(x, math.log(2)))),),
+    saved="inputs",
+    cost=per_output(32),
+)
+
+
+@public
+def log2(x: TensorLike, /) -> Tensor:
+    """The logarithm of each element to base 2.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.log2(ef.tensor([8.0, 0.5]))
+    Tensor([ 3., -1.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_log2, floating(x))
+    return result
+
+
+_log10 = define(
+    "log10",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: divide(g, conjugate(multiply(x, math.log(10)))),),
+    saved="inputs",
+    cost=per_output(32),
+)
+
+
+@public
+def log10(x: TensorLike, /) -> Tensor:
+    """The logarithm of each element to base 10.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.log10(ef.tensor([100.0, 0.1])), 3)
+    Tensor([ 2., -1.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_log10, floating(x))
+    return result
+
+
+def _weight(out: Tensor, x: Tensor) -> Tensor:
+    """exp(x - out), 1 where they are equal, infinities too."""
+    same = equal(x, out)
+    return exp(subtract(where(same, 0.0, x), where(same, 0.0, out)))
+
+
+_logaddexp = define(
+    "logaddexp",
+    infer=elementwise(FLOATING),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(multiply(g, _weight(out, x1)), x1),
+        lambda g, out, x1, x2: sum_to_like(multiply(g, _weight(out, x2)), x2),
+    ),
+    cost=per_output(80),
+)
+
+
+@public
+def logaddexp(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """log(exp(x1) + exp(x2)), without overflow.
+
+    Args:
+        x1: floating, integers count as float32; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.round(ef.logaddexp(ef.tensor([0.0, 100.0]), 0), 3)
+    Tensor([  0.693, 100.   ], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_logaddexp, *promote_floating(x1, x2))
+    return result

@@ -1,0 +1,476 @@
+"""Ops that work element by element: sign, magnitude, rounding, the parts of complex numbers."""
+
+from __future__ import annotations
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.op import Op, bind, define, functions
+from eagerflow.core.tensor import Tensor
+from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, positive, subtract
+from eagerflow.ops.elementwise.logic import equal, isfinite
+from eagerflow.ops.rules.gradients import conjugate as _conjugate
+from eagerflow.ops.rules.gradients import sum_to_like, where
+from eagerflow.ops.rules.promotion import cast, known_number, pair, promote_floating
+from eagerflow.ops.rules.type_rules import (
+    COMPLEX,
+    FLOATING,
+    INEXACT,
+    INTEGER,
+    NUMERIC,
+    check_kind,
+    elementwise,
+    public,
+)
+from eagerflow.types import DTYPES, DType, TensorType
+
+__all__ = [
+    "abs",
+    "absolute",
+    "ceil",
+    "conj",
+    "conjugate",
+    "copysign",
+    "floor",
+    "gcd",
+    "heaviside",
+    "hypot",
+    "imag",
+    "lcm",
+    "nan_to_num",
+    "nextafter",
+    "real",
+    "round",
+    "sign",
+    "trunc",
+]
+
+_REAL_PART = {"complex64": DTYPES["float32"], "complex128": DTYPES["float64"]}
+
+
+def _real_dtype(dtype: DType) -> DType:
+    return _REAL_PART.get(dtype.name, dtype)
+
+
+# --- sign and magnitude ---------------------------------------------------------------------
+
+
+def _magnitude_type(x: TensorType) -> TensorType:
+    check_kind(x, NUMERIC)
+    return x.like(dtype=_real_dtype(x.dtype))
+
+
+_abs = define(
+    "abs",
+    infer=_magnitude_type,
+    vjp=(lambda g, out, x: multiply(g, sign(x)),),
+    saved="inputs",
+    fails_on="nothing",
+    elementwise=True,
+    storage="fresh",
+    order="elementwise",
+    ieee=True,
+    idempotent=True,
+)
+
+
+@public
+def abs(x: TensorLike, /) -> Tensor:
+    """The magnitude of each element; its derivative is 0 at 0.
+
+    Args:
+        x: numeric; of complex numbers, the result is real.
+
+    >>> ef.abs(ef.tensor([1.0, -2.0]))
+    Tensor([1., 2.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_abs, tensor_of(x))
+    return result
+
+
+absolute = abs
+
+
+def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor | None:
+    """Of a complex number, the sign turns with the part of x's change that is across x."""
+    if not x.dtype.is_complex:
+        return None
+    size = abs(x)
+    zero = equal(size, 0)
+    along = multiply(real(multiply(_conjugate(g), out)), out)
+    return where(zero, 0.0, divide(subtract(g, along), where(zero, 1.0, size)))
+
+
+_sign = define("sign", infer=elementwise(NUMERIC), vjp=(_sign_vjp,))
+
+
+@public
+def sign(x: TensorLike, /) -> Tensor:
+    """-1, 0 or 1, as each element is negative, zero or positive; of complex numbers x / abs(x).
+
+    Args:
+        x: numeric.
+
+    >>> ef.sign(ef.tensor([3.0, 0.0, -2.0]))
+    Tensor([ 1.,  0., -1.], f32[3]@cpu:0)
+    """
+    result: Tensor = bind(_sign, tensor_of(x))
+    return result
+
+
+_copysign = define(
+    "copysign",
+    infer=elementwise(FLOATING),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(multiply(g, multiply(sign(x1), sign(out))), x1),
+        None,
+    ),
+)
+
+
+@public
+def copysign(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The magnitude of ``x1`` with the sign of ``x2``.
+
+    Args:
+        x1: floating, integers count as float32; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.copysign(ef.tensor([1.0, 2.0]), ef.tensor([-3.0, 0.0]))
+    Tensor([-1.,  2.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_copysign, *promote_floating(x1, x2))
+    return result
+
+
+def _part(x: Tensor, hypotenuse: Tensor) -> Tensor:
+    """The quotient x / hypotenuse, 0 where both are 0."""
+    return divide(x, where(equal(hypotenuse, 0), 1.0, hypotenuse))
+
+
+_hypot = define(
+    "hypot",
+    infer=elementwise(FLOATING),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(multiply(g, _part(x1, out)), x1),
+        lambda g, out, x1, x2: sum_to_like(multiply(g, _part(x2, out)), x2),
+    ),
+)
+
+
+@public
+def hypot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """sqrt(x1**2 + x2**2), without overflow; its derivative is 0 at 0.
+
+    Args:
+        x1: floating, integers count as float32; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.hypot(ef.tensor([3.0, 6.0]), ef.tensor([4.0, 8.0]))
+    Tensor([ 5., 10.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_hypot, *promote_floating(x1, x2))
+    return result
+
+
+_heaviside = define(
+    "heaviside",
+    infer=elementwise(FLOATING),
+    vjp=(None, lambda g, out, x1, x2: sum_to_like(where(equal(x1, 0), g, 0.0), x2)),
+    saved="inputs",
+)
+
+
+@public
+def heaviside(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """0 where ``x1`` is negative, 1 where it is positive, ``x2`` where it is 0.
+
+    Args:
+        x1: floating, integers count as float32; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.heaviside(ef.tensor([-3.0, 0.0, 2.0]), 0.5)
+    Tensor([0. , 0.5, 1. ], f32[3]@cpu:0)
+    """
+    result: Tensor = bind(_heaviside, *promote_floating(x1, x2))
+    return result
+
+
+_nextafter = define(
+    "nextafter", infer=elementwise(FLOATING), nondifferentiable=True, precision="exact"
+)
+
+
+@public
+def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The next number after ``x1`` in its dtype, towards ``x2``.
+
+    Args:
+        x1: floating; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.nextafter(ef.tensor(1.0), 2.0) - 1.0
+    Tensor(1.1920929e-07, f32[]@cpu:0)
+    """
+    result: Tensor = bind(_nextafter, *pair(x1, x2))
+    return result
+
+
+# --- rounding -------------------------------------------------------------------------------
+
+_ceil = define("ceil", infer=elementwise(FLOATING), vjp=(None,), saved="none", idempotent=True)
+
+
+@public
+def ceil(x: TensorLike, /) -> Tensor:
+    """Each element rounded towards positive infinity.
+
+    Args:
+        x: real; integers come back as they are.
+
+    >>> ef.ceil(ef.tensor([1.2, -1.2]))
+    Tensor([ 2., -1.], f32[2]@cpu:0)
+    """
+    return _rounded(_ceil, x)
+
+
+_floor = define("floor", infer=elementwise(FLOATING), vjp=(None,), saved="none", idempotent=True)
+
+
+@public
+def floor(x: TensorLike, /) -> Tensor:
+    """Each element rounded towards negative infinity.
+
+    Args:
+        x: real; integers come back as they are.
+
+    >>> ef.floor(ef.tensor([1.2, -1.2]))
+    Tensor([ 1., -2.], f32[2]@cpu:0)
+    """
+    return _rounded(_floor, x)
+
+
+_trunc = define("trunc", infer=elementwise(FLOATING), vjp=(None,), saved="none", idempotent=True)
+
+
+@public
+def trunc(x: TensorLike, /) -> Tensor:
+    """Each element rounded towards zero.
+
+    Args:
+        x: real; integers come back as they are.
+
+    >>> ef.trunc(ef.tensor([1.7, -1.7]))
+    Tensor([ 1., -1.], f32[2]@cpu:0)
+    """
+    return _rounded(_trunc, x)
+
+
+_round = define("round", infer=elementwise(INEXACT), vjp=(None,), saved="none", idempotent=True)
+
+
+@public
+def round(x: TensorLike, /, decimals: int = 0) -> Tensor:
+    """Each element rounded to the nearest integer, ties to the even one.
+
+    Args:
+        x: numeric; integers come back as they are. Of complex numbers, both parts are rounded.
+        decimals: to round to this many digits after the point instead.
+
+    >>> ef.round(ef.tensor([1.5, 2.5, -1.7]))
+    Tensor([ 2.,  2., -2.], f32[3]@cpu:0)
+    """
+    if decimals > 0:
+        return divide(_rounded(_round, multiply(x, 10.0**decimals)), 10.0**decimals)
+    if decimals < 0:
+        return multiply(_rounded(_round, divide(x, 10.0**-decimals)), 10.0**-decimals)
+    return _rounded(_round, x)
+
+
+def _rounded(op: Op, x: TensorLike) -> Tensor:
+    tensor = tensor_of(x)
+    if tensor._lane.dtype.is_integer:
+        return positive(tensor)
+    result: Tensor = bind(op, tensor)
+    return result
+
+
+# --- parts of complex numbers ---------------------------------------------------------------
+
+_conj = define(
+    "conj",
+    infer=elementwise(COMPLEX),
+    vjp=(lambda g, out, x: conj(g),),
+    saved="none",
+    involution=True,
+)
+
+
+@public
+def conj(x: TensorLike, /) -> Tensor:
+    """The complex conjugate of each element.
+
+    Args:
+        x: numeric; of a real ``x``, the same values.
+
+    >>> ef.conj(ef.tensor([1 + 2j]))
+    Tensor([1.-2.j], c64[1]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    if not tensor._lane.dtype.is_complex:
+        return positive(tensor)
+    result: Tensor = bind(_conj, tensor)
+    return result
+
+
+conjugate = conj
+
+
+def _part_type(x: TensorType) -> TensorType:
+    check_kind(x, COMPLEX)
+    return x.like(dtype=_real_dtype(x.dtype))
+
+
+_real = define(
+    "real",
+    infer=_part_type,
+    vjp=(lambda g, out, x: cast(g, x.dtype),),
+    saved="none",
+    fails_on="nothing",
+    elementwise=True,
+    storage="either",
+)
+
+
+@public
+def real(x: TensorLike, /) -> Tensor:
+    """The real part of each element.
+
+    Args:
+        x: numeric; of a real ``x``, the same values.
+
+    >>> ef.real(ef.tensor([1 + 2j]))
+    Tensor([1.], f32[1]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    if not tensor._lane.dtype.is_complex:
+        return positive(tensor)
+    result: Tensor = bind(_real, tensor)
+    return result
+
+
+_imag = define(
+    "imag",
+    infer=_part_type,
+    vjp=(lambda g, out, x: multiply(cast(g, x.dtype), 1j),),
+    saved="none",
+    fails_on="nothing",
+    elementwise=True,
+    storage="either",
+)
+
+
+@public
+def imag(x: TensorLike, /) -> Tensor:
+    """The imaginary part of each element.
+
+    Args:
+        x: numeric; of a real ``x``, zeros.
+
+    >>> ef.imag(ef.tensor([1 + 2j]))
+    Tensor([2.], f32[1]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    if not tensor._lane.dtype.is_complex:
+        zeros: Tensor = functions["zeros_like"](tensor)
+        return zeros
+    result: Tensor = bind(_imag, tensor)
+    return result
+
+
+# --- what is not finite ---------------------------------------------------------------------
+
+
+def _finite_part(g: Tensor, x: Tensor) -> Tensor:
+    """``g`` where ``x`` is finite, for each part of complex numbers."""
+    if not x.dtype.is_complex:
+        return where(isfinite(x), g, 0.0)
+    parts = [where(isfinite(part(x)), part(g), 0.0) for part in (real, imag)]
+    return add(parts[0], multiply(cast(parts[1], x.dtype), 1j))
+
+
+_nan_to_num = define(
+    "nan_to_num",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x, **replacements: _finite_part(g, x),),
+    saved="inputs",
+)
+
+
+@public
+def nan_to_num(
+    x: TensorLike,
+    /,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Tensor:
+    """The same elements, NaN and infinities replaced by numbers.
+
+    Args:
+        x: numeric; integers come back as they are. Parts of complex numbers are replaced.
+        nan: replaces NaN.
+        posinf: replaces infinity; by default the largest number of the dtype.
+        neginf: replaces negative infinity; by default the smallest.
+
+    >>> ef.nan_to_num(ef.tensor([1.0, float("nan"), float("-inf")]), neginf=-9.0)
+    Tensor([ 1.,  0., -9.], f32[3]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    if not tensor._lane.dtype.is_inexact:
+        return positive(tensor)
+    largest = float(functions["finfo"](tensor._lane.dtype).max)
+    result: Tensor = bind(
+        _nan_to_num,
+        tensor,
+        nan=known_number(nan),
+        posinf=largest if posinf is None else known_number(posinf),
+        neginf=-largest if neginf is None else known_number(neginf),
+    )
+    return result
+
+
+# --- divisors -------------------------------------------------------------------------------
+
+_gcd = define("gcd", infer=elementwise(INTEGER), vjp=(None, None), saved="none")
+
+
+@public
+def gcd(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The greatest common divisor.
+
+    Args:
+        x1: integer; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.gcd(ef.tensor([12, 7]), 18)
+    Tensor([6, 1], i64[2]@cpu:0)
+    """
+    result: Tensor = bind(_gcd, *pair(x1, x2))
+    return result
+
+
+_lcm = define("lcm", infer=elementwise(INTEGER), vjp=(None, None), saved="none")
+
+
+@public
+def lcm(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The least common multiple.
+
+    Args:
+        x1: integer; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.lcm(ef.tensor([4, 7]), 6)
+    Tensor([12, 42], i64[2]@cpu:0)
+    """
+    result: Tensor = bind(_lcm, *pair(x1, x2))
+    return result

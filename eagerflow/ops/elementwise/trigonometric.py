@@ -1,0 +1,413 @@
+"""Ops that work element by element: trigonometric and hyperbolic functions and their inverses."""
+
+from __future__ import annotations
+
+import math
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.costs import per_output
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, negative, subtract
+from eagerflow.ops.elementwise.exponential import sqrt, square
+from eagerflow.ops.elementwise.logic import equal
+from eagerflow.ops.elementwise.numeric import imag, real
+from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
+from eagerflow.ops.rules.promotion import floating, promote_floating
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, elementwise, public
+
+__all__ = [
+    "acos",
+    "acosh",
+    "angle",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "degrees",
+    "rad2deg",
+    "radians",
+    "sin",
+    "sinh",
+    "tan",
+    "tanh",
+]
+
+# --- trigonometric functions ----------------------------------------------------------------
+
+_sin = define(
+    "sin",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: multiply(g, conjugate(cos(x))),),
+    saved="inputs",
+    cost=per_output(40),
+)
+
+
+@public
+def sin(x: TensorLike, /) -> Tensor:
+    """The sine of each element, in radians.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.sin(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 0.841], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_sin, floating(x))
+    return result
+
+
+_cos = define(
+    "cos",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: negative(multiply(g, conjugate(sin(x)))),),
+    saved="inputs",
+    cost=per_output(40),
+)
+
+
+@public
+def cos(x: TensorLike, /) -> Tensor:
+    """The cosine of each element, in radians.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.cos(ef.tensor([0.0, 1.0])), 3)
+    Tensor([1.  , 0.54], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_cos, floating(x))
+    return result
+
+
+_tan = define(
+    "tan",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: multiply(g, conjugate(add(square(out), 1))),),
+    saved="outputs",
+    cost=per_output(40),
+)
+
+
+@public
+def tan(x: TensorLike, /) -> Tensor:
+    """The tangent of each element, in radians.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.tan(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 1.557], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_tan, floating(x))
+    return result
+
+
+def _one_minus_square(x: Tensor) -> Tensor:
+    """(1 - x) (1 + x), precise near 1 and -1."""
+    return multiply(subtract(1, x), add(x, 1))
+
+
+_asin = define(
+    "asin",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: divide(g, conjugate(sqrt(_one_minus_square(x)))),),
+    saved="inputs",
+    cost=per_output(80),
+)
+
+
+@public
+def asin(x: TensorLike, /) -> Tensor:
+    """The inverse sine of each element, from -pi/2 to pi/2; NaN outside of [-1, 1].
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.asin(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 1.571], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_asin, floating(x))
+    return result
+
+
+_acos = define(
+    "acos",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: negative(divide(g, conjugate(sqrt(_one_minus_square(x))))),),
+    saved="inputs",
+    cost=per_output(80),
+)
+
+
+@public
+def acos(x: TensorLike, /) -> Tensor:
+    """The inverse cosine of each element, from 0 to pi; NaN outside of [-1, 1].
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.acos(ef.tensor([0.0, 1.0])), 3)
+    Tensor([1.571, 0.   ], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_acos, floating(x))
+    return result
+
+
+_atan = define(
+    "atan",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: divide(g, conjugate(add(square(x), 1))),),
+    saved="inputs",
+    cost=per_output(80),
+)
+
+
+@public
+def atan(x: TensorLike, /) -> Tensor:
+    """The inverse tangent of each element, from -pi/2 to pi/2.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.atan(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 0.785], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_atan, floating(x))
+    return result
+
+
+def _over_square(x: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
+    """The quotient x / (x1**2 + x2**2), 0 at the origin."""
+    size = add(square(x1), square(x2))
+    return divide(x, where(equal(size, 0), 1.0, size))
+
+
+_atan2 = define(
+    "atan2",
+    infer=elementwise(FLOATING),
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(multiply(g, _over_square(x2, x1, x2)), x1),
+        lambda g, out, x1, x2: negative(sum_to_like(multiply(g, _over_square(x1, x1, x2)), x2)),
+    ),
+    saved="inputs",
+    cost=per_output(80),
+)
+
+
+@public
+def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The angle of the point with ordinate ``x1`` and abscissa ``x2``, from -pi to pi.
+
+    Args:
+        x1: floating, integers count as float32; broadcasts against ``x2``.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.round(ef.atan2(ef.tensor([1.0, 1.0]), ef.tensor([1.0, -1.0])), 3)
+    Tensor([0.785, 2.356], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_atan2, *promote_floating(x1, x2))
+    return result
+
+
+# --- hyperbolic functions -------------------------------------------------------------------
+
+_sinh = define(
+    "sinh",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: multiply(g, conjugate(cosh(x))),),
+    saved="inputs",
+    cost=per_output(40),
+)
+
+
+@public
+def sinh(x: TensorLike, /) -> Tensor:
+    """The hyperbolic sine of each element.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.sinh(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 1.175], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_sinh, floating(x))
+    return result
+
+
+_cosh = define(
+    "cosh",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: multiply(g, conjugate(sinh(x))),),
+    saved="inputs",
+    cost=per_output(40),
+)
+
+
+@public
+def cosh(x: TensorLike, /) -> Tensor:
+    """The hyperbolic cosine of each element.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.cosh(ef.tensor([0.0, 1.0])), 3)
+    Tensor([1.   , 1.543], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_cosh, floating(x))
+    return result
+
+
+_tanh = define(
+    "tanh",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: multiply(g, conjugate(subtract(1, square(out)))),),
+    saved="outputs",
+    cost=per_output(32),
+)
+
+
+@public
+def tanh(x: TensorLike, /) -> Tensor:
+    """The hyperbolic tangent of each element.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.tanh(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 0.762], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_tanh, floating(x))
+    return result
+
+
+_asinh = define(
+    "asinh",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: divide(g, conjugate(sqrt(add(square(x), 1)))),),
+    saved="inputs",
+    cost=per_output(80),
+)
+
+
+@public
+def asinh(x: TensorLike, /) -> Tensor:
+    """The inverse hyperbolic sine of each element.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.asinh(ef.tensor([0.0, 1.0])), 3)
+    Tensor([0.   , 0.881], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_asinh, floating(x))
+    return result
+
+
+_acosh = define(
+    "acosh",
+    infer=elementwise(INEXACT),
+    # two roots: one of the product would be on the wrong branch for complex numbers
+    vjp=(lambda g, out, x: divide(g, conjugate(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))))),),
+    saved="inputs",
+    cost=per_output(80),
+)
+
+
+@public
+def acosh(x: TensorLike, /) -> Tensor:
+    """The inverse hyperbolic cosine of each element; NaN below 1.
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.acosh(ef.tensor([1.0, 2.0])), 3)
+    Tensor([0.   , 1.317], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_acosh, floating(x))
+    return result
+
+
+_atanh = define(
+    "atanh",
+    infer=elementwise(INEXACT),
+    vjp=(lambda g, out, x: divide(g, conjugate(_one_minus_square(x))),),
+    saved="inputs",
+    cost=per_output(80),
+)
+
+
+@public
+def atanh(x: TensorLike, /) -> Tensor:
+    """The inverse hyperbolic tangent of each element; NaN outside of [-1, 1].
+
+    Args:
+        x: floating or complex; integers count as float32.
+
+    >>> ef.round(ef.atanh(ef.tensor([0.0, 0.5])), 3)
+    Tensor([0.   , 0.549], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_atanh, floating(x))
+    return result
+
+
+arccos, arccosh = acos, acosh
+arcsin, arcsinh = asin, asinh
+arctan, arctan2, arctanh = atan, atan2, atanh
+
+# --- angles ---------------------------------------------------------------------------------
+
+
+@public
+def angle(x: TensorLike, /) -> Tensor:
+    """The angle of each complex number, from -pi to pi; its derivative is 0 at 0.
+
+    Args:
+        x: numeric; of a real ``x``, 0 or pi.
+
+    >>> ef.round(ef.angle(ef.tensor([1j, -1.0])), 3)
+    Tensor([1.571, 3.142], f32[2]@cpu:0)
+    """
+    tensor = floating(x)
+    return atan2(imag(tensor), real(tensor))
+
+
+@public
+def deg2rad(x: TensorLike, /) -> Tensor:
+    """Degrees in radians.
+
+    Args:
+        x: floating; integers count as float32.
+
+    >>> ef.round(ef.deg2rad(ef.tensor([180.0, 90.0])), 3)
+    Tensor([3.142, 1.571], f32[2]@cpu:0)
+    """
+    return multiply(floating(x), math.pi / 180)
+
+
+@public
+def rad2deg(x: TensorLike, /) -> Tensor:
+    """Radians in degrees.
+
+    Args:
+        x: floating; integers count as float32.
+
+    >>> ef.rad2deg(ef.tensor([0.0, 3.1415927]))
+    Tensor([  0., 180.], f32[2]@cpu:0)
+    """
+    return multiply(floating(x), 180 / math.pi)
+
+
+radians, degrees = deg2rad, rad2deg

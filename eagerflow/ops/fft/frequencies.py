@@ -1,0 +1,121 @@
+"""The frequencies that the points of a spectrum stand for, and their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.hardware import Device, as_device
+from eagerflow.ops.elementwise.arithmetic import divide
+from eagerflow.ops.rules.arguments import as_index, axes_of
+from eagerflow.ops.rules.type_rules import public
+from eagerflow.ops.shape.movement import roll
+from eagerflow.types import DType, TensorType, default_dtype, number_dtype
+
+__all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
+
+
+def _numbers_type(*, n: int, half: bool, dtype: DType, device: Device) -> TensorType:
+    if type(n) is int and n < 1:
+        raise ShapeError(f"there are no {n} points", expected="at least one")
+    return TensorType(dtype, (n // 2 + 1 if half else n,))
+
+
+_numbers = define(
+    "frequency_numbers", infer=_numbers_type, nondifferentiable=True, precision="exact"
+)
+
+
+def _frequencies(name: str, n: Any, half: bool, d: float, dtype: Any, device: Any) -> Tensor:
+    count = as_index(name, "n", n)
+    if type(count) is int and count < 1:
+        raise ShapeError(f"{name}: there are no {count} points", expected="at least one")
+    chosen = default_dtype("real floating") if dtype is None else number_dtype(dtype)
+    if not chosen.is_floating:
+        raise DTypeError(f"{name}: {chosen.name} is not a real floating dtype")
+    numbers = bind(_numbers, n=count, half=half, dtype=chosen, device=as_device(device))
+    return divide(numbers, count * d)
+
+
+@public
+def fftfreq(
+    n: int, /, *, d: float = 1.0, dtype: Any = None, device: Device | str | None = None
+) -> Tensor:
+    """The frequencies that the points of `fft` stand for.
+
+    Args:
+        n: how many points are transformed.
+        d: the distance between samples.
+        dtype: a real floating dtype, float32 by default.
+        device: of the result.
+
+    Raises:
+        ShapeError: less than one point.
+
+    >>> ef.fft.fftfreq(4)
+    Tensor([ 0.  ,  0.25, -0.5 , -0.25], f32[4]@cpu:0)
+    """
+    return _frequencies("fftfreq", n, False, d, dtype, device)
+
+
+@public
+def rfftfreq(
+    n: int, /, *, d: float = 1.0, dtype: Any = None, device: Device | str | None = None
+) -> Tensor:
+    """The frequencies that the points of `rfft` stand for.
+
+    Args:
+        n: how many points are transformed.
+        d: the distance between samples.
+        dtype: a real floating dtype, float32 by default.
+        device: of the result.
+
+    Raises:
+        ShapeError: less than one point.
+
+    >>> ef.fft.rfftfreq(4)
+    Tensor([0.  , 0.25, 0.5 ], f32[3]@cpu:0)
+    """
+    return _frequencies("rfftfreq", n, True, d, dtype, device)
+
+
+@public
+def fftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
+    """The frequency 0 moved to the middle.
+
+    Args:
+        x: floating or complex; any other dtype as well.
+        axes: along which axes; all by default.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.fft.fftshift(ef.fft.fftfreq(4))
+    Tensor([-0.5 , -0.25,  0.  ,  0.25], f32[4]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    places = axes_of("fftshift", tensor, axes)
+    return roll(tensor, tuple(tensor.shape[a] // 2 for a in places), axis=places)
+
+
+@public
+def ifftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
+    """The inverse of `fftshift`: the frequency 0 moved from the middle to the front.
+
+    Args:
+        x: floating or complex; any other dtype as well.
+        axes: along which axes; all by default.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.fft.ifftshift(ef.tensor([-0.5, -0.25, 0.0, 0.25]))
+    Tensor([ 0.  ,  0.25, -0.5 , -0.25], f32[4]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    places = axes_of("ifftshift", tensor, axes)
+    return roll(tensor, tuple(-(tensor.shape[a] // 2) for a in places), axis=places)

@@ -1,0 +1,130 @@
+"""The three ops of discrete Fourier transforms: of complex, real and Hermitian data.
+
+They transform what they are given; cutting and padding to a size happens before.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from eagerflow.core.costs import fourier
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import may_equal, same
+from eagerflow.errors import ShapeError
+from eagerflow.ops.creation.arrays import full
+from eagerflow.ops.elementwise.arithmetic import multiply
+from eagerflow.ops.elementwise.numeric import real
+from eagerflow.ops.linalg.matrices import complex_dtype, real_dtype
+from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INEXACT, check_kind
+from eagerflow.ops.shape.axes import reshape
+from eagerflow.ops.shape.joining import concat
+from eagerflow.types import TensorType
+
+__all__ = ["SWAPPED", "transform", "transform_hermitian", "transform_real"]
+
+#: The adjoint of a transform is the opposite one, scaled where this one is not.
+SWAPPED: Final[dict[str, str]] = {
+    "backward": "forward",
+    "ortho": "ortho",
+    "forward": "backward",
+}
+
+
+def _check_points(count: int) -> None:
+    if type(count) is int and count < 1:
+        raise ShapeError(f"cannot transform {count} points", expected="at least one")
+
+
+def _fft_type(x: TensorType, *, axes: tuple[int, ...], norm: str, inverse: bool) -> TensorType:
+    check_kind(x, INEXACT)
+    for axis in axes:
+        _check_points(x.shape[axis])
+    return x.like(dtype=complex_dtype(x.dtype))
+
+
+def _fft_vjp(
+    g: Tensor, out: Tensor, x: Tensor, *, axes: tuple[int, ...], norm: str, inverse: bool
+) -> Tensor:
+    result = transform(g, axes=axes, norm=SWAPPED[norm], inverse=not inverse)
+    return result if x.dtype.is_complex else real(result)
+
+
+_fft = define(
+    "fft", infer=_fft_type, vjp=(_fft_vjp,), saved="none", precision="accumulate", cost=fourier
+)
+
+
+def _with_size(x: TensorType, axis: int, size: int) -> tuple[int, ...]:
+    return (*x.shape[:axis], size, *x.shape[axis + 1 :])
+
+
+def _rfft_type(x: TensorType, *, axis: int, norm: str) -> TensorType:
+    check_kind(x, FLOATING)
+    _check_points(x.shape[axis])
+    shape = _with_size(x, axis, x.shape[axis] // 2 + 1)
+    return x.like(shape=shape, dtype=complex_dtype(x.dtype))
+
+
+def _weighted(x: Tensor, weight: float, n: int, axis: int) -> Tensor:
+    """``x``, half a spectrum, times ``weight`` where it stands for two points of the whole."""
+    dtype, device = real_dtype(x.dtype), x.device
+    single = 1 - n % 2
+    sizes = ((1, 1), (n // 2 - single, weight), (single, 1))
+    weights = concat(
+        [full((k,), w, dtype=dtype, device=device) for k, w in sizes if not same(k, 0)]
+    )
+    return multiply(x, reshape(weights, (n // 2 + 1,) + (1,) * (x.ndim - axis - 1)))
+
+
+def _rfft_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int, norm: str) -> Tensor:
+    n = x.shape[axis]
+    return transform_hermitian(_weighted(g, 0.5, n, axis), axis=axis, n=n, norm=SWAPPED[norm])
+
+
+_rfft = define(
+    "rfft", infer=_rfft_type, vjp=(_rfft_vjp,), saved="none", precision="accumulate", cost=fourier
+)
+
+
+def _irfft_type(x: TensorType, *, axis: int, n: int, norm: str) -> TensorType:
+    check_kind(x, COMPLEX)
+    _check_points(n)
+    if not may_equal(x.shape[axis], n // 2 + 1):
+        raise ShapeError(
+            f"{x.shape[axis]} points are not half of a spectrum of {n}",
+            expected=f"{n // 2 + 1} points",
+        )
+    return x.like(shape=_with_size(x, axis, n), dtype=real_dtype(x.dtype))
+
+
+def _irfft_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int, n: int, norm: str) -> Tensor:
+    return _weighted(transform_real(g, axis=axis, norm=SWAPPED[norm]), 2.0, n, axis)
+
+
+_irfft = define(
+    "irfft",
+    infer=_irfft_type,
+    vjp=(_irfft_vjp,),
+    saved="none",
+    precision="accumulate",
+    cost=fourier,
+)
+
+
+def transform(x: Tensor, *, axes: tuple[int, ...], norm: str, inverse: bool) -> Tensor:
+    """The transform of data of any dtype, along any axes."""
+    result: Tensor = bind(_fft, x, axes=axes, norm=norm, inverse=inverse)
+    return result
+
+
+def transform_real(x: Tensor, *, axis: int, norm: str) -> Tensor:
+    """The first half of the spectrum of real data; the rest is its mirror image."""
+    result: Tensor = bind(_rfft, x, axis=axis, norm=norm)
+    return result
+
+
+def transform_hermitian(x: Tensor, *, axis: int, n: int, norm: str) -> Tensor:
+    """The ``n`` real points that half a spectrum stands for: the inverse of `transform_real`."""
+    result: Tensor = bind(_irfft, x, axis=axis, n=n, norm=norm)
+    return result

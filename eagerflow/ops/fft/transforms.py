@@ -1,0 +1,403 @@
+"""Discrete Fourier transforms: arguments brought to what the ops take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError
+from eagerflow.ops.fft.spectra import SWAPPED, transform, transform_hermitian, transform_real
+from eagerflow.ops.linalg.matrices import complex_dtype
+from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of
+from eagerflow.ops.rules.gradients import conjugate
+from eagerflow.ops.rules.promotion import cast, floating
+from eagerflow.ops.rules.sizes import surely_at_most
+from eagerflow.ops.rules.type_rules import public
+from eagerflow.ops.shape.padding import pad
+
+__all__ = [
+    "fft",
+    "fftn",
+    "hfft",
+    "ifft",
+    "ifftn",
+    "ihfft",
+    "irfft",
+    "irfftn",
+    "rfft",
+    "rfftn",
+]
+
+Norm = Literal["backward", "ortho", "forward"]
+
+# --- arguments ------------------------------------------------------------------------------
+
+
+def _check_norm(name: str, norm: object) -> None:
+    if norm not in SWAPPED:
+        raise TensorValueError(
+            f"{name}: {norm!r} is not a way to scale",
+            expected=", ".join(repr(k) for k in SWAPPED),
+        )
+
+
+def _resized(name: str, x: Tensor, axes: Sequence[int], sizes: Sequence[int | None]) -> Tensor:
+    """``x`` cut, or padded with zeros at the end, to the sizes wanted along some axes."""
+    goal = list(x.shape)
+    for axis, size in zip(axes, sizes, strict=True):
+        if size is not None:
+            goal[axis] = size
+        if type(goal[axis]) is int and goal[axis] < 1:
+            raise ShapeError(
+                f"{name}: cannot transform {goal[axis]} points",
+                given=f"x={type_of(x)}, axis={axis}",
+                expected="at least one",
+            )
+    kept = tuple(map(surely_at_most, x.shape, goal))
+    if not all(kept):
+        x = x[tuple(slice(None if fits else k) for fits, k in zip(kept, goal, strict=True))]
+    if not all(map(surely_at_most, goal, x.shape)):
+        x = pad(x, tuple((0, k - d) for d, k in zip(x.shape, goal, strict=True)))
+    return x
+
+
+def _several(
+    name: str, x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None
+) -> tuple[tuple[int, ...], list[int | None]]:
+    """The axes counted from the front, and the number of points wanted along each, if given."""
+    if axes is None and s is not None:
+        axes = tuple(range(-len(s), 0))
+    places = axes_of(name, x, axes)
+    if s is None:
+        return places, [None] * len(places)
+    if len(s) != len(places):
+        raise ShapeError(
+            f"{name}: {len(s)} sizes for {len(places)} axes", given=f"s={s}, axes={axes}"
+        )
+    sizes = [as_index(name, "s", k) for k in s]
+    return places, [None if type(k) is int and k == -1 else k for k in sizes]
+
+
+def _at_least_one(
+    name: str, x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None
+) -> tuple[tuple[int, ...], list[int | None]]:
+    places, sizes = _several(name, x, s, axes)
+    if not places:
+        raise AxisError(f"{name}: there is no axis to transform", given=f"x={type_of(x)}")
+    return places, sizes
+
+
+def _points(name: str, n: int | None) -> int | None:
+    return None if n is None else as_index(name, "n", n)
+
+
+def _complex_transform(
+    name: str,
+    x: Tensor,
+    axes: tuple[int, ...],
+    sizes: Sequence[int | None],
+    norm: str,
+    inverse: bool,
+) -> Tensor:
+    x = _resized(name, x, axes, sizes)
+    return transform(x, axes=axes, norm=norm, inverse=inverse)
+
+
+def _real_transform(name: str, x: TensorLike, axis: int, size: int | None, norm: str) -> Tensor:
+    tensor = floating(x)
+    if tensor.dtype.is_complex:
+        raise DTypeError(
+            f"{name}: x is complex", given=f"x={type_of(tensor)}", expected="a real dtype"
+        )
+    place = axis_of(name, tensor, axis)
+    return transform_real(_resized(name, tensor, (place,), (size,)), axis=place, norm=norm)
+
+
+def _hermitian_transform(
+    name: str, x: TensorLike, axis: int, size: int | None, norm: str
+) -> Tensor:
+    tensor = floating(x)
+    tensor = cast(tensor, complex_dtype(tensor.dtype))
+    place = axis_of(name, tensor, axis)
+    count = 2 * (tensor.shape[place] - 1) if size is None else size
+    if type(count) is int and count < 1:
+        raise ShapeError(
+            f"{name}: cannot transform to {count} points",
+            given=f"x={type_of(tensor)}, n={size}",
+            expected="at least one",
+            hint="half a spectrum has n // 2 + 1 points; by default n is taken to be even",
+        )
+    tensor = _resized(name, tensor, (place,), (count // 2 + 1,))
+    return transform_hermitian(tensor, axis=place, n=count, norm=norm)
+
+
+# --- complex data ---------------------------------------------------------------------------
+
+
+@public
+def fft(
+    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
+    """The discrete Fourier transform along one axis.
+
+    Args:
+        x: floating or complex; integers count as float32. The result is complex.
+        n: how many points to transform: ``x`` is cut or padded with zeros to it.
+        axis: the axis.
+        norm: ``"backward"`` scales by ``1/n`` in the inverse, ``"forward"`` in this direction,
+            ``"ortho"`` by its root in both.
+
+    Raises:
+        ShapeError: no point to transform.
+
+    >>> ef.fft.fft(ef.tensor([1.0, 2.0, 3.0, 4.0]))
+    Tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], c64[4]@cpu:0)
+    """
+    _check_norm("fft", norm)
+    tensor = floating(x)
+    axes = (axis_of("fft", tensor, axis),)
+    return _complex_transform("fft", tensor, axes, [_points("fft", n)], norm, inverse=False)
+
+
+@public
+def ifft(
+    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
+    """The inverse of `fft`.
+
+    Args:
+        x: floating or complex; integers count as float32. The result is complex.
+        n: how many points to transform: ``x`` is cut or padded with zeros to it.
+        axis: the axis.
+        norm: as for `fft`.
+
+    Raises:
+        ShapeError: no point to transform.
+
+    >>> ef.fft.ifft(ef.tensor([4.0, 0.0, 0.0, 0.0]))
+    Tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], c64[4]@cpu:0)
+    """
+    _check_norm("ifft", norm)
+    tensor = floating(x)
+    axes = (axis_of("ifft", tensor, axis),)
+    return _complex_transform("ifft", tensor, axes, [_points("ifft", n)], norm, inverse=True)
+
+
+@public
+def fftn(
+    x: TensorLike,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Tensor:
+    """The discrete Fourier transform along several axes.
+
+    Args:
+        x: floating or complex; integers count as float32. The result is complex.
+        s: how many points to transform along each axis, -1 for all there are.
+        axes: the axes; by default all, or with ``s`` the last ones.
+        norm: as for `fft`.
+
+    Raises:
+        ShapeError: no point to transform, or sizes and axes that differ in number.
+
+    >>> ef.fft.fftn(ef.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    Tensor([[10.+0.j, -2.+0.j],
+            [-4.+0.j,  0.+0.j]], c64[2,2]@cpu:0)
+    """
+    _check_norm("fftn", norm)
+    tensor = floating(x)
+    places, sizes = _several("fftn", tensor, s, axes)
+    return _complex_transform("fftn", tensor, places, sizes, norm, inverse=False)
+
+
+@public
+def ifftn(
+    x: TensorLike,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Tensor:
+    """The inverse of `fftn`.
+
+    Args:
+        x: floating or complex; integers count as float32. The result is complex.
+        s: how many points to transform along each axis, -1 for all there are.
+        axes: the axes; by default all, or with ``s`` the last ones.
+        norm: as for `fft`.
+
+    Raises:
+        ShapeError: no point to transform, or sizes and axes that differ in number.
+
+    >>> ef.fft.ifftn(ef.tensor([[4.0, 0.0], [0.0, 0.0]]))
+    Tensor([[1.+0.j, 1.+0.j],
+            [1.+0.j, 1.+0.j]], c64[2,2]@cpu:0)
+    """
+    _check_norm("ifftn", norm)
+    tensor = floating(x)
+    places, sizes = _several("ifftn", tensor, s, axes)
+    return _complex_transform("ifftn", tensor, places, sizes, norm, inverse=True)
+
+
+# --- real data ------------------------------------------------------------------------------
+
+
+@public
+def rfft(
+    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
+    """The Fourier transform of real data along one axis: the first ``n // 2 + 1`` points.
+
+    Args:
+        x: floating; integers count as float32. The result is complex.
+        n: how many points to transform: ``x`` is cut or padded with zeros to it.
+        axis: the axis.
+        norm: as for `fft`.
+
+    Raises:
+        DTypeError: complex data.
+        ShapeError: no point to transform.
+
+    >>> ef.fft.rfft(ef.tensor([1.0, 2.0, 3.0, 4.0]))
+    Tensor([10.+0.j, -2.+2.j, -2.+0.j], c64[3]@cpu:0)
+    """
+    _check_norm("rfft", norm)
+    return _real_transform("rfft", x, axis, _points("rfft", n), norm)
+
+
+@public
+def irfft(
+    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
+    """The inverse of `rfft`: real data from the first half of a spectrum.
+
+    Args:
+        x: complex; its half of a spectrum is cut or padded with zeros to ``n // 2 + 1`` points.
+        n: how many points the result has; by default the even number that fits ``x``.
+        axis: the axis.
+        norm: as for `fft`.
+
+    Raises:
+        ShapeError: no point to transform.
+
+    >>> ef.fft.irfft(ef.tensor([10.0, -2.0 + 2.0j, -2.0]))
+    Tensor([1., 2., 3., 4.], f32[4]@cpu:0)
+    """
+    _check_norm("irfft", norm)
+    return _hermitian_transform("irfft", x, axis, _points("irfft", n), norm)
+
+
+@public
+def rfftn(
+    x: TensorLike,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Tensor:
+    """The Fourier transform of real data along several axes, of which the last is halved.
+
+    Args:
+        x: floating; integers count as float32. The result is complex.
+        s: how many points to transform along each axis, -1 for all there are.
+        axes: the axes; by default all, or with ``s`` the last ones.
+        norm: as for `fft`.
+
+    Raises:
+        DTypeError: complex data.
+        ShapeError: no point to transform, or sizes and axes that differ in number.
+
+    >>> ef.fft.rfftn(ef.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    Tensor([[10.+0.j, -2.+0.j],
+            [-4.+0.j,  0.+0.j]], c64[2,2]@cpu:0)
+    """
+    _check_norm("rfftn", norm)
+    tensor = tensor_of(x)
+    places, sizes = _at_least_one("rfftn", tensor, s, axes)
+    tensor = _real_transform("rfftn", tensor, places[-1], sizes[-1], norm)
+    return _complex_transform("rfftn", tensor, places[:-1], sizes[:-1], norm, inverse=False)
+
+
+@public
+def irfftn(
+    x: TensorLike,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Tensor:
+    """The inverse of `rfftn`: real data from a spectrum of which the last axis is halved.
+
+    Args:
+        x: complex.
+        s: how many points the result has along each axis, -1 for all there are; along the last
+            one by default the even number that fits ``x``.
+        axes: the axes; by default all, or with ``s`` the last ones.
+        norm: as for `fft`.
+
+    Raises:
+        ShapeError: no point to transform, or sizes and axes that differ in number.
+
+    >>> ef.fft.irfftn(ef.tensor([[10.0, -2.0], [-4.0, 0.0]]))
+    Tensor([[1., 2.],
+            [3., 4.]], f32[2,2]@cpu:0)
+    """
+    _check_norm("irfftn", norm)
+    tensor = floating(x)
+    places, sizes = _at_least_one("irfftn", tensor, s, axes)
+    tensor = _complex_transform("irfftn", tensor, places[:-1], sizes[:-1], norm, inverse=True)
+    return _hermitian_transform("irfftn", tensor, places[-1], sizes[-1], norm)
+
+
+@public
+def hfft(
+    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
+    """The Fourier transform, which is real, of data of which half is given, the rest mirrored.
+
+    Args:
+        x: complex; cut or padded with zeros to ``n // 2 + 1`` points.
+        n: how many points the result has; by default the even number that fits ``x``.
+        axis: the axis.
+        norm: as for `fft`.
+
+    Raises:
+        ShapeError: no point to transform.
+
+    >>> ef.fft.hfft(ef.tensor([1.0, 1j, 1.0]))
+    Tensor([ 2.,  2.,  2., -2.], f32[4]@cpu:0)
+    """
+    _check_norm("hfft", norm)
+    conjugated = conjugate(floating(x))
+    return _hermitian_transform("hfft", conjugated, axis, _points("hfft", n), SWAPPED[norm])
+
+
+@public
+def ihfft(
+    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
+    """The inverse of `hfft`: the first ``n // 2 + 1`` points of it.
+
+    Args:
+        x: floating; integers count as float32. The result is complex.
+        n: how many points to transform: ``x`` is cut or padded with zeros to it.
+        axis: the axis.
+        norm: as for `fft`.
+
+    Raises:
+        DTypeError: complex data.
+        ShapeError: no point to transform.
+
+    >>> ef.fft.hfft(ef.fft.ihfft(ef.tensor([1.0, 2.0, 3.0, 4.0])))
+    Tensor([1., 2., 3., 4.], f32[4]@cpu:0)
+    """
+    _check_norm("ihfft", norm)
+    return conjugate(_real_transform("ihfft", x, axis, _points("ihfft", n), SWAPPED[norm]))

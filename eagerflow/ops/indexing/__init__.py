@@ -1,0 +1,1 @@
+"""Ops that pick elements and put elements at indices."""

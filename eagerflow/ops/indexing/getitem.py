@@ -1,0 +1,442 @@
+"""Reading and assigning by index expressions: ``x[key]``, ``x[key] = value``.
+
+In plain eager mode an expression of plain parts and tensors goes straight to the array. In all
+other cases it is parsed (`eagerflow.ops.rules.subscripts`) and an op is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from eagerflow.core import interpreter
+from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
+from eagerflow.core.costs import picking
+from eagerflow.core.facts import FailsOn, Raised
+from eagerflow.core.op import Op, bind, define, functions
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.dims import Dim, may_equal
+from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndexError, strip
+from eagerflow.hardware import Device
+from eagerflow.ops.indexing.buffers import may_reuse
+from eagerflow.ops.rules.arguments import as_shape
+from eagerflow.ops.rules.gradients import sum_to_like, where
+from eagerflow.ops.rules.promotion import cast, fits_kind, promoted_dtype, weak_fits
+from eagerflow.ops.rules.subscripts import ARRAY, Index, Key, index_shape, parse
+from eagerflow.ops.rules.type_rules import public, repeats_to
+from eagerflow.types import DType, Shape, TensorType
+
+__all__ = ["index_add", "index_scatter", "index_update"]
+
+_stack = interpreter.stack
+_NUMBERS: Final = frozenset({bool, int, float, complex})
+_OTHER: Final = object()
+#: ops of x[key]
+_INDEXING: Final = frozenset(
+    {"take", "getitem", "index_update", "index_add", "mask_indices", "signed_indices"}
+)
+
+# --- ops ------------------------------------------------------------------------------------
+
+
+def _getitem_type(x: TensorType, *indices: TensorType, key: Key) -> TensorType:
+    return x.like(shape=index_shape(x.shape, key, indices))
+
+
+def _raised(attrs: Mapping[str, Any]) -> Raised:
+    return (TensorIndexError,) if ARRAY in attrs["key"] else ()
+
+
+def _fails_on(attrs: Mapping[str, Any]) -> FailsOn:
+    return "values" if ARRAY in attrs["key"] else "sizes"
+
+
+def _getitem_vjp(
+    i: int, g: Tensor, out: Tensor, x: Tensor, *indices: Tensor, key: Key
+) -> Tensor | None:
+    return None if i else scatter(g, indices, key, x.shape)
+
+
+_getitem = define(
+    "getitem",
+    infer=_getitem_type,
+    vjp=_getitem_vjp,
+    jvp=lambda t, out, x, *indices, key: pick(t[0], indices, key),
+    saved="indices",
+    precision="exact",
+    takes_bytes=True,
+    cost=picking,
+    raises=_raised,
+    fails_on=_fails_on,
+)
+
+
+def pick(x: Tensor, indices: Any, key: Key) -> Tensor:
+    """What ``key``, with its index arrays, selects from ``x``."""
+    result: Tensor = bind(_getitem, x, *indices, key=key)
+    return result
+
+
+def _check_value(shape: Shape, value: TensorType, given: str | None = None) -> None:
+    if not repeats_to(value.shape, shape):
+        raise ShapeError(
+            f"a value of shape {value.shape} does not fit where {shape} is selected",
+            given=given,
+            expected="a shape that broadcasts to the selected one",
+        )
+
+
+def _scatter_type(value: TensorType, *indices: TensorType, key: Key, shape: Shape) -> TensorType:
+    _check_value(index_shape(shape, key, indices), value)
+    return value.like(shape=shape)
+
+
+def _scatter_vjp(
+    i: int, g: Tensor, out: Tensor, value: Tensor, *indices: Tensor, key: Key, shape: Shape
+) -> Tensor | None:
+    return None if i else sum_to_like(pick(g, indices, key), value)
+
+
+_scatter = define(
+    "index_scatter",
+    infer=_scatter_type,
+    vjp=_scatter_vjp,
+    jvp=lambda t, out, value, *indices, key, shape: scatter(t[0], indices, key, shape),
+    saved="indices",
+    precision="accumulate",
+)
+
+
+def scatter(value: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
+    """Zeros of ``shape`` with ``value`` added at ``key``: the transpose of `pick`."""
+    result: Tensor = bind(_scatter, value, *indices, key=key, shape=shape)
+    return result
+
+
+def _update_type(
+    x: TensorType, value: TensorType, *indices: TensorType, key: Key, **attrs: object
+) -> TensorType:
+    if value.dtype is not x.dtype:
+        raise DTypeError("the dtypes differ", expected=f"{x.dtype.short} for both")
+    _check_value(index_shape(x.shape, key, indices), value)
+    return x
+
+
+def _update_vjp(
+    i: int, g: Tensor, out: Tensor, x: Tensor, value: Tensor, *indices: Tensor,
+    key: Key, unique: bool,
+) -> Tensor | None:  # fmt: skip
+    if i == 0:
+        zero = scalar(0, g._lane)
+        result: Tensor = bind(_update, g, zero, *indices, key=key, unique=unique)
+        return result
+    if i > 1:
+        return None
+    picked = pick(g, indices, key)
+    if not unique:
+        picked = where(_winners(picked, indices, key, x.shape), picked, 0)
+    return sum_to_like(picked, value)
+
+
+def _winners(picked: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
+    """Which of the values written to the places of ``picked`` are there in the end."""
+    device = picked.device
+    numbers = functions["reshape"](functions["arange"](picked.size, device=device), picked.shape)
+    board = functions["zeros"](shape, dtype=numbers.dtype, device=device)
+    board = bind(_update, board, numbers, *indices, key=key, unique=False)
+    result: Tensor = functions["equal"](pick(board, indices, key), numbers)
+    return result
+
+
+_update = define(
+    "index_update",
+    infer=_update_type,
+    vjp=_update_vjp,
+    saved="indices",
+    precision="exact",
+    takes_bytes=True,
+)
+
+
+def _add_type(x: TensorType, value: TensorType, *indices: TensorType, key: Key) -> TensorType:
+    return _update_type(x, value, *indices, key=key)
+
+
+def _add_vjp(
+    i: int, g: Tensor, out: Tensor, x: Tensor, value: Tensor, *indices: Tensor, key: Key
+) -> Tensor | None:
+    if i == 0:
+        return g
+    return sum_to_like(pick(g, indices, key), value) if i == 1 else None
+
+
+_add = define("index_add", infer=_add_type, vjp=_add_vjp, saved="indices", precision="accumulate")
+
+# --- reading --------------------------------------------------------------------------------
+
+
+@public
+def getitem(x: TensorLike, key: Any, /) -> Tensor:
+    """What an index expression selects, ``x[key]``, by NumPy's rules.
+
+    Args:
+        x: any dtype.
+        key: an integer, slice, None, ``...``, mask, array (or list) of integers, or a tuple of
+            them. Without masks and arrays the result shares memory with ``x``.
+
+    Raises:
+        TensorIndexError: an index out of range, too many of them, or something that is none.
+
+    >>> x = ef.tensor([[1, 2, 3], [4, 5, 6]])
+    >>> x[:, [2, 0]]
+    Tensor([[3, 1],
+            [6, 4]], i64[2,2]@cpu:0)
+    >>> x[x > 2]
+    Tensor([3, 4, 5, 6], i64[4]@cpu:0)
+    """
+    if type(x) is Tensor and not _stack.installed:
+        try:
+            data = _read(x, key)
+        except Exception:
+            return _general(x, key)
+        if data is not _OTHER:
+            lane = x._lane
+            if type(data) is not lane.array_type:  # a NumPy scalar
+                data = lane.device.backend.xp.asarray(data, lane.dtype.dtype)
+            return make_tensor(data, lane)
+    return _general(tensor_of(x), key)
+
+
+def _read(x: Tensor, key: Any) -> Any:
+    """The array that ``key`` selects, or `_OTHER` if the expression must be parsed."""
+    device = x._lane.device
+    data = x._data
+    if type(key) is Tensor and key._lane.device is device and key._data.shape:
+        found = key._data
+        if key._lane.dtype.is_integer and key._lane.dtype.name != "uint64":
+            return data.take(found, 0)  # several times as fast as data[found], masks likewise
+        if key._lane.dtype.kind == "bool" and found.shape == data.shape:
+            return data.reshape(-1).take(found.reshape(-1).nonzero()[0])
+    plain = _plain(key, device)
+    return plain if plain is _OTHER else data[plain]
+
+
+def _plain(key: Any, device: Device) -> Any:
+    """The expression as arrays of ``device`` take it, or `_OTHER` if it must be parsed."""
+    kind = type(key)
+    if kind in PLAIN:
+        return key
+    if kind is Tensor:
+        lane = key._lane  # NumPy would wrap an index of uint64 that is too large
+        return key._data if lane.device is device and lane.dtype.name != "uint64" else _OTHER
+    if kind is not tuple:
+        return _OTHER
+    parts = [_OTHER if type(part) is tuple else _plain(part, device) for part in key]
+    return _OTHER if any(part is _OTHER for part in parts) else tuple(parts)
+
+
+def _general(x: Tensor, key: Any) -> Tensor:
+    try:
+        index = parse(type_of(x), key)
+        if len(index.shape) != len(x.shape):
+            x = functions["reshape"](x, index.shape)
+        if len(index.key) == 1 and index.arrays and index.arrays[0].shape:
+            result: Tensor = functions["take"](x, index.arrays[0], axis=0)
+            return result
+        return pick(x, index.arrays, index.key)
+    except EagerflowError as error:
+        raise strip(_of_index(error, x)) from None
+
+
+def _of_index(error: EagerflowError, x: Tensor) -> EagerflowError:
+    """The error of an index out of range in the words of ``x[key]``, without the op's."""
+    op, colon, words = error.wrong.partition(": ")
+    if colon and isinstance(error, TensorIndexError) and op in _INDEXING:
+        return TensorIndexError(words, given=f"x={type_of(x)}")
+    return error
+
+
+# --- assigning ------------------------------------------------------------------------------
+
+
+def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
+    """``value`` in the dtype of ``x``, so that it broadcasts to ``shape`` if it can."""
+    number = _is_number(value)
+    if number or isinstance(value, (list, tuple)):
+        if not weak_fits(value, x.dtype):
+            raise _other_kind(promoted_dtype((value,)), x, f"value={value!r}")
+        if number:
+            return scalar(value, x._lane)
+        tensor = as_tensor(value, x.dtype, x.device)
+    else:
+        on = None if isinstance(value, AbstractArray) else x.device
+        tensor = value if type(value) is Tensor else as_tensor(value, None, on)
+        if not fits_kind(tensor.dtype, x.dtype):
+            raise _other_kind(tensor.dtype, x, f"value={type_of(tensor)}")
+    tensor = _stripped(tensor, shape)
+    _check_value(shape, type_of(tensor).type, f"x={type_of(x)}, value={type_of(tensor)}")
+    return cast(tensor, x.dtype)
+
+
+def _is_number(value: TensorLike) -> bool:
+    kind = type(value)
+    return kind in _NUMBERS or kind is Dim or issubclass(kind, AbstractNumber)
+
+
+def _other_kind(dtype: DType, x: Tensor, given: str) -> DTypeError:
+    hint = f"convert the value first, as with ef.astype(value, '{x.dtype.name}')"
+    return DTypeError(
+        f"values of {dtype.short} do not fit into {x.dtype.short}",
+        given=f"x={type_of(x)}, {given}",
+        expected="values of the same kind of dtype, or a lesser one",
+        hint="take .real first" if dtype.is_complex else hint,
+    )
+
+
+def _stripped(value: Tensor, shape: Shape) -> Tensor:
+    """``value`` without leading axes of size 1 that ``shape`` does not have."""
+    extra = len(value.shape) - len(shape)
+    if extra > 0 and all(may_equal(size, 1) for size in value.shape[:extra]):
+        value = functions["squeeze"](value, tuple(range(extra)))
+    return value
+
+
+def _selected(index: Index) -> Shape:
+    """The shape of what an index expression selects."""
+    return index_shape(index.shape, index.key, [type_of(t).type for t in index.arrays])
+
+
+def _put(op: Op, x: Tensor, key: Any, value: TensorLike) -> Tensor:
+    """Bind an op that puts ``value`` at ``key`` of ``x``."""
+    index = parse(type_of(x), key)
+    shape = x.shape
+    value = _value_for(x, value, _selected(index))
+    if len(index.shape) != len(shape):
+        x = functions["reshape"](x, index.shape)
+    attrs: dict[str, Any] = {"unique": index.unique} if op is _update else {}
+    result: Tensor = bind(op, x, value, *index.arrays, key=index.key, **attrs)
+    return result if len(index.shape) == len(shape) else functions["reshape"](result, shape)
+
+
+@public
+def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
+    """A new tensor like ``x`` with ``value`` at ``key``: ``x[key] = value`` without a change of x.
+
+    Args:
+        x: any dtype.
+        key: an index expression, as in ``x[key]``. If it names an element twice, the last value
+            wins.
+        value: broadcasts to the shape of ``x[key]``. It is converted to the dtype of ``x`` within
+            its kind, or from a lesser one (bool, unsigned and signed integers, floats, complex
+            numbers), as by ``x += value``; a Python integer must fit, tensors of integers wrap.
+
+    Raises:
+        TensorIndexError: the key does not fit ``x``.
+        ShapeError: the value does not fit the key.
+        DTypeError: the value is of a greater kind, such as a float for integers.
+
+    >>> ef.index_update(ef.tensor([1.0, 2.0, 3.0]), slice(1, None), 0)
+    Tensor([1., 0., 0.], f32[3]@cpu:0)
+    """
+    return _put(_update, tensor_of(x), key, value)
+
+
+@public
+def index_add(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
+    """A new tensor like ``x`` with ``value`` added at ``key``; values for one element add up.
+
+    Args:
+        x: any dtype; of bools, adding is "or".
+        key: an index expression, as in ``x[key]``.
+        value: broadcasts to the shape of ``x[key]``; its dtype as for `index_update`.
+
+    Raises:
+        TensorIndexError: the key does not fit ``x``.
+        ShapeError: the value does not fit the key.
+
+    >>> ef.index_add(ef.zeros(3), ef.tensor([0, 2, 0]), ef.tensor([1.0, 2.0, 3.0]))
+    Tensor([4., 0., 2.], f32[3]@cpu:0)
+    """
+    return _put(_add, tensor_of(x), key, value)
+
+
+@public
+def index_scatter(value: TensorLike, key: Any, shape: Shape, /) -> Tensor:
+    """Zeros of a shape with ``value`` added at ``key``: the transpose of ``x[key]``.
+
+    Args:
+        value: any dtype; broadcasts to the shape of ``x[key]``. Values for one element add up
+            (of bools, adding is "or").
+        key: an index expression for a tensor ``x`` of that shape.
+        shape: of the result.
+
+    Raises:
+        TensorIndexError: the key does not fit the shape.
+        ShapeError: the value does not fit the key.
+
+    >>> ef.index_scatter(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 2, 0]), (4,))
+    Tensor([4., 0., 2., 0.], f32[4]@cpu:0)
+    """
+    tensor = tensor_of(value)
+    whole = as_shape("index_scatter", shape)
+    index = parse(TensorType(tensor.dtype, whole).on(tensor.device), key)
+    result = scatter(_stripped(tensor, _selected(index)), index.arrays, index.key, index.shape)
+    return result if len(index.shape) == len(whole) else functions["reshape"](result, whole)
+
+
+@public
+def setitem(x: Tensor, key: Any, value: TensorLike, /) -> None:
+    """Put a new value into the handle ``x``, with ``value`` at ``key``: ``x[key] = value``.
+
+    The value is converted as by `index_update`, so a float does not go into integers.
+    """
+    if _stack.installed or not _assign(x, key, value):
+        try:
+            interpreter.current().rebind(x, index_update(x, key, value))
+        except EagerflowError as error:
+            raise strip(_of_index(error, x)) from None
+
+
+def _in_order(parts: tuple[Any, ...], value: Any) -> bool:
+    """Whether NumPy writes the values in their order, which shows if they go to one element."""
+    arrays = [part for part in parts if type(part) not in PLAIN and part.ndim > 1]
+    return not arrays or all(a.flags.c_contiguous for a in (value, *arrays))
+
+
+def _masks_rows(key: Tensor, x: Tensor) -> bool:
+    return key._lane.dtype.kind == "bool" and key.shape == x.shape[:1] != ()
+
+
+def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
+    """Assign without an op, in place if nobody could tell; False if that cannot be done."""
+    lane = x._lane
+    plain = key if type(key) in PLAIN else _plain(key, lane.device)
+    if plain is _OTHER or lane.device.backend.xp is None:
+        return False
+    if type(value) is Tensor:
+        other = value._lane
+        if other is not lane and (
+            other.device is not lane.device or not fits_kind(other.dtype, lane.dtype)
+        ):
+            return False
+        value = value._data
+        if not _in_order(plain if type(plain) is tuple else (plain,), value):
+            return False
+    elif type(value) not in lane.weak and not (
+        type(value) in _NUMBERS and weak_fits(value, lane.dtype)
+    ):
+        return False
+    if type(key) is Tensor and _masks_rows(key, x):
+        plain = plain.nonzero()[0]  # several times as fast as the mask
+    try:
+        if may_reuse(x._data):
+            x._data[plain] = value
+        else:
+            data = x._data.copy()
+            data[plain] = value
+            x._data = data
+    except Exception:
+        return False
+    x._mark = None
+    return True

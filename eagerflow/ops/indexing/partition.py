@@ -1,0 +1,122 @@
+"""Distribution of rows over parts and back: what lookups in sharded tables are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.op import bind, define, functions
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import unknown
+from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.ops.indexing.gather import flatnonzero, take
+from eagerflow.ops.indexing.getitem import index_update
+from eagerflow.ops.rules.arguments import as_index
+from eagerflow.ops.rules.promotion import operands
+from eagerflow.ops.rules.sizes import matched
+from eagerflow.ops.rules.type_rules import public
+from eagerflow.types import DType, Shape, TensorType
+
+__all__ = ["dynamic_partition", "dynamic_stitch"]
+
+
+def _zeros_for_type(indices: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
+    count = unknown(
+        "k",
+        "how many rows there are depends on the largest index",
+        "the values of the indices are not known here: say how many, with size=...",
+    )
+    return indices.like(shape=(count, *shape), dtype=dtype)
+
+
+_zeros_for = define(
+    "zeros_for", infer=_zeros_for_type, vjp=(None,), saved="none", precision="exact"
+)
+
+
+def _rows(name: str, x: Tensor, indices: Tensor) -> Tensor:
+    """``x`` with one axis for those that it has in common with ``indices``.
+
+    Raises:
+        DTypeError: these are no integers.
+        ShapeError: there is not one for each row.
+    """
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"{name}: expected integers", given=str(type_of(indices)))
+    lead = len(indices.shape)
+    given = f"{type_of(x)} with {type_of(indices)}"
+    wrong = f"{name}: there must be one integer for each row"
+    if len(x.shape) < lead:
+        raise ShapeError(wrong, given=given, expected="a shape that the rows' begins with")
+    x = matched(x, x.shape[:lead], indices.shape, wrong, given)
+    if lead == 1:
+        return x
+    result: Tensor = functions["reshape"](x, (indices.size, *x.shape[lead:]))
+    return result
+
+
+@public
+def dynamic_partition(
+    x: TensorLike, partitions: TensorLike, num_partitions: int, /
+) -> list[Tensor]:
+    """The rows of each part, in their order.
+
+    Args:
+        x: any dtype, ``[k, *rest]``.
+        partitions: integers, ``[k]``: the part of each row; rows of no part are left out. With
+            more axes they stand for as many axes of ``x``.
+        num_partitions: how many parts there are.
+
+    Returns:
+        A tensor ``[n, *rest]`` per part, where each n depends on the data.
+
+    >>> ef.dynamic_partition(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 1, 0]), 2)
+    [Tensor([1., 3.], f32[2]@cpu:0), Tensor([2.], f32[1]@cpu:0)]
+    """
+    tensor, parts = operands(x, partitions)
+    rows = _rows("dynamic_partition", tensor, parts)
+    count = index(as_index("dynamic_partition", "num_partitions", num_partitions))
+    return [take(rows, flatnonzero(functions["equal"](parts, i)), axis=0) for i in range(count)]
+
+
+@public
+def dynamic_stitch(
+    indices: Sequence[TensorLike], data: Sequence[TensorLike], /, *, size: int | None = None
+) -> Tensor:
+    """One tensor of the rows of several, each put at its index; undoes `dynamic_partition`.
+
+    Args:
+        indices: integers, ``[k]`` or with more axes, a tensor per part. Of rows with the same
+            index the last wins; rows that no index names are zero.
+        data: as many tensors of one dtype, each in the shape of its indices and then ``rest``.
+        size: how many rows the result has; by default one more than the largest index, which
+            depends on the data.
+
+    Raises:
+        TensorIndexError: an index out of range.
+
+    >>> parts = [ef.tensor([0, 2]), ef.tensor([1])]
+    >>> ef.dynamic_stitch(parts, [ef.tensor([1.0, 3.0]), ef.tensor([2.0])])
+    Tensor([1., 2., 3.], f32[3]@cpu:0)
+    """
+    if len(indices) != len(data) or not data:
+        raise ShapeError(
+            f"dynamic_stitch: {len(indices)} indices for {len(data)} tensors",
+            expected="as many of one as of the other, and at least one",
+        )
+    places, rows = [], []
+    tensors = operands(*indices, *data)
+    for place, part in zip(tensors[: len(data)], tensors[len(data) :], strict=True):
+        found = _rows("dynamic_stitch", part, place)
+        shape = (place.size, *part.shape[len(place.shape) :])
+        rows.append(functions["reshape"](found, shape))
+        places.append(functions["reshape"](place, (place.size,)))
+    where = functions["concat"](places)
+    whole = functions["concat"](rows)
+    rest = whole.shape[1:]
+    if size is None:
+        out: Tensor = bind(_zeros_for, where, shape=rest, dtype=whole.dtype)
+    else:
+        out = functions["zeros"]((size, *rest), dtype=whole.dtype, device=whole.device)
+    return index_update(out, where, whole)

@@ -1,0 +1,1 @@
+"""Ops on bytes and files."""

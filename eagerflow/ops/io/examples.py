@@ -1,0 +1,165 @@
+"""TensorFlow's examples, the records that most files of records hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim, unknown
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.ops.io.parsing import default_of
+from eagerflow.ops.rules.promotion import cast
+from eagerflow.ops.rules.type_rules import check_kind
+from eagerflow.ops.state.elements import as_spec
+from eagerflow.types import BYTES, DTYPES, DType, TensorSpec, TensorType
+
+__all__ = ["encode_example", "parse_example"]
+
+_BYTES: Final = frozenset({"bytes"})
+_KINDS: Final = (BYTES, DTYPES["float32"], DTYPES["int64"])
+
+
+def _parse_type(
+    x: TensorType, *, names: Sequence[str], dtypes: Sequence[DType],
+    shapes: Sequence[Sequence[int | None]], defaults: Sequence[Any],
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_kind(x, _BYTES)
+    found = []
+    for name, dtype, shape in zip(names, dtypes, shapes, strict=True):
+        why = f"how many values {name!r} has depends on the example"
+        sizes: Any = [unknown("k", why) if size is None else size for size in shape]
+        found.append(x.like(shape=(*x.shape, *sizes), dtype=dtype))
+    return tuple(found)
+
+
+_parse_example = define(
+    "parse_example",
+    infer=_parse_type,
+    vjp=(None,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+    outputs=None,
+)
+
+
+def parse_example(
+    serialized: TensorLike,
+    /,
+    features: Mapping[str, Any],
+    *,
+    defaults: Mapping[str, Any] | None = None,
+) -> dict[str, Tensor]:
+    """The features of TensorFlow's ``tf.train.Example``: named lists of numbers or of bytes.
+
+    Args:
+        serialized: bytes of any shape, one example in each.
+        features: which to read, as types by their names: ``"f32[3]"``, ``"i64[]"``, ``"bytes[]"``.
+            A name in the place of a size, ``"i64[n]"``, is for lists of any length; of several
+            examples the shorter lists are filled up with zeros or empty bytes.
+        defaults: by name one number, or bytes, for examples that lack the feature. Without one
+            that is an error, or, where the length may be any, an empty list.
+
+    Returns:
+        A dict of tensors, each with the axes of ``serialized`` before its own.
+
+    Raises:
+        RecordError: an element is no example, lacks a feature, or has another kind or number of
+            values; the error names it.
+        DTypeError: a dtype that examples do not have.
+        ShapeError: two sizes of one feature may be any.
+
+    >>> record = ef.io.encode_example({"label": 3, "words": [b"to", b"be"]})
+    >>> found = ef.io.parse_example(record, {"label": "i64[]", "words": "bytes[n]"})
+    >>> found["label"], found["words"]
+    (Tensor(3, i64[]@cpu:0), Tensor([b'to', b'be'], bytes[2]@cpu:0))
+    """
+    x = tensor_of(serialized)
+    given = dict(defaults or {})
+    kinds = {name: _feature_type(name, kind, x) for name, kind in features.items()}
+    strange = given.keys() - kinds.keys()
+    if not kinds or strange:
+        raise TensorValueError(
+            "parse_example: defaults are for features" if strange else "parse_example: no features",
+            given=", ".join(sorted(strange)) or None,
+            expected=", ".join(kinds) or None,
+        )
+    found = bind(
+        _parse_example,
+        x,
+        names=tuple(kinds),
+        dtypes=tuple([kind.dtype for kind in kinds.values()]),
+        shapes=tuple([_sizes(kind) for kind in kinds.values()]),
+        defaults=tuple([default_of(kind.dtype, given.get(n)) for n, kind in kinds.items()]),
+    )
+    return dict(zip(kinds, found, strict=True))
+
+
+def _feature_type(name: str, kind: Any, x: Tensor) -> TensorSpec:
+    found = as_spec(f"parse_example: {name!r}", kind, x.device)
+    if found.dtype not in _KINDS:
+        raise DTypeError(
+            f"parse_example: {name!r} of dtype {found.dtype.short}",
+            expected=", ".join(dtype.short for dtype in _KINDS),
+            hint="convert it afterwards: .astype(...)",
+        )
+    if sum(isinstance(size, Dim) for size in found.shape) > 1:
+        raise ShapeError(
+            f"parse_example: {name!r}: examples keep no shapes, so one size at most may be any",
+            given=str(found),
+        )
+    return found
+
+
+def _sizes(kind: TensorSpec) -> tuple[int | None, ...]:
+    return tuple([None if isinstance(size, Dim) else size for size in kind.shape])
+
+
+def _encode_type(*inputs: TensorType, names: Sequence[str]) -> TensorType:
+    for kind in inputs:
+        check_kind(kind, frozenset(d.kind for d in _KINDS))
+    return inputs[0].like(shape=(), dtype=BYTES)
+
+
+_encode_example = define(
+    "encode_example",
+    infer=_encode_type,
+    nondifferentiable=True,
+    precision="exact",
+    takes_bytes=True,
+)
+
+
+def encode_example(features: Mapping[str, TensorLike], /) -> Tensor:
+    """The bytes of TensorFlow's ``tf.train.Example`` that has these features.
+
+    Args:
+        features: tensors by their names. Examples keep no shapes: the elements lie row by row.
+            Floating dtypes become float32, integers and bool int64.
+
+    Raises:
+        DTypeError: complex numbers.
+
+    >>> ef.io.length(ef.io.encode_example({"x": [1.0, 2.0]}))
+    Tensor(21, i64[]@cpu:0)
+    """
+    if not features:
+        raise TensorValueError("encode_example: there are no features")
+    names = sorted(features)
+    inputs = [_encodable(name, tensor_of(features[name])) for name in names]
+    result: Tensor = bind(_encode_example, *inputs, names=tuple(names))
+    return result
+
+
+def _encodable(name: str, x: Tensor) -> Tensor:
+    dtype = x.dtype
+    if dtype is BYTES:
+        return x
+    if dtype.is_complex:
+        raise DTypeError(
+            f"encode_example: {name!r}: examples have no complex numbers", given=str(x.type)
+        )
+    return cast(x, DTYPES["float32" if dtype.is_floating else "int64"])

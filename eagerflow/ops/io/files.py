@@ -1,0 +1,111 @@
+"""Whole files: read and written when the op runs, in a graph in each run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Final
+
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.costs import per_input
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import ShapeError
+from eagerflow.ops.rules.extents import may_be
+from eagerflow.ops.rules.type_rules import check_kind
+from eagerflow.resources.files import FILES, FileSystem
+from eagerflow.types import TensorType
+
+__all__ = ["read_file", "write_file"]
+
+_BYTES: Final = frozenset({"bytes"})
+
+
+def _paths(path: Any) -> Tensor:
+    """Names of files as bytes: texts and paths as the file system has them."""
+    if isinstance(path, (str, os.PathLike)):
+        return as_tensor(os.fsencode(path))
+    if isinstance(path, Sequence) and path and isinstance(path[0], (str, os.PathLike)):
+        return as_tensor([os.fsencode(one) for one in path])
+    return tensor_of(path)
+
+
+def _read_type(path: TensorType, *, resource: FileSystem) -> TensorType:
+    check_kind(path, _BYTES)
+    return path
+
+
+_read_file = define(
+    "read_file",
+    infer=_read_type,
+    vjp=(None,),
+    saved="none",
+    effect="reads",
+    precision="exact",
+    takes_bytes=True,
+    cost=per_input(2e5),
+)
+
+
+def read_file(path: TensorLike | os.PathLike[str], /) -> Tensor:
+    """The contents of files.
+
+    In a graph this is a node that reads them in each run, after what was written before.
+
+    Args:
+        path: the name of a file; or bytes of any shape, then the contents have that shape.
+
+    Raises:
+        FileError: a file cannot be read. It is an OSError.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "greeting")
+    ...     ef.io.write_file(path, b"hello")
+    ...     ef.io.read_file(path)
+    Tensor(b'hello', bytes[]@cpu:0)
+    """
+    result: Tensor = bind(_read_file, _paths(path), resource=FILES)
+    return result
+
+
+def _write_type(
+    path: TensorType, contents: TensorType, *, resource: FileSystem
+) -> tuple[TensorType, ...]:
+    check_kind(path, _BYTES)
+    check_kind(contents, _BYTES)
+    if not may_be(path.shape, contents.shape):
+        raise ShapeError("there is one name for each of the contents", expected="one shape")
+    return ()
+
+
+_write_file = define(
+    "write_file",
+    infer=_write_type,
+    nondifferentiable=True,
+    effect="writes",
+    precision="exact",
+    takes_bytes=True,
+    outputs=None,
+)
+
+
+def write_file(path: TensorLike | os.PathLike[str], contents: TensorLike, /) -> None:
+    """Write files. Each gets its name when it is whole, and replaces the one that has it.
+
+    Args:
+        path: the name of a file; or bytes of any shape, for as many contents.
+        contents: bytes of the same shape.
+
+    Raises:
+        FileError: a file cannot be written. It is an OSError.
+        ShapeError: the shapes differ.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = [os.path.join(folder, name) for name in ("a", "b")]
+    ...     ef.io.write_file(paths, [b"1", b"22"])
+    ...     [os.path.getsize(path) for path in paths]
+    [1, 2]
+    """
+    bind(_write_file, _paths(path), tensor_of(contents), resource=FILES)

@@ -1,0 +1,302 @@
+"""Ops that make numbers of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any, Final, Literal
+
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.costs import per_input
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import unknown
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.ops.rules.promotion import known_number
+from eagerflow.ops.rules.type_rules import check_kind
+from eagerflow.types import BYTES, DTYPES, DType, TensorType, as_dtype, number_dtype
+
+__all__ = ["decode_csv", "decode_image", "decode_raw", "length", "parse_numbers"]
+
+_BYTES: Final = frozenset({"bytes"})
+_CHANNELS: Final = (None, 1, 3, 4)
+
+
+def _length_type(x: TensorType) -> TensorType:
+    check_kind(x, _BYTES)
+    return x.like(dtype=DTYPES["int64"])
+
+
+_byte_length = define(
+    "byte_length",
+    infer=_length_type,
+    vjp=(None,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+)
+
+
+def length(x: TensorLike, /) -> Tensor:
+    """How many bytes each element has, as int64.
+
+    Args:
+        x: bytes of any shape.
+
+    >>> ef.io.length([b"", b"cat", b"horse"])
+    Tensor([0, 3, 5], i64[3]@cpu:0)
+    """
+    result: Tensor = bind(_byte_length, tensor_of(x))
+    return result
+
+
+# --- the bytes of elements ---------------------------------------------------------------------
+
+
+def _raw_type(x: TensorType, *, dtype: DType, big_endian: bool) -> TensorType:
+    check_kind(x, _BYTES)
+    size = unknown("k", "how many elements there are depends on the lengths of the bytes")
+    return x.like(shape=(*x.shape, size), dtype=dtype)
+
+
+_decode_raw = define(
+    "decode_raw",
+    infer=_raw_type,
+    vjp=(None,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+)
+
+
+def decode_raw(
+    x: TensorLike, /, dtype: Any, *, byte_order: Literal["little", "big"] = "little"
+) -> Tensor:
+    """The elements whose memory the bytes are, as of an array that was written without a header.
+
+    Args:
+        x: bytes of any shape, all of one length.
+        dtype: of the elements.
+        byte_order: which byte of an element is the first.
+
+    Returns:
+        ``[..., k]``, the shape of ``x`` and one axis more.
+
+    Raises:
+        RecordError: the lengths differ, or are no multiple of the size of an element.
+        DTypeError: the dtype is bytes.
+
+    >>> ef.io.decode_raw([b"ab", b"cd"], ef.uint8)
+    Tensor([[ 97,  98],
+            [ 99, 100]], u8[2,2]@cpu:0)
+    """
+    if byte_order not in ("little", "big"):
+        raise TensorValueError(
+            f"decode_raw: byte_order={byte_order!r}", expected="'little' or 'big'"
+        )
+    big = byte_order == "big"
+    result: Tensor = bind(_decode_raw, tensor_of(x), dtype=number_dtype(dtype), big_endian=big)
+    return result
+
+
+# --- numbers that are written out --------------------------------------------------------------
+
+
+def _parsed_type(x: TensorType, *, dtype: DType) -> TensorType:
+    check_kind(x, _BYTES)
+    return x.like(dtype=dtype)
+
+
+_parse_numbers = define(
+    "parse_numbers",
+    infer=_parsed_type,
+    vjp=(None,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+)
+
+
+def _written_dtype(what: str, dtype: Any) -> DType:
+    found = number_dtype(dtype)
+    if not (found.is_integer or found.is_floating):
+        raise DTypeError(
+            f"{what}: {found.name} is not written out", expected="an integer or floating dtype"
+        )
+    return found
+
+
+def parse_numbers(x: TensorLike, /, dtype: Any = "float32") -> Tensor:
+    r"""The numbers that bytes write out, such as ``b"-1.5e3"``, ``b" 7\n"`` or ``b"inf"``.
+
+    Args:
+        x: bytes of any shape.
+        dtype: of the numbers. Floating ones are read in double precision and rounded.
+
+    Raises:
+        RecordError: an element is no number, or does not fit; the error names it.
+        DTypeError: the dtype is neither of integers nor of floating numbers.
+
+    >>> ef.io.parse_numbers([b"1", b"2.5"])
+    Tensor([1. , 2.5], f32[2]@cpu:0)
+    >>> ef.io.parse_numbers([b"1", b"two"], ef.int64)
+    Traceback (most recent call last):
+    eagerflow.errors.RecordError: parse_numbers: element 1 is no integer: b'two'
+    ...
+    """
+    found = _written_dtype("parse_numbers", dtype)
+    result: Tensor = bind(_parse_numbers, tensor_of(x), dtype=found)
+    return result
+
+
+# --- rows of tables ----------------------------------------------------------------------------
+
+
+def _csv_type(
+    x: TensorType, *, dtypes: Sequence[DType], defaults: Sequence[Any], delimiter: str
+) -> tuple[TensorType, ...]:
+    check_kind(x, _BYTES)
+    return tuple([x.like(dtype=dtype) for dtype in dtypes])
+
+
+_decode_csv = define(
+    "decode_csv",
+    infer=_csv_type,
+    vjp=(None,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+    outputs=None,
+)
+
+
+def decode_csv(
+    records: TensorLike,
+    /,
+    dtypes: Sequence[Any],
+    *,
+    defaults: Sequence[Any] | None = None,
+    delimiter: str = ",",
+) -> tuple[Tensor, ...]:
+    """The columns of a table whose rows are written as comma-separated values.
+
+    Fields may stand in double quotes, with delimiters, ends of lines and doubled quotes in them.
+
+    Args:
+        records: bytes of any shape, one row in each.
+        dtypes: of the columns: of integers, of floating numbers, or bytes.
+        defaults: for each column the value of empty fields; None where they are an error (and for
+            bytes, where they are empty).
+        delimiter: one character between fields.
+
+    Returns:
+        A tensor for each column, of the shape of ``records``.
+
+    Raises:
+        RecordError: a row has another number of fields, or a field is no such number; the error
+            names both.
+
+    Source: RFC 4180, Common Format and MIME Type for Comma-Separated Values (2005).
+
+    >>> names, ages = ef.io.decode_csv([b"ann,41", b"bob,"], ["bytes", "i64"], defaults=[None, 0])
+    >>> names, ages
+    (Tensor([b'ann', b'bob'], bytes[2]@cpu:0), Tensor([41,  0], i64[2]@cpu:0))
+    """
+    found = tuple([
+        BYTES if as_dtype(d) is BYTES else _written_dtype("decode_csv", d) for d in dtypes
+    ])  # fmt: skip
+    values: Sequence[Any] = [None] * len(found) if defaults is None else list(defaults)
+    if not found or len(values) != len(found):
+        raise TensorValueError(
+            "decode_csv: there is one dtype, and one default if any, for each column",
+            given=f"{len(found)} dtypes, {len(values)} defaults",
+        )
+    if len(delimiter) != 1 or delimiter in '\r\n"' or ord(delimiter) > 0xFF:
+        raise TensorValueError(f"decode_csv: delimiter={delimiter!r}", expected="one character")
+    result: tuple[Tensor, ...] = bind(
+        _decode_csv,
+        tensor_of(records),
+        dtypes=found,
+        defaults=tuple([default_of(d, v) for d, v in zip(found, values, strict=True)]),
+        delimiter=delimiter,
+    )
+    return result
+
+
+def default_of(dtype: DType, value: Any) -> Any:
+    """A default as an attribute: one number or bytes that the dtype holds, or None."""
+    return None if value is None else as_tensor(known_number(value), dtype).item()
+
+
+# --- pictures ----------------------------------------------------------------------------------
+
+
+def _image_type(
+    x: TensorType, *, channels: int | None, dtype: DType, size: tuple[int, int] | None
+) -> TensorType:
+    check_kind(x, _BYTES)
+    why = "the size of a picture depends on its bytes"
+    height, width = size or (unknown("h", why), unknown("w", why))
+    depth = channels or unknown("c", "the number of channels depends on the bytes of a picture")
+    return x.like(shape=(*x.shape, height, width, depth), dtype=dtype)
+
+
+_decode_image = define(
+    "decode_image",
+    infer=_image_type,
+    vjp=(None,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+    cost=per_input(2e6),
+)
+
+
+def decode_image(
+    contents: TensorLike,
+    /,
+    *,
+    channels: int | None = 3,
+    dtype: Any = "uint8",
+    size: tuple[int, int] | None = None,
+) -> Tensor:
+    """Pictures: PNG, JPEG, and any other format that Pillow reads (``eagerflow[data]``).
+
+    Args:
+        contents: the bytes of a picture; or bytes of any shape, of pictures of one size.
+        channels: 1 for grey, 3 for red, green and blue, 4 with opacity; None for as many as the
+            picture has.
+        dtype: uint8, or a floating one, for numbers from 0 to 1.
+        size: height and width to resize to, bilinearly; None keeps them.
+
+    Returns:
+        ``[..., height, width, channels]``.
+
+    Raises:
+        RecordError: an element is no picture, or a damaged one, or the sizes differ.
+        SettingError: Pillow is not installed.
+
+    >>> import io
+    >>> from PIL import Image
+    >>> buffer = io.BytesIO()
+    >>> Image.new("RGB", (4, 2), (255, 0, 0)).save(buffer, "PNG")
+    >>> ef.io.decode_image(buffer.getvalue()).shape
+    (2, 4, 3)
+    >>> ef.io.decode_image(buffer.getvalue(), channels=1, size=(1, 1), dtype=ef.float32)
+    Tensor([[[0.29803923]]], f32[1,1,1]@cpu:0)
+    """
+    found = number_dtype(dtype)
+    depth = None if channels is None else index(channels)
+    if depth not in _CHANNELS:
+        raise TensorValueError(f"decode_image: channels={depth}", expected="1, 3, 4 or None")
+    if not found.is_floating and found.name != "uint8":
+        raise DTypeError(
+            f"decode_image: {found.name} is not for pictures", expected="u8 or a floating dtype"
+        )
+    sides: Any = None if size is None else tuple(map(index, size))
+    if sides is not None and (len(sides) != 2 or min(sides) < 1):
+        raise ShapeError(f"decode_image: size={sides}", expected="(height, width), 1 or more")
+    result: Tensor = bind(
+        _decode_image, tensor_of(contents), channels=depth, dtype=found, size=sides
+    )
+    return result

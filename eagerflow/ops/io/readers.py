@@ -1,0 +1,296 @@
+"""Readers: the records of files whose names come from a queue.
+
+With queues between them, runners (`eagerflow.spawn`) of reading, parsing and training are the input
+pipeline of Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §3.2.
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Final, final
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.op import bind
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import unknown
+from eagerflow.errors import DTypeError, TensorValueError
+from eagerflow.hardware import Device
+from eagerflow.ops.rules.type_rules import count_type, effect_op
+from eagerflow.ops.state.elements import told
+from eagerflow.ops.state.queues import Queue
+from eagerflow.ops.state.waits import WAITING, bind_wait, check_asked, checked_count, timeout_of
+from eagerflow.resources.reader import (
+    AbstractFormat,
+    BlockFormat,
+    LineFormat,
+    ReaderState,
+    RecordFormat,
+    WholeFormat,
+)
+from eagerflow.types import BYTES, Shape, TensorType
+
+__all__ = [
+    "AbstractReader",
+    "FixedLengthReader",
+    "RecordReader",
+    "TextLineReader",
+    "WholeFileReader",
+]
+
+# --- ops --------------------------------------------------------------------------------------
+
+
+def _records(resource: ReaderState, shape: Shape) -> tuple[TensorType, ...]:
+    kind = TensorType(BYTES, shape)
+    return kind, kind
+
+
+def _read_type(
+    *asked: TensorType, resource: ReaderState, timeout: float | None = None, timed: bool = False,
+    device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed)
+    return _records(resource, ())
+
+
+def _read_up_to_type(
+    *asked: TensorType, resource: ReaderState, count: int | None = None,
+    timeout: float | None = None, timed: bool = False, device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed, count is None)
+    return _records(resource, (unknown("k", "how many records are left depends on the files"),))
+
+
+def _reset_type(*, resource: ReaderState, device: Device | None = None) -> tuple[TensorType, ...]:
+    return ()
+
+
+_read: Final = effect_op("reader_read", _read_type, "blocks", outputs=None, raises=WAITING)
+_read_up_to: Final = effect_op(
+    "reader_read_up_to", _read_up_to_type, "blocks", outputs=None, raises=WAITING
+)
+_reset: Final = effect_op("reader_reset", _reset_type, "fence", outputs=None)
+_count: Final = effect_op("reader_count", count_type, "fence")
+_skipped: Final = effect_op("reader_skipped", count_type, "fence")
+
+
+# --- readers ----------------------------------------------------------------------------------
+
+
+class AbstractReader:
+    """What readers share: they give the records of files, whose names they take from a queue.
+
+    Where a file ends, the next name is taken; if there is none yet, reading waits, as taking from
+    a queue does. Any number of threads and of traced functions may read at once: each record is
+    given once. When the queue is closed and all files are read, reading raises QueueClosedError,
+    which ends a runner (`eagerflow.spawn`).
+
+    In a traced function reading is a node that waits for all effects before it, and later effects
+    wait for it (see `eagerflow.unordered`).
+    """
+
+    __slots__ = ("__weakref__", "resource")
+
+    def __init__(
+        self, files: Queue, form: AbstractFormat, skip_damaged: bool, name: str | None
+    ) -> None:
+        state = files.resource
+        if len(state.types) != 1 or state.types[0].dtype is not BYTES or state.types[0].shape:
+            raise DTypeError(
+                f"{type(self).__name__}: the queue is not one of names of files",
+                given=repr(files),
+                expected='ef.Queue(capacity, "bytes[]")',
+            )
+        self.resource = ReaderState(state, form, skip_damaged, name)
+
+    def __repr__(self) -> str:
+        state = self.resource
+        name = "" if state.name is None else f"{state.name!r}, "
+        return f"{type(self).__name__}({name}{state.count} read)"
+
+    @property
+    def count(self) -> int:
+        """How many records were read. In a traced function the run looks: a tensor."""
+        return told(_count, self.resource, self.resource.count)
+
+    @property
+    def skipped(self) -> int:
+        """How many damaged records were left out. In a traced function the run looks: a tensor."""
+        return told(_skipped, self.resource, self.resource.skipped)
+
+    def read(self, *, timeout: TensorLike = None) -> tuple[Tensor, Tensor]:
+        """The key and the bytes of the next record; waits while there is no file.
+
+        Args:
+            timeout: how many seconds to wait at most.
+
+        Returns:
+            The key, which names the file and the number of the record, and the record:
+            ``bytes[]`` each.
+
+        Raises:
+            QueueClosedError: all files are read, and the queue of their names is closed.
+            WaitTimeoutError: there was no file in time.
+            FileError: a file cannot be read. Reading goes on with the next one.
+            RecordError: the record is damaged. Reading goes on behind it.
+        """
+        state = self.resource
+        seconds = timeout_of("read", timeout)
+        key, record = bind_wait(_read, [], state.device, seconds, resource=state)
+        return key, record
+
+    def read_up_to(self, n: TensorLike, *, timeout: TensorLike = None) -> tuple[Tensor, Tensor]:
+        """The keys and the bytes of the next ``n`` records, or of what is left after the last file.
+
+        Args:
+            n: how many.
+            timeout: how many seconds to wait at most. What was read by then is given later.
+
+        Returns:
+            Keys and records, ``bytes[k]`` each.
+
+        Raises:
+            QueueClosedError: there is no record left, and the queue of names is closed.
+            WaitTimeoutError: there were fewer in time.
+            FileError: a file cannot be read. Reading goes on with the next one.
+            RecordError: a record is damaged. Those before it come first when reading goes on.
+        """
+        state, count = self.resource, checked_count("read_up_to", n)
+        seconds = timeout_of("read_up_to", timeout)
+        keys, records = bind_wait(_read_up_to, [], state.device, seconds, count, resource=state)
+        return keys, records
+
+    def reset(self) -> None:
+        """Go on with the next file, as if the one before had ended."""
+        bind(_reset, resource=self.resource, device=self.resource.device)
+
+
+def _not_negative(reader: str, **sizes: int) -> list[int]:
+    for name, size in sizes.items():
+        if index(size) < 0:
+            raise TensorValueError(f"{reader}: {name}={size}", expected="0 or more")
+    return [index(size) for size in sizes.values()]
+
+
+@final
+class TextLineReader(AbstractReader):
+    r"""Gives the lines of text files, without their ends; `AbstractReader` says how.
+
+    Keys are ``file:line``, lines counted from 1.
+
+    Args:
+        files: a queue of the names of files, ``bytes[]``.
+        skip_lines: how many lines to leave out at the beginning of each file.
+        name: for people.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "words.txt")
+    ...     ef.io.write_file(path, b"word\nto\nbe\n")
+    ...     files = ef.Queue(10, "bytes[]")
+    ...     files.enqueue(path.encode())
+    ...     files.close()
+    ...     reader = ef.io.TextLineReader(files, skip_lines=1)
+    ...     key, line = reader.read()
+    ...     key.item().endswith(b"words.txt:2"), line
+    (True, Tensor(b'to', bytes[]@cpu:0))
+    """
+
+    __slots__ = ()
+
+    def __init__(self, files: Queue, *, skip_lines: int = 0, name: str | None = None) -> None:
+        (skip,) = _not_negative("TextLineReader", skip_lines=skip_lines)
+        super().__init__(files, LineFormat(skip), False, name)
+
+
+@final
+class RecordReader(AbstractReader):
+    """Gives the records of record files, such as TFRecord files; `AbstractReader` says how.
+
+    Keys are ``file:number``, records counted from 0. Each record has a checksum, which is checked.
+    `eagerflow.data.write_records` writes such files.
+
+    Args:
+        files: a queue of the names of files, ``bytes[]``.
+        skip_damaged: leave damaged records out (`skipped` counts them), instead of raising.
+        name: for people.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "words.records")
+    ...     count = ef.data.write_records(path, [b"to", b"be", b"or"])
+    ...     files = ef.Queue(10, "bytes[]")
+    ...     files.enqueue(path.encode())
+    ...     files.close()
+    ...     ef.io.RecordReader(files).read_up_to(10)[1]
+    Tensor([b'to', b'be', b'or'], bytes[3]@cpu:0)
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, files: Queue, *, skip_damaged: bool = False, name: str | None = None
+    ) -> None:
+        super().__init__(files, RecordFormat(), bool(skip_damaged), name)
+
+
+@final
+class FixedLengthReader(AbstractReader):
+    """Gives the records of files in which all have one length; `AbstractReader` says how.
+
+    Keys are ``file:number``, records counted from 0. What is left at the end and too short is an
+    error.
+
+    Args:
+        files: a queue of the names of files, ``bytes[]``.
+        length: of a record, in bytes.
+        header: bytes at the beginning of each file that are no record.
+        footer: bytes at its end.
+        skip_damaged: leave a last record that is too short out, instead of raising.
+        name: for people.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "pairs")
+    ...     ef.io.write_file(path, b"##aabbcc")
+    ...     files = ef.Queue(10, "bytes[]")
+    ...     files.enqueue(path.encode())
+    ...     ef.io.FixedLengthReader(files, 2, header=2).read_up_to(3)[1]
+    Tensor([b'aa', b'bb', b'cc'], bytes[3]@cpu:0)
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, files: Queue, length: int, *, header: int = 0, footer: int = 0,
+        skip_damaged: bool = False, name: str | None = None,
+    ) -> None:  # fmt: skip
+        if index(length) < 1:
+            raise TensorValueError(f"FixedLengthReader: length={length}", expected="1 or more")
+        before, behind = _not_negative("FixedLengthReader", header=header, footer=footer)
+        form = BlockFormat(index(length), before, behind)
+        super().__init__(files, form, bool(skip_damaged), name)
+
+
+@final
+class WholeFileReader(AbstractReader):
+    """Gives whole files, with their names as keys; `AbstractReader` says how.
+
+    Args:
+        files: a queue of the names of files, ``bytes[]``.
+        name: for people.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "greeting")
+    ...     ef.io.write_file(path, b"hello")
+    ...     files = ef.Queue(10, "bytes[]")
+    ...     files.enqueue(path.encode())
+    ...     ef.io.WholeFileReader(files).read()[1]
+    Tensor(b'hello', bytes[]@cpu:0)
+    """
+
+    __slots__ = ()
+
+    def __init__(self, files: Queue, *, name: str | None = None) -> None:
+        super().__init__(files, WholeFormat(), False, name)

@@ -1,0 +1,392 @@
+"""Factorisations of matrices.
+
+Eigenvectors and singular vectors have a free phase, and are not unique at all where values
+coincide: their gradients hold for functions that do not depend on the phase, at distinct values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, final
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.costs import decomposition
+from eagerflow.core.op import bind, define, joint
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import minimum, same
+from eagerflow.errors import TensorValueError
+from eagerflow.ops.creation.arrays import tril, triu
+from eagerflow.ops.elementwise.arithmetic import add, multiply, subtract
+from eagerflow.ops.elementwise.numeric import real
+from eagerflow.ops.linalg.matrices import (
+    add_if,
+    check_matrix,
+    check_square,
+    complex_dtype,
+    conj_transpose,
+    gaps,
+    hermitian_part,
+    identity_like,
+    quotient,
+    real_dtype,
+    scale_columns,
+    scale_rows,
+)
+from eagerflow.ops.linalg.products import matmul
+from eagerflow.ops.linalg.solvers import solve, triangular_solve
+from eagerflow.ops.rules.gradients import conjugate
+from eagerflow.ops.rules.promotion import cast, floating
+from eagerflow.ops.rules.type_rules import public
+from eagerflow.ops.shape.diagonals import diag_embed, matrix_diagonal
+from eagerflow.ops.shape.joining import concat
+from eagerflow.types import TensorType
+
+__all__ = [
+    "EigResult",
+    "EighResult",
+    "QRResult",
+    "cholesky",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "qr",
+]
+
+
+def _with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
+    """``x`` with another diagonal."""
+    off = multiply(x, subtract(1, identity_like(x)))
+    return add(off, diag_embed(cast(diagonal, x.dtype)))
+
+
+# --- Cholesky -------------------------------------------------------------------------------
+
+
+def _cholesky_type(x: TensorType) -> TensorType:
+    check_square(x)
+    return x
+
+
+def _halved_lower(x: Tensor) -> Tensor:
+    """The lower triangle, with half of the diagonal."""
+    return subtract(tril(x), multiply(diag_embed(matrix_diagonal(x)), 0.5))
+
+
+def _cholesky_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    middle = hermitian_part(_halved_lower(matmul(conj_transpose(out), g)))
+    left = triangular_solve(out, middle, adjoint=True)
+    return conj_transpose(triangular_solve(out, conj_transpose(left), adjoint=True))
+
+
+_cholesky = define(
+    "cholesky",
+    infer=_cholesky_type,
+    vjp=(_cholesky_vjp,),
+    saved="outputs",
+    precision="accumulate",
+    cost=decomposition(0.4),
+    raises=(TensorValueError,),
+)
+
+
+@public
+def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
+    """The triangular factor ``l`` of positive definite matrices: ``x == l @ conj(l).mT``.
+
+    Args:
+        x: square matrices, floating or complex; integers count as float32. Of a matrix that is
+            not Hermitian, the mean with its conjugate transpose is factored.
+        upper: give the upper factor ``u`` instead: ``x == conj(u).mT @ u``.
+
+    Raises:
+        ShapeError: not square.
+        TensorValueError: a matrix is not positive definite.
+
+    >>> ef.linalg.cholesky(ef.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    Tensor([[2., 0.],
+            [1., 2.]], f32[2,2]@cpu:0)
+    """
+    result: Tensor = bind(_cholesky, floating(x))
+    return conj_transpose(result) if upper else result
+
+
+# --- QR -------------------------------------------------------------------------------------
+
+
+@final
+class QRResult(NamedTuple):
+    """What `qr` gives.
+
+    Attributes:
+        Q: orthonormal columns.
+        R: an upper triangle.
+    """
+
+    Q: Tensor
+    R: Tensor
+
+
+def _qr_type(x: TensorType, *, mode: str) -> tuple[TensorType, TensorType]:
+    check_matrix(x)
+    *batch, rows, columns = x.shape
+    inner: Any = rows if mode == "complete" else minimum(rows, columns)
+    return x.like(shape=(*batch, rows, inner)), x.like(shape=(*batch, inner, columns))
+
+
+def _tall_qr_vjp(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor) -> Tensor:
+    """The rule for at least as many rows as columns (``r`` is square)."""
+    moment = subtract(matmul(gr, conj_transpose(r)), matmul(conj_transpose(q), gq))
+    above = triu(moment, k=1)
+    diagonal = diag_embed(cast(real(matrix_diagonal(moment)), q.dtype))
+    middle = add(add(above, conj_transpose(above)), diagonal)
+    left = add(gq, matmul(q, middle))
+    return conj_transpose(triangular_solve(r, conj_transpose(left), lower=False))
+
+
+def _qr_vjp(
+    gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor, *, mode: str
+) -> tuple[Tensor]:
+    (gq, gr), (q, r) = gs, outs
+    columns = r.shape[-1]
+    if mode == "complete":  # the columns that it adds are constants
+        gq, q = gq[..., :columns], q[..., :columns]
+        gr, r = gr[..., :columns, :], r[..., :columns, :]
+    inner = q.shape[-1]
+    if same(inner, columns):
+        return (_tall_qr_vjp(gq, gr, q, r),)
+    # q and the left part of r factor the left part of x; the right part of r, if there is one,
+    # is conj(q).mT times the right part of x
+    right, right_g = r[..., inner:], gr[..., inner:]
+    gq = add_if(gq, matmul(matmul(q, right), conj_transpose(right_g)), columns - inner)
+    left_g = _tall_qr_vjp(gq, gr[..., :inner], q, r[..., :inner])
+    return (concat([left_g, matmul(q, right_g)], axis=-1),)
+
+
+_qr = define(
+    "qr",
+    infer=_qr_type,
+    vjp=joint(_qr_vjp),
+    saved="outputs",
+    precision="accumulate",
+    cost=decomposition(3),
+    outputs=2,
+)
+
+
+@public
+def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
+    """Orthonormal columns ``Q`` and an upper triangle ``R`` with ``x == Q @ R``.
+
+    Args:
+        x: matrices, floating or complex; integers count as float32.
+        mode: ``"reduced"`` gives as many columns as ``x`` has rows or columns, whatever is
+            less; ``"complete"`` as many as rows. The columns that this adds are arbitrary, and
+            constants to a gradient.
+
+    Raises:
+        ShapeError: fewer than two axes.
+
+    >>> q, r = ef.linalg.qr(ef.tensor([[3.0, 1.0], [4.0, 2.0], [0.0, 2.0]]))
+    >>> (q @ r).round()
+    Tensor([[3., 1.],
+            [4., 2.],
+            [0., 2.]], f32[3,2]@cpu:0)
+    """
+    if mode not in ("reduced", "complete"):
+        raise TensorValueError(f"qr: {mode!r} is not a mode", expected="'reduced' or 'complete'")
+    return QRResult(*bind(_qr, floating(x), mode=mode))
+
+
+# --- eigenvalues of Hermitian matrices ------------------------------------------------------
+
+
+@final
+class EighResult(NamedTuple):
+    """What `eigh` gives.
+
+    Attributes:
+        eigenvalues: in ascending order.
+        eigenvectors: the columns are orthonormal.
+    """
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+def _eigvalsh_type(x: TensorType) -> TensorType:
+    check_square(x)
+    return x.like(shape=x.shape[:-1], dtype=real_dtype(x.dtype))
+
+
+def _eigh_type(x: TensorType) -> tuple[TensorType, TensorType]:
+    return _eigvalsh_type(x), x
+
+
+def _eigh_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor]:
+    (g_values, g_vectors), (values, vectors) = gs, outs
+    adjoint = conj_transpose(vectors)
+    turns = quotient(matmul(adjoint, g_vectors), gaps(values))
+    middle = _with_diagonal(turns, g_values)
+    return (hermitian_part(matmul(matmul(vectors, middle), adjoint)),)
+
+
+_eigh = define(
+    "eigh",
+    infer=_eigh_type,
+    vjp=joint(_eigh_vjp),
+    saved="outputs",
+    precision="accumulate",
+    cost=decomposition(9),
+    outputs=2,
+)
+
+
+@public
+def eigh(x: TensorLike, /) -> EighResult:
+    """The eigenvalues and eigenvectors of Hermitian (or symmetric) matrices.
+
+    The gradient of the eigenvectors exists where eigenvalues are distinct.
+
+    Args:
+        x: square matrices, floating or complex; integers count as float32. Of a matrix that is
+            not Hermitian, the mean with its conjugate transpose is decomposed.
+
+    Raises:
+        ShapeError: not square.
+
+    >>> ef.linalg.eigh(ef.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    Tensor([1., 2.], f32[2]@cpu:0)
+    """
+    return EighResult(*bind(_eigh, floating(x)))
+
+
+def _eigvalsh_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    vectors = eigh(x).eigenvectors
+    return matmul(scale_columns(vectors, g), conj_transpose(vectors))
+
+
+_eigvalsh = define(
+    "eigvalsh",
+    infer=_eigvalsh_type,
+    vjp=(_eigvalsh_vjp,),
+    saved="inputs",
+    precision="accumulate",
+    cost=decomposition(4),
+)
+
+
+@public
+def eigvalsh(x: TensorLike, /) -> Tensor:
+    """The eigenvalues of Hermitian (or symmetric) matrices, in ascending order.
+
+    Args:
+        x: as for `eigh`.
+
+    Raises:
+        ShapeError: not square.
+
+    >>> ef.linalg.eigvalsh(ef.tensor([[2.0, 0.0], [0.0, 1.0]]))
+    Tensor([1., 2.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_eigvalsh, floating(x))
+    return result
+
+
+# --- eigenvalues of any square matrices -----------------------------------------------------
+
+
+@final
+class EigResult(NamedTuple):
+    """What `eig` gives.
+
+    Attributes:
+        eigenvalues: complex, in no particular order.
+        eigenvectors: complex; the columns have length 1.
+    """
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+def _eigvals_type(x: TensorType) -> TensorType:
+    check_square(x)
+    return x.like(shape=x.shape[:-1], dtype=complex_dtype(x.dtype))
+
+
+def _eig_type(x: TensorType) -> tuple[TensorType, TensorType]:
+    values = _eigvals_type(x)
+    return values, x.like(dtype=values.dtype)
+
+
+def _eig_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor]:
+    (g_values, g_vectors), (values, vectors) = gs, outs
+    adjoint = conj_transpose(vectors)
+    turns = matmul(adjoint, g_vectors)
+    # eigenvectors keep their length
+    lengths = matmul(adjoint, scale_columns(vectors, real(matrix_diagonal(turns))))
+    turns = quotient(subtract(turns, lengths), conjugate(gaps(values)))
+    middle = _with_diagonal(turns, g_values)
+    return (cast(solve(adjoint, matmul(middle, adjoint)), x.dtype),)
+
+
+_eig = define(
+    "eig",
+    infer=_eig_type,
+    vjp=joint(_eig_vjp),
+    saved="outputs",
+    precision="accumulate",
+    cost=decomposition(25),
+    outputs=2,
+)
+
+
+@public
+def eig(x: TensorLike, /) -> EigResult:
+    """The eigenvalues and right eigenvectors of square matrices.
+
+    The gradient exists where eigenvalues are distinct.
+
+    Args:
+        x: square matrices, floating or complex; integers count as float32.
+
+    Raises:
+        ShapeError: not square.
+        TensorValueError: NaN or infinities.
+
+    >>> ef.linalg.eig(ef.tensor([[1.0, 0.0], [0.0, 2.0]])).eigenvalues
+    Tensor([1.+0.j, 2.+0.j], c64[2]@cpu:0)
+    """
+    return EigResult(*bind(_eig, floating(x)))
+
+
+def _eigvals_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    adjoint = conj_transpose(eig(x).eigenvectors)
+    return cast(solve(adjoint, scale_rows(adjoint, g)), x.dtype)
+
+
+_eigvals = define(
+    "eigvals",
+    infer=_eigvals_type,
+    vjp=(_eigvals_vjp,),
+    saved="inputs",
+    precision="accumulate",
+    cost=decomposition(20),
+)
+
+
+@public
+def eigvals(x: TensorLike, /) -> Tensor:
+    """The eigenvalues of square matrices, complex and in no particular order.
+
+    Args:
+        x: as for `eig`.
+
+    Raises:
+        ShapeError: not square.
+        TensorValueError: NaN or infinities.
+
+    >>> ef.linalg.eigvals(ef.tensor([[1.0, 0.0], [0.0, 2.0]]))
+    Tensor([1.+0.j, 2.+0.j], c64[2]@cpu:0)
+    """
+    result: Tensor = bind(_eigvals, floating(x))
+    return result

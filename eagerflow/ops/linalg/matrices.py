@@ -1,0 +1,115 @@
+"""What the ops of linear algebra share: checks of type rules, and steps of gradient rules."""
+
+from __future__ import annotations
+
+from eagerflow.core.op import functions
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size, may_equal, minimum
+from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.ops.creation.ranges import eye
+from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, subtract
+from eagerflow.ops.elementwise.logic import equal, logical_and
+from eagerflow.ops.rules.gradients import conjugate, where
+from eagerflow.ops.rules.type_rules import INEXACT, check_kind
+from eagerflow.ops.shape.axes import expand_dims, matrix_transpose
+from eagerflow.types import DTYPES, DType, TensorType
+
+__all__ = [
+    "add_if",
+    "check_matrix",
+    "check_same_dtype",
+    "check_square",
+    "complex_dtype",
+    "conj_transpose",
+    "gaps",
+    "hermitian_part",
+    "identity_like",
+    "quotient",
+    "real_dtype",
+    "scale_columns",
+    "scale_rows",
+]
+
+_COMPLEX = {"float64": "complex128", "complex128": "complex128"}
+
+
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of the real part of ``dtype``."""
+    return DTYPES[dtype.name.replace("complex128", "float64").replace("complex64", "float32")]
+
+
+def complex_dtype(dtype: DType) -> DType:
+    """The complex dtype that holds ``dtype``."""
+    return DTYPES[_COMPLEX.get(dtype.name, "complex64")]
+
+
+def check_same_dtype(x1: TensorType, x2: TensorType) -> None:
+    """Refuse two inputs of different dtypes."""
+    if x1.dtype is not x2.dtype:
+        raise DTypeError("the dtypes differ", expected=f"{x1.dtype.short} for all")
+
+
+def check_matrix(x: TensorType, what: str = "x") -> None:
+    """Refuse what is no floating or complex matrix or stack of matrices."""
+    check_kind(x, INEXACT)
+    if x.ndim < 2:
+        raise ShapeError(
+            f"{what} is not a matrix or a stack of matrices", expected="at least two axes"
+        )
+
+
+def check_square(x: TensorType, what: str = "x") -> None:
+    """Refuse what is no square floating or complex matrix or stack of them."""
+    check_matrix(x, what)
+    rows, columns = x.shape[-2:]
+    if not may_equal(rows, columns):
+        raise ShapeError(
+            f"the matrices of {what} are not square ({rows} by {columns})",
+            expected="the last two sizes equal",
+        )
+
+
+def conj_transpose(x: Tensor) -> Tensor:
+    """The conjugate transpose of each matrix."""
+    return matrix_transpose(conjugate(x))
+
+
+def hermitian_part(x: Tensor) -> Tensor:
+    """The mean of each matrix and its conjugate transpose."""
+    return multiply(add(x, conj_transpose(x)), 0.5)
+
+
+def identity_like(x: Tensor) -> Tensor:
+    """The identity matrix of the size of the last axis of ``x``."""
+    return eye(x.shape[-1], dtype=x.dtype, device=x.device)
+
+
+def gaps(values: Tensor) -> Tensor:
+    """``values[j] - values[i]`` at row i and column j, but 1 on the diagonal."""
+    differences = subtract(expand_dims(values, -2), expand_dims(values, -1))
+    return add(differences, identity_like(values))
+
+
+def quotient(x: Tensor, y: Tensor) -> Tensor:
+    """``x / y``, with 0 for 0 / 0."""
+    nothing = logical_and(equal(x, 0), equal(y, 0))
+    return divide(x, where(nothing, 1, y))
+
+
+def add_if(x: Tensor, y: Tensor, count: Size) -> Tensor:
+    """``x + y``, but ``x`` where ``count`` is 0: adding a 0 instead would turn -0 into 0."""
+    if type(count) is int:
+        return add(x, y) if count else x
+    both = functions["concat"]([expand_dims(x), expand_dims(y)[: minimum(count, 1)]])
+    result: Tensor = functions["sum"](both, axis=0)
+    return result
+
+
+def scale_columns(x: Tensor, scale: Tensor) -> Tensor:
+    """Each matrix with its columns multiplied by numbers."""
+    return multiply(x, expand_dims(scale, -2))
+
+
+def scale_rows(x: Tensor, scale: Tensor) -> Tensor:
+    """Each matrix with its rows multiplied by numbers."""
+    return multiply(x, expand_dims(scale, -1))

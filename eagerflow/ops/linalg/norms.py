@@ -1,0 +1,221 @@
+"""Norms of vectors and matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.costs import per_input
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.ops.elementwise.arithmetic import divide, multiply
+from eagerflow.ops.elementwise.exponential import pow
+from eagerflow.ops.elementwise.logic import equal
+from eagerflow.ops.elementwise.numeric import abs, sign
+from eagerflow.ops.linalg.matrices import real_dtype
+from eagerflow.ops.linalg.singular import svdvals
+from eagerflow.ops.reduction import totals as reduction
+from eagerflow.ops.rules.arguments import axes_of
+from eagerflow.ops.rules.gradients import spread, where
+from eagerflow.ops.rules.promotion import cast, floating
+from eagerflow.ops.rules.type_rules import INEXACT, check_kind, public, reduced_shape
+from eagerflow.ops.shape.axes import expand_dims, moveaxis, reshape
+from eagerflow.types import TensorType
+
+__all__ = ["matrix_norm", "norm", "vector_norm"]
+
+_INF = float("inf")
+_MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, _INF, -_INF)
+
+# --- vectors --------------------------------------------------------------------------------
+
+
+def _vector_norm_type(
+    x: TensorType, *, axis: tuple[int, ...], ord: float, keepdims: bool
+) -> TensorType:
+    check_kind(x, INEXACT)
+    return x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=real_dtype(x.dtype))
+
+
+def _quotient(x: Tensor, divisor: Tensor) -> Tensor:
+    """``x / divisor``, but 0 where the divisor is."""
+    zero = equal(divisor, 0)
+    return where(zero, 0, divide(x, where(zero, 1, divisor)))
+
+
+def _vector_norm_vjp(
+    g: Tensor, out: Tensor, x: Tensor, *, axis: tuple[int, ...], ord: float, keepdims: bool
+) -> Tensor | None:
+    g, out = (spread(t, x, axis, keepdims) for t in (g, out))
+    if ord == 0:
+        return None
+    if ord == 2:
+        return multiply(x, _quotient(g, out))
+    if ord == 1:
+        return multiply(g, sign(x))
+    size = abs(x)
+    if ord in (_INF, -_INF):
+        ties = cast(equal(size, out), g.dtype)
+        share = divide(ties, reduction.sum(ties, axis=axis, keepdims=True))
+        return multiply(multiply(g, share), sign(x))
+    ratio = _quotient(size, out)
+    zero = equal(ratio, 0)
+    slope = where(zero, 0, pow(where(zero, 1, ratio), ord - 1))
+    return multiply(multiply(g, slope), sign(x))
+
+
+_vector_norm = define(
+    "vector_norm",
+    infer=_vector_norm_type,
+    vjp=(_vector_norm_vjp,),
+    saved="all",
+    precision="accumulate",
+    cost=per_input(4),
+)
+
+
+def _order(name: str, ord: object) -> float:
+    if isinstance(ord, (int, float)):
+        return float(ord)
+    raise TensorValueError(f"{name}: {ord!r} is not an order", expected="a number")
+
+
+@public
+def vector_norm(
+    x: TensorLike,
+    /,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    ord: float = 2,
+) -> Tensor:
+    """The norm of vectors: ``sum(abs(x) ** ord) ** (1 / ord)``. Its gradient at 0 is 0.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes of a vector; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+        ord: any number; 0 counts the elements that are not zero, infinity gives the largest
+            magnitude, minus infinity the smallest.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.linalg.vector_norm(ef.tensor([3.0, -4.0]))
+    Tensor(5., f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    result: Tensor = bind(
+        _vector_norm,
+        tensor,
+        axis=axes_of("vector_norm", tensor, axis),
+        ord=_order("vector_norm", ord),
+        keepdims=bool(keepdims),
+    )
+    return result
+
+
+# --- matrices -------------------------------------------------------------------------------
+
+
+def _extreme_sum(x: Tensor, axis: int, largest: bool) -> Tensor:
+    """The largest or smallest of the sums of magnitudes over one of the last two axes."""
+    sums = reduction.sum(abs(x), axis=axis, keepdims=True)
+    other = -3 - axis
+    if largest:
+        # magnitudes are not negative, so this is their largest, and 0 if there are none
+        return vector_norm(sums, axis=other, keepdims=True, ord=_INF)
+    return reduction.min(sums, axis=other, keepdims=True)
+
+
+def _kept_matrix_norm(x: Tensor, ord: object) -> Tensor:
+    """The norm, with both axes kept at size 1."""
+    if ord == "fro":
+        return vector_norm(x, axis=(-2, -1), keepdims=True)
+    if ord == "nuc":
+        return expand_dims(reduction.sum(svdvals(x), axis=-1), (-2, -1))
+    if ord == 2:
+        return expand_dims(vector_norm(svdvals(x), axis=-1, ord=_INF), (-2, -1))
+    if ord == -2:
+        return expand_dims(reduction.min(svdvals(x), axis=-1), (-2, -1))
+    return _extreme_sum(x, axis=-2 if ord in (1, -1) else -1, largest=ord in (1, _INF))
+
+
+@public
+def matrix_norm(
+    x: TensorLike,
+    /,
+    *,
+    keepdims: bool = False,
+    ord: float | Literal["fro", "nuc"] | None = "fro",
+) -> Tensor:
+    """The norm of each matrix.
+
+    Args:
+        x: matrices, floating or complex; integers count as float32.
+        keepdims: whether the last two axes stay, with size 1.
+        ord: ``"fro"`` (of all elements as one vector), ``"nuc"`` (the sum of the singular
+            values), 2 and -2 (the largest and smallest of them), 1 and -1 (the largest and
+            smallest sum of magnitudes in a column), infinity and minus infinity (in a row).
+
+    Raises:
+        ShapeError: fewer than two axes.
+        TensorValueError: no such order.
+
+    >>> ef.linalg.matrix_norm(ef.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    Tensor(5., f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    if tensor.ndim < 2:
+        raise ShapeError(
+            "matrix_norm: x is not a matrix or a stack of matrices", given=f"x={tensor.type}"
+        )
+    ord = "fro" if ord is None else ord
+    if ord not in _MATRIX_ORDERS:
+        raise TensorValueError(
+            f"matrix_norm: {ord!r} is not an order", expected=", ".join(map(str, _MATRIX_ORDERS))
+        )
+    result = _kept_matrix_norm(tensor, ord)
+    return result if keepdims else reshape(result, tensor.shape[:-2])
+
+
+@public
+def norm(
+    x: TensorLike,
+    ord: float | Literal["fro", "nuc"] | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+) -> Tensor:
+    """NumPy's norm: of vectors for one axis, of matrices for two.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        ord: as for `vector_norm` or `matrix_norm`; by default the root of the sum of squares.
+        axis: the axis of vectors or the two of matrices. By default all, which with an order
+            means that ``x`` is a vector or a matrix.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        ShapeError: neither one axis nor two.
+
+    >>> ef.linalg.norm(ef.tensor([[3.0, 0.0], [0.0, 4.0]]), axis=0)
+    Tensor([3., 4.], f32[2]@cpu:0)
+    """
+    tensor = floating(x)
+    axes = axes_of("norm", tensor, axis)
+    if ord is None and (axis is None or len(axes) == 2):
+        return vector_norm(tensor, axis=axes, keepdims=keepdims)
+    if len(axes) == 1:
+        return vector_norm(
+            tensor, axis=axes, keepdims=keepdims, ord=_order("norm", 2 if ord is None else ord)
+        )
+    if len(axes) != 2:
+        raise ShapeError(
+            f"norm: of {len(axes)} axes",
+            given=f"x={type_of(tensor)}, ord={ord!r}, axis={axis!r}",
+            expected="one axis for vectors or two for matrices",
+        )
+    result = matrix_norm(moveaxis(tensor, axes, (-2, -1)), ord=ord)
+    return expand_dims(result, axes) if keepdims else result

@@ -1,0 +1,442 @@
+"""Products of matrices, vectors and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.costs import product
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import Size, may_equal
+from eagerflow.errors import AxisError, ShapeError
+from eagerflow.ops.elementwise.arithmetic import multiply
+from eagerflow.ops.linalg.matrices import check_same_dtype
+from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of
+from eagerflow.ops.rules.gradients import conjugate, sum_to_like
+from eagerflow.ops.rules.promotion import promote
+from eagerflow.ops.rules.sizes import matched
+from eagerflow.ops.rules.type_rules import (
+    ANY,
+    NUMERIC,
+    check_kind,
+    elementwise,
+    normalize_axis,
+    public,
+)
+from eagerflow.ops.shape.axes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
+from eagerflow.types import Shape, TensorType, broadcast_shapes, same_shape
+
+__all__ = [
+    "cross",
+    "dot",
+    "inner",
+    "kron",
+    "matmul",
+    "outer",
+    "tensordot",
+    "vdot",
+    "vecdot",
+]
+
+
+# --- matmul ---------------------------------------------------------------------------------
+
+
+def _matmul_type(x1: TensorType, x2: TensorType) -> TensorType:
+    check_kind(x1, ANY)
+    check_same_dtype(x1, x2)
+    if not x1.shape or not x2.shape:
+        which = "x1" if not x1.shape else "x2"
+        raise ShapeError(
+            f"{which} has no axes", expected="at least one axis", hint="use * with a scalar"
+        )
+    rows, columns = x1.shape[-2:-1], x2.shape[-1:] if x2.ndim > 1 else ()
+    inner, other = x1.shape[-1], x2.shape[-2 if x2.ndim > 1 else 0]
+    if not may_equal(inner, other):
+        raise ShapeError(
+            f"inner dimensions differ ({inner} and {other})",
+            expected="as many columns of x1 as rows of x2",
+        )
+    return x1.like(shape=broadcast_shapes(x1.shape[:-2], x2.shape[:-2]) + rows + columns)
+
+
+def _rows(x: Tensor) -> Tensor:
+    """``x`` with all axes but the last as one."""
+    return reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
+
+
+def _matmul_vjp_x1(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
+    factor = conjugate(x2)
+    if x2.ndim == 1:
+        return multiply(expand_dims(g, -1) if x1.ndim > 1 else g, factor)
+    if x1.ndim == 1:
+        if x2.ndim == 2:
+            return matmul(factor, g)
+        columns = matmul(factor, expand_dims(g, -1))
+        return sum_to_like(reshape(columns, x2.shape[:-1]), x1)
+    return sum_to_like(matmul(g, matrix_transpose(factor)), x1)
+
+
+def _matmul_vjp_x2(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
+    factor = conjugate(x1)
+    if x1.ndim == 1:
+        if x2.ndim == 1:
+            return multiply(g, factor)
+        return multiply(expand_dims(factor, -1), expand_dims(g, -2))
+    if x2.ndim == 1:
+        return matmul(reshape(g, (prod(g.shape),)), _rows(factor))
+    if x2.ndim == 2:  # one product over all of the batch, not a product each and their sum
+        product: Tensor = bind(_matmul_like, matrix_transpose(_rows(factor)), _rows(g), x2)
+        return product
+    return sum_to_like(matmul(matrix_transpose(factor), g), x2)
+
+
+def _bilinear_jvp(
+    t: tuple[Tensor | None, Tensor | None], out: Tensor, x1: Tensor, x2: Tensor
+) -> Tensor | None:
+    terms = [
+        bind(_matmul, *pair)
+        for pair in ((t[0], x2), (x1, t[1]))
+        if pair[0] is not None and pair[1] is not None
+    ]
+    return terms[0] + terms[1] if len(terms) == 2 else terms[0] if terms else None
+
+
+def _matmul_like_type(x1: TensorType, x2: TensorType, like: TensorType) -> TensorType:
+    return _matmul_type(x1, x2)
+
+
+# The gradient of a matrix. It lies in memory as the matrix does, so that an update of a weight
+# that is transposed in the layer does not go through its memory against the grain.
+_matmul_like = define(
+    "matmul_like",
+    infer=_matmul_like_type,
+    vjp=(
+        lambda g, out, x1, x2, like: matmul(g, matrix_transpose(conjugate(x2))),
+        lambda g, out, x1, x2, like: matmul(matrix_transpose(conjugate(x1)), g),
+        None,
+    ),
+    jvp=lambda t, out, x1, x2, like: _bilinear_jvp(t[:2], out, x1, x2),
+    saved="inputs",
+    precision="accumulate",
+    cost=product,
+    storage="fresh",
+    order="last input",
+    fails_on="sizes",
+)
+_matmul = define(
+    "matmul",
+    infer=_matmul_type,
+    vjp=(_matmul_vjp_x1, _matmul_vjp_x2),
+    jvp=_bilinear_jvp,
+    saved="inputs",
+    precision="accumulate",
+    cost=product,
+    storage="fresh",
+    order="product",
+    fails_on="sizes",
+)
+
+
+@public
+def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The matrix product, also written ``x1 @ x2``.
+
+    Args:
+        x1: at least one axis, any dtype. A vector counts as one row; axes before the last two
+            are a batch and broadcast.
+        x2: likewise; a vector counts as one column. Both promote to one dtype.
+
+    Raises:
+        ShapeError: an array without axes, or inner dimensions that differ.
+
+    >>> ef.matmul(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), ef.tensor([1.0, 10.0]))
+    Tensor([21., 43.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_matmul, *promote(x1, x2))
+    return result
+
+
+# --- vecdot ---------------------------------------------------------------------------------
+
+
+def _unequal(size1: Size, size2: Size) -> str:
+    return f"the vectors have {size1} and {size2} elements"
+
+
+def _vecdot_type(x1: TensorType, x2: TensorType) -> TensorType:
+    sizes = (x1.shape[-1], x2.shape[-1])
+    if not may_equal(*sizes):
+        raise ShapeError(_unequal(*sizes), expected="equal numbers")
+    out = elementwise(ANY)(x1, x2)
+    return out.like(shape=out.shape[:-1])
+
+
+_vecdot = define(
+    "vecdot",
+    infer=_vecdot_type,
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(multiply(expand_dims(conjugate(g), -1), x2), x1),
+        lambda g, out, x1, x2: sum_to_like(multiply(expand_dims(g, -1), x1), x2),
+    ),
+    saved="inputs",
+    precision="accumulate",
+    cost=product,
+)
+
+
+def _vectors(
+    name: str, x1: TensorLike, x2: TensorLike, axis: int, size: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Both operands with the vectors on the last axis."""
+    a, b = promote(x1, x2)
+    axis = as_index(name, "axis", axis)
+    if axis >= 0:
+        if a.ndim != b.ndim:
+            raise AxisError(
+                f"{name}: axis {axis} is not the same axis of both",
+                given=f"x1={type_of(a)}, x2={type_of(b)}",
+                hint="count from the end, with a negative axis",
+            )
+        axis = axis_of(name, a, axis) - a.ndim
+    sizes = tuple(x.shape[axis_of(name, x, axis)] for x in (a, b))
+    wanted = (sizes[0] if size is None else size,) * 2
+    if not all(map(may_equal, sizes, wanted)):
+        raise ShapeError(
+            f"{name}: {_unequal(*sizes)}",
+            given=f"x1={type_of(a)}, x2={type_of(b)}, axis={axis}",
+            expected="equal numbers" if size is None else f"{size} elements each",
+        )
+    if axis == -1:
+        return a, b
+    return moveaxis(a, axis, -1), moveaxis(b, axis, -1)
+
+
+@public
+def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
+    """The dot products of vectors: the sum of ``conj(x1) * x2`` over one axis.
+
+    Args:
+        x1: any dtype; broadcasts against ``x2`` but for the axis itself.
+        x2: likewise; both promote to one dtype.
+        axis: where the vectors are.
+
+    Raises:
+        ShapeError: the vectors differ in size.
+
+    >>> ef.vecdot(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), ef.tensor([1.0, 10.0]))
+    Tensor([21., 43.], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_vecdot, *_vectors("vecdot", x1, x2, axis))
+    return result
+
+
+@public
+def vdot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The dot product of all elements, those of ``x1`` conjugated.
+
+    Args:
+        x1: numeric, of any shape.
+        x2: likewise, with as many elements; both promote to one dtype.
+
+    >>> ef.vdot(ef.tensor([1j, 2.0]), ef.tensor([1j, 3.0]))
+    Tensor(7.+0.j, c64[]@cpu:0)
+    """
+    a, b = promote(x1, x2)
+    return vecdot(reshape(a, (a.size,)), reshape(b, (b.size,)))
+
+
+# --- cross ----------------------------------------------------------------------------------
+
+
+def _cross_type(x1: TensorType, x2: TensorType) -> TensorType:
+    sizes = (x1.shape[-1], x2.shape[-1])
+    if not all(may_equal(size, 3) for size in sizes):
+        raise ShapeError(_unequal(*sizes), expected="3 elements each")
+    out = elementwise(NUMERIC)(x1, x2)
+    return out.like(shape=(*out.shape[:-1], 3))
+
+
+_cross = define(
+    "cross",
+    infer=_cross_type,
+    vjp=(
+        lambda g, out, x1, x2: sum_to_like(cross(conjugate(x2), g), x1),
+        lambda g, out, x1, x2: sum_to_like(cross(g, conjugate(x1)), x2),
+    ),
+    saved="inputs",
+)
+
+
+@public
+def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
+    """The cross products of 3-vectors.
+
+    Args:
+        x1: numeric, with three elements along the axis; broadcasts against ``x2`` otherwise.
+        x2: likewise; both promote to one dtype.
+        axis: where the vectors are.
+
+    Raises:
+        ShapeError: the vectors do not have three elements.
+
+    >>> ef.cross(ef.tensor([1.0, 0.0, 0.0]), ef.tensor([0.0, 1.0, 0.0]))
+    Tensor([0., 0., 1.], f32[3]@cpu:0)
+    """
+    result: Tensor = bind(_cross, *_vectors("cross", x1, x2, axis, size=3))
+    return result if axis == -1 else moveaxis(result, -1, axis)
+
+
+# --- tensordot and others made of it --------------------------------------------------------
+
+
+def _contracted(
+    a: Tensor, b: Tensor, axes: int | Sequence[Sequence[int]]
+) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]]:
+    """``a``, checked, and the axes of both to sum over, counted from the front."""
+
+    def given() -> str:
+        return f"x1={type_of(a)}, x2={type_of(b)}, axes={axes!r}"
+
+    if isinstance(axes, Sequence):
+        if len(axes) != 2:
+            raise ShapeError(
+                "tensordot: axes does not name those of two arrays",
+                given=given(),
+                expected="a number, or one sequence for each array",
+            )
+        first, second = axes_of("tensordot", a, axes[0]), axes_of("tensordot", b, axes[1])
+    else:
+        count = as_index("tensordot", "axes", axes)
+        if not 0 <= count <= min(a.ndim, b.ndim):
+            raise AxisError(
+                f"tensordot: cannot sum over {count} axes",
+                given=given(),
+                expected=f"0 to {min(a.ndim, b.ndim)}",
+            )
+        first, second = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
+    sizes = tuple(a.shape[i] for i in first), tuple(b.shape[i] for i in second)
+    refusal = f"tensordot: the axes to sum over differ in size ({sizes[0]} and {sizes[1]})"
+    if len(first) != len(second):
+        raise ShapeError(refusal, given=given())
+    if len(first) > 1:  # of one pair, `matmul` sees it
+        a = matched(a, *sizes, refusal, given)
+    elif first and not may_equal(sizes[0][0], sizes[1][0]):
+        raise ShapeError(refusal, given=given())
+    return a, first, second
+
+
+def _flat(x: Tensor, first: tuple[int, ...], second: tuple[int, ...]) -> Tensor:
+    """``x`` as a matrix: some axes make its rows, the others its columns."""
+    order = first + second
+    if order != tuple(range(x.ndim)):
+        x = permute_dims(x, order)
+    shape = (prod(x.shape[: len(first)]), prod(x.shape[len(first) :]))
+    return x if same_shape(x.shape, shape) else reshape(x, shape)
+
+
+@public
+def tensordot(
+    x1: TensorLike,
+    x2: TensorLike,
+    /,
+    *,
+    axes: int | tuple[Sequence[int], Sequence[int]] = 2,
+) -> Tensor:
+    """The sum of products over pairs of axes of two arrays.
+
+    Args:
+        x1: any dtype.
+        x2: any dtype; both promote to one dtype.
+        axes: how many of the last axes of ``x1`` and the first of ``x2`` to sum over, or a
+            sequence of axes for each.
+
+    Raises:
+        ShapeError: axes that go together differ in size.
+
+    >>> ef.tensordot(ef.ones((2, 3, 4)), ef.ones((4, 3, 5)), axes=((1, 2), (1, 0))).shape
+    (2, 5)
+    """
+    a, b = promote(x1, x2)
+    a, first, second = _contracted(a, b, axes)
+    rows = tuple(i for i in range(a.ndim) if i not in first)
+    columns = tuple(i for i in range(b.ndim) if i not in second)
+    shape: Shape = tuple(a.shape[i] for i in rows) + tuple(b.shape[i] for i in columns)
+    if not first:
+        return multiply(reshape(a, a.shape + (1,) * b.ndim), b)
+    product = matmul(_flat(a, rows, first), _flat(b, second, columns))
+    return product if same_shape(product.shape, shape) else reshape(product, shape)
+
+
+@public
+def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The product of each element of one vector with each of another.
+
+    Args:
+        x1: any dtype; taken as a vector of its elements.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.outer(ef.tensor([1.0, 2.0]), ef.tensor([3.0, 4.0]))
+    Tensor([[3., 4.],
+            [6., 8.]], f32[2,2]@cpu:0)
+    """
+    a, b = promote(x1, x2)
+    return multiply(reshape(a, (a.size, 1)), reshape(b, (b.size,)))
+
+
+@public
+def inner(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The sum of products over the last axes of both; nothing is conjugated.
+
+    Args:
+        x1: any dtype.
+        x2: any dtype; both promote to one dtype.
+
+    >>> ef.inner(ef.tensor([1.0, 2.0]), ef.tensor([3.0, 4.0]))
+    Tensor(11., f32[]@cpu:0)
+    """
+    a, b = promote(x1, x2)
+    if not a.shape or not b.shape:
+        return multiply(a, b)
+    return tensordot(a, b, axes=((-1,), (-1,)))
+
+
+@public
+def dot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """NumPy's dot product: `matmul` up to matrices, with a batch of each for larger arrays.
+
+    Args:
+        x1: any dtype.
+        x2: any dtype; both promote to one dtype.
+
+    >>> ef.dot(ef.ones((2, 3, 4)), ef.ones((5, 4, 6))).shape
+    (2, 3, 5, 6)
+    """
+    a, b = promote(x1, x2)
+    if not a.shape or not b.shape:
+        return multiply(a, b)
+    if b.ndim < 3:
+        return matmul(a, b)
+    return tensordot(a, b, axes=((-1,), (normalize_axis(-2, b.ndim),)))
+
+
+@public
+def kron(x1: TensorLike, x2: TensorLike, /) -> Tensor:
+    """The Kronecker product: ``x1`` with each element replaced by its product with ``x2``.
+
+    Args:
+        x1: any dtype.
+        x2: any dtype; both promote to one dtype.
+
+    >>> ef.kron(ef.tensor([1, 10]), ef.tensor([1, 2, 3]))
+    Tensor([ 1,  2,  3, 10, 20, 30], i64[6]@cpu:0)
+    """
+    a, b = promote(x1, x2)
+    n = max(a.ndim, b.ndim)
+    large, small = ((1,) * (n - x.ndim) + x.shape for x in (a, b))
+    blocks = reshape(a, tuple(d for size in large for d in (size, 1)))
+    block = reshape(b, tuple(d for size in small for d in (1, size)))
+    shape = tuple(i * j for i, j in zip(large, small, strict=True))
+    return reshape(multiply(blocks, block), shape)

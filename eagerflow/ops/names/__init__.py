@@ -1,0 +1,1 @@
+"""Names that the array API standard and NumPy have beyond the families."""

@@ -1,0 +1,384 @@
+"""Functions as NumPy names them, where the array API has another name or none.
+
+The array API's name is the main one; NumPy's is there as well where the function is, and takes
+what NumPy's takes. Exact synonyms (`absolute`, `arccos`, …) lie next to their functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.hardware import Device
+from eagerflow.ops.creation.arrays import tensor
+from eagerflow.ops.creation.ranges import arange, linspace
+from eagerflow.ops.elementwise.arithmetic import (
+    add,
+    divide,
+    floor_divide,
+    multiply,
+    remainder,
+    subtract,
+)
+from eagerflow.ops.elementwise.exponential import sqrt, square
+from eagerflow.ops.elementwise.logic import bitwise_invert, equal, greater, isnan, logical_not
+from eagerflow.ops.elementwise.numeric import abs, round
+from eagerflow.ops.indexing.gather import where
+from eagerflow.ops.linalg.products import matmul
+from eagerflow.ops.ordering.sets import unique_all, unique_counts, unique_values
+from eagerflow.ops.ordering.sort import searchsorted
+from eagerflow.ops.reduction.statistics import nansum, quantile
+from eagerflow.ops.reduction.totals import Axis, mean, sum
+from eagerflow.ops.rules.arguments import axis_of, sequence_of
+from eagerflow.ops.rules.promotion import cast, floating, promote, promote_floating
+from eagerflow.ops.rules.type_rules import public
+from eagerflow.ops.shape.axes import atleast_3d, moveaxis, permute_dims, reshape
+from eagerflow.ops.shape.joining import concat
+from eagerflow.types import DTYPES, as_dtype
+
+__all__ = [
+    "around",
+    "array",
+    "concatenate",
+    "cov",
+    "digitize",
+    "divmod",
+    "dstack",
+    "geomspace",
+    "invert",
+    "nanstd",
+    "nanvar",
+    "percentile",
+    "transpose",
+    "trapezoid",
+    "unique",
+]
+
+array, around, invert = tensor, round, bitwise_invert
+
+
+# --- shapes ---------------------------------------------------------------------------------
+
+
+@public
+def concatenate(arrays: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
+    """Arrays joined along an axis that they have: `concat`.
+
+    Args:
+        arrays: of equal shapes but for this axis; they promote to one dtype.
+        axis: which; None joins the flattened arrays.
+
+    Raises:
+        ShapeError: shapes that do not fit, or no array.
+
+    >>> ef.concatenate([ef.tensor([[1], [2]]), ef.tensor([[3], [4]])], 1)
+    Tensor([[1, 3],
+            [2, 4]], i64[2,2]@cpu:0)
+    """
+    return concat(arrays, axis=axis)
+
+
+@public
+def dstack(arrays: Sequence[TensorLike], /) -> Tensor:
+    """Arrays joined one behind the other: along the third axis.
+
+    Args:
+        arrays: of equal shapes but for this axis; they promote to one dtype.
+
+    >>> ef.dstack([ef.tensor([1, 2]), ef.tensor([3, 4])])
+    Tensor([[[1, 3],
+             [2, 4]]], i64[1,2,2]@cpu:0)
+    """
+    return concat([atleast_3d(x) for x in sequence_of("dstack", arrays)], axis=2)
+
+
+@public
+def transpose(x: TensorLike, /, axes: Sequence[int] | None = None) -> Tensor:
+    """``x`` with its axes in another order, by default the opposite one.
+
+    Args:
+        x: any dtype.
+        axes: each axis once, in the order wanted.
+
+    Raises:
+        AxisError: not a permutation of the axes.
+
+    >>> ef.transpose(ef.zeros((2, 3, 4))).shape
+    (4, 3, 2)
+    """
+    found = tensor_of(x)
+    order = tuple(range(len(found.shape)))[::-1] if axes is None else axes
+    return permute_dims(found, order)
+
+
+# --- numbers --------------------------------------------------------------------------------
+
+
+@public
+def divmod(x1: TensorLike, x2: TensorLike, /) -> tuple[Tensor, Tensor]:
+    """The quotient, rounded down, and the remainder.
+
+    Args:
+        x1: real; broadcasts.
+        x2: likewise; both promote to one dtype.
+
+    >>> ef.divmod(ef.tensor([7, -7]), 2)
+    (Tensor([ 3, -4], i64[2]@cpu:0), Tensor([1, 1], i64[2]@cpu:0))
+    """
+    return floor_divide(x1, x2), remainder(x1, x2)
+
+
+@public
+def geomspace(
+    start: float,
+    stop: float,
+    /,
+    num: int = 50,
+    *,
+    dtype: Any = None,
+    device: Device | str | None = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """``num`` values from ``start`` to ``stop``, each a constant multiple of the one before.
+
+    Args:
+        start: the first value, a real number other than 0.
+        stop: the last one, or the one after it without ``endpoint``; of the same sign.
+        num: how many.
+        dtype: float32 by default.
+        device: the current one by default.
+        endpoint: whether ``stop`` is among the values.
+
+    Raises:
+        TensorValueError: a bound is 0, not finite, or of the other sign.
+
+    >>> ef.geomspace(1, 1000, 4)
+    Tensor([   1.,   10.,  100., 1000.], f32[4]@cpu:0)
+    """
+    first, last = float(start), float(stop)
+    if not (first * last > 0 and math.isfinite(first) and math.isfinite(last)):
+        raise TensorValueError(
+            "geomspace: the bounds must be finite, not 0, and of one sign",
+            given=f"start={start}, stop={stop}",
+        )
+    low, high = (math.log10(math.fabs(v)) for v in (first, last))
+    exponents = linspace(low, high, num, dtype=DTYPES["float64"], device=device, endpoint=endpoint)
+    values = multiply(10.0**exponents, math.copysign(1.0, first))
+    place = arange(num, device=device)
+    if endpoint:  # the ends exactly, the first one if there is no other
+        values = where(equal(place, num - 1), last, values)
+    values = where(equal(place, 0), first, values)
+    return cast(values, DTYPES["float32"] if dtype is None else as_dtype(dtype))
+
+
+@public
+def trapezoid(
+    y: TensorLike, x: TensorLike | None = None, /, dx: float = 1.0, axis: int = -1
+) -> Tensor:
+    """The integral of values by the trapezoidal rule.
+
+    Args:
+        y: the values; floating or complex, integers count as float32.
+        x: where they are: one axis, or the shape of ``y``; evenly spaced if None.
+        dx: the distance between them, if there is no ``x``.
+        axis: the axis to integrate along.
+
+    >>> ef.trapezoid(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([4.0, 6.0, 8.0]))
+    Tensor(8., f32[]@cpu:0)
+    """
+    if x is None:
+        values = floating(y)
+        width: Any = dx
+    else:
+        values, points = promote_floating(y, x)
+        if len(points.shape) != 1:
+            points = moveaxis(points, axis_of("trapezoid", points, axis), -1)
+        width = subtract(points[..., 1:], points[..., :-1])
+    values = moveaxis(values, axis_of("trapezoid", values, axis), -1)
+    heights = multiply(add(values[..., 1:], values[..., :-1]), 0.5)
+    return sum(multiply(heights, width), -1)
+
+
+# --- statistics -----------------------------------------------------------------------------
+
+
+@public
+def percentile(
+    x: TensorLike, q: TensorLike, /, axis: Axis = None, *, keepdims: bool = False
+) -> Tensor:
+    """The values below which ``q`` percent of the elements lie: `quantile` of q / 100.
+
+    Args:
+        x: floating, at least one element; integers count as float32. NaN if one is NaN.
+        q: from 0 to 100; the axes of ``q`` come first in the result.
+        axis: the axis or axes to reduce; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: there are no elements, or ``q`` is a number out of range.
+
+    >>> ef.percentile(ef.tensor([1.0, 2.0, 3.0, 4.0]), 50)
+    Tensor(2.5, f32[]@cpu:0)
+    """
+    if isinstance(q, (int, float)):
+        if not 0 <= q <= 100:
+            raise TensorValueError(
+                "percentile: q is out of range", given=f"q={q}", expected="0 to 100"
+            )
+        return quantile(x, q / 100, axis, keepdims=keepdims)
+    (percent,) = promote(q, dtype=DTYPES["float64"])
+    return quantile(x, divide(percent, 100.0), axis, keepdims=keepdims)
+
+
+@public
+def cov(
+    x: TensorLike, y: TensorLike | None = None, /, *, rowvar: bool = True, correction: float = 1.0
+) -> Tensor:
+    """The covariance of variables with each other.
+
+    Args:
+        x: floating or complex, integers count as float32: a row for each variable and a column
+            for each observation, or one variable.
+        y: more variables, likewise.
+        rowvar: False if columns are variables and rows are observations.
+        correction: what the number of observations is reduced by before it divides.
+
+    Returns:
+        A matrix; no axes for one variable.
+
+    Raises:
+        ShapeError: more than two axes, or other observations in ``y`` than in ``x``.
+
+    >>> ef.cov(ef.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    Tensor([[ 1., -1.],
+            [-1.,  1.]], f32[2,2]@cpu:0)
+    """
+    parts = promote_floating(x) if y is None else promote_floating(x, y)
+    rows = concat([_variables(part, rowvar) for part in parts], axis=0)
+    rows = subtract(rows, mean(rows, 1, keepdims=True))
+    found = multiply(matmul(rows, transpose(rows.conj())), _reciprocal(rows, correction))
+    return reshape(found, ()) if found.shape == (1, 1) else found
+
+
+def _reciprocal(rows: Tensor, correction: Any) -> Tensor:
+    """One over the degrees of freedom, NaN if there are none."""
+    freedom = as_tensor(rows.shape[1] - correction, DTYPES["float64"], rows.device)
+    some = greater(freedom, 0.0)
+    return cast(where(some, divide(1.0, where(some, freedom, 1.0)), math.nan), rows.dtype)
+
+
+def _variables(x: Tensor, rowvar: bool) -> Tensor:
+    if len(x.shape) > 2:
+        raise ShapeError("cov: takes a matrix or a vector", given=str(type_of(x)))
+    if len(x.shape) < 2:
+        return reshape(x, (1, -1))
+    return x if rowvar else transpose(x)
+
+
+@public
+def nanvar(
+    x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
+    """The variance of the elements that are not NaN; NaN if there are too few.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to take the variance over; all if None.
+        correction: what the number of elements is reduced by before it divides.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.nanvar(ef.tensor([1.0, float("nan"), 3.0]))
+    Tensor(1., f32[]@cpu:0)
+    """
+    values = floating(x)
+    lost = isnan(values)
+    kept = cast(sum(logical_not(lost), axis, keepdims=True), values.dtype)
+    middle = divide(nansum(values, axis, keepdims=True), where(equal(kept, 0), 1.0, kept))
+    off = where(lost, 0.0, subtract(values, middle))
+    total = sum(square(abs(off) if off.dtype.is_complex else off), axis, keepdims=keepdims)
+    count = sum(logical_not(lost), axis, keepdims=keepdims)
+    freedom = cast(subtract(count, correction), total.dtype)
+    return divide(total, where(greater(freedom, 0), freedom, math.nan))
+
+
+@public
+def nanstd(
+    x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
+    """The standard deviation of the elements that are not NaN; NaN if there are too few.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to take the deviation over; all if None.
+        correction: what the number of elements is reduced by before it divides.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.nanstd(ef.tensor([1.0, float("nan"), 3.0]))
+    Tensor(1., f32[]@cpu:0)
+    """
+    found = nanvar(x, axis, correction=correction, keepdims=keepdims)
+    zero = equal(found, 0)  # its derivative is 0 there, as that of `std`
+    return where(zero, 0.0, sqrt(where(zero, 1.0, found)))
+
+
+# --- search and sets ------------------------------------------------------------------------
+
+
+@public
+def digitize(x: TensorLike, bins: TensorLike, /, right: bool = False) -> Tensor:
+    """The bin of each value: how many of the edges lie at or below it.
+
+    Args:
+        x: real, of any shape.
+        bins: the edges in ascending order.
+        right: whether a value on an edge counts as below that edge.
+
+    Returns:
+        int64, in the shape of ``x``; 0 below the first edge.
+
+    >>> ef.digitize(ef.tensor([0.5, 1.0, 9.0]), ef.tensor([0.0, 1.0, 2.0]))
+    Tensor([1, 2, 3], i64[3]@cpu:0)
+    """
+    return searchsorted(bins, x, side="left" if right else "right")
+
+
+@public
+def unique(
+    x: TensorLike,
+    /,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> Any:
+    """The distinct values, sorted; each NaN is one of its own.
+
+    Args:
+        x: any dtype.
+        return_index: gives as well where each value occurs first.
+        return_inverse: gives as well which value each element is.
+        return_counts: gives as well how often each value occurs.
+
+    Returns:
+        A tensor, or a tuple of it and what else was asked for, in this order.
+
+    >>> ef.unique(ef.tensor([3, 1, 3]), return_counts=True)
+    (Tensor([1, 3], i64[2]@cpu:0), Tensor([1, 2], i64[2]@cpu:0))
+    """
+    wanted = (return_index, return_inverse, return_counts)
+    if not any(wanted):
+        return unique_values(x)
+    if wanted == (False, False, True):
+        return tuple(unique_counts(x))
+    found = unique_all(x)
+    return found[0], *(part for part, ask in zip(found[1:], wanted, strict=True) if ask)

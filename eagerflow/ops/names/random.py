@@ -1,0 +1,179 @@
+"""Random numbers: ``ef.random``.
+
+A draw is Philox(seed, ticket, element): a generator has a seed and gives each draw a ticket, in
+the order of the program; all the rest is a pure function of that key (the kernels say which). So
+draws are the same on every device and tier, and never depend on what other threads do with other
+generators. Elements are counted in C order.
+
+float32 and the narrower dtypes are made of 32 random bits per element (float16 and bfloat16 are
+float32 draws, cut to their digits by `uniform`, rounded by the others), float64 of 64 bits: for
+the same seed these are different numbers. `normal` and the rest are reparameterised: gradients
+flow to ``loc``, ``scale``, ``low`` and ``high``.
+
+Parameters out of range (a negative scale, a probability of 2, ``low > high``, logits of NaN) are
+errors, also in tensors in the memory of the host. Tensors on accelerators are not looked at, since
+a draw would have to wait for them; only `randint` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, final
+
+from eagerflow.core.interpreter import is_traced
+from eagerflow.core.tensor import Tensor
+from eagerflow.counterparts import RANDOM, unknown_name
+from eagerflow.errors import TensorValueError, TraceError
+from eagerflow.ops.random.continuous import (
+    exponential,
+    gumbel,
+    normal,
+    truncated_normal,
+    uniform,
+)
+from eagerflow.ops.random.discrete import bernoulli, bits, categorical, permutation, randint
+from eagerflow.ops.random.draws import default_state, set_state
+from eagerflow.resources.generator import GeneratorState
+
+__all__ = [
+    "Generator",
+    "bernoulli",
+    "bits",
+    "categorical",
+    "default_generator",
+    "exponential",
+    "gumbel",
+    "normal",
+    "permutation",
+    "randint",
+    "seed",
+    "truncated_normal",
+    "uniform",
+]
+
+_P = ParamSpec("_P")
+
+
+def _method(
+    function: Callable[_P, Tensor],
+) -> Callable[Concatenate[Generator, _P], Tensor]:
+    """The public function as a method: with this generator."""
+
+    @wraps(function)
+    def method(self: Generator, /, *args: _P.args, **kwargs: _P.kwargs) -> Tensor:
+        kwargs["generator"] = self
+        return function(*args, **kwargs)
+
+    return method
+
+
+@final
+class Generator:
+    """A source of random numbers of its own; its methods are the functions of ``ef.random``.
+
+    Draws take tickets in the order in which they are made, safely from several threads; for
+    numbers that do not depend on the timing of threads, give each thread a generator.
+
+    Args:
+        seed: 0 to 2**64 - 1; taken from the operating system if not given.
+
+    >>> g = ef.random.Generator(7)
+    >>> state = g.state
+    >>> x = g.normal((3,))
+    >>> g.state = state
+    >>> bool((g.normal((3,)) == x).all())
+    True
+    """
+
+    __slots__ = ("__weakref__", "_state")
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._state = GeneratorState(seed)
+        if seed is not None and is_traced():
+            set_state(self._state, seed)  # each run of the graph makes it anew
+
+    @property
+    def state(self) -> dict[str, int]:
+        """The seed and the ticket of the next draw; setting it goes on from there."""
+        if is_traced():
+            raise TraceError(
+                "the state of a generator is known only when the graph runs",
+                hint="read it outside of the traced function",
+            )
+        seed, ticket = self._state.get()
+        return {"seed": seed, "ticket": ticket}
+
+    @state.setter
+    def state(self, value: dict[str, int]) -> None:
+        if not isinstance(value, dict) or set(value) != {"seed", "ticket"}:
+            raise TensorValueError(
+                "this is not the state of a generator",
+                given=repr(value),
+                expected="{'seed': …, 'ticket': …}",
+            )
+        set_state(self._state, value["seed"], value["ticket"])
+
+    bernoulli = _method(bernoulli)
+    bits = _method(bits)
+    categorical = _method(categorical)
+    exponential = _method(exponential)
+    gumbel = _method(gumbel)
+    normal = _method(normal)
+    permutation = _method(permutation)
+    randint = _method(randint)
+    truncated_normal = _method(truncated_normal)
+    uniform = _method(uniform)
+
+    def __repr__(self) -> str:
+        seed, ticket = self._state.get()
+        return f"Generator(seed={seed}, ticket={ticket})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restore, self._state.get())
+
+
+def _restore(seed: int, ticket: int) -> Generator:
+    made = Generator(seed)
+    made._state.set(seed, ticket)
+    return made
+
+
+_default: Final = Generator(0)
+_default._state = default_state
+
+
+def default_generator() -> Generator:
+    """The generator that draws come from if none is given.
+
+    >>> ef.random.seed(3)
+    >>> ef.random.default_generator().state
+    {'seed': 3, 'ticket': 0}
+    """
+    return _default
+
+
+def seed(value: int) -> None:
+    """Start the process's own generator anew.
+
+    Args:
+        value: 0 to 2**64 - 1.
+
+    >>> ef.random.seed(0)
+    >>> a = ef.random.normal((2,))
+    >>> ef.random.seed(0)
+    >>> bool((ef.random.normal((2,)) == a).all())
+    True
+    """
+    set_state(_default._state, value)
+
+
+def __getattr__(name: str) -> object:
+    """Word the error for a name that is not here, with the nearest one that is."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise unknown_name("eagerflow.random", name, {n: globals()[n] for n in __all__}, RANDOM)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,235 @@
+"""Activations of neurons that are ops of their own; `eagerflow.nn.functional` has all of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import per_output
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import TensorValueError
+from eagerflow.ops.elementwise.arithmetic import add, clip, multiply, subtract
+from eagerflow.ops.elementwise.exponential import exp, square
+from eagerflow.ops.elementwise.logic import (
+    greater,
+    greater_equal,
+    less_equal,
+    logical_or,
+)
+from eagerflow.ops.elementwise.special import sigmoid
+from eagerflow.ops.elementwise.trigonometric import tanh
+from eagerflow.ops.rules.arguments import as_number
+from eagerflow.ops.rules.gradients import where
+from eagerflow.ops.rules.promotion import floating
+from eagerflow.ops.rules.type_rules import FLOATING, REAL, elementwise, public
+
+__all__ = ["elu", "gelu", "hardtanh", "leaky_relu", "relu", "silu", "softplus"]
+
+_relu = define(
+    "relu",
+    infer=elementwise(REAL),
+    vjp=(lambda g, out, x: where(less_equal(out, 0), 0, g),),  # what is not a number passes g
+    saved="outputs",
+)
+
+
+@public
+def relu(x: TensorLike, /) -> Tensor:
+    """The larger of each element and 0; its derivative at 0 is 0 (Nair and Hinton, 2010).
+
+    Args:
+        x: real.
+
+    >>> ef.relu(ef.tensor([-1.0, 0.0, 2.0]))
+    Tensor([0., 0., 2.], f32[3]@cpu:0)
+    """
+    result: Tensor = bind(_relu, tensor_of(x))
+    return result
+
+
+_leaky_relu = define(
+    "leaky_relu",
+    infer=elementwise(FLOATING),
+    vjp=(lambda g, out, x, *, slope: where(greater(x, 0), g, multiply(g, slope)),),
+    saved="inputs",
+)
+
+
+@public
+def leaky_relu(x: TensorLike, /, *, slope: float = 0.01) -> Tensor:
+    """``x`` above 0, ``slope * x`` below; at 0 the derivative is the slope (Maas et al., 2013).
+
+    Args:
+        x: floating; integers count as float32.
+        slope: the derivative below 0.
+
+    >>> ef.leaky_relu(ef.tensor([-1.0, 2.0]))
+    Tensor([-0.01,  2.  ], f32[2]@cpu:0)
+    """
+    result: Tensor = bind(_leaky_relu, floating(x), slope=float(as_number(slope)))
+    return result
+
+
+_hardtanh = define(
+    "hardtanh",
+    infer=elementwise(FLOATING),
+    # what is not a number passes g
+    vjp=(
+        lambda g, out, x, *, low, high: where(
+            logical_or(less_equal(x, low), greater_equal(x, high)), 0, g
+        ),
+    ),
+    saved="inputs",
+)
+
+
+@public
+def hardtanh(x: TensorLike, /, *, low: float = -1.0, high: float = 1.0) -> Tensor:
+    """``x``, but not below or above two limits; at these the derivative is 0, unlike `clip`'s.
+
+    Args:
+        x: floating; integers count as float32.
+        low: the smallest result.
+        high: the largest result.
+
+    >>> ef.hardtanh(ef.tensor([-2.0, 0.5, 2.0]))
+    Tensor([-1. ,  0.5,  1. ], f32[3]@cpu:0)
+    """
+    limits = {"low": float(as_number(low)), "high": float(as_number(high))}
+    result: Tensor = bind(_hardtanh, floating(x), **limits)
+    return result
+
+
+def _elu_vjp(g: Tensor, out: Tensor, x: Tensor, *, alpha: float) -> Tensor:
+    above = greater(x, 0)
+    # the exponential itself: of small ones, `out + alpha` would leave rounding errors alone
+    slope = multiply(exp(where(above, 0, x)), alpha)
+    return where(above, g, multiply(g, slope))
+
+
+_elu = define(
+    "elu", infer=elementwise(FLOATING), vjp=(_elu_vjp,), saved="inputs", cost=per_output(32)
+)
+
+
+@public
+def elu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
+    """``x`` above 0, ``alpha * (exp(x) - 1)`` below (Clevert et al., 2016).
+
+    Args:
+        x: floating; integers count as float32.
+        alpha: minus the limit for ever smaller elements.
+
+    >>> ef.round(ef.elu(ef.tensor([-1.0, 0.0, 2.0])), 3)
+    Tensor([-0.632,  0.   ,  2.   ], f32[3]@cpu:0)
+    """
+    result: Tensor = bind(_elu, floating(x), alpha=float(as_number(alpha)))
+    return result
+
+
+_softplus = define(
+    "softplus",
+    infer=elementwise(FLOATING),
+    vjp=(lambda g, out, x: multiply(g, sigmoid(x)),),
+    saved="inputs",
+    cost=per_output(40),
+)
+
+
+@public
+def softplus(x: TensorLike, /) -> Tensor:
+    """log(1 + exp(x)), without overflow and precise for small results.
+
+    Args:
+        x: floating; integers count as float32.
+
+    >>> ef.round(ef.softplus(ef.tensor([-1.0, 0.0, 100.0])), 3)
+    Tensor([  0.313,   0.693, 100.   ], f32[3]@cpu:0)
+    """
+    result: Tensor = bind(_softplus, floating(x))
+    return result
+
+
+# --- functions whose derivatives are kernels of the same op ---------------------------------
+
+
+def _silu_vjp(g: Tensor, out: Tensor, x: Tensor, *, order: int) -> Tensor:
+    if order == 0:
+        return multiply(g, bind(_silu, x, order=1))
+    s = sigmoid(x)
+    bend = add(multiply(x, subtract(1, multiply(s, 2))), 2)
+    return multiply(g, multiply(multiply(s, subtract(1, s)), bend))
+
+
+_silu = define(
+    "silu", infer=elementwise(FLOATING), vjp=(_silu_vjp,), saved="inputs", cost=per_output(40)
+)
+
+
+@public
+def silu(x: TensorLike, /) -> Tensor:
+    """``x * sigmoid(x)``, also called swish (Elfwing et al., 2018).
+
+    Args:
+        x: floating; integers count as float32.
+
+    >>> ef.round(ef.silu(ef.tensor([-1.0, 0.0, 2.0])), 3)
+    Tensor([-0.269,  0.   ,  1.762], f32[3]@cpu:0)
+    """
+    result: Tensor = bind(_silu, floating(x), order=0)
+    return result
+
+
+def _gelu_bend(x: Tensor, approximate: str) -> Tensor:
+    """The second derivative of gelu; 0 far out, where squares could overflow."""
+    if approximate == "none":
+        x = clip(x, -40.0, 40.0)
+        bell = multiply(exp(multiply(square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
+        return multiply(bell, subtract(2, square(x)))
+    x = clip(x, -10.0, 10.0)
+    a, c = 0.044715, math.sqrt(2 / math.pi)
+    t = tanh(multiply(x, add(multiply(square(x), a * c), c)))
+    slope = add(multiply(square(x), 3 * a * c), c)
+    inner = add(slope, multiply(square(x), 3 * a * c))
+    inner = subtract(inner, multiply(multiply(x, t), square(slope)))
+    return multiply(subtract(1, square(t)), inner)
+
+
+def _gelu_vjp(g: Tensor, out: Tensor, x: Tensor, *, approximate: str, order: int) -> Tensor:
+    if order == 0:
+        return multiply(g, bind(_gelu, x, approximate=approximate, order=1))
+    return multiply(g, _gelu_bend(x, approximate))
+
+
+_gelu = define(
+    "gelu",
+    infer=elementwise(FLOATING),
+    vjp=(_gelu_vjp,),
+    saved="inputs",
+    cost=per_output(40),
+    order="unknown",
+)
+
+
+@public
+def gelu(x: TensorLike, /, *, approximate: Literal["none", "tanh"] = "none") -> Tensor:
+    """``x`` times the distribution function of the normal distribution (Hendrycks, Gimpel, 2016).
+
+    Args:
+        x: floating; integers count as float32.
+        approximate: ``"none"`` computes with erf, ``"tanh"`` is the paper's approximation.
+
+    Raises:
+        TensorValueError: another value of ``approximate``.
+
+    >>> ef.round(ef.gelu(ef.tensor([-1.0, 0.0, 2.0])), 3)
+    Tensor([-0.159,  0.   ,  1.954], f32[3]@cpu:0)
+    """
+    if approximate not in ("none", "tanh"):
+        raise TensorValueError(
+            f"gelu: {approximate!r} is not a way to approximate", expected="'none' or 'tanh'"
+        )
+    result: Tensor = bind(_gelu, floating(x), approximate=approximate, order=0)
+    return result

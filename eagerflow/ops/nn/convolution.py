@@ -1,0 +1,411 @@
+"""Convolution and its two transposes: three bilinear ops, each the gradient of the others.
+
+What networks call convolution is a cross-correlation: the kernel is not turned around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.costs import Cost, Types, bytes_of, size_of
+from eagerflow.core.op import Op, bind, define
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import Size, exact_quotient, may_equal
+from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.ops.elementwise.arithmetic import add
+from eagerflow.ops.linalg.matrices import check_same_dtype
+from eagerflow.ops.nn.windows import Pairs, check_axes, joined, per_axis, places
+from eagerflow.ops.rules.arguments import as_index
+from eagerflow.ops.rules.gradients import conjugate
+from eagerflow.ops.rules.promotion import promote_floating
+from eagerflow.ops.rules.sizes import surely_less
+from eagerflow.ops.rules.type_rules import INEXACT, check_kind, public
+from eagerflow.ops.shape.padding import pad
+from eagerflow.types import Shape, TensorType
+
+__all__ = ["convolution", "convolution_transpose", "convolution_weights"]
+
+Tangents = tuple[Tensor | None, Tensor | None]
+
+# --- type rules -----------------------------------------------------------------------------
+
+
+def _check_operands(a: TensorType, b: TensorType) -> None:
+    check_kind(a, INEXACT)
+    check_same_dtype(a, b)
+    if a.ndim != b.ndim or a.ndim < 3:
+        raise ShapeError(
+            f"one operand has {a.ndim} axes, the other {b.ndim}",
+            expected="two axes and those that the kernel slides over, in both",
+        )
+
+
+def _check_equal(a: Size, b: Size, wrong: str, expected: str) -> None:
+    if not may_equal(a, b):
+        raise ShapeError(f"{wrong} ({a} and {b})", expected=expected)
+
+
+def _check_groups(channels: Size, groups: int, whose: str) -> None:
+    if not may_equal(channels % groups, 0):
+        raise ShapeError(
+            f"{channels} channels of {whose} are not in {groups} equal groups",
+            expected=f"a multiple of groups={groups}",
+        )
+
+
+def _check_places(found: Shape, expected: Shape) -> None:
+    for a, b in zip(found, expected, strict=True):
+        _check_equal(a, b, "the sizes do not belong together", f"{expected} after the channels")
+
+
+def _convolution_type(
+    x: TensorType, w: TensorType, *, stride: Shape, padding: Pairs, dilation: Shape, groups: int
+) -> TensorType:
+    _check_operands(x, w)
+    _check_equal(
+        x.shape[1],
+        w.shape[1] * groups,
+        "the channels of x are not those of the weights",
+        f"x with w.shape[1] * groups = {w.shape[1] * groups} channels",
+    )
+    _check_groups(w.shape[0], groups, "the result")
+    found = places(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    return x.like(shape=(x.shape[0], w.shape[0], *found))
+
+
+def _transpose_type(
+    y: TensorType,
+    w: TensorType,
+    *,
+    size: Shape,
+    stride: Shape,
+    padding: Pairs,
+    dilation: Shape,
+    groups: int,
+) -> TensorType:
+    _check_operands(y, w)
+    _check_equal(
+        y.shape[1],
+        w.shape[0],
+        "the channels of y are not those of the weights",
+        f"y with w.shape[0] = {w.shape[0]} channels",
+    )
+    _check_groups(w.shape[0], groups, "y")
+    if any(surely_less(n, 1) for n in size):
+        raise ShapeError(f"nothing is left of the result {size}", expected="less padding")
+    _check_places(y.shape[2:], places(size, w.shape[2:], stride, padding, dilation))
+    return y.like(shape=(y.shape[0], w.shape[1] * groups, *size))
+
+
+def _weights_type(
+    x: TensorType,
+    y: TensorType,
+    *,
+    size: Shape,
+    stride: Shape,
+    padding: Pairs,
+    dilation: Shape,
+    groups: int,
+) -> TensorType:
+    _check_operands(x, y)
+    _check_equal(x.shape[0], y.shape[0], "the batches differ", "as many of x as of y")
+    _check_groups(x.shape[1], groups, "x")
+    _check_groups(y.shape[1], groups, "y")
+    _check_places(y.shape[2:], places(x.shape[2:], size, stride, padding, dilation))
+    channels: Any = exact_quotient(x.shape[1], groups)
+    return x.like(shape=(y.shape[1], channels, *size))
+
+
+def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    """Each place of the smaller array takes a patch of the larger one times the weights."""
+    sizes: Any = inputs[1].shape
+    return _cost_of(outputs[0], sizes, inputs, outputs)
+
+
+def _transpose_cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    sizes: Any = inputs[1].shape
+    return _cost_of(inputs[0], sizes, inputs, outputs)
+
+
+def _weights_cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    sizes: Any = outputs[0].shape
+    return _cost_of(inputs[1], sizes, inputs, outputs)
+
+
+def _cost_of(y: TensorType, weights: Sequence[int], inputs: Types, outputs: Types) -> Cost:
+    products = float(size_of(y) * prod(weights[1:]))
+    copied = products / max(weights[0], 1)  # the patches are arranged in a matrix
+    return Cost(copied, bytes_of(inputs) + bytes_of(outputs), 2 * products)
+
+
+# --- gradients ------------------------------------------------------------------------------
+# y = convolution(x, w) is bilinear; for a cotangent of y, `_transpose` gives that of x and
+# `_weights` that of w. They are bilinear as well, and have each other as gradients.
+
+
+def _sizes(x: Any) -> Shape:
+    found: Shape = x.shape[2:]
+    return found
+
+
+def _bilinear(op: Callable[..., Tensor], t: Tangents, a: Tensor, b: Tensor) -> Tensor | None:
+    first = None if t[0] is None else op(t[0], b)
+    second = None if t[1] is None else op(a, t[1])
+    return second if first is None else first if second is None else add(first, second)
+
+
+_convolution: Op = define(
+    "convolution",
+    cost=_cost,
+    infer=_convolution_type,
+    vjp=(
+        lambda g, out, x, w, **attrs: bind(_transpose, g, conjugate(w), size=_sizes(x), **attrs),
+        lambda g, out, x, w, **attrs: bind(_weights, conjugate(x), g, size=_sizes(w), **attrs),
+    ),
+    jvp=lambda t, out, x, w, **attrs: _bilinear(
+        lambda a, b: bind(_convolution, a, b, **attrs), t, x, w
+    ),
+    saved="inputs",
+    precision="accumulate",
+    errors_as="convolution",
+)
+
+_transpose: Op = define(
+    "convolution_transpose",
+    cost=_transpose_cost,
+    infer=_transpose_type,
+    vjp=(
+        lambda g, out, y, w, *, size, **attrs: bind(_convolution, g, conjugate(w), **attrs),
+        lambda g, out, y, w, *, size, **attrs: bind(
+            _weights, g, conjugate(y), size=_sizes(w), **attrs
+        ),
+    ),
+    jvp=lambda t, out, y, w, **attrs: _bilinear(
+        lambda a, b: bind(_transpose, a, b, **attrs), t, y, w
+    ),
+    saved="inputs",
+    precision="accumulate",
+)
+
+_weights: Op = define(
+    "convolution_weights",
+    cost=_weights_cost,
+    infer=_weights_type,
+    vjp=(
+        lambda g, out, x, y, *, size, **attrs: bind(
+            _transpose, conjugate(y), g, size=_sizes(x), **attrs
+        ),
+        lambda g, out, x, y, *, size, **attrs: bind(_convolution, conjugate(x), g, **attrs),
+    ),
+    jvp=lambda t, out, x, y, **attrs: _bilinear(
+        lambda a, b: bind(_weights, a, b, **attrs), t, x, y
+    ),
+    saved="inputs",
+    precision="accumulate",
+)
+
+# --- public ---------------------------------------------------------------------------------
+
+
+def _given(
+    name: str, a: Tensor, b: Tensor, kernel: Shape | None, **settings: Any
+) -> dict[str, Any]:
+    """The attributes, from what users write."""
+    axes = check_axes(name, a)
+    if a.ndim != b.ndim:
+        raise ShapeError(
+            f"{name}: one operand has {a.ndim} axes, the other {b.ndim}",
+            given=f"{type_of(a)} and {type_of(b)}",
+            expected="two axes and those that the kernel slides over, in both",
+        )
+    stride = per_axis(name, "stride", settings["stride"], axes)
+    dilation = per_axis(name, "dilation", settings["dilation"], axes)
+    groups = as_index(name, "groups", settings["groups"])
+    if type(groups) is int and groups < 1:
+        raise TensorValueError(f"{name}: there is no group", given=f"groups={groups}",
+                               expected="at least 1")  # fmt: skip
+    padding = settings["padding"]
+    if isinstance(padding, str):
+        padding = _named_padding(name, padding, kernel or _sizes(b), stride, dilation)
+    else:
+        padding = joined(name, padding, axes)
+    return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+
+
+def _named_padding(name: str, padding: str, kernel: Shape, stride: Shape, dilation: Shape) -> Pairs:
+    if padding == "valid":
+        return ((0, 0),) * len(kernel)
+    if padding != "same":
+        raise TensorValueError(
+            f"{name}: {padding!r} is no padding", expected="'same', 'valid' or numbers"
+        )
+    if any(type(s) is not int or s != 1 for s in stride):
+        raise TensorValueError(
+            f"{name}: padding 'same' does not go with strides",
+            given=f"stride={stride}",
+            hint="give the padding in numbers",
+        )
+    total = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
+    return tuple((n // 2, n - n // 2) for n in total)
+
+
+@public
+def convolution(
+    x: TensorLike,
+    w: TensorLike,
+    /,
+    *,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | Pairs | str = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Sums of products of ``x`` with a kernel that slides over it, over any number of axes.
+
+    It is what networks call convolution: the kernel is not turned around.
+
+    Args:
+        x: floating or complex ``[n, channels, *sizes]``; integers count as float32.
+        w: the weights, ``[outputs, channels/groups, *kernel]``; both promote to one dtype.
+        stride: from one place of the kernel to the next, for all axes or one per axis.
+        padding: zeros around ``x``: a number for all axes, one per axis, or a pair per axis of
+            how many before and after it. ``"valid"`` is none. ``"same"`` keeps the sizes; of an
+            odd number of zeros the one more is at the end.
+        dilation: from one element of the kernel to the next.
+        groups: how many parts the channels fall into, each with its own part of the outputs.
+
+    Returns:
+        ``[n, outputs, *places]``.
+
+    Raises:
+        ShapeError: the channels do not fit, or the kernel is larger than the padded ``x``.
+        TensorValueError: a setting that is none.
+
+    >>> x = ef.tensor([[[1.0, 2.0, 3.0, 4.0]]])
+    >>> ef.convolution(x, ef.tensor([[[1.0, 10.0]]]), stride=2)
+    Tensor([[[21., 43.]]], f32[1,1,2]@cpu:0)
+    >>> ef.convolution(ef.ones((2, 3, 8, 8)), ef.ones((16, 3, 3, 3)), padding="same").shape
+    (2, 16, 8, 8)
+    """
+    a, b = promote_floating(x, w)
+    attrs = _given("convolution", a, b, None, stride=stride, padding=padding, dilation=dilation,
+                   groups=groups)  # fmt: skip
+    result: Tensor = bind(_convolution, a, b, **attrs)
+    return result
+
+
+@public
+def convolution_transpose(
+    y: TensorLike,
+    w: TensorLike,
+    /,
+    *,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | Pairs = 0,
+    output_padding: int | tuple[int, ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The transpose of `convolution`: each element of ``y`` adds a multiple of the kernel.
+
+    Convolution of a result of it with the same weights and settings has the shape of ``y``, and
+    it gives the gradient of convolution with respect to its input.
+
+    Args:
+        y: floating or complex ``[n, outputs, *places]``; integers count as float32.
+        w: the weights as in `convolution`, ``[outputs, channels/groups, *kernel]``.
+        stride: from one place of the kernel to the next.
+        padding: how much of the result is left out at the ends of each axis, in numbers as in
+            `convolution`.
+        output_padding: how much is added at the end of each axis. Several sizes lead to the same
+            number of places; without it, the result has the smallest.
+        dilation: from one element of the kernel to the next.
+        groups: how many parts the channels fall into.
+
+    Returns:
+        ``[n, channels, *sizes]``, where a size is
+        ``(places - 1)*stride + dilation*(kernel - 1) + 1 + output_padding`` less the padding.
+
+    Raises:
+        ShapeError: the channels do not fit, or the padding leaves nothing.
+        TensorValueError: a setting that is none, or an output padding that is neither less than
+            the stride nor than the dilation.
+
+    >>> y = ef.tensor([[[1.0, 2.0]]])
+    >>> ef.convolution_transpose(y, ef.tensor([[[1.0, 10.0, 100.0]]]), stride=2)
+    Tensor([[[  1.,  10., 102.,  20., 200.]]], f32[1,1,5]@cpu:0)
+    """
+    name = "convolution_transpose"
+    a, b = promote_floating(y, w)
+    attrs = _given(name, a, b, None, stride=stride, padding=padding, dilation=dilation,
+                   groups=groups)  # fmt: skip
+    added = per_axis(name, "output_padding", output_padding, a.ndim - 2, 0)
+    steps = list(zip(added, attrs["stride"], attrs["dilation"], strict=True))
+    if not all(n < max(s, d) for n, s, d in steps):
+        raise TensorValueError(
+            f"{name}: the output padding is too large",
+            given=f"output_padding={added}, stride={attrs['stride']}, dilation={attrs['dilation']}",
+            expected="less than the stride or the dilation",
+        )
+    # what is at least the stride would hold another place of the kernel: it takes the place of
+    # padding, or is added as zeros
+    excess = tuple(n if n >= s else 0 for n, s, _ in steps)
+    ends = [after for _, after in attrs["padding"]]
+    kept = [min(n, end) for n, end in zip(excess, ends, strict=True)]
+    attrs["padding"] = tuple(
+        (before, after - n) for (before, after), n in zip(attrs["padding"], kept, strict=True)
+    )
+    size = tuple(
+        (m - 1) * s + d * (k - 1) + 1 - before - after + (0 if more else n)
+        for m, k, (n, s, d), (before, after), more in zip(
+            _sizes(a), _sizes(b), steps, attrs["padding"], excess, strict=True
+        )
+    )
+    result: Tensor = bind(_transpose, a, b, size=size, **attrs)
+    widths = [n - k for n, k in zip(excess, kept, strict=True)]
+    return pad(result, [(0, 0), (0, 0), *((0, n) for n in widths)]) if any(widths) else result
+
+
+@public
+def convolution_weights(
+    x: TensorLike,
+    y: TensorLike,
+    /,
+    *,
+    kernel_size: int | tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | Pairs | str = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The gradient of `convolution` with respect to its weights.
+
+    Args:
+        x: the input of the convolution, ``[n, channels, *sizes]``; integers count as float32.
+        y: the cotangent of its result, ``[n, outputs, *places]``; both promote to one dtype.
+        kernel_size: of the weights, for all axes or one per axis.
+        stride: as in the convolution, and all that follow as well.
+        padding: numbers, pairs, ``"same"`` or ``"valid"``.
+        dilation: from one element of the kernel to the next.
+        groups: how many parts the channels fall into.
+
+    Returns:
+        ``[outputs, channels/groups, *kernel_size]``.
+
+    Raises:
+        ShapeError: the shapes do not belong together.
+
+    >>> x, y = ef.tensor([[[1.0, 2.0, 3.0]]]), ef.tensor([[[1.0, 10.0]]])
+    >>> ef.convolution_weights(x, y, kernel_size=2)
+    Tensor([[[21., 32.]]], f32[1,1,2]@cpu:0)
+    """
+    name = "convolution_weights"
+    a, b = promote_floating(x, y)
+    kernel = per_axis(name, "kernel_size", kernel_size, check_axes(name, a))
+    attrs = _given(name, a, b, kernel, stride=stride, padding=padding, dilation=dilation,
+                   groups=groups)  # fmt: skip
+    result: Tensor = bind(_weights, a, b, size=kernel, **attrs)
+    return result

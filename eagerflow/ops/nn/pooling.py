@@ -1,0 +1,371 @@
+"""Pooling: one element for each window that slides over the axes after batch and channels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from math import prod
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import Cost, Types, bytes_of, per_input, picking, size_of
+from eagerflow.core.op import Op, bind, define
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import may_equal, same
+from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.ops.nn.windows import check_axes, per_axis, places
+from eagerflow.ops.rules.arguments import as_index
+from eagerflow.ops.rules.promotion import floating
+from eagerflow.ops.rules.sizes import surely_less
+from eagerflow.ops.rules.type_rules import INEXACT, REAL, check_kind, public
+from eagerflow.types import DTYPES, Shape, TensorType
+
+__all__ = ["adaptive_avg_pool", "adaptive_max_pool", "avg_pool", "max_pool"]
+
+Sizes = int | tuple[int, ...]
+
+_INT64 = DTYPES["int64"]
+
+
+def _windows(
+    name: str, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1
+) -> dict[str, Any]:
+    """The attributes of windows, from what users write."""
+    axes = check_axes(name, x)
+    kernel = per_axis(name, "kernel_size", kernel_size, axes)
+    every = per_axis(name, "dilation", dilation, axes)
+    around = per_axis(name, "padding", padding, axes, 0)
+    for k, d, p in zip(kernel, every, around, strict=True):
+        if surely_less(d * (k - 1) + 1, 2 * p):
+            raise TensorValueError(
+                f"{name}: some windows would see padding alone",
+                given=f"kernel_size={kernel}, padding={around}, dilation={every}",
+                expected="a padding of at most half of what a window spans, dilation included",
+            )
+    steps = kernel if stride is None else per_axis(name, "stride", stride, axes)
+    return {"kernel": kernel, "stride": steps, "padding": around, "dilation": every}
+
+
+def _placed(
+    size: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil: bool
+) -> Shape:
+    pairs = tuple((p, p) for p in padding)
+    return places(size, kernel, stride, pairs, dilation, ceil=ceil, what="window")
+
+
+def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    """Of windows: one operation for each of their elements."""
+    window = prod([size for size in attrs["kernel"] if type(size) is int])
+    places = min(size_of(inputs[0]), size_of(outputs[0]))
+    return Cost(float(window * places), bytes_of(inputs) + bytes_of(outputs))
+
+
+def _check_shape(found: Shape, expected: Shape, what: str) -> None:
+    if len(found) != len(expected) or not all(map(may_equal, found, expected)):
+        raise ShapeError(f"the sizes of {what} do not fit ({found})", expected=f"{expected}")
+
+
+# --- maxima ---------------------------------------------------------------------------------
+# The gradient goes to the first of the largest elements. Two ops say where in its plane that is,
+# and `plane_pick` moves elements from there, or back; it is linear in what it moves.
+
+
+def _max_pool_type(x: TensorType, **attrs: Any) -> TensorType:
+    check_kind(x, REAL)
+    found = _placed(x.shape[2:], **attrs)
+    for n, m, k, s, p, d in zip(
+        x.shape[2:], found, *(attrs[w] for w in ("kernel", "stride", "padding", "dilation")),
+        strict=True,
+    ):  # fmt: skip
+        known = all(type(size) is int for size in (n, m, k, s, p, d))
+        if known and d > 1 and not all(map(partial(_sees, n, k, s, p, d), range(m))):
+            raise ShapeError(
+                "some windows see padding alone, in the gaps between their elements",
+                expected="less padding, or less dilation",
+            )
+    return x.like(shape=(*x.shape[:2], *found))
+
+
+def _sees(n: int, k: int, s: int, p: int, d: int, place: int) -> bool:
+    """Whether the window at a place of an axis sees one of its ``n`` elements."""
+    return any(0 <= place * s - p + tap * d < n for tap in range(k))
+
+
+def _indices_type(x: TensorType, out: TensorType, **attrs: Any) -> TensorType:
+    check_kind(x, REAL)
+    _check_shape(out.shape[2:], _placed(x.shape[2:], **attrs), "the maxima")
+    return out.like(dtype=_INT64)
+
+
+def _pick_type(x: TensorType, indices: TensorType, *, size: Shape, back: bool) -> TensorType:
+    check_kind(x, REAL)
+    _check_shape(x.shape[2:], indices.shape[2:] if back else size, "x")
+    return x.like(shape=(*indices.shape[:2], *(size if back else indices.shape[2:])))
+
+
+_plane_pick: Op = define(
+    "plane_pick",
+    infer=_pick_type,
+    vjp=(lambda g, out, x, indices, *, size, back: _picked(g, indices, size, not back), None),
+    saved="indices",
+    precision="accumulate",
+    cost=picking,
+)
+
+_max_pool_indices: Op = define(
+    "max_pool_indices", cost=_cost, infer=_indices_type, vjp=(None, None), saved="none"
+)
+
+
+def _picked(x: Tensor, indices: Tensor, size: Shape, back: bool) -> Tensor:
+    result: Tensor = bind(_plane_pick, x, indices, size=size, back=back)
+    return result
+
+
+def _indices(x: Tensor, out: Tensor, attrs: dict[str, Any]) -> Tensor:
+    result: Tensor = bind(_max_pool_indices, x, out, **attrs)
+    return result
+
+
+_max_pool: Op = define(
+    "max_pool",
+    cost=_cost,
+    infer=_max_pool_type,
+    vjp=(lambda g, out, x, **attrs: _picked(g, _indices(x, out, attrs), x.shape[2:], back=True),),
+    jvp=lambda t, out, x, **attrs: _picked(t[0], _indices(x, out, attrs), x.shape[2:], back=False),
+    errors_as="max_pool",
+)
+
+
+@public
+def max_pool(
+    x: TensorLike,
+    kernel_size: Sizes,
+    /,
+    *,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window that slides over ``x``, over any number of axes.
+
+    Args:
+        x: real ``[n, channels, *sizes]``. A window with a NaN gives NaN. The gradient goes to
+            the first of several largest elements.
+        kernel_size: the sizes of the window, for all axes or one per axis.
+        stride: from one window to the next; the sizes of the window if None.
+        padding: how far windows reach over both ends of each axis, at most half of what they
+            span, dilation included.
+        dilation: from one element of the window to the next.
+        ceil_mode: whether windows may reach further over the end, if they start before it.
+        return_indices: whether to give the places of the elements as well.
+
+    Returns:
+        ``[n, channels, *places]``; with ``return_indices`` also int64 of that shape: where the
+        elements are in their plane, in row-major order.
+
+    Raises:
+        ShapeError: the window is larger than what it slides over.
+        TensorValueError: a setting that is none.
+
+    >>> ef.max_pool(ef.tensor([[[1.0, 5.0, 2.0, 3.0]]]), 2)
+    Tensor([[[5., 3.]]], f32[1,1,2]@cpu:0)
+    >>> ef.max_pool(ef.tensor([[[1.0, 5.0, 2.0, 3.0]]]), 2, return_indices=True)[1]
+    Tensor([[[1, 3]]], i64[1,1,2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    attrs = _windows("max_pool", tensor, kernel_size, stride, padding, dilation)
+    attrs["ceil"] = bool(ceil_mode)
+    out: Tensor = bind(_max_pool, tensor, **attrs)
+    if not return_indices:
+        return out
+    indices = _indices(tensor, out, attrs)
+    return _picked(tensor, indices, tensor.shape[2:], back=False), indices
+
+
+# --- means ----------------------------------------------------------------------------------
+
+
+def _avg_pool_type(
+    x: TensorType,
+    *,
+    kernel: Shape,
+    stride: Shape,
+    padding: Shape,
+    ceil: bool,
+    size: Shape,
+    back: bool,
+    **attrs: Any,
+) -> TensorType:
+    check_kind(x, INEXACT)
+    found = _placed(size, kernel, stride, padding, (1,) * len(kernel), ceil)
+    _check_shape(x.shape[2:], found if back else size, "x")
+    return x.like(shape=(*x.shape[:2], *(size if back else found)))
+
+
+_avg_pool: Op = define(
+    "avg_pool",
+    cost=_cost,
+    infer=_avg_pool_type,
+    vjp=(lambda g, out, x, *, back, **attrs: bind(_avg_pool, g, back=not back, **attrs),),
+    saved="none",
+    precision="accumulate",
+    errors_as="avg_pool",
+)
+
+
+@public
+def avg_pool(
+    x: TensorLike,
+    kernel_size: Sizes,
+    /,
+    *,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean of each window that slides over ``x``, over any number of axes.
+
+    Args:
+        x: floating or complex ``[n, channels, *sizes]``; integers count as float32.
+        kernel_size: the sizes of the window, for all axes or one per axis.
+        stride: from one window to the next; the sizes of the window if None.
+        padding: how many zeros there are at both ends of each axis, at most half a window.
+        ceil_mode: whether windows may reach further over the end, if they start before it;
+            what lies beyond the padding does not count.
+        count_include_pad: whether the zeros of the padding count.
+        divisor_override: what to divide the sums by in place of the counts.
+
+    Returns:
+        ``[n, channels, *places]``.
+
+    Raises:
+        ShapeError: the window is larger than what it slides over.
+        TensorValueError: a setting that is none.
+
+    >>> ef.avg_pool(ef.tensor([[[1.0, 5.0, 2.0, 3.0]]]), 2)
+    Tensor([[[3. , 2.5]]], f32[1,1,2]@cpu:0)
+    """
+    tensor = floating(x)
+    attrs = _windows("avg_pool", tensor, kernel_size, stride, padding)
+    divisor = None
+    if divisor_override is not None:
+        divisor = as_index("avg_pool", "divisor_override", divisor_override)
+        if same(divisor, 0):
+            raise TensorValueError("avg_pool: the divisor is zero", given="divisor_override=0",
+                                   expected="another integer, or None")  # fmt: skip
+    del attrs["dilation"]
+    result: Tensor = bind(_avg_pool, tensor, **attrs, ceil=bool(ceil_mode), divisor=divisor,
+                          inside=not count_include_pad, size=tensor.shape[2:],
+                          back=False)  # fmt: skip
+    return result
+
+
+# --- windows that share out an axis -----------------------------------------------------------
+
+
+def _check_shares(size: Shape, found: Shape) -> None:
+    if any(same(n, 0) for n in (*size, *found)):
+        raise ShapeError("there is nothing to share out", expected="at least one element and place")
+
+
+def _adaptive_avg_type(x: TensorType, *, places: Shape, size: Shape, back: bool) -> TensorType:
+    check_kind(x, INEXACT)
+    _check_shares(size, places)
+    _check_shape(x.shape[2:], places if back else size, "x")
+    return x.like(shape=(*x.shape[:2], *(size if back else places)))
+
+
+_adaptive_avg_pool: Op = define(
+    "adaptive_avg_pool",
+    cost=per_input(4),
+    infer=_adaptive_avg_type,
+    vjp=(lambda g, out, x, *, back, **attrs: bind(_adaptive_avg_pool, g, back=not back, **attrs),),
+    saved="none",
+    precision="accumulate",
+)
+
+
+def _adaptive_max_type(x: TensorType, *, places: Shape) -> TensorType:
+    check_kind(x, REAL)
+    _check_shares(x.shape[2:], places)
+    return x.like(shape=(*x.shape[:2], *places), dtype=_INT64)
+
+
+_adaptive_max_indices: Op = define(
+    "adaptive_max_indices", cost=per_input(4), infer=_adaptive_max_type, vjp=(None,), saved="none"
+)
+
+
+def _wanted(name: str, x: Tensor, output_size: Any) -> Shape:
+    """The sizes of the result; None keeps that of ``x``."""
+    axes = check_axes(name, x)
+    sizes = x.shape[2:]
+    given = output_size if isinstance(output_size, (list, tuple)) else (output_size,) * axes
+    if len(given) != axes:
+        raise TensorValueError(
+            f"{name}: output_size does not fit",
+            given=f"x={type_of(x)}, output_size={output_size!r}",
+            expected=f"an integer, or {axes} of them, None to keep a size",
+        )
+    filled = tuple(n if m is None else m for n, m in zip(sizes, given, strict=True))
+    return per_axis(name, "output_size", filled, axes)
+
+
+@public
+def adaptive_avg_pool(x: TensorLike, output_size: Any, /) -> Tensor:
+    """The means of windows that share each axis out to a given number of places.
+
+    Window ``i`` of ``m`` over ``n`` elements goes from ``floor(i*n/m)`` to ``ceil((i+1)*n/m)``;
+    neighbours overlap if ``m`` does not divide ``n``.
+
+    Args:
+        x: floating or complex ``[n, channels, *sizes]``; integers count as float32.
+        output_size: how many places, for all axes or one number per axis; None keeps a size.
+
+    Returns:
+        ``[n, channels, *output_size]``.
+
+    Raises:
+        ShapeError: an axis has no elements.
+
+    >>> ef.adaptive_avg_pool(ef.tensor([[[1.0, 3.0, 8.0]]]), 2)
+    Tensor([[[2. , 5.5]]], f32[1,1,2]@cpu:0)
+    """
+    tensor = floating(x)
+    wanted = _wanted("adaptive_avg_pool", tensor, output_size)
+    result: Tensor = bind(
+        _adaptive_avg_pool, tensor, places=wanted, size=tensor.shape[2:], back=False
+    )
+    return result
+
+
+@public
+def adaptive_max_pool(x: TensorLike, output_size: Any, /, *, return_indices: bool = False) -> Any:
+    """The largest elements of windows that share each axis out, as in `adaptive_avg_pool`.
+
+    Args:
+        x: real ``[n, channels, *sizes]``. A window with a NaN gives NaN. The gradient goes to
+            the first of several largest elements.
+        output_size: how many places, for all axes or one number per axis; None keeps a size.
+        return_indices: whether to give the places of the elements as well.
+
+    Returns:
+        ``[n, channels, *output_size]``; with ``return_indices`` also int64 of that shape: where
+        the elements are in their plane, in row-major order.
+
+    Raises:
+        ShapeError: an axis has no elements.
+
+    >>> ef.adaptive_max_pool(ef.tensor([[[1.0, 3.0, 8.0]]]), 2)
+    Tensor([[[3., 8.]]], f32[1,1,2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    wanted = _wanted("adaptive_max_pool", tensor, output_size)
+    found: Tensor = bind(_adaptive_max_indices, tensor, places=wanted)
+    out = _picked(tensor, found, tensor.shape[2:], back=False)
+    return (out, found) if return_indices else out

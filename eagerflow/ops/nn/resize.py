@@ -1,0 +1,111 @@
+"""`resize`: pictures, and arrays of other numbers of axes, with other sizes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.op import Op, bind, define
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import may_equal, same
+from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.ops.nn.windows import check_axes, per_axis
+from eagerflow.ops.rules.arguments import as_number
+from eagerflow.ops.rules.promotion import floating
+from eagerflow.ops.rules.type_rules import INEXACT, check_kind, public
+from eagerflow.types import Shape, TensorType
+
+__all__ = ["resize"]
+
+_MODES: Final = ("nearest", "nearest-exact", "linear")
+
+
+def _resize_type(
+    x: TensorType, *, places: Shape, size: Shape, back: bool, **attrs: Any
+) -> TensorType:
+    check_kind(x, INEXACT)
+    if any(same(n, 0) for n in (*places, *size)):
+        raise ShapeError("there is nothing to resize", expected="at least one element on each axis")
+    if not all(map(may_equal, x.shape[2:], places if back else size)):
+        raise ShapeError(f"the sizes {x.shape[2:]} do not belong to {places}")
+    return x.like(shape=(*x.shape[:2], *(size if back else places)))
+
+
+_resize: Op = define(
+    "resize",
+    infer=_resize_type,
+    vjp=(lambda g, out, x, *, back, **attrs: bind(_resize, g, back=not back, **attrs),),
+    saved="none",
+    precision="accumulate",
+)
+
+
+@public
+def resize(
+    x: TensorLike,
+    size: int | tuple[int, ...],
+    /,
+    *,
+    mode: str = "nearest",
+    align_corners: bool = False,
+    scale: float | tuple[float, ...] | None = None,
+) -> Tensor:
+    """``x`` with other sizes, over any number of axes.
+
+    Elements are taken for small areas: element ``i`` of ``n`` covers ``i/n`` to ``(i+1)/n`` of
+    its axis, before and after.
+
+    Args:
+        x: floating or complex ``[n, channels, *sizes]``; integers count as float32.
+        size: the new sizes, for all axes or one per axis.
+        mode: ``"nearest"`` takes the element in which the area begins, ``"nearest-exact"`` that
+            in which it has its middle, and ``"linear"`` a point on the line between the two
+            elements whose middles are around it: with two axes bilinear.
+        align_corners: for ``"linear"``: elements are points, and the first and the last stay the
+            first and the last.
+        scale: the factor from old to new coordinates, if it is not that of the sizes.
+
+    Returns:
+        ``[n, channels, *size]``.
+
+    Raises:
+        ShapeError: an axis without elements.
+        TensorValueError: an unknown mode, or a factor that is not positive.
+
+    >>> ef.resize(ef.tensor([[[1.0, 3.0]]]), 4)
+    Tensor([[[1., 1., 3., 3.]]], f32[1,1,4]@cpu:0)
+    >>> ef.resize(ef.tensor([[[1.0, 3.0]]]), 4, mode="linear")
+    Tensor([[[1. , 1.5, 2.5, 3. ]]], f32[1,1,4]@cpu:0)
+    """
+    tensor = floating(x)
+    axes = check_axes("resize", tensor)
+    places = per_axis("resize", "size", size, axes)
+    if mode not in _MODES:
+        raise TensorValueError(
+            f"resize: {mode!r} is not a mode",
+            given=f"x={type_of(tensor)}",
+            expected=", ".join(_MODES),
+        )
+    result: Tensor = bind(
+        _resize,
+        tensor,
+        places=places,
+        size=tensor.shape[2:],
+        mode=mode,
+        corners=bool(align_corners),
+        scale=_factors(scale, axes),
+        back=False,
+    )
+    return result
+
+
+def _factors(scale: Any, axes: int) -> tuple[float | None, ...]:
+    given = scale if isinstance(scale, (list, tuple)) else (scale,) * axes
+    found = tuple(None if s is None else float(as_number(s)) for s in given)
+    if len(found) != axes or any(s is not None and s <= 0 for s in found):
+        raise TensorValueError(
+            "resize: the scale does not fit",
+            given=f"scale={scale!r}",
+            expected=f"a positive factor, or {axes} of them",
+        )
+    return found

@@ -1,0 +1,413 @@
+"""Softmax, cross-entropy of class indices, and standardising to mean 0 and variance 1."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import per_input, per_output
+from eagerflow.core.op import bind, define, functions, infer_specs
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import may_equal
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, subtract
+from eagerflow.ops.elementwise.exponential import exp, rsqrt, sqrt
+from eagerflow.ops.elementwise.logic import not_equal
+from eagerflow.ops.reduction.totals import Axis, mean, sum
+from eagerflow.ops.rules.arguments import as_index, as_number, axes_of, axis_of
+from eagerflow.ops.rules.extents import may_be
+from eagerflow.ops.rules.gradients import count_of, where
+from eagerflow.ops.rules.promotion import cast, floating, operands
+from eagerflow.ops.rules.sizes import surely_less
+from eagerflow.ops.rules.type_rules import FLOATING, INTEGER, check_kind, public, reduced_shape
+from eagerflow.types import Shape, TensorType
+
+__all__ = ["check_labels", "log_softmax", "softmax", "softmax_cross_entropy", "standardize"]
+
+# --- softmax --------------------------------------------------------------------------------
+
+
+def _same_type(x: TensorType, *, axis: int) -> TensorType:
+    check_kind(x, FLOATING)
+    return x
+
+
+def _softmax_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int) -> Tensor:
+    weighted = multiply(g, out)
+    return subtract(weighted, multiply(out, sum(weighted, axis, keepdims=True)))
+
+
+_softmax = define(
+    "softmax",
+    infer=_same_type,
+    vjp=(_softmax_vjp,),
+    saved="outputs",
+    precision="accumulate",
+    cost=per_output(40),
+    storage="fresh",
+    fails_on="nothing",
+)
+
+
+@public
+def softmax(x: TensorLike, /, axis: int = -1) -> Tensor:
+    """exp(x) over its sum along an axis: numbers from 0 to 1 that add up to 1.
+
+    Args:
+        x: floating, with at least one axis; integers count as float32. An element of -inf gets
+            the share 0; where all are, the result is NaN.
+        axis: the axis along which the results add up to 1.
+
+    Raises:
+        AxisError: the axis is out of range.
+
+    >>> ef.softmax(ef.tensor([[1000.0, 1000.0], [0.0, float("-inf")]]))
+    Tensor([[0.5, 0.5],
+            [1. , 0. ]], f32[2,2]@cpu:0)
+    """
+    tensor = floating(x)
+    result: Tensor = bind(_softmax, tensor, axis=axis_of("softmax", tensor, axis))
+    return result
+
+
+_log_softmax = define(
+    "log_softmax",
+    infer=_same_type,
+    vjp=(lambda g, out, x, *, axis: subtract(g, multiply(exp(out), sum(g, axis, keepdims=True))),),
+    saved="outputs",
+    precision="accumulate",
+    cost=per_output(40),
+    storage="fresh",
+    fails_on="nothing",
+)
+
+
+@public
+def log_softmax(x: TensorLike, /, axis: int = -1) -> Tensor:
+    """The logarithm of `softmax`, precise also where that is next to 0 or 1.
+
+    Args:
+        x: floating, with at least one axis; integers count as float32.
+        axis: the axis along which the exponentials of the results add up to 1.
+
+    Raises:
+        AxisError: the axis is out of range.
+
+    >>> ef.log_softmax(ef.tensor([0.0, -1000.0]))
+    Tensor([    0., -1000.], f32[2]@cpu:0)
+    """
+    tensor = floating(x)
+    result: Tensor = bind(_log_softmax, tensor, axis=axis_of("log_softmax", tensor, axis))
+    return result
+
+
+# --- cross-entropy of class indices ----------------------------------------------------------
+
+
+def _labels_type(
+    labels: TensorType, *, num_classes: int, ignore_index: int | None, of: str
+) -> TensorType:
+    check_kind(labels, INTEGER)
+    return labels
+
+
+_check_labels = define(
+    "check_labels",
+    infer=_labels_type,
+    vjp=(None,),
+    saved="none",
+    precision="exact",
+    storage="view",
+    errors_as="",
+)
+
+
+@public
+def check_labels(
+    labels: TensorLike,
+    /,
+    num_classes: int,
+    *,
+    ignore_index: int | None = None,
+    of: Literal["classes", "rows"] = "classes",
+) -> Tensor:
+    """The same class indices, if each of them is one of a class.
+
+    Use what it returns: in a traced function, the labels are looked at when that is needed. Labels
+    on accelerators are not looked at, since that would wait for them.
+
+    Args:
+        labels: integers.
+        num_classes: labels are from 0 up to but without this.
+        ignore_index: a label that is fine nevertheless.
+        of: what the labels are of, in the words of the error.
+
+    Raises:
+        TensorIndexError: a label is out of range.
+
+    >>> ef.check_labels(ef.tensor([2, 0]), 3)
+    Tensor([2, 0], i64[2]@cpu:0)
+    >>> ef.check_labels(ef.tensor([2, 3]), 3)
+    Traceback (most recent call last):
+    eagerflow.errors.TensorIndexError: check_labels: label 3 is out of range for 3 classes
+    ...
+    """
+    result: Tensor = bind(
+        _check_labels,
+        tensor_of(labels),
+        num_classes=as_index("check_labels", "num_classes", num_classes),
+        ignore_index=_ignored("check_labels", ignore_index),
+        of=of,
+    )
+    return result
+
+
+def _ignored(name: str, index: int | None) -> int | None:
+    return None if index is None else as_index(name, "ignore_index", as_number(index))
+
+
+def _loss_type(
+    x: TensorType,
+    labels: TensorType,
+    *g: TensorType,
+    axis: int,
+    ignore_index: int,
+    reduction: str,
+) -> TensorType:
+    check_kind(x, FLOATING)
+    check_kind(labels, INTEGER)
+    samples = x.shape[:axis] + x.shape[axis + 1 :]
+    if not may_be(labels.shape, samples):
+        raise _misfit(labels, samples, axis)
+    if g:
+        return x
+    return x.like(shape=samples if reduction == "none" else ())
+
+
+def _misfit(labels: TensorType, samples: Shape, axis: int) -> ShapeError:
+    """The error for labels that are not one for each sample."""
+    hint = None
+    if len(labels.shape) == len(samples) + 1:
+        hint = f"if they are one-hot: labels.argmax(axis={axis})"
+        if labels.shape[-1] == 1:
+            hint = "take the last axis away: labels.squeeze(-1)"
+    return ShapeError(
+        "the labels do not fit",
+        expected=f"labels of shape [{', '.join(map(str, samples))}], one for each sample",
+        hint=hint,
+    )
+
+
+def _loss_vjp(
+    i: int, g: Tensor, out: Tensor, x: Tensor, labels: Tensor, *above: Tensor, **attrs: Any
+) -> Tensor | None:
+    if i == 1:
+        return None
+    if not above:
+        result: Tensor = bind(_loss, x, labels, g, **attrs)
+        return result
+    axis = attrs["axis"]
+    if i == 2:  # the gradient is linear in what comes from above
+        unit = bind(_loss, x, labels, functions["ones_like"](above[0]), **attrs)
+        return sum(multiply(g, unit), axis if attrs["reduction"] == "none" else None)
+    p = softmax(x, axis)
+    scale = functions["expand_dims"](_share(x, labels, above[0], **attrs), axis)
+    weighted = multiply(multiply(g, scale), p)
+    return subtract(weighted, multiply(p, sum(weighted, axis, keepdims=True)))
+
+
+def _share(
+    x: Tensor, labels: Tensor, g: Tensor, *, axis: int, ignore_index: int, reduction: str
+) -> Tensor:
+    """How much the loss of each sample counts, times ``g``."""
+    counted = not_equal(labels, ignore_index)
+    if reduction == "mean":
+        g = divide(g, sum(cast(counted, x.dtype)))
+    return where(counted, g, 0)
+
+
+_loss = define(
+    "softmax_cross_entropy",
+    infer=_loss_type,
+    vjp=_loss_vjp,
+    saved="inputs",
+    precision="accumulate",
+    cost=per_input(40),
+    errors_as="cross_entropy",
+    with_gradient="softmax_cross_entropy_with_gradient",
+)
+
+
+def _both_types(
+    x: TensorType, labels: TensorType, g: TensorType, **attrs: Any
+) -> tuple[TensorType, TensorType]:
+    return _loss_type(x, labels, **attrs), _loss_type(x, labels, g, **attrs)
+
+
+def _both_vjp(
+    i: int, g: tuple[Tensor, Tensor], out: Any, x: Tensor, labels: Tensor, above: Tensor,
+    **attrs: Any,
+) -> Tensor | None:  # fmt: skip
+    found = _loss_vjp(i, g[1], out[1], x, labels, above, **attrs)
+    if i:
+        return found
+    assert found is not None
+    first = _loss_vjp(0, g[0], out[0], x, labels, **attrs)
+    assert first is not None
+    return add(first, found)
+
+
+# What the pass `share` makes of a loss and its gradient, which need the same softmax.
+define(
+    "softmax_cross_entropy_with_gradient",
+    infer=_both_types,
+    vjp=_both_vjp,
+    saved="inputs",
+    precision="accumulate",
+    cost=per_input(40),
+    outputs=2,
+    errors_as="cross_entropy",
+)
+
+_REDUCTIONS = ("mean", "sum", "none")
+
+
+@public
+def softmax_cross_entropy(
+    x: TensorLike,
+    labels: TensorLike,
+    /,
+    *,
+    axis: int = -1,
+    ignore_index: int = -100,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+) -> Tensor:
+    """Minus `log_softmax` at the right classes.
+
+    Args:
+        x: floating; the score of each class along one axis. Integers count as float32.
+        labels: integers, the right classes, in the shape of ``x`` without that axis.
+        axis: the axis of the classes.
+        ignore_index: samples with this label do not count, neither in sums nor in means.
+        reduction: ``"none"`` gives the losses of all samples, ``"sum"`` their sum, ``"mean"`` the
+            mean of those that count, NaN if none does.
+
+    Raises:
+        TensorIndexError: a label is neither a class nor ignored. (On accelerators, where looking
+            would wait, such a loss is NaN.)
+        ShapeError: the labels have another shape.
+
+    >>> x = ef.tensor([[2.0, 0.0, 0.0], [0.0, 1000.0, 0.0]])
+    >>> ef.round(ef.softmax_cross_entropy(x, ef.tensor([0, 1]), reduction="none"), 3)
+    Tensor([0.24, 0.  ], f32[2]@cpu:0)
+    """
+    if reduction not in _REDUCTIONS:
+        raise TensorValueError(
+            f"softmax_cross_entropy: {reduction!r} is not a reduction",
+            expected=", ".join(map(repr, _REDUCTIONS)),
+        )
+    scores, classes = operands(x, labels)
+    scores = floating(scores)
+    if not classes.dtype.is_integer:
+        raise DTypeError(
+            "softmax_cross_entropy: the labels must be integers", given=str(type_of(classes))
+        )
+    axis = axis_of("softmax_cross_entropy", scores, axis)
+    ignored = _ignored("softmax_cross_entropy", ignore_index)
+    attrs = {"axis": axis, "ignore_index": ignored, "reduction": reduction}
+    shape = scores.shape
+    if not may_be(classes.shape, shape[:axis] + shape[axis + 1 :]):
+        # the kernel takes labels of any shape that are as many
+        infer_specs(_loss, [type_of(scores), type_of(classes)], attrs)
+    result: Tensor = bind(_loss, scores, classes, **attrs)
+    return result
+
+
+# --- mean 0 and variance 1 --------------------------------------------------------------------
+
+
+def _standardized_type(
+    x: TensorType, *, axis: tuple[int, ...], eps: float, least: int
+) -> tuple[TensorType, ...]:
+    check_kind(x, FLOATING)
+    count: Any = 1
+    for a in axis:
+        count *= x.shape[a]
+    if surely_less(count, least) and not may_equal(x.size, 0):
+        raise TensorValueError(
+            f"too few values for each mean and variance: {count}",
+            expected=f"at least {least}",
+            hint="take more samples at a time",
+        )
+    kept = x.like(shape=reduced_shape(x.shape, axis, True))
+    return x, kept, kept
+
+
+def _standardized_vjp(
+    gs: tuple[Tensor, ...],
+    outs: tuple[Tensor, ...],
+    x: Tensor,
+    *,
+    axis: tuple[int, ...],
+    eps: float,
+    least: int,
+) -> Tensor:
+    """What comes through mean and variance joins on the way, where arrays are small."""
+    (g, g_mean, g_var), (out, _, var) = gs, outs
+    count = count_of(x, axis, 1)
+    square = add(var, eps)
+    common = subtract(mean(g, axis, keepdims=True), divide(multiply(g_mean, sqrt(square)), count))
+    along = mean(multiply(g, out), axis, keepdims=True)
+    along = subtract(along, divide(multiply(multiply(g_var, square), 2), count))
+    rest = subtract(subtract(g, common), multiply(out, along))
+    return multiply(rest, rsqrt(square))
+
+
+_standardize = define(
+    "standardize",
+    infer=_standardized_type,
+    vjp=(_standardized_vjp,),
+    saved="outputs",
+    precision="accumulate",
+    cost=per_input(4),
+    outputs=None,
+    errors_as="standardize",
+)
+
+
+@public
+def standardize(
+    x: TensorLike, /, axis: Axis = None, *, eps: float = 1e-5, least: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``x`` less its mean, over the square root of its variance: mean 0 and variance 1.
+
+    Args:
+        x: floating; integers count as float32.
+        axis: the axis or axes to take mean and variance over; all if None.
+        eps: added to the variance, against division by 0.
+        least: the least number of elements for each mean and variance.
+
+    Returns:
+        The result, the mean, and the variance (of the elements themselves: the sum of squares is
+        divided by their number); the last two with the axes kept at size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: less elements than ``least``.
+
+    >>> out, mean, var = ef.standardize(ef.tensor([[1.0, 3.0], [0.0, 0.0]]), axis=1)
+    >>> ef.round(out, 3)
+    Tensor([[-1.,  1.],
+            [ 0.,  0.]], f32[2,2]@cpu:0)
+    >>> mean[:, 0], var[:, 0]
+    (Tensor([2., 0.], f32[2]@cpu:0), Tensor([1., 0.], f32[2]@cpu:0))
+    """
+    tensor = floating(x)
+    result: tuple[Tensor, Tensor, Tensor] = bind(
+        _standardize,
+        tensor,
+        axis=axes_of("standardize", tensor, axis),
+        eps=float(as_number(eps)),
+        least=as_index("standardize", "least", as_number(least)),
+    )
+    return result

@@ -1,0 +1,131 @@
+"""What convolution and pooling share: windows that slide over axes, their arguments and sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import minimum, same
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.ops.rules.arguments import as_index
+from eagerflow.ops.rules.sizes import surely_less
+from eagerflow.types import Shape
+
+__all__ = ["Pairs", "check_axes", "joined", "per_axis", "places"]
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+def check_axes(name: str, x: Tensor, least: int = 3) -> int:
+    """The number of axes that a window slides over: those after the batch and the channels.
+
+    Args:
+        name: of the public function, for messages.
+        x: ``[n, channels, *sizes]``.
+        least: how many axes ``x`` has at least.
+
+    Raises:
+        ShapeError: it has none.
+    """
+    if x.ndim < least:
+        raise ShapeError(
+            f"{name}: there are no axes to slide over",
+            given=f"x={type_of(x)}",
+            expected="[n, channels, *sizes], with at least one size",
+        )
+    return x.ndim - 2
+
+
+def per_axis(name: str, what: str, value: Any, axes: int, least: int = 1) -> Shape:
+    """``value`` as one integer per axis.
+
+    Args:
+        name: of the public function, for messages.
+        what: of the argument, likewise.
+        value: an int, which is for all axes, or a sequence of ints.
+        axes: how many axes there are.
+        least: the smallest integer allowed.
+
+    Raises:
+        DTypeError: no integers.
+        TensorValueError: not as many as axes, or one that is too small.
+    """
+    if isinstance(value, (list, tuple)):
+        found = tuple(as_index(name, what, n) for n in value)
+    else:
+        found = (as_index(name, what, value),)
+    if len(found) == 1:
+        found *= axes
+    if len(found) != axes or any(type(n) is int and n < least for n in found):
+        raise TensorValueError(
+            f"{name}: {what} does not fit",
+            given=f"{what}={value!r}",
+            expected=f"an integer, or {axes} of them, not less than {least}",
+        )
+    return found
+
+
+def joined(name: str, value: Any, axes: int) -> Pairs:
+    """``value``, the argument ``padding``, as a pair per axis: how much before and after it.
+
+    Args:
+        name: of the public function, for messages.
+        value: an int for all, an int per axis, or a pair per axis.
+        axes: how many axes there are.
+
+    Raises:
+        DTypeError: no integers.
+        TensorValueError: not as many as axes, or a negative one.
+    """
+    if isinstance(value, (list, tuple)) and any(isinstance(n, (list, tuple)) for n in value):
+        if len(value) == axes and all(isinstance(n, (list, tuple)) for n in value):
+            pairs = [per_axis(name, "padding", pair, 2, 0) for pair in value]
+            return tuple((before, after) for before, after in pairs)
+        raise DTypeError(
+            f"{name}: padding does not fit",
+            given=f"padding={value!r}",
+            expected=f"an integer, or {axes} of them, or {axes} pairs",
+        )
+    return tuple((n, n) for n in per_axis(name, "padding", value, axes, 0))
+
+
+def places(
+    sizes: Shape,
+    kernel: Shape,
+    stride: Shape,
+    padding: Pairs,
+    dilation: Shape,
+    *,
+    ceil: bool = False,
+    what: str = "kernel",
+) -> Shape:
+    """How many places a window has along each axis.
+
+    Args:
+        sizes: of the axes.
+        kernel: the sizes of the window.
+        stride: from one place to the next.
+        padding: before and after each axis.
+        dilation: from one element of the window to the next.
+        ceil: whether windows may reach beyond the end, if they start before it.
+        what: the window is called in messages.
+
+    Raises:
+        ShapeError: the window is surely larger than what it slides over.
+    """
+    found: list[Any] = []
+    for n, k, s, (before, after), d in zip(sizes, kernel, stride, padding, dilation, strict=True):
+        if same(k, 0):
+            raise ShapeError(f"the {what} is empty", expected="at least one element on each axis")
+        whole, span = n + before + after, d * (k - 1) + 1
+        count: Any = (whole - span) // s + 1
+        if ceil:
+            count = minimum((whole - span + s - 1) // s + 1, (n + before + s - 1) // s)
+        if surely_less(count, 1):
+            raise ShapeError(
+                f"the {what} is larger than the padded input ({span} and {whole})",
+                expected=f"a {what} of at most {whole} along this axis, dilation included",
+                hint="pad more, or let less be cut off before",
+            )
+        found.append(count)
+    return tuple(found)

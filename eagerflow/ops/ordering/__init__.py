@@ -1,0 +1,1 @@
+"""Ops that sort, search and bin, and ops on sets."""

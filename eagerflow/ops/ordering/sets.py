@@ -1,0 +1,227 @@
+"""Ops that take an array for the set of its values. Each NaN is a value of its own."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import searching, sorting
+from eagerflow.core.op import bind, define, functions
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import unknown
+from eagerflow.ops.indexing.getitem import scatter
+from eagerflow.ops.rules.promotion import promote
+from eagerflow.ops.rules.subscripts import ARRAY
+from eagerflow.ops.rules.type_rules import elementwise, public
+from eagerflow.types import DTYPES, TensorType
+
+__all__ = [
+    "UniqueAll",
+    "UniqueCounts",
+    "UniqueInverse",
+    "isin",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` gives.
+
+    Attributes:
+        values: the distinct values, sorted.
+        indices: where each occurs first in the array laid out along one axis.
+        inverse_indices: which value each element is; ``values[inverse_indices]`` is the array.
+        counts: how often each value occurs.
+
+    >>> ef.unique_all(ef.tensor([3, 1, 3])).inverse_indices
+    Tensor([1, 0, 1], i64[3]@cpu:0)
+    """
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` gives.
+
+    Attributes:
+        values: the distinct values, sorted.
+        counts: how often each value occurs.
+
+    >>> ef.unique_counts(ef.tensor([3, 1, 3])).counts
+    Tensor([1, 2], i64[2]@cpu:0)
+    """
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` gives.
+
+    Attributes:
+        values: the distinct values, sorted.
+        inverse_indices: which value each element is.
+
+    >>> ef.unique_inverse(ef.tensor([3, 1, 3])).inverse_indices
+    Tensor([1, 0, 1], i64[3]@cpu:0)
+    """
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+_INT64 = DTYPES["int64"]
+_BOOL = DTYPES["bool"]
+
+
+def _values_type(x: TensorType) -> TensorType:
+    count = unknown(
+        "k",
+        "how many distinct values there are depends on the data",
+        "the values of x are not known here: call it in eager mode on a device that holds data",
+    )
+    return x.like(shape=(count,))
+
+
+def _counts_type(x: TensorType) -> tuple[TensorType, ...]:
+    values = _values_type(x)
+    return values, values.like(dtype=_INT64)
+
+
+def _all_type(x: TensorType) -> tuple[TensorType, ...]:
+    values, counts = _counts_type(x)
+    return values, counts, x.like(dtype=_INT64), counts
+
+
+def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:
+    """The gradient of each value goes to the element where it occurs first."""
+    of_values = g[0] if isinstance(g, tuple) else g
+    if of_values is None:
+        return None
+    size = x.size
+    first = unique_all(x).indices
+    flat = scatter(of_values, (first,), (ARRAY,), (size,))
+    result: Tensor = functions["reshape"](flat, x.shape)
+    return result
+
+
+_unique_all, _unique_counts, _unique_values = (
+    define(
+        name,
+        infer=rule,
+        vjp=(_values_vjp,),
+        saved="inputs",
+        precision="exact",
+        cost=sorting,
+        outputs=outputs,
+        storage="fresh",
+    )
+    for name, rule, outputs in (
+        ("unique_all", _all_type, 4),
+        ("unique_counts", _counts_type, 2),
+        ("unique_values", _values_type, 1),
+    )
+)
+
+
+@public
+def unique_all(x: TensorLike, /) -> UniqueAll:
+    """The distinct values, sorted, with where they occur and how often.
+
+    Args:
+        x: any dtype.
+
+    Returns:
+        ``(values, indices, inverse_indices, counts)``; how many values there are depends on the
+        data.
+
+    >>> ef.unique_all(ef.tensor([3, 1, 3])).inverse_indices
+    Tensor([1, 0, 1], i64[3]@cpu:0)
+    """
+    return UniqueAll(*bind(_unique_all, tensor_of(x)))
+
+
+@public
+def unique_counts(x: TensorLike, /) -> UniqueCounts:
+    """The distinct values, sorted, with how often they occur.
+
+    Args:
+        x: any dtype.
+
+    Returns:
+        ``(values, counts)``; how many values there are depends on the data.
+
+    >>> values, counts = ef.unique_counts(ef.tensor([3, 1, 3]))
+    >>> values, counts
+    (Tensor([1, 3], i64[2]@cpu:0), Tensor([1, 2], i64[2]@cpu:0))
+    """
+    return UniqueCounts(*bind(_unique_counts, tensor_of(x)))
+
+
+@public
+def unique_inverse(x: TensorLike, /) -> UniqueInverse:
+    """The distinct values, sorted, with which of them each element is.
+
+    Args:
+        x: any dtype.
+
+    Returns:
+        ``(values, inverse_indices)``; how many values there are depends on the data.
+
+    >>> values, inverse = ef.unique_inverse(ef.tensor([30, 10, 30]))
+    >>> values[inverse]
+    Tensor([30, 10, 30], i64[3]@cpu:0)
+    """
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+@public
+def unique_values(x: TensorLike, /) -> Tensor:
+    """The distinct values, sorted.
+
+    Args:
+        x: any dtype.
+
+    Returns:
+        One axis; how many values there are depends on the data.
+
+    >>> ef.unique_values(ef.tensor([3, 1, 3]))
+    Tensor([1, 3], i64[2]@cpu:0)
+    """
+    result: Tensor = bind(_unique_values, tensor_of(x))
+    return result
+
+
+_isin = define(
+    "isin",
+    infer=lambda x1, x2: elementwise(dtype=_BOOL)(x1, x2.like(shape=())),
+    vjp=(None, None),
+    saved="none",
+    cost=searching,
+)
+
+
+@public
+def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Tensor:
+    """Whether each element occurs in another array.
+
+    Args:
+        x1: any dtype.
+        x2: of any shape; both promote to one dtype. NaN equals nothing, so it never occurs.
+        invert: gives instead whether it does not occur.
+
+    Returns:
+        bool, in the shape of ``x1``.
+
+    >>> ef.isin(ef.tensor([1, 2, 3]), ef.tensor([3, 1]))
+    Tensor([ True, False,  True], bool[3]@cpu:0)
+    """
+    found: Tensor = bind(_isin, *promote(x1, x2))
+    return functions["logical_not"](found) if invert else found

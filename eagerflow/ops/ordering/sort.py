@@ -1,0 +1,254 @@
+"""Ops that sort, and that search in what is sorted. NaN counts as the largest value."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from eagerflow.core.convert import TensorLike, scalar, tensor_of
+from eagerflow.core.costs import searching, sorting
+from eagerflow.core.op import bind, define, functions
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import Size, same
+from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.ops.indexing.gather import take, take_along_axis
+from eagerflow.ops.indexing.getitem import scatter
+from eagerflow.ops.rules.arguments import as_index, axis_of
+from eagerflow.ops.rules.promotion import cast, promote
+from eagerflow.ops.rules.sizes import matched, surely_less
+from eagerflow.ops.rules.subscripts import ARRAY, along
+from eagerflow.ops.rules.type_rules import public
+from eagerflow.types import DTYPES, TensorType
+
+__all__ = ["TopK", "argsort", "searchsorted", "sort", "topk"]
+
+_INT64 = DTYPES["int64"]
+
+# --- sort -----------------------------------------------------------------------------------
+
+
+def _sort_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int, **attrs: Any) -> Tensor:
+    order = argsort(x, axis=axis, **attrs)
+    return scatter(g, along(x, order, axis), (ARRAY,) * len(x.shape), x.shape)
+
+
+_sort = define(
+    "sort",
+    infer=lambda x, **attrs: x,
+    vjp=(_sort_vjp,),
+    saved="inputs",
+    cost=sorting,
+    storage="fresh",
+    fails_on="nothing",
+)
+
+_argsort = define(
+    "argsort",
+    infer=lambda x, **attrs: x.like(dtype=_INT64),
+    vjp=(None,),
+    saved="none",
+    cost=sorting,
+    storage="fresh",
+    fails_on="nothing",
+)
+
+
+@public
+def sort(
+    x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+) -> Tensor:
+    """The elements in order along an axis.
+
+    Args:
+        x: any dtype, with at least one axis; complex numbers go by their real parts first.
+        axis: the axis.
+        descending: from the largest to the smallest, NaN first.
+        stable: whether elements that compare equal (zeros of both signs) keep their order.
+
+    >>> ef.sort(ef.tensor([3.0, 1.0, 2.0]))
+    Tensor([1., 2., 3.], f32[3]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    place = axis_of("sort", tensor, axis)
+    result: Tensor = bind(
+        _sort, tensor, axis=place, descending=bool(descending), stable=bool(stable)
+    )
+    return result
+
+
+def _around_type(x: TensorType, *, q: float) -> TensorType:
+    if same(x.shape[-1], 0):
+        raise TensorValueError("there are no elements", expected="at least one in each line")
+    return x.like(shape=(*x.shape[:-1], 3))
+
+
+def _around_vjp(g: Tensor, out: Tensor, x: Tensor, *, q: float) -> Tensor:
+    last = x.shape[-1] - 1
+    place = functions["multiply"](scalar(q, x.device.lanes[DTYPES["float64"]]), last)
+    ends = [functions["floor"](place), functions["ceil"](place), scalar(last, place._lane)]
+    places = functions["stack"](ends)
+    order = take(argsort(x), cast(places, _INT64), axis=-1)
+    return scatter(g, along(x, order, len(x.shape) - 1), (ARRAY,) * len(x.shape), x.shape)
+
+
+_order_statistics = define(
+    "order_statistics", infer=_around_type, vjp=(_around_vjp,), saved="inputs", cost=sorting
+)
+
+
+def _ordered(x: Tensor, q: float) -> Tensor:
+    """Of the order along the last axis the elements around the fraction ``q``, and the last.
+
+    It sorts no more than it needs.
+    """
+    result: Tensor = bind(_order_statistics, x, q=q)
+    return result
+
+
+functions["_order_statistics"] = _ordered  # for medians, a layer below
+
+
+@public
+def argsort(
+    x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+) -> Tensor:
+    """The indices that sort along an axis.
+
+    Args:
+        x: any dtype, with at least one axis.
+        axis: the axis.
+        descending: from the largest to the smallest, NaN first.
+        stable: whether of elements that compare equal the earlier one comes first.
+
+    >>> ef.argsort(ef.tensor([3.0, 1.0, 2.0]))
+    Tensor([1, 2, 0], i64[3]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    place = axis_of("argsort", tensor, axis)
+    result: Tensor = bind(
+        _argsort, tensor, axis=place, descending=bool(descending), stable=bool(stable)
+    )
+    return result
+
+
+# --- the largest ----------------------------------------------------------------------------
+
+
+class TopK(NamedTuple):
+    """What `topk` gives.
+
+    Attributes:
+        values: the elements, in order.
+        indices: their indices along the axis.
+
+    >>> ef.topk(ef.tensor([3.0, 1.0, 2.0]), 2).indices
+    Tensor([0, 2], i64[2]@cpu:0)
+    """
+
+    values: Tensor
+    indices: Tensor
+
+
+def _too_many(k: Size, size: Size) -> bool:
+    return surely_less(k, 0) or surely_less(size, k)
+
+
+def _topk_type(x: TensorType, *, k: int, axis: int, largest: bool) -> TensorType:
+    if _too_many(k, x.shape[axis]):
+        raise ShapeError(
+            f"{k} elements of {x.shape[axis]} along axis {axis}",
+            expected=f"0 to {x.shape[axis]}",
+        )
+    return x.like(shape=(*x.shape[:axis], k, *x.shape[axis + 1 :]), dtype=_INT64)
+
+
+_topk = define("topk_indices", infer=_topk_type, vjp=(None,), saved="none", cost=sorting)
+
+
+@public
+def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> TopK:
+    """The k largest elements along an axis, in order, with their indices.
+
+    Args:
+        x: any dtype, with at least one axis.
+        k: how many.
+        axis: the axis.
+        largest: False gives the smallest instead, in ascending order.
+
+    Returns:
+        ``(values, indices)``. Of elements that compare equal the earlier one comes first.
+
+    Raises:
+        ShapeError: there are fewer than k.
+
+    >>> values, indices = ef.topk(ef.tensor([3.0, 1.0, 4.0, 1.0, 5.0]), 2)
+    >>> values, indices
+    (Tensor([5., 4.], f32[2]@cpu:0), Tensor([4, 2], i64[2]@cpu:0))
+    """
+    tensor = tensor_of(x)
+    place = axis_of("topk", tensor, axis)
+    count = as_index("topk", "k", k)
+    if _too_many(count, tensor.shape[place]):
+        raise ShapeError(
+            f"topk: {count} elements of {tensor.shape[place]}",
+            given=f"x={type_of(tensor)}, axis={axis}",
+            expected=f"k from 0 to {tensor.shape[place]}",
+        )
+    indices = bind(_topk, tensor, k=count, axis=place, largest=bool(largest))
+    return TopK(take_along_axis(tensor, indices, axis=place), indices)
+
+
+# --- search ---------------------------------------------------------------------------------
+
+
+def _search_type(x1: TensorType, x2: TensorType, *, side: str) -> TensorType:
+    if x1.ndim != 1:
+        raise ShapeError("what is searched in must have one axis")
+    return x2.like(dtype=_INT64)
+
+
+_searchsorted = define(
+    "searchsorted", infer=_search_type, vjp=(None, None), saved="none", cost=searching
+)
+
+
+def _arranged(line: Tensor, sorter: Tensor) -> Tensor:
+    refusal = "searchsorted: the sorter must have one index for each element of x1"
+
+    def given() -> str:
+        return f"x1={type_of(line)}, sorter={type_of(sorter)}"
+
+    if len(line.shape) != 1 or len(sorter.shape) != 1:
+        raise ShapeError(refusal, given=given())
+    return take(matched(line, sorter.shape, line.shape, refusal, given), sorter, axis=0)
+
+
+@public
+def searchsorted(
+    x1: TensorLike,
+    x2: TensorLike,
+    /,
+    *,
+    side: Literal["left", "right"] = "left",
+    sorter: TensorLike | None = None,
+) -> Tensor:
+    """Where values would go into a sorted array.
+
+    Args:
+        x1: sorted in ascending order, along one axis.
+        x2: the values, of any shape; both promote to one dtype.
+        side: before (``"left"``) or behind (``"right"``) elements that are equal.
+        sorter: indices that sort ``x1``, if it is not sorted.
+
+    Returns:
+        int64, in the shape of ``x2``.
+
+    >>> ef.searchsorted(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([2.0, 5.0]))
+    Tensor([1, 3], i64[2]@cpu:0)
+    """
+    if side not in ("left", "right"):
+        raise TensorValueError(f"searchsorted: side is {side!r}", expected="'left' or 'right'")
+    line, values = promote(x1, x2)
+    if sorter is not None:
+        line = _arranged(line, tensor_of(sorter))
+    result: Tensor = bind(_searchsorted, line, values, side=side)
+    return result

@@ -1,0 +1,188 @@
+"""Random numbers of continuous distributions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import TensorValueError
+from eagerflow.hardware import Device
+from eagerflow.ops.elementwise.arithmetic import subtract
+from eagerflow.ops.random.draws import (
+    EXPONENTIAL,
+    GUMBEL,
+    NORMAL,
+    TRUNCATED_NORMAL,
+    affine,
+    checked_scale,
+    draw,
+    in_range,
+    is_weak,
+    parameters,
+    uniform_draw,
+)
+from eagerflow_kernels.portable.random import normal_probability
+
+if TYPE_CHECKING:
+    from eagerflow.ops.names.random import Generator
+
+__all__ = ["exponential", "gumbel", "normal", "truncated_normal", "uniform"]
+
+
+def uniform(
+    shape: Any = (),
+    *,
+    low: TensorLike = 0.0,
+    high: TensorLike = 1.0,
+    dtype: Any = None,
+    generator: Generator | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """Uniform random numbers, from ``low`` up to but without ``high``.
+
+    For bounds other than 0 and 1, rounding can give ``high`` itself.
+
+    Args:
+        shape: of the result; it broadcasts with those of the bounds.
+        low: the lower bound.
+        high: the upper bound.
+        dtype: a real floating dtype; by default that of the bounds, float32 for numbers.
+        generator: where to take the draw from; the process's own by default.
+        device: where to make it; by default that of the bounds, else the current one.
+
+    Raises:
+        TensorValueError: ``low`` is greater than ``high``.
+
+    >>> ef.random.uniform((2,), generator=ef.random.Generator(1))
+    Tensor([0.80898637, 0.7949013 ], f32[2]@cpu:0)
+    """
+    shape, dtype, where, (low, high) = parameters("uniform", shape, dtype, device, low, high)
+    width = high - low if is_weak(low) and is_weak(high) else subtract(high, low)
+    refusal = "uniform: low is greater than high, or NaN"
+    width = in_range(width, "bounds", refusal, low, high, dtype=dtype, on=where)
+    return affine(uniform_draw(shape, dtype, where, generator), low, width)
+
+
+def normal(
+    shape: Any = (),
+    *,
+    loc: TensorLike = 0.0,
+    scale: TensorLike = 1.0,
+    dtype: Any = None,
+    generator: Generator | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """Normally distributed random numbers.
+
+    Args:
+        shape: of the result; it broadcasts with those of ``loc`` and ``scale``.
+        loc: the mean.
+        scale: the standard deviation.
+        dtype: a real floating dtype; by default that of ``loc`` and ``scale``, float32 for numbers.
+        generator: where to take the draw from; the process's own by default.
+        device: where to make it; by default that of ``loc`` and ``scale``, else the current one.
+
+    >>> ef.random.normal((2,), generator=ef.random.Generator(1))
+    Tensor([ 0.18126683, -0.6253709 ], f32[2]@cpu:0)
+    """
+    shape, dtype, where, (loc, scale) = parameters("normal", shape, dtype, device, loc, scale)
+    scale = checked_scale("normal", scale, dtype, where)
+    return affine(draw(NORMAL, shape, dtype, where, generator), loc, scale)
+
+
+def truncated_normal(
+    shape: Any = (),
+    *,
+    lower: float = -2.0,
+    upper: float = 2.0,
+    loc: TensorLike = 0.0,
+    scale: TensorLike = 1.0,
+    dtype: Any = None,
+    generator: Generator | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """Normally distributed random numbers between two bounds.
+
+    Args:
+        shape: of the result; it broadcasts with those of ``loc`` and ``scale``.
+        lower: the lower bound, in standard deviations from the mean.
+        upper: the upper bound, likewise.
+        loc: the mean before truncation.
+        scale: the standard deviation before truncation.
+        dtype: a real floating dtype; by default that of ``loc`` and ``scale``, float32 for numbers.
+        generator: where to take the draw from; the process's own by default.
+        device: where to make it; by default that of ``loc`` and ``scale``, else the current one.
+
+    Raises:
+        TensorValueError: the bounds are the wrong way round, or so far out that nothing is
+            between them.
+
+    >>> x = ef.random.truncated_normal((1000,), upper=1.0)
+    >>> bool((x >= -2.0).all()), bool((x <= 1.0).all())
+    (True, True)
+    """
+    shape, dtype, where, (loc, scale) = parameters(
+        "truncated_normal", shape, dtype, device, loc, scale
+    )
+    scale = checked_scale("truncated_normal", scale, dtype, where)
+    if not normal_probability(lower, upper) > 0.0:
+        raise TensorValueError(
+            "truncated_normal: there is nothing between the bounds",
+            given=f"lower={lower}, upper={upper}",
+            expected="lower < upper, in standard deviations, at most about 38 off the mean",
+        )
+    limits = {"lower": float(lower), "upper": float(upper)}
+    return affine(draw(TRUNCATED_NORMAL, shape, dtype, where, generator, **limits), loc, scale)
+
+
+def exponential(
+    shape: Any = (),
+    *,
+    scale: TensorLike = 1.0,
+    dtype: Any = None,
+    generator: Generator | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """Exponentially distributed random numbers.
+
+    Args:
+        shape: of the result; it broadcasts with that of ``scale``.
+        scale: the mean.
+        dtype: a real floating dtype; by default that of ``scale``, float32 for a number.
+        generator: where to take the draw from; the process's own by default.
+        device: where to make it; by default that of ``scale``, else the current one.
+
+    >>> bool((ef.random.exponential((1000,)) >= 0).all())
+    True
+    """
+    shape, dtype, where, (scale,) = parameters("exponential", shape, dtype, device, scale)
+    scale = checked_scale("exponential", scale, dtype, where)
+    return affine(draw(EXPONENTIAL, shape, dtype, where, generator), 0.0, scale)
+
+
+def gumbel(
+    shape: Any = (),
+    *,
+    loc: TensorLike = 0.0,
+    scale: TensorLike = 1.0,
+    dtype: Any = None,
+    generator: Generator | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """Random numbers of the Gumbel distribution (of largest values).
+
+    Args:
+        shape: of the result; it broadcasts with those of ``loc`` and ``scale``.
+        loc: the mode.
+        scale: the width.
+        dtype: a real floating dtype; by default that of ``loc`` and ``scale``, float32 for numbers.
+        generator: where to take the draw from; the process's own by default.
+        device: where to make it; by default that of ``loc`` and ``scale``, else the current one.
+
+    >>> ef.random.gumbel((3, 2)).shape
+    (3, 2)
+    """
+    shape, dtype, where, (loc, scale) = parameters("gumbel", shape, dtype, device, loc, scale)
+    scale = checked_scale("gumbel", scale, dtype, where)
+    return affine(draw(GUMBEL, shape, dtype, where, generator), loc, scale)

@@ -1,0 +1,246 @@
+"""Random integers, truth values, indices and orders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
+from eagerflow.core.op import bind
+from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.dims import Dim
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.hardware import Device
+from eagerflow.ops.elementwise.arithmetic import add, subtract
+from eagerflow.ops.elementwise.logic import less
+from eagerflow.ops.indexing.gather import take
+from eagerflow.ops.ordering.sort import argsort
+from eagerflow.ops.random.draws import (
+    BITS,
+    GUMBEL,
+    INTEGERS,
+    device_of,
+    draw,
+    in_range,
+    is_deferred,
+    key_of,
+    parameters,
+    uniform_draw,
+)
+from eagerflow.ops.reduction.totals import argmax
+from eagerflow.ops.rules.arguments import as_index, as_shape, axis_of
+from eagerflow.ops.rules.promotion import cast
+from eagerflow.ops.shape.axes import moveaxis
+from eagerflow.types import DTYPES, DType, as_dtype, broadcast_shapes
+
+if TYPE_CHECKING:
+    from eagerflow.ops.names.random import Generator
+
+__all__ = ["bernoulli", "bits", "categorical", "permutation", "randint"]
+
+
+_FLOAT32: Final = DTYPES["float32"]
+
+
+def bits(
+    shape: Any = (),
+    *,
+    dtype: Any = "uint32",
+    generator: Generator | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """Random bits.
+
+    Args:
+        shape: of the result.
+        dtype: uint32 or uint64.
+        generator: where to take the draw from; the process's own by default.
+        device: where to make it; the current one by default.
+
+    >>> ef.random.bits(generator=ef.random.Generator(1), dtype="uint64")
+    Tensor(14663341350739098444, u64[]@cpu:0)
+    """
+    found, where = as_dtype(dtype), device_of(device, [])
+    if found.name not in ("uint32", "uint64"):
+        raise DTypeError("bits: the dtype must be uint32 or uint64", given=found.name)
+    result: Tensor = bind(
+        BITS, key_of(generator, where), shape=as_shape("bits", shape), dtype=found, stream=0
+    )
+    return result
+
+
+_ORDER: Final = "the shape comes first: randint((5,), 0, 10)"
+
+
+def randint(
+    shape: Any,
+    low: TensorLike,
+    high: TensorLike,
+    *,
+    dtype: Any = "int64",
+    generator: Generator | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """Random integers from ``low`` up to but without ``high``, all equally likely.
+
+    Args:
+        shape: of the result; it broadcasts with those of the bounds.
+        low: the smallest, an integer or a tensor of them.
+        high: one more than the largest, likewise.
+        dtype: an integer dtype that holds the bounds.
+        generator: where to take the draw from; the process's own by default.
+        device: where to make it; by default that of the bounds, else the current one.
+
+    Raises:
+        TensorValueError: ``low`` is not less than ``high``, or a bound does not fit the dtype.
+
+    >>> bool((ef.random.randint((1000,), -3, 3) < 3).all())
+    True
+    """
+    found = as_dtype(dtype)
+    if not found.is_integer:
+        raise DTypeError(f"randint: {found.name} is no integer dtype")
+    if isinstance(high, tuple):  # NumPy and PyTorch take the shape last
+        raise ShapeError("randint: a bound is a tuple", given=f"{high=}", hint=_ORDER)
+    tensors = [
+        tensor_of(b) for b in (low, high) if isinstance(b, AbstractArray) or not _is_index(b)
+    ]
+    where = device_of(device, tensors)
+    sizes = broadcast_shapes(as_shape("randint", shape), *(t.shape for t in tensors))
+    wide = found.itemsize == 8 if tensors else _wide(low, high)
+    ends = (_bound(low, found, where), _bound(high, found, where, less=1))
+    result: Tensor = bind(INTEGERS, key_of(generator, where), *ends, shape=sizes, wide=wide)
+    return result
+
+
+def _is_index(x: TensorLike) -> bool:
+    if type(x) is int:
+        return True
+    if is_deferred(x):
+        return isinstance(x, (int, Dim))
+    return hasattr(x, "__index__") and not getattr(x, "shape", ())
+
+
+def _wide(low: Any, high: Any) -> bool | None:
+    """Whether two integers bound more than 2**32 values; None if that is seen at run time."""
+    if is_deferred(low) or is_deferred(high):
+        return None
+    low, high = as_index("randint", "low", low), as_index("randint", "high", high)
+    if low >= high:
+        raise TensorValueError(
+            "randint: low must be less than high", given=f"{low=}, {high=}", hint=_ORDER
+        )
+    return bool(high - low > 2**32)
+
+
+def _bound(x: TensorLike, dtype: DType, device: Device, *, less: int = 0) -> Tensor:
+    if is_deferred(x) and _is_index(x):
+        return scalar(x - less, device.lanes[dtype])
+    if _is_index(x) and not isinstance(x, AbstractArray):
+        return scalar(as_index("randint", "bound", x) - less, device.lanes[dtype])
+    tensor = tensor_of(x)
+    if not tensor.dtype.is_integer:
+        raise DTypeError("randint: the bounds must be integers", given=str(type_of(tensor)))
+    tensor = as_tensor(tensor, dtype, device)
+    return subtract(tensor, less) if less else tensor
+
+
+def bernoulli(
+    shape: Any = (),
+    p: TensorLike = 0.5,
+    *,
+    generator: Generator | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """True with probability ``p``, else False.
+
+    Args:
+        shape: of the result; it broadcasts with that of ``p``.
+        p: the probability, from 0 to 1.
+        generator: where to take the draw from; the process's own by default.
+        device: where to make it; by default that of ``p``, else the current one.
+
+    Raises:
+        TensorValueError: ``p`` is no probability.
+
+    >>> ef.random.bernoulli((3,), 1.0)
+    Tensor([ True,  True,  True], bool[3]@cpu:0)
+    """
+    shape, dtype, where, (p,) = parameters("bernoulli", shape, None, device, p)
+    refusal = "bernoulli: p is no probability"
+    p = in_range(p, "probability", refusal, p, dtype=dtype, on=where)
+    if dtype.itemsize < 4:
+        dtype = _FLOAT32
+    values = uniform_draw(shape, dtype, where, generator)
+    return less(values, p)
+
+
+def categorical(
+    shape: Any,
+    logits: TensorLike,
+    *,
+    axis: int = -1,
+    generator: Generator | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """Random indices along an axis of ``logits``, index i with a probability of softmax(logits)[i].
+
+    Args:
+        shape: of the result; it broadcasts with that of ``logits`` without the axis.
+        logits: log-probabilities, which need not be normalised.
+        axis: the axis of the categories.
+        generator: where to take the draw from; the process's own by default.
+        device: where to make it; by default that of ``logits``.
+
+    Returns:
+        int64 indices.
+
+    Raises:
+        TensorValueError: logits are NaN, or all of those for one draw are -inf.
+
+    >>> ef.random.categorical((3,), ef.tensor([0.0, -float("inf")]))
+    Tensor([0, 0, 0], i64[3]@cpu:0)
+    """
+    tensor = tensor_of(logits)
+    axis = axis_of("categorical", tensor, axis)
+    tensor = moveaxis(tensor, axis, -1)
+    _, dtype, where, (tensor,) = parameters("categorical", (), None, device, tensor)
+    if dtype.itemsize < 4:
+        dtype, tensor = _FLOAT32, cast(tensor, _FLOAT32)
+    refusal = "categorical: logits are NaN, or all of a draw are -inf"
+    tensor = in_range(tensor, "logits", refusal, tensor, dtype=dtype, on=where)
+    sizes = broadcast_shapes(as_shape("categorical", shape), tensor.shape[:-1])
+    noise = draw(GUMBEL, (*sizes, tensor.shape[-1]), dtype, where, generator)
+    return argmax(add(noise, tensor), axis=-1)
+
+
+def permutation(
+    x: TensorLike,
+    *,
+    generator: Generator | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """The integers from 0 to ``x`` - 1, or the entries of ``x`` along its first axis, shuffled.
+
+    Args:
+        x: an integer, or an array with at least one axis.
+        generator: where to take the draw from; the process's own by default.
+        device: where to make it; by default that of ``x``, else the current one.
+
+    >>> ef.sort(ef.random.permutation(4))
+    Tensor([0, 1, 2, 3], i64[4]@cpu:0)
+    """
+    if _is_index(x):
+        where = device_of(device, [tensor_of(x)] if isinstance(x, AbstractArray) else [])
+        return _order((as_index("permutation", "x", x),), where, generator)
+    tensor = tensor_of(x)
+    if not tensor.shape:
+        raise DTypeError("permutation: x has no axes", given=str(type_of(tensor)))
+    tensor = as_tensor(tensor, None, device_of(device, [tensor]))
+    order = _order(tensor.shape[:1], tensor.device, generator)
+    return take(tensor, order, axis=0)
+
+
+def _order(shape: Any, device: Device, generator: Generator | None) -> Tensor:
+    return argsort(
+        bits(as_shape("permutation", shape), dtype="uint64", generator=generator, device=device)
+    )

@@ -1,0 +1,291 @@
+"""Draws of random numbers: the ops, where their keys come from, and their parameters.
+
+What users see is in `eagerflow.ops.names.random`, which also says what a draw is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
+from eagerflow.core.costs import per_output
+from eagerflow.core.interpreter import is_traced
+from eagerflow.core.op import Op, bind, define
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim
+from eagerflow.errors import DTypeError, TensorValueError
+from eagerflow.hardware import Device, as_device, current_device
+from eagerflow.ops.elementwise.arithmetic import add, multiply
+from eagerflow.ops.elementwise.logic import not_equal
+from eagerflow.ops.indexing.gather import where
+from eagerflow.ops.rules.arguments import as_index, as_shape
+from eagerflow.ops.rules.promotion import cast, host_check
+from eagerflow.resources.generator import GeneratorState
+from eagerflow.types import (
+    DTYPES,
+    DType,
+    Shape,
+    TensorType,
+    as_dtype,
+    broadcast_shapes,
+    promote_dtypes,
+)
+from eagerflow_kernels.portable.random import CLAIMS
+
+if TYPE_CHECKING:
+    from eagerflow.ops.names.random import Generator
+
+__all__ = [
+    "BITS",
+    "EXPONENTIAL",
+    "GUMBEL",
+    "INTEGERS",
+    "NORMAL",
+    "TRUNCATED_NORMAL",
+    "UNIFORM",
+    "affine",
+    "checked_scale",
+    "default_state",
+    "device_of",
+    "draw",
+    "in_range",
+    "is_deferred",
+    "is_number",
+    "is_weak",
+    "key_of",
+    "parameters",
+    "uniform_draw",
+]
+
+_FLOAT32: Final = DTYPES["float32"]
+_FLOAT64: Final = DTYPES["float64"]
+_UINT64: Final = DTYPES["uint64"]
+#: significant bits of the floating dtypes
+_DIGITS: Final = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8,
+                  "float8_e4m3fn": 4, "float8_e5m2": 3}  # fmt: skip
+
+#: the generator of draws that name none
+default_state: Final = GeneratorState()
+
+
+def _key_type(*, resource: GeneratorState, device: Device | None = None) -> TensorType:
+    return TensorType(_UINT64, (2,))
+
+
+def _set_key_type(
+    *, resource: GeneratorState, seed: Any, ticket: Any, device: Device | None = None
+) -> TensorType:
+    return _key_type(resource=resource, device=device)
+
+
+def _draw_type(key: TensorType, *, shape: Shape, dtype: DType, **attrs: object) -> TensorType:
+    if key.dtype is not _UINT64 or key.shape != (2,):
+        raise DTypeError("this is not the key of a draw", expected="u64[2]: seed and ticket")
+    return TensorType(dtype, shape)
+
+
+def _integers_type(
+    key: TensorType, low: TensorType, last: TensorType, *, shape: Shape, wide: bool | None
+) -> TensorType:
+    if not low.dtype.is_integer or last.dtype is not low.dtype:
+        raise DTypeError("the bounds must be of one integer dtype")
+    return _draw_type(key, shape=broadcast_shapes(shape, low.shape, last.shape), dtype=low.dtype)
+
+
+def _define(name: str, flops: float) -> Op:
+    return define(
+        name,
+        infer=_draw_type,
+        vjp=(None,),
+        saved="none",
+        precision="exact",
+        cost=per_output(flops),
+        storage="fresh",
+    )
+
+
+_NEXT_KEY: Final = define("next_key", infer=_key_type, vjp=(), effect="writes", precision="exact")
+#: only in a trace, where setting a generator is a step of the graph
+_SET_KEY: Final = define(
+    "set_key",
+    infer=_set_key_type,
+    vjp=(),
+    effect="fence",
+    precision="exact",
+    outputs=None,
+)
+BITS: Final = _define("random_bits", 20)
+UNIFORM: Final = _define("random_uniform", 20)
+NORMAL: Final = _define("random_normal", 100)
+EXPONENTIAL: Final = _define("random_exponential", 50)
+GUMBEL: Final = _define("random_gumbel", 50)
+TRUNCATED_NORMAL: Final = _define("random_truncated_normal", 100)
+INTEGERS: Final = define(
+    "random_integers",
+    infer=_integers_type,
+    vjp=(None,) * 3,
+    saved="none",
+    precision="exact",
+    cost=per_output(20),
+)
+
+
+def set_state(state: GeneratorState, seed: Any, ticket: Any = 0) -> None:
+    """Go on from this seed and ticket, in each run where a function is traced."""
+    if is_traced():
+        seed, ticket = as_index("seed", "the seed", seed), as_index("seed", "the ticket", ticket)
+        GeneratorState(seed).set(seed, ticket)  # refuses now what does not fit
+        bind(_SET_KEY, resource=state, seed=seed, ticket=ticket, device=current_device())
+    else:
+        state.set(seed, ticket)
+
+
+def key_of(generator: Generator | None, device: Device) -> Tensor:
+    """The key of one draw, taken from the generator."""
+    state = default_state if generator is None else getattr(generator, "_state", None)
+    if not isinstance(state, GeneratorState):
+        raise DTypeError("generator is no ef.random.Generator", given=type(generator).__name__)
+    key: Tensor = bind(_NEXT_KEY, resource=state, device=device)
+    return key
+
+
+def is_number(x: TensorLike) -> bool:
+    """Whether ``x`` is a plain Python number, whose value is known."""
+    return type(x) is float or type(x) is int
+
+
+def is_deferred(x: TensorLike) -> bool:
+    """Whether ``x`` is a number or a size that is known only when a graph runs."""
+    return type(x) is Dim or issubclass(type(x), AbstractNumber)
+
+
+def is_weak(x: TensorLike) -> bool:
+    """Whether ``x`` is a plain number or a size, known now or only when a graph runs.
+
+    Such numbers have no dtype of their own: they take that of the tensors they meet.
+
+    >>> from eagerflow.extending import is_weak
+    >>> is_weak(2.0), is_weak(ef.Dim("n")), is_weak(ef.tensor(2.0))
+    (True, True, False)
+    """
+    return is_number(x) or is_deferred(x)
+
+
+def device_of(device: Device | str | None, tensors: list[Tensor]) -> Device:
+    """The device of a draw: the one asked for, else that of its parameters, else the current."""
+    if device is not None:
+        return as_device(device)
+    return tensors[0].device if tensors else current_device()
+
+
+def _floating(name: str, dtype: Any, tensors: list[Tensor]) -> DType:
+    """The dtype of a floating draw: the one asked for, else that of its parameters."""
+    if dtype is not None:
+        found = as_dtype(dtype)
+        if not found.is_floating:
+            raise DTypeError(f"{name}: {found.name} is no real floating dtype")
+        return found
+    common = promote_dtypes(*(t.dtype for t in tensors)) if tensors else _FLOAT32
+    return common if common.is_floating else _FLOAT32
+
+
+def parameters(
+    name: str, shape: Any, dtype: Any, device: Device | str | None, *values: TensorLike
+) -> tuple[Shape, DType, Device, list[Any]]:
+    """Shape, dtype and device of a draw, and its parameters: numbers as they are, or tensors."""
+    tensors = [tensor_of(v) for v in values if not is_weak(v)]
+    made = _floating(name, dtype, tensors)
+    where = device_of(device, tensors)
+    sizes = broadcast_shapes(as_shape(name, shape), *(t.shape for t in tensors))
+    ready = [v if is_weak(v) else as_tensor(v, made, where) for v in values]
+    return sizes, made, where, ready
+
+
+def draw(
+    op: Op, shape: Shape, dtype: DType, device: Device, generator: Generator | None, **attrs: Any
+) -> Tensor:
+    """A floating draw; dtypes that are narrower than float32 are rounded from it."""
+    made = dtype if dtype.itemsize >= 4 else _FLOAT32
+    result: Tensor = bind(op, key_of(generator, device), shape=shape, dtype=made, **attrs)
+    return cast(result, dtype)
+
+
+def uniform_draw(shape: Shape, dtype: DType, device: Device, generator: Generator | None) -> Tensor:
+    """Uniform on [0, 1), with as many bits as the dtype has digits."""
+    return draw(UNIFORM, shape, dtype, device, generator, digits=_DIGITS[dtype.name])
+
+
+def affine(values: Tensor, loc: Any, scale: Any) -> Tensor:
+    """``loc + scale * values``, without what changes nothing."""
+    if not (is_number(scale) and scale == 1):
+        values = multiply(values, scale)
+    if is_number(loc) and loc == 0:
+        return values
+    moved = add(values, loc)
+    if not is_deferred(loc):
+        return moved
+    # adding 0 makes 0 of -0, and of a number that is 0 nothing is added
+    exact = scalar(loc, values.device.lanes[_FLOAT64])
+    return where(not_equal(exact, 0.0), moved, values)
+
+
+# --- parameters in range ----------------------------------------------------------------------
+
+
+def _checked_type(x: TensorType, *parameters: TensorType, claim: str, refusal: str) -> TensorType:
+    return x
+
+
+_check_parameters: Final = define(
+    "check_parameters",
+    infer=_checked_type,
+    vjp=lambda i, g, out, x, *parameters, claim, refusal: None if i else g,
+    saved="none",
+    precision="exact",
+    array_scalars=True,
+)
+
+
+def in_range(x: Any, claim: str, refusal: str, *parameters: Any, dtype: DType, on: Device) -> Any:
+    """``x``, if the parameters of a draw are what they must be, as far as the host can see.
+
+    Args:
+        x: what the draw is computed with.
+        claim: what must hold: ``"scale"``, ``"positive"``, ``"probability"``, ``"bounds"`` or
+            ``"logits"``.
+        refusal: the error's first line.
+        parameters: numbers and tensors; those that are known only when a graph runs are looked
+            at then.
+        dtype: what a number is looked at in.
+        on: where that is.
+
+    Raises:
+        TensorValueError: they are not.
+
+    >>> from eagerflow.extending import in_range
+    >>> def scaled(x, scale):
+    ...     wrong = "scaled: the scale is negative"
+    ...     return x * in_range(scale, "scale", wrong, scale, dtype=x.dtype, on=x.device)
+    >>> scaled(ef.ones(2), 2.0).tolist(), ef.trace(scaled)(ef.ones(2), 2.0).tolist()
+    ([2.0, 2.0], [2.0, 2.0])
+    >>> scaled(ef.ones(2), -1.0)
+    Traceback (most recent call last):
+    eagerflow.errors.TensorValueError: scaled: the scale is negative
+      got: -1.0
+      at: ...
+    """
+    if not is_traced() or all(map(is_number, parameters)):
+        if not host_check(CLAIMS[claim], *parameters):
+            raise TensorValueError(refusal, given=", ".join(map(str, parameters)))
+        return x
+    lane = on.lanes[dtype]
+    first, *rest = (scalar(v, lane) if is_weak(v) else v for v in (x, *parameters))
+    return bind(_check_parameters, first, *rest, claim=claim, refusal=refusal)
+
+
+def checked_scale(name: str, scale: Any, dtype: DType, on: Device) -> Any:
+    """``scale``, if it is neither negative nor NaN."""
+    if is_number(scale) and scale >= 0:
+        return scale
+    return in_range(scale, "scale", f"{name}: scale is negative or NaN", scale, dtype=dtype, on=on)

@@ -1,0 +1,1 @@
+"""Ops that reduce axes, and those that run along one."""

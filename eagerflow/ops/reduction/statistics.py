@@ -1,0 +1,412 @@
+"""Reductions that describe data: spread, order, and those that leave out NaN."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, scalar, tensor_of
+from eagerflow.core.costs import per_input
+from eagerflow.core.op import bind, define, functions
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import maximum as largest
+from eagerflow.dims import minimum, same
+from eagerflow.errors import TensorValueError
+from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, subtract
+from eagerflow.ops.elementwise.logic import equal, isnan, logical_not, not_equal
+from eagerflow.ops.elementwise.numeric import ceil, floor
+from eagerflow.ops.reduction.totals import Axis, all, max, mean, min, sum
+from eagerflow.ops.rules.arguments import axes_of
+from eagerflow.ops.rules.gradients import count_of, spread, where
+from eagerflow.ops.rules.promotion import (
+    cast,
+    floating,
+    host_check,
+    known_number,
+    operands,
+    promote_floating,
+)
+from eagerflow.ops.rules.sizes import at_least
+from eagerflow.ops.rules.type_rules import (
+    FLOATING,
+    INEXACT,
+    check_kind,
+    elementwise,
+    public,
+    reduced_shape,
+)
+from eagerflow.types import DTYPES, TensorType
+
+__all__ = [
+    "average",
+    "median",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nansum",
+    "ptp",
+    "quantile",
+    "std",
+    "var",
+]
+
+# --- spread ---------------------------------------------------------------------------------
+
+
+def _variance_type(
+    x: TensorType, *, axis: tuple[int, ...], keepdims: bool, correction: float
+) -> TensorType:
+    check_kind(x, INEXACT)
+    dtype = {"complex64": DTYPES["float32"], "complex128": DTYPES["float64"]}.get(x.dtype.name)
+    return x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=dtype)
+
+
+def _slope(x: Tensor, axis: tuple[int, ...], correction: float) -> Tensor:
+    """Half the derivative of the variance."""
+    count = count_of(x, axis)
+    scale = _share(count, correction) if type(count) is int else _share_in(x, count, correction)
+    return multiply(subtract(x, mean(x, axis, keepdims=True)), scale)
+
+
+def _share(count: int, correction: float) -> float:
+    freedom = count - correction
+    return 1 / freedom if freedom > 0 else math.nan
+
+
+def _share_in(x: Tensor, count: Any, correction: float) -> Tensor | float:
+    """`_share` of a symbolic count, in the dtype of ``x``."""
+    if not math.isfinite(correction):
+        return _share(1, correction)
+    enough = math.floor(correction) + 1  # elements from which on there is some freedom
+    share = 1 / (largest(count, enough) - correction)
+    free: Any = minimum(largest(count - enough + 1, 0), 1)
+    lane = x._lane
+    return where(not_equal(scalar(free, lane), 0), scalar(share, lane), math.nan)
+
+
+_var = define(
+    "var",
+    infer=_variance_type,
+    vjp=(
+        lambda g, out, x, *, axis, keepdims, correction: multiply(
+            spread(multiply(g, 2), x, axis, keepdims), _slope(x, axis, correction)
+        ),
+    ),
+    saved="inputs",
+    precision="accumulate",
+    cost=per_input(4),
+)
+
+
+@public
+def var(
+    x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
+    """The variance of elements.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to take the variance over; all if None.
+        correction: what the number of elements is reduced by before it divides (1 for an
+            unbiased estimate).
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.var(ef.tensor([1.0, 2.0, 3.0, 4.0]))
+    Tensor(1.25, f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    axes = axes_of("var", tensor, axis)
+    result: Tensor = bind(_var, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
+    return result
+
+
+def _std_vjp(
+    g: Tensor, out: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool, correction: float
+) -> Tensor:
+    """0 where all elements are equal, as for `abs`."""
+    zero = equal(out, 0)
+    share = where(zero, 0.0, divide(g, where(zero, 1.0, out)))
+    return multiply(spread(share, x, axis, keepdims), _slope(x, axis, correction))
+
+
+_std = define(
+    "std", infer=_variance_type, vjp=(_std_vjp,), precision="accumulate", cost=per_input(4)
+)
+
+
+@public
+def std(
+    x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
+    """The standard deviation of elements; its derivative is 0 where all are equal.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to take the deviation over; all if None.
+        correction: what the number of elements is reduced by before it divides (1 for the
+            square root of an unbiased estimate).
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.round(ef.std(ef.tensor([1.0, 2.0, 3.0, 4.0]), correction=1), 3)
+    Tensor(1.291, f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    axes = axes_of("std", tensor, axis)
+    result: Tensor = bind(_std, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
+    return result
+
+
+@public
+def ptp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The largest element minus the smallest ("peak to peak").
+
+    Args:
+        x: real.
+        axis: the axis or axes to search; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: there are no elements.
+
+    >>> ef.ptp(ef.tensor([3.0, 1.0, 4.0]))
+    Tensor(3., f32[]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    return subtract(max(tensor, axis, keepdims=keepdims), min(tensor, axis, keepdims=keepdims))
+
+
+@public
+def average(
+    x: TensorLike, /, axis: Axis = None, *, weights: TensorLike = None, keepdims: bool = False
+) -> Tensor:
+    """The mean of elements, weighted.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to take the mean over; all if None.
+        weights: broadcasts against ``x``; if it has one axis, it may be as long as the one axis
+            named. All are equal if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.average(ef.tensor([1.0, 2.0]), weights=ef.tensor([3.0, 1.0]))
+    Tensor(1.25, f32[]@cpu:0)
+    """
+    if weights is None:
+        return mean(x, axis, keepdims=keepdims)
+    tensor, w = promote_floating(x, weights)
+    axes = axes_of("average", tensor, axis)
+    if len(w.shape) == 1 and len(axes) == 1:
+        w = functions["reshape"](w, (-1, *(1,) * (len(tensor.shape) - 1 - axes[0])))
+    w = functions["broadcast_to"](w, tensor.shape)
+    total = sum(multiply(tensor, w), axes, keepdims=keepdims)
+    return divide(total, sum(w, axes, keepdims=keepdims))
+
+
+# --- order ----------------------------------------------------------------------------------
+
+
+def _lines(x: Tensor, axis: tuple[int, ...]) -> Tensor:
+    """``x`` with ``axis`` flattened into a last one."""
+    kept = tuple(i for i in range(len(x.shape)) if i not in axis)
+    moved = functions["permute_dims"](x, kept + axis)
+    result: Tensor = functions["reshape"](moved, (*moved.shape[: len(kept)], count_of(x, axis)))
+    return result
+
+
+def _around(lines: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The elements below and above places of the order along the last axis, and its last."""
+    ranked = functions["sort"](lines, axis=-1)
+    below, above = (
+        functions["take"](ranked, cast(end, DTYPES["int64"]), axis=-1)
+        for end in (floor(place), ceil(place))
+    )
+    return below, above, ranked[..., -1:]
+
+
+def _around_one(lines: Tensor, q: float) -> tuple[Tensor, ...]:
+    """`_around` for one fraction that is known, which needs no sorting."""
+    found = functions["_order_statistics"](lines, q)
+    return tuple(found[..., i : i + 1] for i in range(3))
+
+
+_fraction = define(
+    "fraction",
+    infer=elementwise(FLOATING),
+    vjp=(lambda g, out, x: g,),
+    saved="none",
+    precision="exact",
+    storage="view",
+    order="input",
+    fails_on="values",
+)
+
+
+@public
+def quantile(
+    x: TensorLike, q: TensorLike, /, axis: Axis = None, *, keepdims: bool = False
+) -> Tensor:
+    """The values below which a fraction ``q`` of the elements lies, by linear interpolation.
+
+    Args:
+        x: floating, at least one element; integers count as float32. NaN if one is NaN.
+        q: floating, from 0 to 1; the axes of ``q`` come first in the result.
+        axis: the axis or axes to reduce; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: there are no elements, or ``q`` is out of range (which is not looked
+            at if it is a tensor on an accelerator).
+
+    >>> ef.quantile(ef.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
+    Tensor(2.5, f32[]@cpu:0)
+    """
+    return _quantile("quantile", x, q, axis, keepdims)
+
+
+def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: bool) -> Tensor:
+    q = known_number(q)
+    number = float(q) if type(q) in (int, float) else None
+    x, q = operands(x, q)
+    tensor = floating(x)
+    axes = axes_of(name, tensor, axis)
+    lines = _lines(tensor, axes)
+    count = lines.shape[-1]
+    if same(count, 0):
+        raise TensorValueError(f"{name}: there are no elements", given=f"x={tensor.type}")
+    if number is None:  # what finds one fraction refuses it itself
+        lines = at_least(lines, count, 1, f"{name}: there are no elements", "")
+    if not host_check(lambda part: (part >= 0) & (part <= 1), q):
+        raise TensorValueError(f"{name}: q is out of range", given=f"q={q}", expected="0 to 1")
+    wide = tensor.device.lanes[DTYPES["float64"]]
+    fraction = cast(q, DTYPES["float64"]) if number is None else scalar(number, wide)
+    if number is None:
+        fraction = bind(_fraction, fraction)
+    place = multiply(functions["reshape"](fraction, (-1,)), count - 1)
+    if number is None:
+        below, above, last = _around(lines, place)
+    else:
+        below, above, last = _around_one(lines, number)
+    tie = equal(below, above)  # as infinities may be, whose difference is NaN
+    step = subtract(where(tie, 0.0, above), where(tie, 0.0, below))
+    between = add(below, multiply(step, cast(subtract(place, floor(place)), tensor.dtype)))
+    found = where(isnan(last), math.nan, between)  # NaNs are sorted to the end
+    found = functions["moveaxis"](found, -1, 0)
+    rest = reduced_shape(tensor.shape, axes, keepdims)
+    result: Tensor = functions["reshape"](found, (*fraction.shape, *rest))
+    return result
+
+
+@public
+def median(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The element in the middle of the order, or the mean of the two there.
+
+    Args:
+        x: floating, at least one element; integers count as float32. NaN if one is NaN.
+        axis: the axis or axes to reduce; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: there are no elements.
+
+    >>> ef.median(ef.tensor([3.0, 1.0, 2.0]))
+    Tensor(2., f32[]@cpu:0)
+    """
+    return _quantile("median", x, 0.5, axis, keepdims)
+
+
+# --- without NaN ----------------------------------------------------------------------------
+
+
+@public
+def nansum(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The sum of the elements that are not NaN.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to sum over; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.nansum(ef.tensor([1.0, float("nan"), 2.0]))
+    Tensor(3., f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    return sum(where(isnan(tensor), 0.0, tensor), axis, keepdims=keepdims)
+
+
+@public
+def nanmean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The mean of the elements that are not NaN.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to take the mean over; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.nanmean(ef.tensor([1.0, float("nan"), 2.0]))
+    Tensor(1.5, f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    count = sum(logical_not(isnan(tensor)), axis, keepdims=keepdims)
+    return divide(nansum(tensor, axis, keepdims=keepdims), cast(count, tensor.dtype))
+
+
+@public
+def nanmax(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The largest of the elements that are not NaN; NaN if there are none.
+
+    Args:
+        x: floating; integers count as float32.
+        axis: the axis or axes to search; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: there are no elements.
+
+    >>> ef.nanmax(ef.tensor([1.0, float("nan"), 2.0]))
+    Tensor(2., f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    lost = isnan(tensor)
+    found = max(where(lost, -math.inf, tensor), axis, keepdims=keepdims)
+    return where(all(lost, axis, keepdims=keepdims), math.nan, found)
+
+
+@public
+def nanmin(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The smallest of the elements that are not NaN; NaN if there are none.
+
+    Args:
+        x: floating; integers count as float32.
+        axis: the axis or axes to search; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: there are no elements.
+
+    >>> ef.nanmin(ef.tensor([1.0, float("nan"), 2.0]))
+    Tensor(1., f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    lost = isnan(tensor)
+    found = min(where(lost, math.inf, tensor), axis, keepdims=keepdims)
+    return where(all(lost, axis, keepdims=keepdims), math.nan, found)

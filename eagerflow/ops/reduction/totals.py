@@ -1,0 +1,488 @@
+"""Ops that reduce axes to one element each: sums, products, extremes, logic, positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import per_input
+from eagerflow.core.facts import REDUCTION, of_family
+from eagerflow.core.op import bind, define, functions
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import may_equal, same
+from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.ops.elementwise.arithmetic import divide, maximum, multiply, subtract
+from eagerflow.ops.elementwise.exponential import exp
+from eagerflow.ops.elementwise.logic import equal, isfinite
+from eagerflow.ops.rules.arguments import as_shape, axes_of, axis_of
+from eagerflow.ops.rules.gradients import conjugate, count_of, spread, where
+from eagerflow.ops.rules.promotion import cast, floating
+from eagerflow.ops.rules.type_rules import (
+    ANY,
+    BOOL,
+    INEXACT,
+    REAL,
+    check_kind,
+    public,
+    reduced_shape,
+    repeats_to,
+)
+from eagerflow.types import DTYPES, DType, Shape, TensorType, as_dtype
+
+__all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max",
+           "mean", "min", "prod", "sum", "sum_to"]  # fmt: skip
+
+Axis = int | tuple[int, ...] | None
+
+_BOOL = DTYPES["bool"]
+_INT64 = DTYPES["int64"]
+
+
+def reduction(
+    kinds: frozenset[str] = ANY, dtype: DType | None = None, *, identity: bool = True
+) -> Callable[..., TensorType]:
+    """The rule of reductions over axes.
+
+    Args:
+        kinds: the kinds of dtype that the op takes.
+        dtype: of the result, if it is not that of the input.
+        identity: whether there is a result for no elements.
+    """
+
+    @of_family(REDUCTION)
+    def rule(x: TensorType, *, axis: tuple[int, ...], keepdims: bool) -> TensorType:
+        check_kind(x, kinds)
+        out = x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=dtype)
+        if not identity:
+            _check_elements(x, out)
+        return out
+
+    return rule
+
+
+def _check_elements(x: TensorType, out: TensorType) -> None:
+    if same(x.size, 0) and not may_equal(out.size, 0):
+        raise TensorValueError(
+            "there are no elements to reduce", expected="at least one along each reduced axis"
+        )
+
+
+def wide(dtype: DType) -> DType:
+    """The dtype in which sums and products of elements of ``dtype`` are given."""
+    if dtype.is_inexact:
+        return dtype
+    return DTYPES["uint64" if dtype.kind == "unsigned integer" else "int64"]
+
+
+def in_dtype(compute: Callable[[Tensor], Tensor], x: Tensor, dtype: Any) -> Tensor:
+    """What ``compute`` makes of ``x``, in ``dtype``; it gives integers in `wide`."""
+    target = as_dtype(dtype)
+    if x._lane.dtype.is_inexact or target.is_inexact:
+        return compute(cast(x, target))
+    return cast(compute(x), target)  # totals of 64 bits wrap to those of fewer bits
+
+
+# --- sums and products ----------------------------------------------------------------------
+
+
+@of_family(REDUCTION)
+def _total_type(x: TensorType, *, axis: tuple[int, ...], keepdims: bool) -> TensorType:
+    return x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=wide(x.dtype))
+
+
+_sum = define(
+    "sum",
+    infer=_total_type,
+    vjp=(lambda g, out, x, *, axis, keepdims: spread(g, x, axis, keepdims),),
+    saved="none",
+    precision="accumulate",
+)
+
+
+@public
+def sum(
+    x: TensorLike, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
+) -> Tensor:
+    """The sum of elements.
+
+    Args:
+        x: any dtype; integers and bools are summed in 64 bits, other dtypes in their own.
+        axis: the axis or axes to sum over; all if None.
+        dtype: of the result, and to sum in.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.sum(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0)
+    Tensor([4., 6.], f32[2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    if dtype is not None:
+        return in_dtype(lambda t: sum(t, axis, keepdims=keepdims), tensor, dtype)
+    result: Tensor = bind(_sum, tensor, axis=axes_of("sum", tensor, axis), keepdims=keepdims)
+    return result
+
+
+def _sum_to_type(x: TensorType, *, shape: Shape) -> TensorType:
+    check_kind(x, INEXACT)
+    if not repeats_to(shape, x.shape):
+        raise ShapeError(
+            f"the shape {shape} does not broadcast to that of x",
+            expected="sizes that are equal or 1, aligned at the last axis",
+        )
+    return x.like(shape=shape)
+
+
+_sum_to = define(
+    "sum_to",
+    infer=_sum_to_type,
+    vjp=(lambda g, out, x, *, shape: functions["broadcast_to"](g, x.shape),),
+    saved="none",
+    precision="accumulate",
+)
+
+
+@public
+def sum_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
+    """The sum over the axes along which an array of ``shape`` would be repeated to that of ``x``.
+
+    It is the gradient of `broadcast_to`.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        shape: of the result; it broadcasts to the shape of ``x``.
+
+    Raises:
+        ShapeError: it does not.
+
+    >>> ef.sum_to(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), (2, 1))
+    Tensor([[3.],
+            [7.]], f32[2,1]@cpu:0)
+    """
+    result: Tensor = bind(_sum_to, floating(x), shape=as_shape("sum_to", shape))
+    return result
+
+
+def _product_of_others(x: Tensor, axis: tuple[int, ...]) -> Tensor:
+    """For each element, the product over ``axis`` of all elements but itself; zeros are fine."""
+    kept = tuple(i for i in range(len(x.shape)) if i not in axis)
+    order = kept + axis
+    flat = functions["permute_dims"](x, order)
+    moved_shape = flat.shape
+    flat = functions["reshape"](flat, (*moved_shape[: len(kept)], count_of(x, axis)))
+    before = _products_before(flat)
+    after = functions["flip"](_products_before(functions["flip"](flat, axis=-1)), axis=-1)
+    others = functions["reshape"](multiply(before, after), moved_shape)
+    inverse = tuple(order.index(i) for i in range(len(order)))
+    result: Tensor = functions["permute_dims"](others, inverse)
+    return result
+
+
+def _products_before(x: Tensor) -> Tensor:
+    """For each element, the product of those before it along the last axis."""
+    running = functions["cumulative_prod"](x, axis=-1, include_initial=True)
+    result: Tensor = running[..., :-1]
+    return result
+
+
+_prod = define(
+    "prod",
+    infer=_total_type,
+    vjp=(
+        lambda g, out, x, *, axis, keepdims: multiply(
+            spread(g, x, axis, keepdims), conjugate(_product_of_others(x, axis))
+        ),
+    ),
+    saved="inputs",
+    precision="accumulate",
+)
+
+
+@public
+def prod(
+    x: TensorLike, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
+) -> Tensor:
+    """The product of elements.
+
+    Args:
+        x: any dtype; integers and bools are multiplied in 64 bits, other dtypes in their own.
+        axis: the axis or axes to multiply over; all if None.
+        dtype: of the result, and to multiply in.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.prod(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=1)
+    Tensor([ 2., 12.], f32[2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    if dtype is not None:
+        return in_dtype(lambda t: prod(t, axis, keepdims=keepdims), tensor, dtype)
+    result: Tensor = bind(_prod, tensor, axis=axes_of("prod", tensor, axis), keepdims=keepdims)
+    return result
+
+
+_mean = define(
+    "mean",
+    infer=reduction(INEXACT),
+    vjp=(
+        lambda g, out, x, *, axis, keepdims: spread(
+            divide(g, count_of(x, axis, 1)), x, axis, keepdims
+        ),
+    ),
+    saved="none",
+    precision="accumulate",
+)
+
+
+@public
+def mean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The arithmetic mean of elements; NaN for none.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to take the mean over; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.mean(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0)
+    Tensor([2., 3.], f32[2]@cpu:0)
+    """
+    tensor = floating(x)
+    result: Tensor = bind(_mean, tensor, axis=axes_of("mean", tensor, axis), keepdims=keepdims)
+    return result
+
+
+_logsumexp = define(
+    "logsumexp",
+    infer=reduction(INEXACT),
+    vjp=(
+        lambda g, out, x, *, axis, keepdims: multiply(
+            spread(g, x, axis, keepdims),
+            conjugate(exp(subtract(x, spread(where(isfinite(out), out, 0.0), x, axis, keepdims)))),
+        ),
+    ),
+    precision="accumulate",
+    cost=per_input(40),
+)
+
+
+@public
+def logsumexp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The logarithm of the sum of exponentials, without overflow; -inf for no elements.
+
+    Args:
+        x: floating or complex; integers count as float32.
+        axis: the axis or axes to sum over; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.round(ef.logsumexp(ef.tensor([1000.0, 1000.0])), 3)
+    Tensor(1000.693, f32[]@cpu:0)
+    """
+    tensor = floating(x)
+    axes = axes_of("logsumexp", tensor, axis)
+    result: Tensor = bind(_logsumexp, tensor, axis=axes, keepdims=keepdims)
+    return result
+
+
+# --- extremes -------------------------------------------------------------------------------
+
+
+def _extreme_vjp(
+    g: Tensor, out: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool
+) -> Tensor:
+    """Elements that are equal to the extreme share the cotangent equally."""
+    chosen = equal(x, spread(out, x, axis, keepdims))
+    count = maximum(sum(chosen, axis, keepdims=True), 1)
+    share = divide(spread(g, x, axis, keepdims), cast(count, x.dtype))
+    return where(chosen, share, 0.0)
+
+
+_max = define("max", infer=reduction(REAL | BOOL, identity=False), vjp=(_extreme_vjp,))
+
+
+@public
+def max(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The largest element; NaN if one is NaN.
+
+    Args:
+        x: real or bool.
+        axis: the axis or axes to search; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: there are no elements.
+
+    >>> ef.max(ef.tensor([[1.0, 2.0], [3.0, 0.0]]), axis=0)
+    Tensor([3., 2.], f32[2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    result: Tensor = bind(_max, tensor, axis=axes_of("max", tensor, axis), keepdims=keepdims)
+    return result
+
+
+_min = define("min", infer=reduction(REAL | BOOL, identity=False), vjp=(_extreme_vjp,))
+
+
+@public
+def min(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The smallest element; NaN if one is NaN.
+
+    Args:
+        x: real or bool.
+        axis: the axis or axes to search; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        TensorValueError: there are no elements.
+
+    >>> ef.min(ef.tensor([[1.0, 2.0], [3.0, 0.0]]), axis=0)
+    Tensor([1., 0.], f32[2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    result: Tensor = bind(_min, tensor, axis=axes_of("min", tensor, axis), keepdims=keepdims)
+    return result
+
+
+amax = max
+amin = min
+
+
+def _position_type(x: TensorType, *, axis: int | None, keepdims: bool) -> TensorType:
+    check_kind(x, REAL | BOOL)
+    axes = tuple(range(x.ndim)) if axis is None else (axis,)
+    out = x.like(shape=reduced_shape(x.shape, axes, keepdims), dtype=_INT64)
+    _check_elements(x, out)
+    return out
+
+
+_argmax = define("argmax", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4))
+
+
+@public
+def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The index of the largest element, the first one of several; that of a NaN if there is one.
+
+    Args:
+        x: real or bool.
+        axis: the axis to search; all elements in row-major order if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: the axis is out of range.
+        TensorValueError: there are no elements.
+
+    >>> ef.argmax(ef.tensor([[1.0, 2.0], [3.0, 0.0]]), axis=1)
+    Tensor([1, 0], i64[2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    one = None if axis is None else axis_of("argmax", tensor, axis)
+    result: Tensor = bind(_argmax, tensor, axis=one, keepdims=keepdims)
+    return result
+
+
+_argmin = define("argmin", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4))
+
+
+@public
+def argmin(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The index of the smallest element, the first one of several; that of a NaN if there is one.
+
+    Args:
+        x: real or bool.
+        axis: the axis to search; all elements in row-major order if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: the axis is out of range.
+        TensorValueError: there are no elements.
+
+    >>> ef.argmin(ef.tensor([[1.0, 2.0], [3.0, 0.0]]), axis=1)
+    Tensor([0, 1], i64[2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    one = None if axis is None else axis_of("argmin", tensor, axis)
+    result: Tensor = bind(_argmin, tensor, axis=one, keepdims=keepdims)
+    return result
+
+
+# --- logic ----------------------------------------------------------------------------------
+
+_all = define("all", infer=reduction(ANY, _BOOL), vjp=(None,), saved="none")
+
+
+@public
+def all(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """Whether all elements are true; true for none.
+
+    Args:
+        x: any dtype; what is not zero is true.
+        axis: the axis or axes to reduce; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.all(ef.tensor([[True, False], [True, True]]), axis=1)
+    Tensor([False,  True], bool[2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    result: Tensor = bind(_all, tensor, axis=axes_of("all", tensor, axis), keepdims=keepdims)
+    return result
+
+
+_any = define("any", infer=reduction(ANY, _BOOL), vjp=(None,), saved="none")
+
+
+@public
+def any(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """Whether at least one element is true; false for none.
+
+    Args:
+        x: any dtype; what is not zero is true.
+        axis: the axis or axes to reduce; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.any(ef.tensor([[True, False], [False, False]]), axis=1)
+    Tensor([ True, False], bool[2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    result: Tensor = bind(_any, tensor, axis=axes_of("any", tensor, axis), keepdims=keepdims)
+    return result
+
+
+_count_nonzero = define("count_nonzero", infer=reduction(ANY, _INT64), vjp=(None,), saved="none")
+
+
+@public
+def count_nonzero(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """How many elements are not zero.
+
+    Args:
+        x: any dtype.
+        axis: the axis or axes to count over; all if None.
+        keepdims: whether the reduced axes stay, with size 1.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+
+    >>> ef.count_nonzero(ef.tensor([[1, 0], [2, 3]]), axis=0)
+    Tensor([2, 1], i64[2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    axes = axes_of("count_nonzero", tensor, axis)
+    result: Tensor = bind(_count_nonzero, tensor, axis=axes, keepdims=keepdims)
+    return result

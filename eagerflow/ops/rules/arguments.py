@@ -1,0 +1,170 @@
+"""Brings the static arguments of public functions (axes, shapes, numbers) to one form.
+
+Errors name the function and show what it was given, as those of type rules do.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import Dim
+from eagerflow.errors import (
+    AxisError,
+    DimError,
+    DTypeError,
+    EagerflowError,
+    LeakedTensorError,
+    ShapeError,
+    TraceError,
+)
+from eagerflow.ops.rules.extents import is_symbolic
+from eagerflow.ops.rules.type_rules import normalize_axes, normalize_axis
+from eagerflow.types import Shape
+
+__all__ = ["as_index", "as_number", "as_shape", "axes_of", "axis_of", "sequence_of"]
+
+
+#: what Python is told that asks for an integer which is not known while tracing
+_UNKNOWN = (TraceError, LeakedTensorError, DimError)
+
+#: all axes of arrays of so many axes; NumPy has at most 64
+_ALL = [tuple(range(ndim)) for ndim in range(65)]
+
+
+def as_index(name: str, what: str, value: Any) -> int:
+    """``value`` as an int; a symbolic size stays one.
+
+    Args:
+        name: of the public function, for messages.
+        what: of the argument, likewise.
+        value: an int or whatever has ``__index__``.
+
+    Raises:
+        DTypeError: it is no integer.
+    """
+    if type(value) is int or is_symbolic(value):
+        return value  # type: ignore[no-any-return]  # a Dim does arithmetic as an int does
+    try:
+        return operator.index(value)
+    except _UNKNOWN:
+        raise
+    except (TypeError, EagerflowError):
+        raise DTypeError(f"{name}: {what} must be an integer", given=f"{what}={value!r}") from None
+
+
+def as_number(value: Any) -> Any:
+    """A Python number as it is; a number of a trace becomes static, a size stays one."""
+    return value.kind(value) if issubclass(type(value), AbstractNumber) else value
+
+
+def _sizes(name: str, what: str, value: Any) -> Shape:
+    if type(value) is tuple:
+        for d in value:  # a loop, for speed: this is on the way of every small op
+            if type(d) is not int:
+                break
+        else:
+            return value
+    if isinstance(value, (int, Dim)) or _is_integer_like(value):
+        return (as_index(name, what, value),)
+    try:
+        dims = tuple(value)
+    except TypeError:
+        raise DTypeError(
+            f"{name}: {what} must be an integer or a tuple of integers",
+            given=f"{what}={value!r}",
+        ) from None
+    return tuple(as_index(name, what, d) for d in dims)
+
+
+def _is_integer_like(value: Any) -> bool:
+    return hasattr(value, "__index__") and not getattr(value, "shape", ())
+
+
+def as_shape(name: str, shape: Any, *, unknown: bool = False) -> Shape:
+    """``shape`` as a tuple of sizes.
+
+    Args:
+        name: of the public function, for messages.
+        shape: an int or a sequence of ints.
+        unknown: whether -1 stands for a size that follows from the others.
+
+    Raises:
+        DTypeError: not integers.
+        ShapeError: a negative size.
+    """
+    sizes = _sizes(name, "shape", shape)
+    for size in sizes:
+        if type(size) is int and size < 0 and (size != -1 or not unknown):
+            raise ShapeError(f"{name}: a size cannot be negative", given=f"shape={sizes}")
+    return sizes
+
+
+def axis_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> int:
+    """``axis`` of ``x`` counted from the front.
+
+    Args:
+        name: of the public function, for messages.
+        x: whose axis it is.
+        axis: an int.
+        extra: how many axes the result has more than ``x``, if the axis is one of the result.
+
+    Raises:
+        AxisError: out of range.
+    """
+    try:
+        return normalize_axis(operator.index(as_index(name, "axis", axis)), len(x.shape) + extra)
+    except AxisError as error:
+        raise _worded(name, x, axis, error) from None
+
+
+def axes_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> tuple[int, ...]:
+    """The axes of ``x`` that ``axis`` names, counted from the front; all for None.
+
+    Args:
+        name: of the public function, for messages.
+        x: whose axes they are.
+        axis: an int, a sequence of ints, or None.
+        extra: how many axes the result has more than ``x``, if the axes are those of the result.
+
+    Raises:
+        AxisError: one is out of range or named twice.
+    """
+    ndim = len(x.shape) + extra
+    if axis is None:
+        return _ALL[ndim]
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis % ndim,)
+    try:
+        return normalize_axes(tuple(map(operator.index, _sizes(name, "axis", axis))), ndim)
+    except AxisError as error:
+        raise _worded(name, x, axis, error) from None
+
+
+def _worded(name: str, x: Tensor, axis: Any, error: AxisError) -> AxisError:
+    return AxisError(
+        f"{name}: {error.wrong}", given=f"x={type_of(x)}, axis={axis!r}", expected=error.expected
+    )
+
+
+def sequence_of(name: str, arrays: Any) -> Sequence[TensorLike]:
+    """``arrays`` as a sequence with at least one array.
+
+    Raises:
+        ShapeError: it is empty.
+        DTypeError: it is not a sequence.
+    """
+    found: Sequence[TensorLike]
+    try:
+        found = arrays if isinstance(arrays, (list, tuple)) else tuple(arrays)
+    except TypeError:
+        raise DTypeError(
+            f"{name}: expected a sequence of arrays", given=type(arrays).__name__
+        ) from None
+    if not found:
+        raise ShapeError(f"{name}: needs at least one array", given="an empty sequence")
+    return found

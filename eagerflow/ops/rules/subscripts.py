@@ -1,0 +1,307 @@
+"""Index expressions: what stands between brackets, in the form that ops take.
+
+A *key* is the static part, a tuple that is hashable and prints well, with an item for each part of
+the expression::
+
+    item ::= integer | None | ":" | "..." | (start, stop, step) | "array"
+
+In a trace, integers may be symbolic sizes. Each ``"array"`` stands for the next index array, which
+is an input of the op. Masks are turned into index arrays, so nothing else here has a size that
+depends on data.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from eagerflow.core.convert import as_tensor
+from eagerflow.core.op import bind, define, functions
+from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.dims import may_equal, same, unknown
+from eagerflow.errors import (
+    DimError,
+    EagerflowError,
+    LeakedTensorError,
+    ShapeError,
+    TensorIndexError,
+    TensorValueError,
+    TraceError,
+)
+from eagerflow.ops.rules.extents import Slice, is_symbolic, slice_size
+from eagerflow.ops.rules.promotion import cast
+from eagerflow.types import DTYPES, Shape, TensorSpec, TensorType, broadcast_shapes
+
+__all__ = ["ARRAY", "Index", "Key", "along", "index_shape", "parse", "signed"]
+
+Item = int | str | Slice | None
+Key = tuple[Item, ...]
+
+FULL: Final = ":"
+ELLIPSIS: Final = "..."
+ARRAY: Final = "array"
+_INT64: Final = DTYPES["int64"]
+_KINDS: Final = "integers, slices, None, ..., masks and arrays of integers"
+
+
+class Index(NamedTuple):
+    """An index expression for one tensor.
+
+    Attributes:
+        key: the static part.
+        arrays: the index arrays.
+        shape: that of the tensor, with an axis of size 1 for each mask that has no axes.
+        unique: whether no element can be named twice.
+    """
+
+    key: Key
+    arrays: list[Tensor]
+    shape: Shape
+    unique: bool
+
+
+def parse(x: TensorSpec, key: Any) -> Index:
+    """The index expression ``key`` of a tensor of spec ``x``.
+
+    Raises:
+        TensorIndexError: an index out of range, too many of them, or something that is none.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    items = [_item(part, x) for part in parts]
+    used = sum(map(_axes_of, items))
+    spare = len(x.shape) - used
+    if spare < 0 or sum(item is Ellipsis for item in items) > 1:
+        raise _miscounted(x, used)
+    static: list[Item] = []
+    arrays: list[Tensor] = []
+    shape = list(x.shape)
+    axis = 0  # of `shape`
+    for item in items:
+        if isinstance(item, Tensor):
+            if not item.shape and item.dtype.kind == "bool":
+                shape.insert(axis, 1)
+            found = _index_arrays(item, x, shape, axis)
+            arrays += found
+            static += [ARRAY] * len(found)
+            axis += len(found)
+            continue
+        if type(item) is int and type(shape[axis]) is int:
+            _check_range(item, shape[axis], axis, x)
+        static.append(ELLIPSIS if item is Ellipsis else item)
+        axis += spare if item is Ellipsis else _axes_of(item)
+    masks = [t for t in items if isinstance(t, Tensor) and t.dtype.kind == "bool"]
+    unique = not arrays or (len(masks) == 1 and len(arrays) == max(len(masks[0].shape), 1))
+    return Index(tuple(static), arrays, tuple(shape), unique)
+
+
+def _item(part: Any, x: TensorSpec) -> Any:
+    """One part of an expression: an int, None, Ellipsis, ":", a tuple for a slice, or a tensor."""
+    kind = type(part)
+    if kind is int or is_symbolic(part) or part is None or part is Ellipsis:
+        return part
+    if kind is slice:
+        return _slice(part)
+    if hasattr(part, "__index__") and not isinstance(part, (bool, AbstractArray)):
+        try:
+            return operator.index(part)
+        except TypeError:  # NumPy's arrays and bools have the method but refuse
+            pass
+    try:
+        tensor = as_tensor(part, None, None if isinstance(part, AbstractArray) else x.device)
+    except EagerflowError:
+        raise TensorIndexError(
+            f"a {kind.__name__} cannot be an index", given=repr(part), expected=_KINDS
+        ) from None
+    if isinstance(part, (list, tuple)) and same(tensor.size, 0):
+        return cast(tensor, _INT64)  # [] names no elements
+    if not (tensor.dtype.is_integer or tensor.dtype.kind == "bool"):
+        raise TensorIndexError(
+            f"values of {tensor.dtype.short} cannot be indices",
+            given=str(type_of(tensor)),
+            expected=_KINDS,
+        )
+    return signed(tensor)
+
+
+def _signed_type(indices: TensorType) -> TensorType:
+    return indices.like(dtype=_INT64)
+
+
+_signed_indices = define(
+    "signed_indices", infer=_signed_type, vjp=(None,), saved="none", precision="exact"
+)
+
+
+def signed(indices: Tensor) -> Tensor:
+    """Index arrays as kernels take them: uint64 as int64.
+
+    Raises:
+        TensorIndexError: an index that int64 does not hold, where the host can see it.
+    """
+    if indices._lane.dtype.name != "uint64":
+        return indices
+    result: Tensor = bind(_signed_indices, indices)
+    return result
+
+
+def _slice(part: slice) -> Item:
+    start, stop, step = part.start, part.stop, part.step
+    if start is None and stop is None and step is None:
+        return FULL
+    try:
+        found = (_bound(start), _bound(stop), None if step is None else operator.index(step))
+    except (TraceError, LeakedTensorError, DimError):
+        raise
+    except (TypeError, EagerflowError):
+        raise TensorIndexError(
+            "the bounds of a slice must be integers", given=f"{start}:{stop}:{step}"
+        ) from None
+    if found[2] == 0:
+        raise TensorValueError("the step of a slice cannot be 0")
+    return found
+
+
+def _bound(i: Any) -> Any:
+    return i if i is None or is_symbolic(i) else operator.index(i)
+
+
+def _axes_of(item: Any) -> int:
+    """How many axes of the tensor the item stands for."""
+    if isinstance(item, Tensor):
+        return len(item.shape) if item.dtype.kind == "bool" else 1
+    return 0 if item is None or item is Ellipsis else 1
+
+
+def _miscounted(x: TensorSpec, used: int) -> TensorIndexError:
+    if used <= len(x.shape):
+        return TensorIndexError("an index can have only one ellipsis ('...')")
+    return TensorIndexError(
+        f"too many indices: {used} for a tensor with {len(x.shape)} axes", given=str(x)
+    )
+
+
+def _check_range(index: int, size: int, axis: int, x: TensorSpec) -> None:
+    if not -size <= index < size:
+        raise TensorIndexError(
+            f"index {index} is out of range for axis {axis} with size {size}",
+            given=str(x),
+        )
+
+
+def _index_arrays(item: Tensor, x: TensorSpec, shape: Sequence[int], axis: int) -> list[Tensor]:
+    """The index arrays of a tensor within an expression."""
+    if item.dtype.kind != "bool":
+        return [item]
+    if not item.shape:
+        return list(functions["nonzero"](functions["reshape"](item, (1,))))
+    axes = tuple(shape[axis : axis + len(item.shape)])
+    for i, (size, whole) in enumerate(zip(item.shape, axes, strict=True)):
+        if not _mask_fits(size, whole):
+            raise TensorIndexError(
+                f"the mask does not fit: axis {axis + i} has size {whole}, that of the mask {size}",
+                given=f"x={x}, mask={type_of(item)}",
+            )
+    return list(bind(_mask_indices, item, shape=axes))
+
+
+# --- masks ----------------------------------------------------------------------------------
+
+
+def _mask_fits(size: int, whole: int) -> bool:
+    return may_equal(size, whole) or may_equal(size, 0)
+
+
+def _mask_type(mask: TensorType, *, shape: Shape) -> tuple[TensorType, ...]:
+    if not all(map(_mask_fits, mask.shape, shape)):
+        raise TensorIndexError(f"the mask does not fit where the shape is {shape}")
+    count = unknown(
+        "k",
+        "how many elements a mask selects depends on the data",
+        "the values of the mask are not known here: call it on a device that holds data, or use "
+        "where(), which keeps the shape",
+    )
+    return tuple([mask.like(shape=(count,), dtype=_INT64)] * mask.ndim)
+
+
+_mask_indices = define(
+    "mask_indices", infer=_mask_type, vjp=(None,), saved="none", precision="exact", outputs=None
+)
+
+
+# --- type rules -----------------------------------------------------------------------------
+
+
+def index_shape(shape: Shape, key: Key, indices: Sequence[TensorType]) -> Shape:
+    """The shape of what ``key`` selects from an array of ``shape``, by NumPy's rules.
+
+    Index arrays, and integers beside them, broadcast together. Their axes come where the first
+    of them stands if they stand side by side, else in front.
+    """
+    _check_kinds(indices)
+    spare = len(shape) - sum(item is not None and item != ELLIPSIS for item in key)
+    if spare < 0:
+        raise TensorIndexError(f"too many indices for a tensor with {len(shape)} axes")
+    advanced = any(t.shape for t in indices)
+    dims: list[int] = []
+    places: list[int] = []  # of the indices that broadcast together, in the key
+    front = axis = 0
+    for place, item in enumerate(key):
+        if item is None:
+            dims.append(1)
+        elif item == ELLIPSIS:
+            dims += shape[axis : axis + spare]
+            axis += spare
+        elif type(item) is int or is_symbolic(item) or item == ARRAY:
+            _check_static(item, shape[axis], axis)
+            if advanced and not places:
+                front = len(dims)
+            places.append(place)
+            axis += 1
+        else:
+            dims.append(_slice_size(item, shape[axis]))
+            axis += 1
+    dims += shape[axis:]
+    if not advanced:
+        return tuple(dims)
+    if places[-1] - places[0] >= len(places):
+        front = 0
+    return (*dims[:front], *_broadcast([t.shape for t in indices]), *dims[front:])
+
+
+def _check_kinds(indices: Sequence[TensorType]) -> None:
+    for t in indices:
+        if not t.dtype.is_integer:
+            raise TensorIndexError(f"values of {t.dtype.short} cannot be indices")
+
+
+def _check_static(item: Item, size: int, axis: int) -> None:
+    if type(item) is int and type(size) is int and not -size <= item < size:
+        raise TensorIndexError(f"index {item} is out of range for axis {axis} with size {size}")
+
+
+def _slice_size(item: Any, size: int) -> Any:
+    return size if item == FULL else slice_size(item, size)
+
+
+def _broadcast(shapes: Sequence[Shape]) -> Shape:
+    try:
+        return broadcast_shapes(*shapes)
+    except ShapeError as error:
+        raise TensorIndexError("the index arrays do not broadcast", given=error.given) from None
+
+
+# --- one axis -------------------------------------------------------------------------------
+
+
+def along(x: AbstractArray, indices: Tensor, axis: int) -> list[Tensor]:
+    """Index arrays that name, for each of ``indices``, that element along ``axis``."""
+    ndim = len(x.shape)
+    mesh: list[Tensor] = []
+    for i, size in enumerate(x.shape):
+        if i == axis:
+            mesh.append(indices)
+        else:
+            steps = functions["arange"](size, device=indices.device)
+            mesh.append(functions["reshape"](steps, (-1,) + (1,) * (ndim - i - 1)))
+    return mesh

@@ -1,0 +1,1 @@
+"""Ops that give elements another shape, order or place."""

@@ -1,0 +1,179 @@
+"""Diagonals of matrices: taken out, put in, summed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import FREE
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import maximum, minimum
+from eagerflow.errors import ShapeError
+from eagerflow.ops.reduction import totals as reduction
+from eagerflow.ops.rules.arguments import as_index, axis_of
+from eagerflow.ops.rules.type_rules import public
+from eagerflow.ops.shape.axes import permute_dims, reshape
+from eagerflow.types import TensorType
+
+__all__ = ["diag", "diagflat", "diagonal"]
+
+
+def _diagonal_type(x: TensorType, *, offset: int) -> TensorType:
+    if x.ndim < 2:
+        raise ShapeError("needs a matrix or a stack of matrices", expected="at least two axes")
+    rows, columns = x.shape[-2:]
+    if offset >= 0:
+        columns -= offset
+    else:
+        rows += offset
+    count: Any = maximum(minimum(rows, columns), 0)
+    return x.like(shape=(*x.shape[:-2], count))
+
+
+def _diagonal_vjp(g: Tensor, out: Tensor, x: Tensor, *, offset: int) -> Tensor:
+    rows, columns = x.shape[-2:]
+    return diag_embed(g, offset=offset, rows=rows, columns=columns)
+
+
+_diagonal = define(
+    "diagonal",
+    infer=_diagonal_type,
+    vjp=(_diagonal_vjp,),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+    cost=FREE,
+    storage="view",
+    fails_on="nothing",
+)
+
+
+def _embed_type(x: TensorType, *, offset: int, rows: int, columns: int) -> TensorType:
+    return x.like(shape=(*x.shape[:-1], rows, columns))
+
+
+_diag_embed = define(
+    "diag_embed",
+    infer=_embed_type,
+    vjp=(lambda g, out, x, *, offset, **sizes: matrix_diagonal(g, offset=offset),),
+    saved="none",
+    precision="exact",
+)
+
+
+def matrix_diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
+    """The diagonals of a stack of matrices, as the last axis.
+
+    Args:
+        x: at least two axes, any dtype.
+        offset: how far above the main diagonal; below it if negative.
+
+    Raises:
+        ShapeError: fewer than two axes.
+
+    >>> ef.linalg.diagonal(ef.tensor([[1, 2], [3, 4]]), offset=1)
+    Tensor([2], i64[1]@cpu:0)
+    """
+    result: Tensor = bind(_diagonal, tensor_of(x), offset=as_index("diagonal", "offset", offset))
+    return result
+
+
+def diag_embed(
+    x: Tensor, *, offset: int = 0, rows: int | None = None, columns: int | None = None
+) -> Tensor:
+    """Matrices that are zero but for the diagonal ``x``; square by default."""
+    size = x.shape[-1] + abs(offset)
+    result: Tensor = bind(
+        _diag_embed,
+        x,
+        offset=offset,
+        rows=size if rows is None else rows,
+        columns=size if columns is None else columns,
+    )
+    return result
+
+
+@public
+def diagonal(x: TensorLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The diagonals over two axes of an array, as its last axis.
+
+    `eagerflow.linalg.diagonal` is the same with the last two axes.
+
+    Args:
+        x: at least two axes, any dtype.
+        offset: how far above the main diagonal; below it if negative.
+        axis1: the rows.
+        axis2: the columns.
+
+    >>> ef.diagonal(ef.tensor([[1, 2], [3, 4]]))
+    Tensor([1, 4], i64[2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    rows, columns = axis_of("diagonal", tensor, axis1), axis_of("diagonal", tensor, axis2)
+    if rows == columns:
+        raise ShapeError(
+            "diagonal: axis1 and axis2 are the same axis",
+            given=f"x={type_of(tensor)}, axis1={axis1}, axis2={axis2}",
+        )
+    rest = tuple(i for i in range(tensor.ndim) if i not in (rows, columns))
+    order = (*rest, rows, columns)
+    if order != tuple(range(tensor.ndim)):
+        tensor = permute_dims(tensor, order)
+    return matrix_diagonal(tensor, offset=offset)
+
+
+@public
+def diag(x: TensorLike, /, k: int = 0) -> Tensor:
+    """A matrix with a given diagonal, or the diagonal of a given matrix.
+
+    Args:
+        x: a vector or a matrix, any dtype.
+        k: how far above the main diagonal; below it if negative.
+
+    Raises:
+        ShapeError: neither a vector nor a matrix.
+
+    >>> ef.diag(ef.tensor([1, 2]))
+    Tensor([[1, 0],
+            [0, 2]], i64[2,2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    if tensor.ndim == 1:
+        return diag_embed(tensor, offset=as_index("diag", "k", k))
+    if tensor.ndim == 2:
+        return matrix_diagonal(tensor, offset=k)
+    raise ShapeError(
+        "diag: neither a vector nor a matrix", given=f"x={type_of(tensor)}", expected="1 or 2 axes"
+    )
+
+
+@public
+def diagflat(x: TensorLike, /, k: int = 0) -> Tensor:
+    """A matrix with all elements of ``x`` as its diagonal.
+
+    Args:
+        x: any shape and dtype.
+        k: how far above the main diagonal; below it if negative.
+
+    >>> ef.diagflat(ef.tensor([[1, 2]]), 1)
+    Tensor([[0, 1, 0],
+            [0, 0, 2],
+            [0, 0, 0]], i64[3,3]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    return diag(reshape(tensor, (tensor.size,)), k)
+
+
+def trace(x: TensorLike, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
+    """The sums of the diagonals of a stack of matrices.
+
+    Args:
+        x: at least two axes, numeric.
+        offset: how far above the main diagonal; below it if negative.
+        dtype: to sum in; by default that of ``x``, but at least int64 or uint64 of integers.
+
+    >>> ef.linalg.trace(ef.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    Tensor(5., f32[]@cpu:0)
+    """
+    return reduction.sum(matrix_diagonal(x, offset=offset), axis=-1, dtype=dtype)

@@ -1,0 +1,333 @@
+"""Joins arrays along an axis, and cuts them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from operator import index
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.costs import FREE
+from eagerflow.core.facts import InlineSite
+from eagerflow.core.op import bind, define, joint
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim, exact_quotient, may_equal
+from eagerflow.errors import ShapeError
+from eagerflow.ops.creation.arrays import zeros_like
+from eagerflow.ops.rules.arguments import as_index, axis_of, sequence_of
+from eagerflow.ops.rules.extents import is_symbolic, joined_shape, may_be, place_within
+from eagerflow.ops.rules.promotion import promote
+from eagerflow.ops.rules.type_rules import public
+from eagerflow.ops.shape.axes import atleast_1d, atleast_2d, reshape
+from eagerflow.types import Shape, TensorType
+
+__all__ = [
+    "array_split",
+    "concat",
+    "hstack",
+    "split",
+    "stack",
+    "unstack",
+    "vstack",
+]
+
+
+def _together(name: str, arrays: Any) -> tuple[Tensor, ...]:
+    """The arrays as tensors of one dtype; at once if they are."""
+    found = sequence_of(name, arrays)
+    first = found[0]
+    if type(first) is Tensor:
+        lane = first._lane
+        for x in found:
+            if type(x) is not Tensor or x._lane is not lane:
+                break
+        else:
+            return tuple(found)
+    return promote(*found)
+
+
+# --- concat and split -----------------------------------------------------------------------
+
+
+def _joined(types: tuple[TensorType, ...], axis: int | None) -> Shape:
+    """The shape that the types have in common, but for ``axis``."""
+    shapes = [t.shape if axis is None else _at(t.shape, axis, 0) for t in types]
+    if not all(may_be(shapes[0], shape) for shape in shapes[1:]):
+        expected = "one shape" if axis is None else f"one shape but for axis {axis}"
+        raise ShapeError("the shapes differ", expected=expected)
+    return joined_shape(shapes)
+
+
+def _at(shape: Shape, axis: int, size: int) -> Shape:
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def _concat_type(*types: TensorType, axis: int) -> TensorType:
+    first = types[0]
+    if first.ndim == 0:
+        raise ShapeError("an array with no axes cannot be joined", expected="at least one axis")
+    shape = _joined(types, axis)
+    total = first.shape[axis]
+    for other in types[1:]:
+        total = total + other.shape[axis]
+    return first.like(shape=_at(shape, axis, total))
+
+
+def _concat_vjp(g: Tensor, out: Tensor, *inputs: Tensor, axis: int) -> tuple[Tensor, ...]:
+    result: tuple[Tensor, ...] = bind(
+        _split, g, sizes=tuple(x.shape[axis] for x in inputs), axis=axis
+    )
+    return result
+
+
+_concat = define(
+    "concat",
+    infer=_concat_type,
+    vjp=joint(_concat_vjp),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+    storage="fresh",
+    order="joined",
+    fails_on="sizes",
+)
+
+
+@public
+def concat(arrays: Sequence[TensorLike], /, *, axis: int | None = 0) -> Tensor:
+    """Arrays joined along an axis that they have.
+
+    Args:
+        arrays: of equal shapes but for this axis; they promote to one dtype.
+        axis: which; None joins the flattened arrays.
+
+    Raises:
+        ShapeError: shapes that do not fit, or no array.
+
+    >>> ef.concat([ef.tensor([1, 2]), ef.tensor([3])])
+    Tensor([1, 2, 3], i64[3]@cpu:0)
+    """
+    tensors = _together("concat", arrays)
+    if axis is None:
+        tensors = tuple(reshape(x, (-1,)) for x in tensors)
+        axis = 0
+    place = axis_of("concat", tensors[0], axis) if tensors[0].ndim else 0
+    result: Tensor = bind(_concat, *tensors, axis=place)
+    return result
+
+
+def _split_type(x: TensorType, *, sizes: Shape, axis: int) -> tuple[TensorType, ...]:
+    if any(type(size) is int and size < 0 for size in sizes):
+        raise ShapeError("the indices must not decrease")
+    if not may_equal(sum(sizes), x.shape[axis]):
+        raise ShapeError(
+            f"{len(sizes)} sections do not divide axis {axis} evenly",
+            hint="ef.array_split makes parts of unequal sizes",
+        )
+    return tuple(x.like(shape=_at(x.shape, axis, size)) for size in sizes)
+
+
+def _given(gs: tuple[Tensor | None, ...] | Tensor, outs: Any) -> list[Tensor]:
+    """Cotangents, zeros for those that nothing flowed into."""
+    if not isinstance(gs, tuple):  # tapes give the cotangent of an only output by itself
+        return [gs]
+    device = next(g.device for g in gs if g is not None)
+    return [
+        zeros_like(out, device=device) if g is None else g for g, out in zip(gs, outs, strict=True)
+    ]
+
+
+def _cuts(name: str, x: Tensor, where: Any, axis: int, *, even: bool) -> Shape:
+    """The sizes of the parts that a number of sections, or indices, cut an axis into."""
+    size = x.shape[axis]
+    alone = isinstance(where, (int, Dim)) or not getattr(where, "ndim", False)
+    if isinstance(where, (list, tuple, range)) or not alone:
+        places = [as_index(name, "index", i) for i in where]
+        ends = [0, *(place_within(i, size) for i in places), size]
+        sizes = tuple(b - a for a, b in pairwise(ends))
+        if any(type(s) is int and s < 0 for s in sizes):
+            raise ShapeError(f"{name}: the indices must not decrease", given=f"indices={places}")
+        return sizes
+    count = index(as_index(name, "sections", where))
+    if count < 1:
+        raise ShapeError(f"{name}: needs at least one section", given=f"sections={count}")
+    if even and not may_equal(size % count, 0):
+        raise ShapeError(
+            f"{name}: {count} sections do not divide axis {axis} evenly",
+            given=str(x.type),
+            hint="ef.array_split makes parts of unequal sizes",
+        )
+    if not is_symbolic(size):
+        small, more = divmod(size, count)
+        return (small + 1,) * more + (small,) * (count - more)
+    if even:
+        part: Any = exact_quotient(size, count)
+        return (part,) * count
+    return tuple((size + (count - 1 - i)) // count for i in range(count))
+
+
+_split = define(
+    "split",
+    infer=_split_type,
+    vjp=(lambda gs, outs, x, *, sizes, axis: concat(_given(gs, outs), axis=axis),),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+    cost=FREE,
+    storage="view",
+    outputs=None,
+)
+
+
+@public
+def split(
+    x: TensorLike, indices_or_sections: int | Sequence[int], /, axis: int = 0
+) -> list[Tensor]:
+    """``x`` cut into parts along an axis.
+
+    Args:
+        x: at least one axis, any dtype.
+        indices_or_sections: into how many parts of equal size; or the places to cut at.
+        axis: which.
+
+    Raises:
+        ShapeError: the parts would not be of equal size.
+
+    >>> ef.split(ef.arange(6), [1, 3])
+    [Tensor([0], i64[1]@cpu:0), Tensor([1, 2], i64[2]@cpu:0), Tensor([3, 4, 5], i64[3]@cpu:0)]
+    """
+    tensor = tensor_of(x)
+    place = axis_of("split", tensor, axis)
+    sizes = _cuts("split", tensor, indices_or_sections, place, even=True)
+    return list(bind(_split, tensor, sizes=sizes, axis=place))
+
+
+@public
+def array_split(
+    x: TensorLike, indices_or_sections: int | Sequence[int], /, axis: int = 0
+) -> list[Tensor]:
+    """``x`` cut into parts along an axis, the first of which may be larger by one.
+
+    Args:
+        x: at least one axis, any dtype.
+        indices_or_sections: into how many parts; or the places to cut at.
+        axis: which.
+
+    >>> [part.shape for part in ef.array_split(ef.arange(5), 2)]
+    [(3,), (2,)]
+    """
+    tensor = tensor_of(x)
+    place = axis_of("array_split", tensor, axis)
+    sizes = _cuts("array_split", tensor, indices_or_sections, place, even=False)
+    return list(bind(_split, tensor, sizes=sizes, axis=place))
+
+
+# --- stack and unstack ----------------------------------------------------------------------
+
+
+def _stack_type(*types: TensorType, axis: int) -> TensorType:
+    shape = _joined(types, None)
+    return types[0].like(shape=(*shape[:axis], len(types), *shape[axis:]))
+
+
+_stack = define(
+    "stack",
+    infer=_stack_type,
+    vjp=joint(lambda g, out, *inputs, axis: unstack(g, axis=axis)),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+    storage="fresh",
+    fails_on="sizes",
+)
+
+
+@public
+def stack(arrays: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
+    """Arrays joined along a new axis.
+
+    Args:
+        arrays: of one shape; they promote to one dtype.
+        axis: where the new axis is in the result.
+
+    Raises:
+        ShapeError: shapes that differ, or no array.
+
+    >>> ef.stack([ef.tensor([1, 2]), ef.tensor([3, 4])], axis=1)
+    Tensor([[1, 3],
+            [2, 4]], i64[2,2]@cpu:0)
+    """
+    tensors = _together("stack", arrays)
+    result: Tensor = bind(_stack, *tensors, axis=axis_of("stack", tensors[0], axis, extra=1))
+    return result
+
+
+def _unstack_type(x: TensorType, *, axis: int) -> tuple[TensorType, ...]:
+    one = x.like(shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
+    return (one,) * index(x.shape[axis])  # how many outputs there are is part of the graph
+
+
+def _inline(at: InlineSite) -> tuple[str, str] | None:
+    if at.attrs["axis"] != 0 or not at.outputs:
+        return None
+    return ", ".join([f"{at.operands[0]}[{i}, ...]" for i in range(at.outputs)]), ""
+
+
+_unstack = define(
+    "unstack",
+    infer=_unstack_type,
+    vjp=(lambda gs, outs, x, *, axis: stack(_given(gs, outs), axis=axis),),
+    saved="none",
+    precision="exact",
+    takes_bytes=True,
+    cost=FREE,
+    storage="view",
+    outputs=None,
+    array_scalars=True,
+    inline=_inline,
+)
+
+
+@public
+def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The arrays that `stack` would join to ``x``: one for each place on an axis.
+
+    Args:
+        x: at least one axis, any dtype.
+        axis: which.
+
+    >>> ef.unstack(ef.tensor([[1, 2], [3, 4]]))[1]
+    Tensor([3, 4], i64[2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    result: tuple[Tensor, ...] = bind(_unstack, tensor, axis=axis_of("unstack", tensor, axis))
+    return result
+
+
+@public
+def hstack(arrays: Sequence[TensorLike], /) -> Tensor:
+    """Arrays joined side by side: along the second axis, vectors along their only one.
+
+    Args:
+        arrays: of equal shapes but for this axis; they promote to one dtype.
+
+    >>> ef.hstack([ef.tensor([1, 2]), ef.tensor([3])])
+    Tensor([1, 2, 3], i64[3]@cpu:0)
+    """
+    found = [atleast_1d(x) for x in sequence_of("hstack", arrays)]
+    return concat(found, axis=0 if found[0].ndim == 1 else 1)
+
+
+@public
+def vstack(arrays: Sequence[TensorLike], /) -> Tensor:
+    """Arrays joined one above the other: along the first axis, vectors as rows.
+
+    Args:
+        arrays: of equal shapes but for this axis; they promote to one dtype.
+
+    >>> ef.vstack([ef.tensor([1, 2]), ef.tensor([3, 4])])
+    Tensor([[1, 2],
+            [3, 4]], i64[2,2]@cpu:0)
+    """
+    return concat([atleast_2d(x) for x in sequence_of("vstack", arrays)], axis=0)

@@ -1,0 +1,174 @@
+"""`pad`: values added around an array, of one number or of the array's own elements."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from eagerflow.core.convert import TensorLike, scalar, tensor_of
+from eagerflow.core.op import Op, bind, define, functions
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import Dim, same
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.ops.rules.arguments import as_index
+from eagerflow.ops.rules.type_rules import public
+from eagerflow.types import Shape, TensorType
+
+__all__ = ["pad"]
+
+Widths = tuple[tuple[int, int], ...]
+
+_MODES: Final = ("constant", "edge", "reflect", "symmetric", "wrap")
+
+# --- ops ------------------------------------------------------------------------------------
+
+
+def _check_widths(*widths: int) -> None:
+    if any(type(n) is int and n < 0 for n in widths):
+        raise ShapeError("a width cannot be negative")
+
+
+def _pad_type(x: TensorType, *, widths: Widths, value: complex) -> TensorType:
+    _check_widths(*(n for pair in widths for n in pair))
+    return x.like(
+        shape=tuple(d + before + after for d, (before, after) in zip(x.shape, widths, strict=True))
+    )
+
+
+def _pad_vjp(g: Tensor, out: Tensor, x: Tensor, *, widths: Widths, value: complex) -> Tensor:
+    inside = tuple(
+        slice(before, before + d) for d, (before, _) in zip(x.shape, widths, strict=True)
+    )
+    result: Tensor = functions["getitem"](g, inside)
+    return result
+
+
+_pad = define(
+    "pad",
+    infer=_pad_type,
+    vjp=(_pad_vjp,),
+    saved="none",
+    precision="exact",
+    storage="fresh",
+    fails_on="sizes",
+)
+
+
+def _at(shape: Shape, axis: int, size: int) -> Shape:
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def _own_type(
+    x: TensorType, *, axis: int, before: int, after: int, mode: str, back: bool
+) -> TensorType:
+    _check_widths(before, after)
+    size = x.shape[axis]
+    if back:
+        return x.like(shape=_at(x.shape, axis, size - before - after))
+    if same(size, 0):
+        raise ShapeError(
+            f"axis {axis} is empty, mode {mode!r} has nothing to add",
+            hint="use mode='constant'",
+        )
+    return x.like(shape=_at(x.shape, axis, size + before + after))
+
+
+def _own_vjp(g: Tensor, out: Tensor, x: Tensor, *, back: bool, **attrs: Any) -> Tensor:
+    result: Tensor = bind(_pad_with_own, g, back=not back, **attrs)
+    return result
+
+
+#: adds an array's own elements along an axis; ``back`` for the transpose, which sums them again
+_pad_with_own: Final[Op] = define(
+    "pad_with_own", infer=_own_type, vjp=(_own_vjp,), saved="none", precision="accumulate"
+)
+
+# --- public ---------------------------------------------------------------------------------
+
+
+@public
+def pad(
+    x: TensorLike,
+    pad_width: Any,
+    /,
+    mode: str = "constant",
+    *,
+    constant_values: complex = 0,
+) -> Tensor:
+    """``x`` with values added around it.
+
+    Args:
+        x: any dtype.
+        pad_width: how many before and after each axis: an int, a pair for all axes, or a pair
+            per axis.
+        mode: what is added. ``"constant"``: one value. ``"edge"``: the outermost element.
+            ``"reflect"``: the array mirrored at its outermost element, which is not repeated.
+            ``"symmetric"``: mirrored at its edge. ``"wrap"``: the array continued periodically.
+        constant_values: the value of mode ``"constant"``.
+
+    Raises:
+        TensorValueError: an unknown mode.
+        ShapeError: negative widths, or an empty axis that a mode cannot extend.
+
+    >>> ef.pad(ef.tensor([1, 2, 3]), (2, 1), mode="reflect")
+    Tensor([3, 2, 1, 2, 3, 2], i64[6]@cpu:0)
+    >>> ef.pad(ef.tensor([[5]]), 1)
+    Tensor([[0, 0, 0],
+            [0, 5, 0],
+            [0, 0, 0]], i64[3,3]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    widths = _widths(tensor, pad_width)
+    if mode not in _MODES:
+        raise TensorValueError(f"pad: {mode!r} is not a mode", expected=", ".join(_MODES))
+    if mode == "constant":
+        return _with_number(tensor, widths, constant_values)
+    for axis, (before, after) in enumerate(widths):
+        if same(before, 0) and same(after, 0):
+            continue
+        if same(tensor.shape[axis], 0):
+            raise ShapeError(
+                f"pad: axis {axis} is empty, mode {mode!r} has nothing to add",
+                given=str(type_of(tensor)),
+                hint="use mode='constant'",
+            )
+        tensor = bind(
+            _pad_with_own, tensor, axis=axis, before=before, after=after, mode=mode, back=False
+        )
+    return tensor
+
+
+def _with_number(x: Tensor, widths: Widths, value: Any) -> Tensor:
+    if isinstance(value, complex) and not x.dtype.is_complex:
+        raise DTypeError(f"pad: {value} is complex", given=str(type_of(x)))
+    result: Tensor
+    if type(value) is not Dim and not issubclass(type(value), AbstractNumber):
+        result = bind(_pad, x, widths=widths, value=value)
+        return result
+    # a number that is known only when the graph runs is no attribute
+    around = bind(_pad, functions["full_like"](x, False, dtype=bool), widths=widths, value=True)
+    inside = bind(_pad, x, widths=widths, value=0)
+    result = functions["where"](around, scalar(value, x._lane), inside)
+    return result
+
+
+def _widths(x: Tensor, value: Any) -> Widths:
+    given = f"x={type_of(x)}, pad_width={value!r}"
+    rows = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(rows, (list, tuple)):
+        rows = (rows, rows)
+    if rows and not isinstance(rows[0], (list, tuple)):
+        rows = [rows]
+    if len(rows) == 1:
+        rows = list(rows) * x.ndim
+    pairs = [
+        tuple(as_index("pad", "pad_width", n) for n in (row * 2 if len(row) == 1 else row))
+        for row in rows
+    ]
+    if len(pairs) != x.ndim or any(len(pair) != 2 for pair in pairs):
+        raise ShapeError(
+            "pad: the widths do not fit", given=given, expected="an int, a pair, or a pair per axis"
+        )
+    if any(type(n) is int and n < 0 for pair in pairs for n in pair):
+        raise ShapeError("pad: a width cannot be negative", given=given)
+    return tuple((before, after) for before, after in pairs)

@@ -1,0 +1,412 @@
+"""Accumulators and barriers: values that are put together before somebody takes them."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from eagerflow.core import tree
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.op import bind
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import Tensor
+from eagerflow.counterparts import ACCUMULATORS, hint_at
+from eagerflow.dims import may_equal, unknown
+from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
+from eagerflow.hardware import Device
+from eagerflow.ops.rules.type_rules import count_type, effect_op
+from eagerflow.ops.state.elements import Elements, check_part, checked, part_of
+from eagerflow.ops.state.waits import (
+    WAITING,
+    bind_wait,
+    check_asked,
+    checked_count,
+    integer,
+    size_of,
+    timeout_of,
+)
+from eagerflow.resources.accumulator import AccumulatorState
+from eagerflow.resources.barrier import BarrierState
+from eagerflow.types import BYTES, DTYPES, TensorType, as_dtype
+
+__all__ = ["Accumulator", "Barrier"]
+
+_INT64 = DTYPES["int64"]
+_BOOL = DTYPES["bool"]
+
+# --- ops of accumulators ------------------------------------------------------------------------
+
+
+def _check_step(step: TensorType) -> None:
+    if step.dtype is not _INT64 or step.shape:
+        raise DTypeError("a step is an int64 without axes", expected="i64[]")
+
+
+def _add_type(step: TensorType, *parts: TensorType, resource: AccumulatorState) -> TensorType:
+    _check_step(step)
+    if resource.sparse:
+        for kind, indices, rows in zip(resource.types, parts[::2], parts[1::2], strict=True):
+            if not indices.dtype.is_integer or len(indices.shape) != 1:
+                raise DTypeError("the indices of rows are integers on one axis")
+            check_part(rows, kind.like(shape=kind.shape[1:]), 1)
+            if not may_equal(rows.shape[0], indices.shape[0]):
+                raise ShapeError("there are as many indices as rows")
+    else:
+        for x, kind in zip(parts, resource.types, strict=True):
+            check_part(x, kind)
+    return step.like(dtype=_BOOL)
+
+
+def _take_type(
+    *asked: TensorType, resource: AccumulatorState, count: int | None = None,
+    timeout: float | None = None, timed: bool = False, device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed, count is None)
+    if not resource.sparse:
+        return resource.types
+    found = []
+    for kind in resource.types:
+        rows = unknown("rows", "how many rows there are depends on what was added")
+        found.append(TensorType(_INT64, (rows,)))
+        found.append(kind.like(shape=(rows, *kind.shape[1:])))
+    return tuple(found)
+
+
+def _set_step_type(step: TensorType, *, resource: AccumulatorState) -> tuple[TensorType, ...]:
+    _check_step(step)
+    return ()
+
+
+_add = effect_op("accumulator_add", _add_type, "fence")
+_take = effect_op("accumulator_take", _take_type, "blocks", outputs=None, raises=WAITING)
+_set_step = effect_op("accumulator_set_step", _set_step_type, "fence", outputs=None)
+_size = effect_op("accumulator_size", count_type, "fence")
+
+
+@final
+class Accumulator:
+    """Adds up gradients until there are enough, and drops those that come too late.
+
+    It has a *step*, 0 at first. `add` takes the step that a value was computed for, and drops the
+    value if that is an earlier one. `take` waits for enough values, gives their mean, and goes on
+    to the next step. With both, synchronous training is a few lines, and replicas that lag behind
+    do no harm.
+
+    The sum is made in the order in which values come; values of float16 and bfloat16 are added in
+    float32.
+
+    Args:
+        like: one value, which tells dtypes and shapes: a tensor or a pytree of them, of floating or
+            complex dtypes. A text such as ``"f32[8,3]"`` may stand for a tensor.
+        sparse: whether values are `IndexedSlices` of tensors like these. The mean of a row is then
+            over the values that have this row, as in TensorFlow.
+        device: where the sum is; by default where ``like`` is.
+        name: for people.
+
+    Raises:
+        DTypeError: ``like`` has another dtype, or is no tensor.
+
+    Source: Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §4.4.
+
+    >>> sums = ef.Accumulator(ef.zeros(2))
+    >>> sums.add([1.0, 2.0], step=0), sums.add([3.0, 4.0], step=0)
+    (Tensor(True, bool[]@cpu:0), Tensor(True, bool[]@cpu:0))
+    >>> sums.take(2)
+    Tensor([2., 3.], f32[2]@cpu:0)
+    >>> sums.add([5.0, 6.0], step=0)  # that step is over
+    Tensor(False, bool[]@cpu:0)
+    """
+
+    __slots__ = ("__weakref__", "_elements", "resource")
+
+    def __init__(
+        self, like: Any, *, sparse: bool = False, device: Device | str | None = None,
+        name: str | None = None,
+    ) -> None:  # fmt: skip
+        self._elements = elements = Elements("Accumulator", like, device)
+        for kind in elements.specs:
+            if not kind.dtype.is_inexact:
+                raise DTypeError(
+                    "Accumulator: a mean is floating or complex",
+                    given=str(kind),
+                    expected="a floating or complex dtype",
+                )
+            if sparse and not kind.shape:
+                raise ShapeError("Accumulator: a tensor without axes has no rows", given=str(kind))
+            if any(type(size) is not int for size in kind.shape):
+                raise ShapeError("Accumulator: all sizes must be known", given=str(kind))
+        self.resource = AccumulatorState(elements.types, sparse, elements.device, name)
+
+    def __repr__(self) -> str:
+        state = self.resource
+        name = "" if state.name is None else f"{state.name!r}, "
+        types = ", ".join(map(str, state.specs))
+        sparse = ", sparse" if state.sparse else ""
+        return f"Accumulator({name}{types}{sparse}, {state.count} at step {state.step})"
+
+    def add(self, value: Any, step: TensorLike) -> Tensor:
+        """Add a value, unless it is of an earlier step than the accumulator.
+
+        Args:
+            value: of the structure, dtypes and shapes of the accumulator; of a sparse one,
+                `IndexedSlices` in the place of tensors.
+            step: the integer for which it was computed.
+
+        Returns:
+            Whether it was added.
+
+        Raises:
+            ShapeError: another structure or shape.
+            DTypeError: another dtype, or slices where tensors are expected, or the reverse.
+            TensorIndexError: a row out of range.
+        """
+        state = self.resource
+        parts = self._slices(value) if state.sparse else self._elements.split("add", value)
+        found: Tensor = checked(_add, "add", [self._step("add", step), *parts], state)
+        return found
+
+    def _step(self, what: str, step: TensorLike) -> Tensor:
+        return part_of(f"{what}: step", step, TensorType(_INT64, ()).on(self.resource.device))
+
+    def _slices(self, value: Any) -> list[Tensor]:
+        parts: list[Tensor] = []
+        elements = self._elements
+        for slices, kind in zip(elements.leaves("add", value), elements.specs, strict=True):
+            if not isinstance(slices, IndexedSlices):
+                raise DTypeError(
+                    "add: a sparse accumulator takes rows",
+                    given=f"a {type(slices).__name__}",
+                    expected=f"IndexedSlices of {kind}",
+                )
+            if len(slices.shape) != kind.ndim or not may_equal(slices.shape[0], kind.shape[0]):
+                raise ShapeError("add: slices of another array", given=repr(slices),
+                                 expected=str(kind))  # fmt: skip
+            parts += [slices.indices, part_of("add", slices.values, kind)]
+        return parts
+
+    def take(self, n: TensorLike, *, timeout: TensorLike = None) -> Any:
+        """Wait for ``n`` values, give the mean of all there are, and go on to the next step.
+
+        Args:
+            n: how many at least.
+            timeout: how many seconds to wait at most.
+
+        Returns:
+            A tree of tensors, of a sparse accumulator a tree of `IndexedSlices`.
+
+        Raises:
+            TensorValueError: ``n`` is not positive.
+            WaitTimeoutError: there were fewer in time.
+
+        >>> rows = ef.Accumulator("f32[4]", sparse=True)
+        >>> seen = rows.add(ef.IndexedSlices([2.0, 4.0], [0, 3], (4,)), step=0)
+        >>> seen = rows.add(ef.IndexedSlices([6.0], [3], (4,)), step=0)
+        >>> rows.take(2).to_dense()
+        Tensor([2., 0., 0., 5.], f32[4]@cpu:0)
+        """
+        state, count = self.resource, checked_count("take", n)
+        if type(count) is int and not count:
+            raise TensorValueError("take: 0 values", expected="a positive number of them")
+        seconds = timeout_of("take", timeout)
+        found = bind_wait(_take, [], state.device, seconds, count, resource=state)
+        if state.sparse:
+            pairs = zip(found[::2], found[1::2], state.types, strict=True)
+            found = [IndexedSlices(rows, indices, kind.shape) for indices, rows, kind in pairs]
+        return self._elements.join(found)
+
+    def set_step(self, step: TensorLike) -> None:
+        """Go on with another step: values of earlier ones are dropped.
+
+        Args:
+            step: the integer.
+        """
+        checked(_set_step, "set_step", [self._step("set_step", step)], self.resource)
+
+    def size(self) -> Tensor:
+        """How many values were added since the last take, as a tensor.
+
+        >>> ef.Accumulator(ef.zeros(2)).size()
+        Tensor(0, i64[]@cpu:0)
+        """
+        found: Tensor = bind(_size, resource=self.resource, device=self.resource.device)
+        return found
+
+
+hint_at(Accumulator, ACCUMULATORS)
+
+
+# --- ops of barriers ----------------------------------------------------------------------------
+
+
+def _insert_type(
+    keys: TensorType, values: TensorType, *, resource: BarrierState, component: int
+) -> tuple[TensorType, ...]:
+    if keys.dtype is not resource.key_dtype or len(keys.shape) != 1:
+        raise DTypeError("keys lie on one axis", expected=f"{resource.key_dtype.short}[n]")
+    check_part(values, resource.types[component], 1)
+    if not may_equal(keys.shape[0], values.shape[0]):
+        raise ShapeError("there are as many keys as values")
+    return ()
+
+
+def _take_many_type(
+    *asked: TensorType, resource: BarrierState, count: int | None = None, small: bool = False,
+    timeout: float | None = None, timed: bool = False, device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed, count is None)
+    left = "how many elements are left depends on the barrier"
+    size = unknown("k", left) if small else size_of(count)
+    keys = TensorType(resource.key_dtype, (size,))
+    return (keys, *[kind.like(shape=(size, *kind.shape)) for kind in resource.types])
+
+
+def _close_type(
+    *, resource: BarrierState, cancel: bool, device: Device | None = None
+) -> tuple[TensorType, ...]:
+    return ()
+
+
+_insert_many = effect_op(
+    "barrier_insert_many", _insert_type, "fence", takes_bytes=True, outputs=None
+)
+_take_many = effect_op("barrier_take_many", _take_many_type, "blocks", outputs=None, raises=WAITING)
+_close = effect_op("barrier_close", _close_type, "fence", outputs=None)
+_ready_size = effect_op("barrier_ready_size", count_type, "fence")
+_incomplete_size = effect_op("barrier_incomplete_size", count_type, "fence")
+
+
+@final
+class Barrier:
+    """Puts elements together whose components come separately, in any order, under a common key.
+
+    An element is *ready* once all its components are there. Ready elements come out in the order in
+    which their keys came in first.
+
+    Args:
+        like: a tuple of components: tensors, or texts such as ``"f32[3]"``.
+        key_dtype: of the keys: int64, or bytes.
+        device: where the elements are; by default where ``like`` is.
+        name: for people.
+
+    Raises:
+        DTypeError: ``like`` is no tuple of tensors or types.
+
+    Source: TensorFlow's ``Barrier``.
+
+    >>> barrier = ef.Barrier(("f32[]", "i64[]"))
+    >>> barrier.insert_many(0, [7, 8], [0.5, 1.5])
+    >>> barrier.insert_many(1, [8], [80])
+    >>> barrier.ready_size(), barrier.incomplete_size()
+    (Tensor(1, i64[]@cpu:0), Tensor(1, i64[]@cpu:0))
+    >>> keys, (x, y) = barrier.take_many(1)
+    >>> keys, x, y
+    (Tensor([8], i64[1]@cpu:0), Tensor([1.5], f32[1]@cpu:0), Tensor([80], i64[1]@cpu:0))
+    """
+
+    __slots__ = ("__weakref__", "resource")
+
+    def __init__(
+        self, like: Any, *, key_dtype: Any = "int64", device: Device | str | None = None,
+        name: str | None = None,
+    ) -> None:  # fmt: skip
+        if not isinstance(like, (tuple, list)):
+            raise DTypeError(
+                "Barrier: like is a tuple of components", given=f"a {type(like).__name__}"
+            )
+        elements = Elements("Barrier", tuple(like), device)
+        leaves = tree.flatten(tuple(like))[0]
+        if len(leaves) != len(like) or any(a is not b for a, b in zip(leaves, like, strict=True)):
+            raise DTypeError("Barrier: each component is a tensor or a type", given=repr(like))
+        if any(type(size) is not int for kind in elements.types for size in kind.shape):
+            raise ShapeError("Barrier: all sizes must be known", given=repr(like))
+        keys = as_dtype(key_dtype)
+        if keys not in (_INT64, BYTES):
+            raise DTypeError(f"Barrier: key_dtype={keys.name}", expected="int64 or bytes")
+        self.resource = BarrierState(elements.types, elements.device, name, keys)
+
+    def __repr__(self) -> str:
+        state = self.resource
+        types = ", ".join(map(str, state.specs))
+        name = "" if state.name is None else f"{state.name!r}, "
+        closed = ", closed" if state.closed else ""
+        ready, incomplete = state.ready_size(), state.incomplete_size()
+        return f"Barrier({name}({types}), {ready} ready, {incomplete} incomplete{closed})"
+
+    def insert_many(self, i: int, keys: TensorLike, values: TensorLike) -> None:
+        """Put in one component of several elements: all of them, or none if there is an error.
+
+        Args:
+            i: which component.
+            keys: ``[n]``, the keys of the elements: integers, or bytes.
+            values: ``[n, ...]``, the components.
+
+        Raises:
+            TensorIndexError: there is no such component.
+            TensorValueError: an element has that component already.
+            QueueClosedError: the barrier is closed and a key is new, or it was cancelled.
+
+        >>> barrier = ef.Barrier(("f32[]", "f32[]"))
+        >>> barrier.insert_many(0, [1], [0.5])
+        >>> barrier.insert_many(0, [1], [0.5])
+        Traceback (most recent call last):
+        eagerflow.errors.TensorValueError: insert_many: key 1 already has a value for component 0
+        ...
+        """
+        state, component = self.resource, integer("insert_many", i)
+        if not 0 <= component < len(state.types):
+            raise TensorIndexError(
+                f"insert_many: there is no component {component}",
+                given=repr(state),
+                expected=f"0 to {len(state.types) - 1}",
+            )
+        kind = state.specs[component]
+        inputs = [
+            part_of("insert_many: keys", keys, TensorType(state.key_dtype, ()).on(state.device)),
+            part_of("insert_many: values", values, kind, many=True),
+        ]
+        checked(_insert_many, "insert_many", inputs, state, component=component)
+
+    def take_many(
+        self, n: TensorLike, *, allow_small_batch: bool = False, timeout: TensorLike = None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Take ``n`` elements that are ready; waits until there are as many.
+
+        Args:
+            n: how many.
+            allow_small_batch: whether fewer will do once the barrier is closed, if there are any.
+            timeout: how many seconds to wait at most.
+
+        Returns:
+            The keys ``[n]``, and a tuple with each component stacked, ``[n, ...]``.
+
+        Raises:
+            QueueClosedError: the barrier is closed, and there will never be as many.
+            WaitTimeoutError: there were fewer in time.
+        """
+        state, count = self.resource, checked_count("take_many", n)
+        keys, *parts = bind_wait(
+            _take_many, [], state.device, timeout_of("take_many", timeout), count,
+            resource=state, small=bool(allow_small_batch),
+        )  # fmt: skip
+        return keys, tuple(parts)
+
+    def ready_size(self) -> Tensor:
+        """How many elements are ready, as a tensor."""
+        found: Tensor = bind(_ready_size, resource=self.resource, device=self.resource.device)
+        return found
+
+    def incomplete_size(self) -> Tensor:
+        """How many elements lack a component, as a tensor."""
+        found: Tensor = bind(_incomplete_size, resource=self.resource, device=self.resource.device)
+        return found
+
+    def close(self, cancel_pending: bool = False) -> None:
+        """Let no new keys in any more; what is incomplete can still be completed.
+
+        Args:
+            cancel_pending: drop what is incomplete, and let nothing in any more.
+
+        Raises:
+            QueueClosedError: it is closed already, unless it is cancelled now for the first time.
+        """
+        state = self.resource
+        bind(_close, resource=state, device=state.device, cancel=bool(cancel_pending))

@@ -1,0 +1,280 @@
+"""Ops that call Python when they run: `print` and `py_call`.
+
+Both are fences: they wait for all effects before them, and later effects wait for them.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, final
+
+from eagerflow.core import tree
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.interpreter import BASE, use
+from eagerflow.core.op import bind, common_device
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
+from eagerflow.core.texts import Placeholder, text_parts
+from eagerflow.dims import Dim, number_of
+from eagerflow.errors import DTypeError, ShapeError, hides_frames
+from eagerflow.hardware import Device, current_device
+from eagerflow.ops.rules.type_rules import effect_op
+from eagerflow.ops.state.elements import as_spec, fresh_types
+from eagerflow.types import DTYPES, TensorSpec, TensorType
+
+__all__ = ["print", "py_call"]
+
+_NUMBERS: Final = {int: DTYPES["int64"], float: DTYPES["float64"], complex: DTYPES["complex128"]}
+
+
+@final
+class PyFunction:
+    """A Python function as a resource of a graph, with the structure of its arguments.
+
+    Args:
+        function: what is called.
+        template: the arguments, with an `_Argument` in the place of each that is an array, and a
+            `_Text` in that of each text which shows some.
+        treedef: of the result.
+        specs: of the leaves of the result.
+        checks: whether it does nothing but raise an exception or not.
+
+    Attributes:
+        name: of the function, for people.
+        specs: of the leaves of the result.
+        checks: see above.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], template: Sequence[Any], argument_tree: tree.TreeDef,
+        treedef: tree.TreeDef, specs: Sequence[TensorSpec], *, checks: bool = False,
+    ) -> None:  # fmt: skip
+        self.name = str(getattr(function, "__name__", type(function).__name__))
+        self.specs = specs
+        self.checks = checks
+        self._function = function
+        self._template = template
+        self._argument_tree = argument_tree
+        self._treedef = treedef
+
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
+        """Call the function with tensors of the arrays; gives the arrays of its result."""
+        rest = iter(arrays)
+        leaves = [x.restore(rest) if type(x) in (_Argument, _Text) else x for x in self._template]
+        with use(BASE):  # what it computes is no part of whatever is being recorded
+            result = self._function(*tree.unflatten(self._argument_tree, leaves))
+            if not self.specs:
+                return []
+            return self._checked(result)
+
+    def _checked(self, result: Any) -> list[Any]:
+        found, treedef = tree.flatten(result)
+        if treedef != self._treedef:
+            raise ShapeError(
+                f"py_call: {self.name} gave another structure than out_types has",
+                given=tree.show(treedef),
+                expected=tree.show(self._treedef),
+            )
+        arrays = []
+        names: dict[str, Any] = {}
+        for x, kind in zip(found, self.specs, strict=True):
+            weak = isinstance(x, (int, float, complex)) and not isinstance(x, AbstractArray)
+            y = as_tensor(x, kind.dtype if weak else None, kind.device)
+            if not _has_shape(y, kind, names) or y.dtype is not kind.dtype:
+                raise (ShapeError if y.dtype is kind.dtype else DTypeError)(
+                    f"py_call: {self.name} gave another type than out_types says",
+                    given=str(y.type),
+                    expected=f"{kind}{_where(kind, names)}",
+                )
+            arrays.append(y._data)
+        return arrays
+
+    def __repr__(self) -> str:
+        return f"<function {self.name}>"
+
+
+def _where(kind: TensorSpec, names: dict[str, Any]) -> str:
+    known = [f"{size}={names[str(size)]}" for size in kind.shape if str(size) in names]
+    return f" with {', '.join(known)}" if known else ""
+
+
+def _has_shape(x: Tensor, kind: TensorSpec, names: dict[str, Any]) -> bool:
+    """Whether the sizes are as the type says; a name stands for one size in all results."""
+    return len(x.shape) == kind.ndim and all(
+        names.setdefault(str(want), size) == size if isinstance(want, Dim) else size == want
+        for size, want in zip(x.shape, kind.shape, strict=True)
+    )
+
+
+@final
+class _Argument:
+    """In the place of an argument that is an array when the op runs."""
+
+    __slots__ = ("_device", "_kind", "_like")
+
+    def __init__(self, like: Tensor, kind: Any) -> None:
+        self._like = like.dtype
+        self._device = like.device
+        self._kind = kind  # of a number, None for a tensor
+
+    def restore(self, arrays: Iterator[Any]) -> Any:
+        """The tensor or the number; takes its array."""
+        x = make_tensor(next(arrays), self._device.lanes[self._like])
+        return x if self._kind is None else self._kind(x.item())
+
+
+@final
+class _Text:
+    """In the place of a text that shows values which are known when the op runs.
+
+    Args:
+        parts: its pieces; between them how a tree is spelled, with markers for what is not known.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Sequence[str | tuple[Callable[[Any], str], Any]]) -> None:
+        self._parts = parts
+
+    def restore(self, arrays: Iterator[Any]) -> str:
+        """The text; takes the arrays of its values."""
+        return "".join([
+            part if isinstance(part, str) else part[0](_restored(part[1], arrays))
+            for part in self._parts
+        ])  # fmt: skip
+
+
+def _restored(x: Any, arrays: Iterator[Any]) -> Any:
+    return tree.map(lambda y: y.restore(arrays) if type(y) in (_Argument, _Text) else y, x)
+
+
+def _types(
+    *inputs: TensorType, resource: PyFunction, device: Device | None = None
+) -> tuple[TensorType, ...]:
+    types = [spec.type for spec in resource.specs]
+    return tuple(fresh_types(types, "what the function gives"))
+
+
+def _devices(
+    *devices: Device, resource: PyFunction, device: Device | None = None
+) -> tuple[Any, ...]:
+    common_device(*devices, device=device)
+    return tuple([spec.device for spec in resource.specs])
+
+
+_py_call = effect_op("py_call", _types, "fence", devices=_devices, takes_bytes=True, outputs=None)
+_print = effect_op("print", _types, "fence", devices=_devices, takes_bytes=True, outputs=None)
+
+
+def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:
+    """The arrays among the leaves of arguments, and the leaves with markers in their place."""
+    leaves, treedef = tree.flatten(args)
+    tensors: list[Tensor] = []
+
+    def marked(leaf: Any) -> Any:
+        value, kind = leaf, None
+        if isinstance(value, str):
+            parts = text_parts(value)
+            return leaf if parts is None else _Text([
+                (part.spell, tree.map(marked, part.value)) if type(part) is Placeholder else part
+                for part in parts
+            ])  # fmt: skip
+        if type(value) is Dim:
+            value = number_of(value)
+        if issubclass(type(value), AbstractNumber):
+            kind = value.kind
+            value = as_tensor(value, _NUMBERS[kind])
+        if not isinstance(value, AbstractArray):
+            return leaf
+        tensors.append(tensor_of(value))
+        return _Argument(tensors[-1], kind)
+
+    return tensors, [marked(leaf) for leaf in leaves], treedef
+
+
+@hides_frames
+def py_call(function: Callable[..., Any], out_types: Any, /, *args: Any) -> Any:
+    """Call a Python function, eagerly and in each run of a traced function.
+
+    In a graph it is a node that waits for all effects before it. It has no derivative.
+
+    Args:
+        function: takes the arguments, with tensors that have values in the place of symbolic ones.
+        out_types: a tree of what the function gives: types such as ``"f32[8,128]"`` (a name in
+            the place of a size, ``"f32[k]"``, for any size, the same one wherever the name is),
+            tensors of such a type, or None if it gives nothing.
+        args: trees of tensors, numbers and anything else.
+
+    Returns:
+        What the function gives, as tensors in the structure of ``out_types``.
+
+    Raises:
+        ShapeError: the function gave another shape than it was said to, or another structure.
+        DTypeError: likewise for the dtype.
+
+    >>> @ef.trace
+    ... def f(x):
+    ...     return ef.py_call(lambda y: y.numpy().sum(), "f32[]", x) * 2
+    >>> f(ef.tensor([1.0, 2.0]))
+    Tensor(6., f32[]@cpu:0)
+    """
+    return _py_called(function, out_types, args)
+
+
+def check(function: Callable[..., Any], *args: Any) -> None:
+    """`py_call` of a function that does nothing but raise an exception, or not."""
+    _py_called(function, None, args, checks=True)
+
+
+def _py_called(
+    function: Callable[..., Any], out_types: Any, args: Any, *, checks: bool = False
+) -> Any:
+    tensors, template, argument_tree = _split(args)
+    device = tensors[0].device if tensors else current_device()
+    kinds, treedef = tree.flatten(out_types)
+    specs = [as_spec("py_call", kind, device) for kind in kinds]
+    resource = PyFunction(function, template, argument_tree, treedef, specs, checks=checks)
+    result = _call(_py_call, tensors, resource, device)
+    return tree.unflatten(treedef, result) if specs else None
+
+
+def _call(op: Any, tensors: Sequence[Tensor], resource: PyFunction, device: Device) -> Any:
+    if tensors:
+        return bind(op, *tensors, resource=resource)
+    return bind(op, resource=resource, device=device)
+
+
+@hides_frames
+def print(
+    *args: TensorLike, sep: str | None = " ", end: str | None = "\n", file: Any = None,
+    flush: bool = False,
+) -> None:  # fmt: skip
+    """Print values, eagerly and in each run of a traced function, as Python's `print` does.
+
+    In a graph it is a node that waits for all effects before it, so lines come in the order of
+    the program.
+
+    Args:
+        args: trees of tensors, numbers and anything else. Texts may show values: ``f"{x:.2f}"``.
+        sep: between them.
+        end: after the last.
+        file: where to; by default ``sys.stdout`` as it is when the line is printed.
+        flush: whether the line is written out at once.
+
+    >>> @ef.trace
+    ... def f(x):
+    ...     ef.print("x is", x)
+    ...     return x
+    >>> y = f(ef.tensor([1.0, 2.0]))
+    x is [1. 2.]
+    """
+    tensors, template, argument_tree = _split((args, sep, end))
+    device = tensors[0].device if tensors else current_device()
+
+    def show(values: Any, sep: str | None, end: str | None) -> None:
+        builtins.print(*values, sep=sep, end=end, file=file, flush=flush)
+
+    show.__name__ = "print"
+    none = tree.flatten(None)[1]
+    _call(_print, tensors, PyFunction(show, template, argument_tree, none, ()), device)

@@ -1,0 +1,131 @@
+"""Mutexes: atomic sections of several effects."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import final
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.interpreter import is_traced
+from eagerflow.core.op import bind, common_device
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import DTypeError, MutexError
+from eagerflow.hardware import Device, current_device
+from eagerflow.ops.rules.type_rules import effect_op
+from eagerflow.ops.state.waits import bind_wait, check_asked, timeout_of
+from eagerflow.resources.mutex import MutexState, this_thread
+from eagerflow.types import DTYPES, TensorType
+
+__all__ = ["Mutex"]
+
+_INT64 = DTYPES["int64"]
+
+
+def _acquire_type(
+    *asked: TensorType, resource: MutexState, timeout: float | None = None, timed: bool = False,
+    device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed)
+    return (TensorType(_INT64, ()),)
+
+
+def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType, ...]:
+    if hold.dtype is not _INT64 or hold.shape:
+        raise DTypeError("a hold is an int64 without axes", expected="i64[]")
+    return ()
+
+
+_acquire = effect_op("mutex_acquire", _acquire_type, "blocks", devices=common_device, outputs=None)
+_release = effect_op("mutex_release", _release_type, "fence", devices=common_device, outputs=None)
+
+
+@final
+class Mutex:
+    """Held by one thread or step at a time: makes several effects one.
+
+    Single assignments and queue operations are atomic by themselves. Within ``with mutex:`` several
+    of them are, for all who use the same mutex: nobody sees what lies between. The others wait, in
+    the order of asking.
+
+    In a traced function the block becomes two nodes, around which effects keep their order; a run
+    that fails in between lets go of the mutex.
+
+    Args:
+        name: for people.
+
+    Source: TensorFlow's ``CriticalSection``.
+
+    >>> mutex, total, count = ef.Mutex(), ef.Variable(0.0), ef.Variable(0)
+    >>> @ef.trace
+    ... def record(x):
+    ...     with mutex:
+    ...         total.assign_add(x)
+    ...         count.assign_add(1)
+    >>> record(ef.tensor(2.0))
+    >>> with mutex:
+    ...     mean = total / count
+    >>> mean
+    Tensor(2., f32[]@cpu:0)
+    """
+
+    __slots__ = ("__weakref__", "_held", "resource")
+
+    def __init__(self, name: str | None = None) -> None:
+        self.resource = MutexState(name)
+        self._held = threading.local()
+
+    def __repr__(self) -> str:
+        state = self.resource
+        name = "" if state.name is None else f"{state.name!r}, "
+        return f"Mutex({name}{'held' if state.holder else 'free'})"
+
+    def acquire(self, *, timeout: TensorLike = None) -> None:
+        """Wait until it is free, and hold it; ``with mutex:`` does so, and lets go at the end.
+
+        Args:
+            timeout: how many seconds to wait at most.
+
+        Raises:
+            MutexError: this thread holds it already, and would wait for itself.
+            WaitTimeoutError: it was not free in time.
+        """
+        state, seconds = self.resource, timeout_of("acquire", timeout)
+        if getattr(self._held, "hold", None) is not None:
+            raise MutexError(
+                "acquire: this thread holds the mutex already and would wait for itself",
+                given=state.state(),
+            )
+        before = state.holds
+        try:
+            self._held.hold = bind_wait(_acquire, [], current_device(), seconds, resource=state)[0]
+        except BaseException:  # Ctrl-C: it may have come when the mutex was ours
+            state.drop_held_by(this_thread(), before)
+            raise
+
+    def release(self) -> None:
+        """Let the next one have it.
+
+        Raises:
+            MutexError: this thread does not hold it.
+        """
+        hold: Tensor | None = getattr(self._held, "hold", None)
+        if hold is None:
+            raise MutexError("release: this thread does not hold the mutex", given=repr(self))
+        try:
+            bind(_release, hold, resource=self.resource)
+        finally:  # Ctrl-C may have come before it was done
+            self._held.hold = None
+            self.resource.drop_held_by(this_thread(), 0)
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        if kind is not None and is_traced():  # the trace has failed
+            self._held.hold = None
+        else:
+            self.release()

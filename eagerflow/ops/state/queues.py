@@ -1,0 +1,465 @@
+"""Queues: elements on their way from producers to consumers, who wait for each other."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final, Literal, final
+
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.interpreter import stack
+from eagerflow.core.op import Op, bind
+from eagerflow.core.tensor import Tensor
+from eagerflow.counterparts import QUEUES, hint_at
+from eagerflow.dims import Dim, may_equal, unknown
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.hardware import Device
+from eagerflow.ops.rules.type_rules import count_type, effect_op
+from eagerflow.ops.state.elements import (
+    Elements,
+    check,
+    check_names,
+    check_part,
+    fresh_types,
+    part_of,
+    told,
+)
+from eagerflow.ops.state.waits import (
+    WAITING,
+    bind_wait,
+    check_asked,
+    checked_count,
+    integer,
+    size_of,
+    timeout_of,
+)
+from eagerflow.resources.levels import to_html
+from eagerflow.resources.queue import QueueState
+from eagerflow.resources.stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
+from eagerflow.types import DTYPES, TensorType
+
+__all__ = ["Queue"]
+
+_KINDS: Final = ("fifo", "shuffle", "padding", "priority")
+_INT64: Final = DTYPES["int64"]
+_BOOL: Final = DTYPES["bool"]
+
+# --- ops --------------------------------------------------------------------------------------
+
+
+def _put_type(inputs: tuple[TensorType, ...], resource: QueueState, axes: int, timed: bool) -> None:
+    inputs = check_asked(inputs, timed)
+    parts = inputs[: len(resource.types)]
+    for x, kind in zip(parts, resource.types, strict=True):
+        check_part(x, kind, axes)
+        if axes and not may_equal(x.shape[0], parts[0].shape[0]):
+            raise ShapeError("the parts are of different numbers of elements")
+    check_names(parts, resource.types, axes)
+    for x in inputs[len(parts) :]:
+        if x.dtype is not _INT64:
+            raise DTypeError("a priority is an int64", expected="i64")
+        if len(x.shape) > axes:
+            raise ShapeError("a priority has no axes" if not axes else "priorities have one axis")
+        if x.shape and not may_equal(x.shape[0], parts[0].shape[0]):
+            raise ShapeError("there are as many priorities as elements, or one")
+
+
+def _enqueue_type(
+    *inputs: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False
+) -> tuple[TensorType, ...]:
+    _put_type(inputs, resource, 0, timed)
+    return ()
+
+
+def _enqueue_many_type(
+    *inputs: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False
+) -> tuple[TensorType, ...]:
+    _put_type(inputs, resource, 1, timed)
+    return ()
+
+
+def _dequeue_type(
+    *asked: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False,
+    device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed)
+    return tuple(fresh_types(resource.types, "the element"))
+
+
+def _dequeue_many_type(
+    *asked: TensorType, resource: QueueState, count: int | None = None,
+    timeout: float | None = None, timed: bool = False, device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed, count is None)
+    return _stacked(resource, size_of(count))
+
+
+def _dequeue_up_to_type(
+    *asked: TensorType, resource: QueueState, count: int | None = None,
+    timeout: float | None = None, timed: bool = False, device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed, count is None)
+    return _stacked(resource, unknown("k", "how many elements are left depends on the queue"))
+
+
+def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
+    found = fresh_types(resource.types, "the elements")
+    return tuple([kind.like(shape=(count, *kind.shape)) for kind in found])
+
+
+def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
+    return TensorType(_BOOL, ())
+
+
+def _close_type(
+    *asked: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False,
+    device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    check_asked(asked, timed)
+    return ()
+
+
+_enqueue = effect_op(
+    "queue_enqueue", _enqueue_type, "blocks", takes_bytes=True, outputs=None, raises=WAITING
+)
+_enqueue_many = effect_op(
+    "queue_enqueue_many",
+    _enqueue_many_type,
+    "blocks",
+    takes_bytes=True,
+    outputs=None,
+    raises=WAITING,
+)
+_dequeue = effect_op("queue_dequeue", _dequeue_type, "blocks", outputs=None, raises=WAITING)
+_dequeue_many = effect_op(
+    "queue_dequeue_many", _dequeue_many_type, "blocks", outputs=None, raises=WAITING
+)
+_dequeue_up_to = effect_op(
+    "queue_dequeue_up_to", _dequeue_up_to_type, "blocks", outputs=None, raises=WAITING
+)
+_size = effect_op("queue_size", count_type, "fence")
+_closed = effect_op("queue_closed", _closed_type, "fence")
+_close = effect_op("queue_close", _close_type, "blocks", outputs=None)
+_cancel_and_close = effect_op("queue_cancel_and_close", _close_type, "fence", outputs=None)
+
+
+# --- Queue ------------------------------------------------------------------------------------
+
+
+@final
+class Queue:
+    """Hands elements from producers to consumers; both wait, so neither runs away.
+
+    An element is a tensor or a pytree of tensors. Putting in waits while the queue is full, taking
+    waits while it is empty, each in the order of asking. Any number of threads and of traced
+    functions may do so at once. Waiting costs nothing and answers Ctrl-C. After `close`, nothing is
+    put in, and what is left can be taken; who asks for more gets a `QueueClosedError`. The rules
+    are TensorFlow's, case by case: see ``docs/queues.md``.
+
+    In a traced function these are nodes that wait for all effects before them, and later effects
+    wait for them (see `eagerflow.unordered`). What is taken is a constant to derivatives.
+
+    Args:
+        capacity: how many elements there is room for; None for any number.
+        like: one element, which tells dtypes and shapes: a tensor or a pytree of them. A text such
+            as ``"f32[n,3]"`` in the place of a tensor names the sizes that may differ from element
+            to element; within one, a name is one size.
+        kind: ``"fifo"``, first in, first out; ``"shuffle"``, any may be the next; ``"padding"``, in
+            order, and sizes may differ: `dequeue_many` fills up with zeros (all sizes of a tensor,
+            the named ones of a text); ``"priority"``, the lowest number first, in order among
+            equals.
+        min_after_dequeue: of a shuffle queue, how many elements stay to choose from, until the
+            queue is closed.
+        seed: of a shuffle queue: the same choices in each program; by default others each time.
+        device: where the elements are; by default where ``like`` is.
+        name: for people.
+
+    Raises:
+        TensorValueError: a capacity, a kind or an option that makes no sense.
+        DTypeError: ``like`` is no tensor and no type, or a number is no integer.
+
+    Source: Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §3.1.
+
+    >>> queue = ef.Queue(10, ef.tensor([0.0, 0.0]))
+    >>> queue.enqueue([1.0, 2.0])
+    >>> queue.enqueue([3.0, 4.0])
+    >>> queue.dequeue()
+    Tensor([1., 2.], f32[2]@cpu:0)
+    >>> queue
+    Queue(fifo, f32[2]@cpu:0, 1 of 10)
+    """
+
+    __slots__ = ("__weakref__", "_elements", "_shapes", "resource")
+
+    def __init__(
+        self,
+        capacity: int | None,
+        like: Any,
+        *,
+        kind: Literal["fifo", "shuffle", "padding", "priority"] = "fifo",
+        min_after_dequeue: int = 0,
+        seed: int | None = None,
+        device: Device | str | None = None,
+        name: str | None = None,
+    ) -> None:
+        room = _checked_capacity(capacity)
+        if kind not in _KINDS:
+            raise TensorValueError(f"Queue: kind={kind!r}", expected=", ".join(map(repr, _KINDS)))
+        if kind != "shuffle" and (min_after_dequeue or seed is not None):
+            raise TensorValueError(
+                "Queue: min_after_dequeue and seed are of shuffle queues", given=f"kind={kind!r}"
+            )
+        least = integer("Queue: min_after_dequeue", min_after_dequeue)
+        if not 0 <= least < (float("inf") if room is None else room):
+            raise TensorValueError(
+                f"Queue: min_after_dequeue={min_after_dequeue}",
+                given=f"capacity={capacity}",
+                expected="0 or more, and less than the capacity",
+            )
+        self._elements = elements = Elements("Queue", like, device, kind == "padding")
+        shapes = [t.shape for t in elements.types]
+        named = any(isinstance(size, Dim) for shape in shapes for size in shape)
+        #: what need not be looked at more closely
+        self._shapes: list[Any] | None = None if named else shapes
+        store: AbstractStore = FifoStore()
+        if kind == "shuffle":
+            store = ShuffleStore(min_after_dequeue, random.Random(seed).randrange)
+        elif kind == "priority":
+            store = PriorityStore()
+        self.resource = QueueState(room, store, kind, elements.types, elements.device, name)
+
+    @property
+    def capacity(self) -> int | None:
+        """How many elements there is room for; None for any number."""
+        room = self.resource.room
+        return None if room == float("inf") else int(room)
+
+    @property
+    def kind(self) -> str:
+        """Which element is the next."""
+        return self.resource.kind
+
+    @property
+    def name(self) -> str | None:
+        """Its name, for people."""
+        return self.resource.name
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be put in any more. In a traced function the run looks: a tensor.
+
+        >>> queue = ef.Queue(10, ef.tensor(0))
+        >>> left = ef.trace(lambda: ef.where(queue.closed, queue.size(), -1))
+        >>> left()
+        Tensor(-1, i64[]@cpu:0)
+        >>> queue.close()
+        >>> queue.closed, left()
+        (True, Tensor(0, i64[]@cpu:0))
+        """
+        state = self.resource
+        return told(_closed, state, bool(state.closed))
+
+    def __repr__(self) -> str:
+        return f"Queue({self._heading()}, {self.resource.level()})"
+
+    def _repr_html_(self) -> str:
+        return to_html(f"Queue({self._heading()})", [self.resource.level()])
+
+    def _heading(self) -> str:
+        state = self.resource
+        name = "" if state.name is None else f" {state.name!r}"
+        return f"{state.kind}{name}, {', '.join(map(str, state.specs))}"
+
+    # --- putting in ---
+
+    def enqueue(
+        self, element: Any, *, priority: TensorLike = None, timeout: TensorLike = None
+    ) -> None:
+        """Put in one element; waits while there is no room.
+
+        Args:
+            element: of the structure, dtypes and shapes of the queue.
+            priority: of a priority queue: an integer, the lowest comes out first.
+            timeout: how many seconds to wait at most.
+
+        Raises:
+            QueueClosedError: the queue is closed, or was closed and cancelled while this waited.
+            WaitTimeoutError: there was no room in time.
+            ShapeError: another structure or shape.
+            DTypeError: another dtype.
+
+        >>> queue = ef.Queue(10, {"x": ef.zeros(2), "label": ef.tensor(0)})
+        >>> queue.enqueue({"x": [1.0, 2.0], "label": 3})
+        >>> queue.dequeue()["label"]
+        Tensor(3, i64[]@cpu:0)
+        """
+        self._put(_enqueue, "enqueue", element, priority, timeout)
+
+    def enqueue_many(
+        self, elements: Any, *, priority: TensorLike = None, timeout: TensorLike = None
+    ) -> None:
+        """Put in the elements that lie along the first axis of each part, as there is room.
+
+        They stay together: nobody else's element comes in between. There may be more than the
+        capacity; then this waits until the others were taken. If it fails after it has waited, some
+        of them may be in.
+
+        Args:
+            elements: a tree as for `enqueue`, with one more axis before the others.
+            priority: of a priority queue: one integer for each, or one for all.
+            timeout: how many seconds to wait at most.
+
+        Raises:
+            QueueClosedError: the queue is closed, or was closed and cancelled while this waited.
+            WaitTimeoutError: there was no room in time.
+            ShapeError: another structure or shape, or parts of different lengths.
+            DTypeError: another dtype.
+
+        >>> queue = ef.Queue(10, ef.tensor(0), kind="priority")
+        >>> queue.enqueue_many([10, 20, 30], priority=[2, 1, 1])
+        >>> queue.dequeue_many(3)
+        Tensor([20, 30, 10], i64[3]@cpu:0)
+        """
+        self._put(_enqueue_many, "enqueue_many", elements, priority, timeout)
+
+    def _put(
+        self, op: Op, what: str, element: Any, priority: TensorLike, timeout: TensorLike
+    ) -> None:
+        state, seconds = self.resource, timeout_of(what, timeout)
+        inputs = self._elements.split(what, element, many=op is _enqueue_many)
+        if (state.kind == "priority") != (priority is not None):
+            raise TensorValueError(
+                f"{what}: a priority is for priority queues, and they need one",
+                given=f"{state!r}, priority={priority!r}",
+            )
+        if priority is not None:
+            inputs.append(part_of(what, priority, TensorType(_INT64, ()).on(state.device)))
+        eager = op is _enqueue and not stack.installed  # else a size may be symbolic
+        if eager and self._shapes == [x._data.shape for x in inputs]:
+            bind(op, *inputs, resource=state, timeout=seconds)  # dtypes are right by now
+        else:
+            check(op, what, inputs, state)
+            bind_wait(op, inputs, state.device, seconds, resource=state)
+
+    # --- taking ---
+
+    def dequeue(self, *, timeout: TensorLike = None) -> Any:
+        """Take the next element; waits while there is none.
+
+        Args:
+            timeout: how many seconds to wait at most.
+
+        Raises:
+            QueueClosedError: the queue is closed and has no more.
+            WaitTimeoutError: there was none in time.
+
+        >>> queue = ef.Queue(10, ef.tensor(0))
+        >>> queue.enqueue(5)
+        >>> queue.dequeue()
+        Tensor(5, i64[]@cpu:0)
+        """
+        return self._take(_dequeue, timeout_of("dequeue", timeout))
+
+    def dequeue_many(self, n: TensorLike, *, timeout: TensorLike = None) -> Any:
+        """Take ``n`` elements, stacked along a new first axis; waits until there were as many.
+
+        It holds those that have come, so ``n`` may be more than the capacity (but not of a priority
+        queue, which gives the lowest ones). If it ends without the rest, they go back.
+
+        Args:
+            n: how many; a size of a tensor, such as ``x.shape[0]``, or an integer tensor may be
+                another one in each run of a traced function.
+            timeout: how many seconds to wait at most; likewise.
+
+        Returns:
+            A tree of tensors ``[n, ...]``. Those of a padding queue are as large as the largest.
+
+        Raises:
+            QueueClosedError: the queue is closed and has fewer; they stay there.
+            WaitTimeoutError: there were fewer in time.
+            ShapeError: the sizes of elements may differ, and it is no padding queue.
+
+        >>> queue = ef.Queue(10, ef.tensor([0]), kind="padding")
+        >>> for element in ([1], [2, 3], []):
+        ...     queue.enqueue(ef.tensor(element, dtype="int64"))
+        >>> queue.dequeue_many(3)
+        Tensor([[1, 0],
+                [2, 3],
+                [0, 0]], i64[3,2]@cpu:0)
+        """
+        return self._take_many(_dequeue_many, "dequeue_many", n, timeout)
+
+    def dequeue_up_to(self, n: TensorLike, *, timeout: TensorLike = None) -> Any:
+        """As `dequeue_many`, but if the queue is closed, what is left will do.
+
+        Raises:
+            QueueClosedError: the queue is closed and has none.
+            WaitTimeoutError: there were fewer in time, and it is not closed.
+
+        >>> queue = ef.Queue(10, ef.tensor(0))
+        >>> queue.enqueue_many([1, 2, 3])
+        >>> queue.close()
+        >>> queue.dequeue_up_to(2), queue.dequeue_up_to(2)
+        (Tensor([1, 2], i64[2]@cpu:0), Tensor([3], i64[1]@cpu:0))
+        """
+        return self._take_many(_dequeue_up_to, "dequeue_up_to", n, timeout)
+
+    def _take_many(self, op: Op, what: str, n: TensorLike, timeout: TensorLike) -> Any:
+        state, count = self.resource, checked_count(what, n)
+        if state.kind != "padding" and self._shapes is None:
+            raise ShapeError(
+                f"{what}: elements of different sizes do not stack",
+                given=repr(state),
+                hint="a queue of kind='padding' fills them up",
+            )
+        return self._take(op, timeout_of(what, timeout), count)
+
+    def _take(self, op: Op, seconds: Any, count: Any = None) -> Any:
+        state = self.resource
+        found = bind_wait(op, [], state.device, seconds, count, resource=state)
+        return self._elements.join(found)
+
+    # --- the rest ---
+
+    def size(self) -> Tensor:
+        """How many elements there are, as a tensor.
+
+        >>> ef.Queue(10, ef.tensor(0.0)).size()
+        Tensor(0, i64[]@cpu:0)
+        """
+        state = self.resource
+        found: Tensor = bind(_size, resource=state, device=state.device)
+        return found
+
+    def close(self, cancel_pending: bool = False, *, timeout: TensorLike = None) -> None:
+        """Let nothing in any more.
+
+        What is in can still be taken; who waits for more than that gets a `QueueClosedError`.
+
+        Args:
+            cancel_pending: whether those that wait to put something in are cancelled. Else this
+                waits until they are through.
+            timeout: how many seconds to wait at most.
+
+        Raises:
+            QueueClosedError: it is closed already, and ``cancel_pending`` is false.
+            WaitTimeoutError: others still waited to put something in. It is open then.
+        """
+        state = self.resource
+        if cancel_pending:
+            bind(_cancel_and_close, resource=state, device=state.device)
+        else:
+            bind_wait(_close, [], state.device, timeout_of("close", timeout), resource=state)
+
+
+hint_at(Queue, QUEUES)
+
+
+def _checked_capacity(capacity: int | None) -> int | None:
+    if capacity is None:
+        return None
+    found = integer("Queue: capacity", capacity)
+    if found < 1:
+        raise TensorValueError(
+            f"Queue: capacity={capacity}", expected="1 or more, or None for any number"
+        )
+    return found

@@ -1,0 +1,72 @@
+"""Snapshots: the values of several variables at one instant."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from eagerflow.core import tree
+from eagerflow.core.op import bind, define
+from eagerflow.errors import VariableError
+from eagerflow.hardware import Device
+from eagerflow.ops.state.variables import Variable
+from eagerflow.resources.variable import VariableGroup, VariableState
+from eagerflow.types import TensorType
+
+__all__ = ["snapshot"]
+
+
+def _types(*, resource: VariableGroup, device: Device | None = None) -> tuple[TensorType, ...]:
+    return tuple([TensorType(s.dtype, s.shape) for s in resource.states])
+
+
+def _devices(*, resource: VariableGroup, device: Device | None = None) -> tuple[Device, ...]:
+    return tuple([s.device for s in resource.states])
+
+
+_snapshot: Final = define(
+    "snapshot",
+    infer=_types,
+    devices=_devices,
+    nondifferentiable=True,
+    effect="fence",
+    precision="exact",
+    outputs=None,
+)
+
+
+def snapshot(variables: Any) -> Any:
+    """The values of several variables at one instant, whatever other threads assign meanwhile.
+
+    Read one after the other, values may be of different moments. What several assignments do
+    together is seen in part, unless they and the snapshot are in sections of one `eagerflow.Mutex`.
+
+    To derivatives the values are constants.
+
+    Args:
+        variables: a tree of variables.
+
+    Returns:
+        A tree of tensors, each where its variable is.
+
+    Raises:
+        VariableError: something in the tree is no variable.
+
+    >>> a, b = ef.Variable(1.0), ef.Variable([2.0, 3.0])
+    >>> ef.snapshot({"a": a, "b": b})
+    {'a': Tensor(1., f32[]@cpu:0), 'b': Tensor([2., 3.], f32[2]@cpu:0)}
+    """
+    leaves, treedef = tree.flatten(variables)
+    for leaf in leaves:
+        if not isinstance(leaf, Variable):
+            raise VariableError("snapshot: this is no variable", given=f"a {type(leaf).__name__}")
+    states = [leaf.resource for leaf in leaves]
+    if not states:
+        return variables
+    groups: dict[bool, list[VariableState]] = {}  # those that hold no values stand apart
+    for state in dict.fromkeys(states):
+        groups.setdefault(state.device.backend.xp is None, []).append(state)
+    found: dict[VariableState, Any] = {}
+    for group in groups.values():
+        values = bind(_snapshot, resource=VariableGroup(group), device=group[0].device)
+        found.update(zip(group, values, strict=True))
+    return tree.unflatten(treedef, [found[state] for state in states])

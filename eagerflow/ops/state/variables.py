@@ -1,0 +1,460 @@
+"""Variables: state that outlives ops, read and assigned by ops of their own."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, Any, NoReturn, final
+
+from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.costs import FREE
+from eagerflow.core.facts import InlineSite
+from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
+from eagerflow.core.op import Op, bind, define, infer_specs
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.errors import (
+    DeviceError,
+    DTypeError,
+    EagerflowError,
+    ShapeError,
+    TensorIndexError,
+    VariableError,
+)
+from eagerflow.hardware import Device
+from eagerflow.ops.creation.arrays import tensor as new_tensor
+from eagerflow.ops.creation.arrays import zeros
+from eagerflow.ops.elementwise.arithmetic import negative
+from eagerflow.ops.rules.extents import may_be
+from eagerflow.ops.rules.promotion import promoted_dtype, weak_fits
+from eagerflow.ops.rules.sizes import matched
+from eagerflow.ops.rules.type_rules import NUMERIC, check_kind, of_state, repeats_to
+from eagerflow.resources.variable import VariableState
+from eagerflow.types import DType, Shape, TensorType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Variable"]
+
+# --- ops --------------------------------------------------------------------------------------
+
+
+def _read_type(*, resource: VariableState, device: Device | None = None) -> TensorType:
+    return TensorType(resource.dtype, resource.shape)
+
+
+def _check(value: TensorType, resource: VariableState) -> None:
+    if value.dtype is not resource.dtype:
+        raise DTypeError(
+            "a variable keeps its dtype",
+            expected=resource.dtype.short,
+            hint="convert the value with .astype(...)",
+        )
+
+
+def _assign_type(value: TensorType, *, resource: VariableState) -> TensorType:
+    _check(value, resource)
+    if not may_be(value.shape, resource.shape):
+        raise ShapeError("a variable keeps its shape", expected=str(resource.shape))
+    return value.like(shape=resource.shape)
+
+
+def _combine_type(value: TensorType, *, resource: VariableState) -> TensorType:
+    _check(value, resource)
+    check_kind(value, NUMERIC)
+    if not repeats_to(value.shape, resource.shape):
+        raise ShapeError("a variable keeps its shape", expected=str(resource.shape))
+    return value.like(shape=resource.shape)
+
+
+def _scatter_type(
+    indices: TensorType, values: TensorType, *, resource: VariableState
+) -> TensorType:
+    _check(values, resource)
+    if not indices.dtype.is_integer:
+        raise DTypeError("the indices must be integers")
+    if not resource.shape:
+        raise ShapeError("a variable with no axes has no rows")
+    rows = indices.shape + resource.shape[1:]
+    if not repeats_to(values.shape, rows):
+        raise ShapeError("the values do not fit the rows", expected=f"values of shape {rows}")
+    return values.like(shape=resource.shape)
+
+
+def _inline(at: InlineSite) -> tuple[str, str] | None:
+    variable = at.attrs["resource"]
+    if type(variable) is not VariableState:
+        return None
+    lock = at.bound(variable.lock, "lock")
+    return f"{at.bound(variable, 'variable')}._data[...]", f"with {lock}: "
+
+
+_read = define(
+    "read",
+    infer=_read_type,
+    devices=of_state,
+    vjp=(),
+    effect="reads",
+    precision="exact",
+    cost=FREE,
+    order="rows",
+    inline=_inline,
+)
+_assign = define(
+    "assign",
+    infer=_assign_type,
+    devices=of_state,
+    vjp=(None,),
+    effect="writes",
+    precision="exact",
+    takes_bytes=True,
+    order="rows",
+)
+_assign_add = define(
+    "assign_add",
+    infer=_combine_type,
+    devices=of_state,
+    vjp=(None,),
+    effect="writes",
+    precision="exact",
+    order="rows",
+    updates="add",
+    array_scalars=True,
+)
+_assign_sub = define(
+    "assign_sub",
+    infer=_combine_type,
+    devices=of_state,
+    vjp=(None,),
+    effect="writes",
+    precision="exact",
+    order="rows",
+    updates="subtract",
+    array_scalars=True,
+)
+_scatter_update = define(
+    "variable_scatter_update",
+    infer=_scatter_type,
+    devices=of_state,
+    vjp=(None, None),
+    effect="writes",
+    precision="exact",
+    takes_bytes=True,
+    order="rows",
+)
+_scatter_add = define(
+    "variable_scatter_add",
+    infer=_scatter_type,
+    devices=of_state,
+    vjp=(None, None),
+    effect="writes",
+    precision="exact",
+    order="rows",
+)
+
+
+def _stand_in(value: Tensor) -> Tensor:
+    """Zeros of the type of ``value``, in no trace: what a variable holds until its first run."""
+    shape = tuple([index(size) for size in value.shape])
+    with use(BASE):
+        return zeros(shape, dtype=value.dtype, device=value.device)
+
+
+# --- Variable ---------------------------------------------------------------------------------
+
+_WEAK = (bool, int, float, complex, list, tuple)  # what has no dtype of its own
+
+
+def _worded(error: EagerflowError, op: Op, state: VariableState, inputs: Any) -> EagerflowError:
+    """The error of an op in the words of the method: which variable, and what it was given."""
+    method = op.name.removeprefix("variable_")
+    names = ("value",) if len(inputs) == 1 else ("indices", "values")
+    given = ", ".join(f"{n}={type_of(x)}" for n, x in zip(names, inputs, strict=True))
+    return type(error)(
+        f"{method}: {error.wrong.removeprefix(f'{op.name}: ')}",
+        given=f"{state!r}, {given}",
+        expected=error.expected,
+        hint=error.hint,
+    )
+
+
+def _refuse(what: str, hint: str) -> Any:
+    def method(self: Variable, *args: object) -> NoReturn:
+        raise VariableError(
+            f"a variable cannot be changed by {what}", given=str(self.type), hint=hint
+        )
+
+    return method
+
+
+def _no_in_place(symbol: str) -> Any:
+    # reading and assigning would be two steps, between which another thread may assign
+    return _refuse(f"{symbol}=", f"write v.assign(v {symbol} x)")
+
+
+@final
+class Variable(AbstractArray):
+    """State: a tensor of fixed dtype and shape that assignments replace.
+
+    It is usable wherever a tensor is and stands for the value that it has then: a value read
+    earlier never changes. Assignments are atomic: of `assign_add` from many threads, none is lost.
+    They return the new value. ``v += x`` and ``v -= x`` are `assign_add` and `assign_sub` and leave
+    ``v`` the variable; other in-place operators raise.
+
+    Args:
+        value: the first value, which is copied.
+        dtype: its dtype; by default that of the value.
+        device: where it lives; by default where the value is.
+        trainable: whether tapes watch it by themselves.
+        name: for people.
+
+    Attributes:
+        resource: the state.
+
+    >>> v = ef.Variable([1.0, 2.0], name="w")
+    >>> v * 10
+    Tensor([10., 20.], f32[2]@cpu:0)
+    >>> v.assign_add([1.0, 1.0])
+    Tensor([2., 3.], f32[2]@cpu:0)
+    >>> v
+    Variable([2., 3.], f32[2]@cpu:0, name='w')
+    """
+
+    __slots__ = ("__weakref__", "resource")
+
+    _lane = None  # operators take the general path, which reads
+
+    def __init__(
+        self,
+        value: TensorLike,
+        *,
+        dtype: Any = None,
+        device: Device | str | None = None,
+        trainable: bool = True,
+        name: str | None = None,
+    ) -> None:
+        tensor = new_tensor(value, dtype, device)
+        first = tensor if not tensor._lane.symbolic else _stand_in(tensor)
+        self.resource = VariableState(first._data, first._lane, trainable, name)
+        if stack.installed:
+            current().created(self.resource, tensor)
+
+    def __tensor__(self) -> Tensor:
+        state = self.resource
+        entry = _read.entries.get(state.device)
+        if entry is None or stack.installed:
+            value: Tensor = bind(_read, resource=state, device=state.device)
+            return value
+        # nobody looks on: straight to the kernel, as operators do
+        return make_tensor(entry.kernel(resource=state), state.lane)
+
+    @property
+    def value(self) -> Tensor:
+        """The value it has now."""
+        return self.__tensor__()
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the elements."""
+        return self.resource.dtype
+
+    @property
+    def shape(self) -> Shape:
+        """The size of each axis."""
+        return self.resource.shape
+
+    @property
+    def device(self) -> Device:
+        """Where it lives."""
+        return self.resource.device
+
+    @property
+    def trainable(self) -> bool:
+        """Whether tapes watch it by themselves."""
+        return self.resource.trainable
+
+    @property
+    def name(self) -> str | None:
+        """Its name, for people."""
+        return self.resource.name
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The value it has now as a read-only NumPy array.
+
+        >>> ef.Variable(1.5).numpy()
+        array(1.5, dtype=float32)
+        """
+        return self.value.numpy()
+
+    # --- assignments ---
+
+    def assign(self, value: TensorLike) -> Tensor:
+        """Replace the value.
+
+        Args:
+            value: of the variable's dtype and shape; numbers and sequences take the dtype. The
+                variable owns its value: memory that may be written from elsewhere, such as that
+                of a NumPy array or a view, is copied, the fresh result of an op is not.
+
+        Returns:
+            The new value.
+
+        Raises:
+            ShapeError: another shape.
+            DTypeError: another dtype.
+            DeviceError: another device.
+
+        >>> ef.Variable([1.0, 2.0]).assign([3.0, 4.0])
+        Tensor([3., 4.], f32[2]@cpu:0)
+        """
+        return self._bind(_assign, self._operand(value))
+
+    def assign_add(self, value: TensorLike | IndexedSlices) -> Tensor:
+        """Add to the value.
+
+        Args:
+            value: of the variable's dtype; broadcasts to its shape. `IndexedSlices` add to rows.
+
+        Returns:
+            The new value.
+
+        Raises:
+            ShapeError: a shape that does not broadcast to that of the variable.
+            DTypeError: another dtype.
+            DeviceError: another device.
+
+        >>> ef.Variable([1.0, 2.0]).assign_add(1)
+        Tensor([2., 3.], f32[2]@cpu:0)
+        """
+        if isinstance(value, IndexedSlices):
+            return self._add_slices(value, value.values)
+        return self._bind(_assign_add, self._operand(value))
+
+    def assign_sub(self, value: TensorLike | IndexedSlices) -> Tensor:
+        """Subtract from the value; as `assign_add`.
+
+        >>> ef.Variable([1.0, 2.0]).assign_sub(1)
+        Tensor([0., 1.], f32[2]@cpu:0)
+        """
+        if isinstance(value, IndexedSlices):
+            return self._add_slices(value, negative(value.values))
+        return self._bind(_assign_sub, self._operand(value))
+
+    def scatter_update(self, indices: TensorLike, values: TensorLike) -> Tensor:
+        """Replace rows; of values for the same row the last wins.
+
+        Args:
+            indices: integers, the rows along the first axis; negative ones count from the end.
+            values: of the variable's dtype; broadcasts to ``indices.shape + v.shape[1:]``.
+
+        Returns:
+            The new value.
+
+        Raises:
+            TensorIndexError: a row out of range; nothing is changed then.
+
+        >>> ef.Variable([1.0, 2.0, 3.0]).scatter_update([0, 2], [9.0, 8.0])
+        Tensor([9., 2., 8.], f32[3]@cpu:0)
+        """
+        return self._bind(_scatter_update, self._indices(indices), self._operand(values))
+
+    def scatter_add(self, indices: TensorLike, values: TensorLike) -> Tensor:
+        """Add to rows; values for the same row add up. The arguments are those of `scatter_update`.
+
+        >>> ef.Variable([1.0, 2.0, 3.0]).scatter_add([0, 0], [1.0, 10.0])
+        Tensor([12.,  2.,  3.], f32[3]@cpu:0)
+        """
+        return self._bind(_scatter_add, self._indices(indices), self._operand(values))
+
+    def _bind(self, op: Op, *inputs: Tensor) -> Tensor:
+        state, value = self.resource, inputs[-1]
+        same = value._lane is state.lane and value.shape == state.shape
+        try:
+            if not same or len(inputs) > 1:
+                # before, not after: a kernel that fails could have written already
+                infer_specs(op, list(map(type_of, inputs)), {"resource": state})
+            result: Tensor = bind(op, *inputs, resource=state)
+        except (DTypeError, DeviceError, ShapeError, TensorIndexError) as error:
+            raise _worded(error, op, state, inputs) from None
+        return result
+
+    def _operand(self, value: TensorLike) -> Tensor:
+        """What is assigned: a tensor as it is; what has no dtype of its own takes this one."""
+        if type(value) is Tensor:
+            return value
+        state = self.resource
+        if isinstance(value, AbstractArray):
+            return tensor_of(value)
+        if type(value) not in _WEAK:
+            # an array of another library could be written into later
+            return as_tensor(value, None, state.device, copy=True)
+        if not weak_fits(value, state.dtype):
+            raise DTypeError(
+                f"a variable of {state.dtype.short} cannot hold {promoted_dtype((value,)).short}",
+                given=f"{state!r}, value={value!r}",
+                hint="convert the value first",
+            )
+        return as_tensor(value, state.dtype, state.device)
+
+    def _indices(self, indices: TensorLike) -> Tensor:
+        device = None if isinstance(indices, AbstractArray) else self.resource.device
+        return as_tensor(indices, None, device)
+
+    def _add_slices(self, slices: IndexedSlices, values: Tensor) -> Tensor:
+        wrong = "the slices are of an array of another shape"
+        if len(slices.shape) != len(self.shape):
+            raise ShapeError(wrong, given=repr(slices), expected=str(self.shape))
+        values = matched(values, slices.shape, self.shape, wrong, repr(slices))
+        return self._bind(_scatter_add, slices.indices, values)
+
+    # --- operators that look like assignments ---
+
+    def __iadd__(  # type: ignore[override]  # unlike v + x, it stays a variable
+        self, value: TensorLike | IndexedSlices
+    ) -> Variable:
+        self.assign_add(value)
+        return self
+
+    def __isub__(  # type: ignore[override]  # unlike v - x, it stays a variable
+        self, value: TensorLike | IndexedSlices
+    ) -> Variable:
+        self.assign_sub(value)
+        return self
+
+    __imul__ = _no_in_place("*")
+    __itruediv__ = _no_in_place("/")
+    __ifloordiv__ = _no_in_place("//")
+    __imod__ = _no_in_place("%")
+    __ipow__ = _no_in_place("**")
+    __imatmul__ = _no_in_place("@")
+    __iand__ = _no_in_place("&")
+    __ior__ = _no_in_place("|")
+    __ixor__ = _no_in_place("^")
+    __ilshift__ = _no_in_place("<<")
+    __irshift__ = _no_in_place(">>")
+    __setitem__ = _refuse("v[...] = x", "write v.scatter_update(rows, x), or v.assign(x)")
+
+    # --- for people, and copies ---
+
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f", name={self.name!r}"
+        if is_traced():
+            return f"Variable({self.type}{name})"
+        text = repr(self.value)[len("Tensor") : -1].replace("\n", "\n  ")
+        return f"Variable{text}{name})"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __copy__(self) -> Variable:
+        return Variable(self, trainable=self.trainable, name=self.name)
+
+    def __deepcopy__(self, memo: Any) -> Variable:
+        return self.__copy__()  # values are immutable, so there is nothing deeper
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restore, (self.value, self.trainable, self.name))
+
+
+def _restore(value: Tensor, trainable: bool, name: str | None) -> Variable:
+    return Variable(value, trainable=trainable, name=name)

@@ -1,0 +1,177 @@
+"""How many, and for how long: the counts and timeouts of ops that may have to wait.
+
+What is known before the graph runs is an attribute. What only the run tells is an input: the count
+first of all, the timeout last of all; attributes say which of them are there.
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any, Final
+
+from eagerflow.core.convert import as_tensor
+from eagerflow.core.op import Op, bind
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import Dim, unknown
+from eagerflow.errors import (
+    CancelledError,
+    DTypeError,
+    QueueClosedError,
+    TraceError,
+    WaitTimeoutError,
+)
+from eagerflow.hardware import Device
+from eagerflow.ops.rules.type_rules import REAL
+from eagerflow.resources.requests import check_count, check_seconds
+from eagerflow.types import DTYPES, TensorType
+
+__all__ = [
+    "WAITING",
+    "bind_wait",
+    "check_asked",
+    "checked_count",
+    "integer",
+    "size_of",
+    "timeout_of",
+]
+
+#: what ops raise that wait for others
+WAITING: Final = (QueueClosedError, CancelledError, WaitTimeoutError)
+_COUNT: Final = DTYPES["int64"]
+_SECONDS: Final = DTYPES["float64"]
+
+
+def integer(what: str, value: Any) -> int:
+    """An option that is an integer.
+
+    Raises:
+        DTypeError: it is none.
+        TraceError: only the run tells what it is.
+    """
+    try:
+        return index(value)
+    except TraceError:
+        raise
+    except TypeError:
+        raise DTypeError(f"{what}: this is no integer", given=repr(value)) from None
+
+
+def checked_count(what: str, n: Any) -> Any:
+    """A number of elements; a size or a tensor that only the run tells stays one.
+
+    Raises:
+        TensorValueError: it is negative.
+        DTypeError: it is no integer.
+    """
+    if type(n) is Dim:
+        return n
+    try:
+        count = integer(what, n)
+    except TraceError:
+        return as_tensor(n, _COUNT)  # an integer, or another error would have come first
+    check_count(what, count)
+    return count
+
+
+def timeout_of(what: str, seconds: Any) -> Any:
+    """A timeout as a float; a number or a tensor that only the run tells becomes a tensor.
+
+    Raises:
+        TensorValueError: it is negative.
+        DTypeError: it is no real number.
+    """
+    if seconds is None:
+        return None
+    if type(seconds) is float or type(seconds) is int:
+        return check_seconds(what, seconds)
+    if issubclass(type(seconds), AbstractNumber) or type(seconds) is Dim:
+        return as_tensor(seconds, _SECONDS)
+    array = isinstance(seconds, AbstractArray)
+    if (seconds.dtype.kind not in REAL or seconds.shape) if array else not _is_real(seconds):
+        raise DTypeError(
+            f"{what}: this is no number of seconds",
+            given=f"timeout={seconds!r}",
+            expected="a real number, or a tensor without axes of one",
+        )
+    try:
+        return check_seconds(what, float(seconds))
+    except TraceError:
+        return as_tensor(seconds, _SECONDS)
+
+
+def _is_real(value: Any) -> bool:
+    return hasattr(type(value), "__float__")
+
+
+def bind_wait(
+    op: Op,
+    inputs: list[Tensor],
+    device: Device | None,
+    timeout: Any,
+    count: Any = None,
+    **attrs: Any,
+) -> Any:
+    """Bind an op that may have to wait.
+
+    Args:
+        op: the op.
+        inputs: what it takes beside the count and the timeout.
+        device: of the inputs and results.
+        timeout: as `timeout_of` gives it.
+        count: as `checked_count` gives it, if the op has one.
+        attrs: more attributes.
+    """
+    if not inputs and count is None and type(timeout) is not Tensor:  # the usual one, fast
+        return bind(op, device=device, timeout=timeout, **attrs)
+    if type(timeout) is Tensor:
+        inputs = [*inputs, as_tensor(timeout, None, device)]
+        attrs["timed"] = True
+    else:
+        attrs["timeout"] = timeout
+    if type(count) is Tensor:
+        inputs = [as_tensor(count, None, device), *inputs]
+    elif count is not None:
+        attrs["count"] = count
+    if not inputs:
+        attrs["device"] = device
+    return bind(op, *inputs, **attrs)
+
+
+# --- for type rules ---------------------------------------------------------------------------
+
+
+def check_asked(
+    inputs: tuple[TensorType, ...], timed: bool, counted: bool = False
+) -> tuple[TensorType, ...]:
+    """Refuse a count or a timeout of another type; gives the inputs without them.
+
+    Args:
+        inputs: all inputs.
+        timed: whether the last one is the timeout.
+        counted: whether the first one is the count.
+
+    Raises:
+        DTypeError: another type.
+    """
+    if timed:
+        *others, last = inputs
+        _check(last, _SECONDS, "a timeout")
+        inputs = tuple(others)
+    if counted:
+        first, *others = inputs
+        _check(first, _COUNT, "a number of elements")
+        inputs = tuple(others)
+    return inputs
+
+
+def _check(kind: TensorType, dtype: Any, what: str) -> None:
+    if kind.dtype is not dtype or kind.shape:
+        raise DTypeError(f"{what} is another type", expected=f"{dtype.short}[]")
+
+
+def size_of(count: Any) -> Any:
+    """The size of what a count asks for; None for one that is an input."""
+    if count is None:
+        return unknown("k", "how many elements were asked for is the value of a tensor")
+    return count

@@ -1,0 +1,1 @@
+"""Pictures of graphs: what is shown, where it is drawn, as DOT and SVG."""

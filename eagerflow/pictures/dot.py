@@ -1,0 +1,164 @@
+"""Graphs in the DOT language, and pictures that Graphviz draws of them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any, Final
+
+from eagerflow.graph.ir import Graph, methods
+from eagerflow.pictures.groups import Group
+from eagerflow.pictures.outline import Box, Edge, Outline, clip, outline, visible
+
+__all__ = ["DEVICE_COLORS", "graphviz_svg", "to_dot", "write_dot"]
+
+#: middle tones, which can be told from white and from black; one for each device, in turn
+DEVICE_COLORS: Final = ("#4c78a8", "#e58606", "#2f9e74", "#b5539b", "#a0893b", "#cf4b4b")
+
+_SECONDS: Final = 5  # more than this a layout must not take
+_MANY: Final = 100  # boxes, from which on the layout must be quick
+_MANY_EDGES: Final = 600
+_LABELS: Final = 150  # edges, from which on they have no labels
+_SHAPES: Final = {
+    "op": {"shape": "box", "style": "rounded,filled"},
+    "input": {"shape": "ellipse"},
+    "output": {"shape": "ellipse"},
+    "constant": {"shape": "plaintext"},
+    "resource": {"shape": "cylinder", "style": "filled"},
+    "closed": {"shape": "box3d", "style": "filled"},
+}
+_EDGES: Final = {
+    "data": {},
+    "control": {"style": "dashed"},
+    "state": {"style": "bold"},
+    "body": {"style": "dotted", "arrowhead": "none"},
+}
+_FONT: Final = {"fontname": "Helvetica,Arial,sans-serif", "fontsize": "11"}
+_INK: Final = "#6e7781"
+_QUICK: Final = {"nslimit": "1", "nslimit1": "1", "mclimit": "0.05"}
+_STRAIGHT: Final = {"splines": "line"}
+
+
+def to_dot(graph: Graph, limit: int = 300) -> str:
+    """``graph`` in the DOT language, scopes and devices as boxes around their nodes.
+
+    Args:
+        graph: the graph.
+        limit: scopes are closed, one box each, where there would be more boxes than this.
+    """
+    return write_dot(outline(graph, limit))
+
+
+methods["to_dot"] = to_dot
+
+
+def write_dot(picture: Outline) -> str:
+    """The picture in the DOT language; classes name the kinds of boxes, for style sheets."""
+    import graphviz  # noqa: PLC0415 - 20 ms that only drawing should cost
+
+    keys = {id(box): f"b{i}" for i, box in enumerate(picture.boxes)}
+    colors = dict(zip(picture.devices, DEVICE_COLORS * len(picture.devices), strict=False))
+    dot = graphviz.Digraph(
+        graph_attr={"bgcolor": "transparent", "rankdir": "TB", "color": _INK, "nodesep": "0.2",
+                    "ranksep": "0.3", "tooltip": " ", **_FONT,
+                    **(_QUICK if len(picture.boxes) > _MANY else {}),
+                    **(_STRAIGHT if len(picture.edges) > _MANY_EDGES else {})},
+        node_attr={"color": _INK, "fillcolor": "#6e778126", "height": "0.3", "margin": "0.12,0.05",
+                   **_FONT},
+        edge_attr={"color": _INK, "arrowsize": "0.6", **_FONT, "fontsize": "9"},
+    )  # fmt: skip
+    inside: dict[Group, list[Box]] = {}
+    for box in picture.boxes:
+        inside.setdefault(box.group, []).append(box)
+    numbers = {group: i for i, group in enumerate(picture.root.walk())}
+
+    def draw(group: Group, into: Any) -> None:
+        for box in inside.get(group, ()):
+            into.node(keys[id(box)], **_box_attributes(box, colors))
+        for inner in group.groups.values():
+            if inner.open and any(g in inside for g in inner.walk()):
+                cluster = graphviz.Digraph(name=f"cluster{numbers[inner]}")
+                cluster.attr(**_group_attributes(inner, colors))
+                draw(inner, cluster)
+                into.subgraph(cluster)
+
+    draw(picture.root, dot)
+    for edge in picture.edges:
+        labelled = len(picture.edges) <= _LABELS
+        dot.edge(keys[id(edge.source)], keys[id(edge.target)], **_edge_attributes(edge, labelled))
+    return str(dot.source)
+
+
+def _label(text: str) -> str:
+    """``text`` as DOT shows it: no escapes, no mark-up."""
+    import graphviz  # noqa: PLC0415 - see `write_dot`
+
+    return str(graphviz.escape(visible(text).replace("&", "&amp;")))
+
+
+def _box_attributes(box: Box, colors: dict[str, str]) -> dict[str, str]:
+    found = {"label": _label("\n".join(box.lines)), "class": box.kind, "tooltip": _label(box.title)}
+    found |= _SHAPES[box.kind]
+    if box.device in colors and box.kind != "constant":
+        color = colors[box.device]
+        found |= {"color": color, "fillcolor": f"{color}40"}
+    return found
+
+
+def _group_attributes(group: Group, colors: dict[str, str]) -> dict[str, str]:
+    found = {
+        "label": _label(clip(group.name, 60)),
+        "class": group.kind,
+        "style": "rounded",
+        "labeljust": "l",
+    }
+    color = colors.get(group.name) if group.kind == "device" else None
+    return found | {"color": color or _INK, "penwidth": "1" if color is None else "2"}
+
+
+def _edge_attributes(edge: Edge, labelled: bool) -> dict[str, str]:
+    found = {"class": edge.kind, **_EDGES[edge.kind]}
+    if edge.label:
+        found |= {"tooltip": _label(edge.label)}
+        if labelled:
+            found |= {"label": _label(f" {edge.label}")}
+    if edge.both:
+        found |= {"dir": "both"}
+    return found
+
+
+# --- Graphviz ---------------------------------------------------------------------------------
+
+#: in a process of its own, which can be stopped and whose faults stay there
+_PYGRAPHVIZ: Final = """
+import sys, pygraphviz
+graph = pygraphviz.AGraph(string=sys.stdin.buffer.read().decode())
+sys.stdout.buffer.write(graph.draw(format="svg", prog="dot"))
+"""
+
+
+def _command() -> list[str] | None:
+    """How to run Graphviz: the program ``dot``, or the library that pygraphviz brings."""
+    program = shutil.which("dot")
+    if program is not None:
+        return [program, "-Tsvg"]
+    if sys.executable and find_spec("pygraphviz") is not None:
+        return [sys.executable, "-P", "-c", _PYGRAPHVIZ]
+    return None
+
+
+@lru_cache(maxsize=16)
+def graphviz_svg(dot: str) -> str | None:
+    """What Graphviz draws; None if there is none, or if it fails or takes too long."""
+    command = _command()
+    if command is None:
+        return None
+    try:
+        done = subprocess.run(command, input=dot.encode(), capture_output=True, timeout=_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    text = done.stdout.decode(errors="replace")
+    return text if done.returncode == 0 and "<svg" in text else None

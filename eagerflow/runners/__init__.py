@@ -1,0 +1,1 @@
+"""Functions that run again and again in the background."""

@@ -1,0 +1,295 @@
+"""`Graph.run`: a part of a graph, from any values that are fed to any that are fetched."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, final
+
+from eagerflow.core.convert import as_tensor, scalar
+from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.counterparts import nearest
+from eagerflow.dims import evaluate, symbols
+from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
+from eagerflow.graph.edit import copy_node, needed
+from eagerflow.graph.ir import Graph, Node, Value, methods
+from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.verify import check_attributes
+from eagerflow.hardware import as_device
+from eagerflow.ops.rules.promotion import weak_fits
+from eagerflow.resources.variable import VariableState
+from eagerflow.runtime.executable import Executable
+from eagerflow.runtime.generated.instructions import named_axes
+from eagerflow.runtime.replay import is_watched, replay
+from eagerflow.types import TensorType
+
+__all__ = ["extract", "run"]
+
+_LIMIT: Final = 32  # executables of one graph
+_SHOWN: Final = 4  # names in a message
+_NUMBERS: Final = (bool, int, float, complex)
+
+_lock: Final = threading.Lock()
+_executables: Final[weakref.WeakKeyDictionary[Graph, OrderedDict[Any, Executable]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def run(
+    graph: Graph, fetches: Iterable[Value | Node | str], feeds: Mapping[Any, Any] | None = None
+) -> list[Any]:
+    """What `Graph.run` does."""
+    if isinstance(fetches, (Value, Node, str)) or not isinstance(fetches, Iterable):
+        raise GraphError(
+            "run: fetches is a list of values", given=repr(fetches),
+            expected="values of the graph, or their names: graph.outputs, "
+            f"[{', '.join([repr(v.name) for v in graph.outputs][:_SHOWN]) or '...'}]",
+        )  # fmt: skip
+    if not isinstance(feeds, Mapping | None):
+        raise GraphError(
+            "run: feeds is a dict, by value or name", given=f"a {type(feeds).__name__}",
+            expected=f"{{{', '.join([f'{v.name!r}: ...' for v in graph.inputs][:_SHOWN])}}}",
+        )  # fmt: skip
+    names = _Names(graph)
+    wanted = [names.fetch(v) for v in fetches]
+    given = names.feeds(feeds or {})
+    inputs = _Feeds(given).inputs()
+    part = _executable(graph, tuple(wanted), tuple(given))
+    found = iter(replay(part.graph, inputs) if is_watched() else part.apply(inputs))
+    return [next(found) if isinstance(one, Value) else None for one in wanted]
+
+
+methods["run"] = run
+
+
+@final
+class _Names:
+    """The values of a graph by what the user calls them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._values: dict[str, Value] | None = None
+
+    def find(self, key: Any) -> Value:
+        if isinstance(key, Value):
+            return key
+        if not isinstance(key, str):
+            raise GraphError("this is no value", given=repr(key), expected="a Value or its name")
+        if self._values is None:
+            self._values = {v.name: v for v in self.graph.values()}
+        name = key.removeprefix("%")
+        if name not in self._values:
+            raise self._unknown(name)
+        return self._values[name]
+
+    def _unknown(self, name: str) -> GraphError:
+        found = nearest(name, [v.name for v in self.graph.values()])
+        inputs = ", ".join([f"%{v.name}" for v in self.graph.inputs])
+        expected = f"a value that print(graph) shows, such as its inputs {inputs}"
+        return GraphError(
+            f"the graph has no value %{name}", given=repr(self.graph),
+            expected=expected if inputs else None,
+            hint=self._variable(name) or (f"did you mean %{found}?" if found else None),
+        )  # fmt: skip
+
+    def _variable(self, name: str) -> str | None:
+        """What to do instead, if that is the name of a variable of the graph."""
+        name = name.removeprefix("@")
+        mine = [n for n in self.graph.nodes if _is_of(n, name)]
+        reads = [f"%{n.outputs[0].name}" for n in mine if n.op == "read"]
+        if reads:
+            return f"@{name} is a variable; feed what is read from it: {', '.join(reads)}"
+        return f"@{name} is a variable, and not read here: assign it before" if mine else None
+
+    def feeds(self, feeds: Mapping[Any, Any]) -> dict[Value, Any]:
+        """What is fed, by value."""
+        found: dict[Value, Any] = {}
+        for key, x in feeds.items():
+            try:
+                value = self.find(key)
+            except GraphError as error:
+                raise _of_constant(error, x) from None
+            if value in found:
+                raise GraphError(
+                    f"%{value.name} is fed twice", given=", ".join(map(repr, feeds)),
+                    expected="each value once, by itself or by its name",
+                )  # fmt: skip
+            found[value] = x
+        return found
+
+    def fetch(self, key: Any) -> Value | Node:
+        """The value, or the node of which only the effect is wanted."""
+        if isinstance(key, Node):
+            return key
+        if not isinstance(key, str) or not key.startswith("&"):
+            return self.find(key)
+        found = next((node for node in self.graph.nodes if node.name == key[1:]), None)
+        if found is None:
+            effects = [f"&{node.name}" for node in self.graph.nodes if not node.outputs]
+            raise GraphError(
+                f"there is no node {key}", given=repr(self.graph),
+                expected=f"such as {', '.join(effects[:_SHOWN])}" if effects else None,
+            )  # fmt: skip
+        return found
+
+
+def _is_of(node: Node, name: str) -> bool:
+    """Whether a node reads or writes the variable of that name."""
+    resource = node.attrs.get("resource")
+    return isinstance(resource, VariableState) and resource.name == name
+
+
+def _of_constant(error: GraphError, x: Any) -> GraphError:
+    """The error for a name, with what may be the reason if a number was to be fed."""
+    if type(x) not in _NUMBERS or error.hint:
+        return error
+    return GraphError(
+        error.wrong, given=error.given, expected=error.expected, source=error.source,
+        hint="an argument that is a Python number is a constant of the graph if the trace looked "
+        f"at it: trace with ef.tensor({x!r}) in its place, which is an input",
+    )  # fmt: skip
+
+
+def _executable(
+    graph: Graph, fetches: tuple[Value | Node, ...], fed: tuple[Value, ...]
+) -> Executable:
+    key = (fetches, fed, len(graph.nodes))
+    with _lock:
+        known = _executables.setdefault(graph, OrderedDict())
+        found = known.get(key)
+        if found is not None:
+            known.move_to_end(key)
+            return found
+    part = extract(graph, fetches, fed)
+    check_attributes(part)
+    made = Executable(part)
+    with _lock:
+        known[key] = made
+        if len(known) > _LIMIT:
+            known.popitem(last=False)
+    return made
+
+
+def extract(graph: Graph, fetches: Sequence[Value | Node], fed: Sequence[Value]) -> Graph:
+    """The part of ``graph`` that computes ``fetches`` from ``fed``, as a graph of its own.
+
+    Args:
+        graph: the graph.
+        fetches: the values among them are the outputs of the result, the nodes are in it.
+        fed: the inputs of the result.
+
+    Raises:
+        GraphError: an input of ``graph`` is needed and not fed, or a value is not of ``graph``.
+    """
+    known: set[Value | Node] = {*graph.values(), *graph.nodes}
+    for one in (*fetches, *fed):
+        if one not in known:
+            mark = "&" if isinstance(one, Node) else "%"
+            raise GraphError(f"{mark}{one.name} is not of this graph")
+    result = Graph(graph.name)
+    result.resources = dict(graph.resources)
+    values: dict[Value, Value] = {v: result.add_input(v.type, v.name, v.device) for v in fed}
+    nodes: dict[Node, Node] = {}
+    for node in needed(graph, fetches, fed):
+        inputs = [_resolve(v, values) for v in node.inputs]
+        before = tuple([nodes[n] for n in node.control_inputs if n in nodes])
+        made = nodes[node] = copy_node(result, node, inputs, control_inputs=before)
+        for value, copied in zip(node.outputs, made.outputs, strict=True):
+            values.setdefault(value, copied)
+    result.outputs = [_resolve(v, values) for v in fetches if isinstance(v, Value)]
+    return result
+
+
+def _resolve(value: Value, values: Mapping[Value, Value]) -> Value:
+    if value in values:
+        return values[value]
+    assert value.node is None
+    raise GraphError(
+        f"%{value.name} is needed and not fed",
+        expected=f"a feed for {value!r}",
+    )
+
+
+# --- feeds ------------------------------------------------------------------------------------
+
+
+@final
+class _Feeds:
+    """What is fed, checked against the types of the values."""
+
+    def __init__(self, given: Mapping[Value, Any]) -> None:
+        self.given = given
+
+    def inputs(self) -> list[Any]:
+        """A tensor or a number for each value that is fed.
+
+        Raises:
+            DTypeError: another dtype, or another kind of number.
+            ShapeError: another shape, or sizes that contradict each other.
+            DeviceError: another device.
+        """
+        found = [_converted(v, x) for v, x in self.given.items()]
+        sizes: dict[str, int] = {}
+        pairs = [
+            (v, x) for v, x in zip(self.given, found, strict=True) if isinstance(v.type, TensorType)
+        ]
+        for value, x in pairs:
+            if len(x.shape) != len(value.type.shape):
+                raise _misfit(value, x)
+            for axis, name in named_axes(value.type):
+                sizes.setdefault(name, x.shape[axis])
+        for value, x in pairs:
+            for size, actual in zip(value.type.shape, x.shape, strict=True):
+                known = symbols((size,)) <= sizes.keys()
+                if known and evaluate(size, sizes) != actual:
+                    raise _misfit(value, x, sizes)
+        return found
+
+
+def _misfit(value: Value, x: Tensor, sizes: Mapping[str, int] | None = None) -> ShapeError:
+    known = ", ".join(f"{n}={s}" for n, s in (sizes or {}).items())
+    return ShapeError(
+        f"run: the shape of %{value.name} is another",
+        given=str(type_of(x)),
+        expected=f"{value.spec}" + (f" with {known}" if known else ""),
+    )
+
+
+def _converted(value: Value, x: Any) -> Any:
+    kind = value.type
+    if isinstance(kind, NumberType):
+        return _number(value, kind, x)
+    if type(x) in _NUMBERS and not isinstance(x, AbstractArray):
+        if not weak_fits(x, kind.dtype):
+            raise _wrong_dtype(value, type(x).__name__)
+        return scalar(x, as_device(value.device).lanes[kind.dtype])
+    plain = type(x) in (list, tuple) and weak_fits(x, kind.dtype)  # as one number is taken
+    where = None if isinstance(x, AbstractArray) else as_device(value.device)
+    tensor = as_tensor(x, kind.dtype if plain else None, where)
+    if tensor.dtype is not kind.dtype:
+        raise _wrong_dtype(
+            value, str(type_of(tensor)), f"convert it: ef.astype(x, {kind.dtype.name!r})"
+        )
+    if value.device is not None and tensor.device != value.device:
+        raise DeviceError(
+            f"run: %{value.name} is on another device",
+            given=str(type_of(tensor)),
+            expected=str(value.spec),
+            hint=f"move it with .to('{value.device}')",
+        )
+    return tensor
+
+
+def _number(value: Value, kind: NumberType, x: Any) -> complex:
+    ranks = (int, float, complex)
+    if type(x) not in ranks or ranks.index(type(x)) > ranks.index(kind.kind):
+        raise _wrong_dtype(value, repr(x))
+    return kind.kind(x)
+
+
+def _wrong_dtype(value: Value, given: str, hint: str | None = None) -> DTypeError:
+    return DTypeError(
+        f"run: %{value.name} is of another dtype", given=given, expected=str(value.spec), hint=hint
+    )

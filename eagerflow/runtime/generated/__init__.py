@@ -1,0 +1,1 @@
+"""The generated tier: a graph as one function of straight-line Python."""

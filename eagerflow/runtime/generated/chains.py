@@ -1,0 +1,290 @@
+"""Chains: elementwise ops over one shape, with reads and assignments of variables between them.
+
+A chain is one call. Its intermediate values share memory, and a large one runs by blocks that stay
+in the cache, all its ops on one block before the next. That is where an optimiser's update spends
+its time, which else goes through memory once per op. The results are the same bit for bit: of
+these ops, IEEE 754 says each element.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, starmap
+from math import prod
+from operator import call
+from typing import Any, Final, TypeAlias, final
+
+import numpy as np
+
+from eagerflow.core.execute import is_own
+from eagerflow.core.op import find_op, get_op
+from eagerflow.graph.ir import Node
+from eagerflow.hardware import Device
+from eagerflow.resources.variable import VariableState
+from eagerflow.runtime.generated.instructions import Instruction, Instructions
+from eagerflow.types import TensorType
+from eagerflow_kernels import table
+
+__all__ = ["Chain", "assigns", "blocks", "find_chains", "function_of", "scratch", "sweep"]
+
+_DTYPES: Final = ("float32", "float64")
+#: how many ops make a chain worth a call of its own
+_LEAST: Final = 3
+#: and how many it has at most, since all its locks are held until it ends
+_MOST: Final = 64
+#: bytes of all arrays of a chain from which on they do not fit into the cache together
+_CACHE: Final = 3 << 20
+#: bytes of one array that are worked on at a time
+_BLOCK: Final = 1 << 17
+#: bytes of one array above which a chain would keep Ctrl-C waiting
+_LIMIT: Final = 1 << 26
+
+
+@final
+@dataclass(eq=False)
+class Chain:
+    """Instructions that run together.
+
+    Attributes:
+        kind: the type of all its arrays.
+        lines: the instructions, in order.
+        inputs: the registers that it takes, whole arrays first.
+        whole: how many of them are whole arrays; the others hold one element.
+        outputs: the registers that are read after it.
+        states: its variables, each with the register that its assignment sets, or -1.
+    """
+
+    kind: TensorType
+    lines: list[Instruction] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
+    whole: int = 0
+    outputs: list[int] = field(default_factory=list)
+    states: dict[VariableState, int] = field(default_factory=dict)
+
+    @property
+    def by_blocks(self) -> bool:
+        """Whether its arrays do not fit into the cache together."""
+        arrays = self.whole + len(self.states) + len(self.outputs) + 1
+        size: int = prod(self.kind.shape)
+        return size * self.kind.dtype.itemsize * arrays >= _CACHE
+
+    @property
+    def step(self) -> int:
+        """How many elements of each array are worked on at a time."""
+        return _BLOCK // self.kind.dtype.itemsize
+
+
+def assigns(node: Node) -> bool:
+    """Whether a node of a chain changes a variable."""
+    return get_op(node.op).updates is not None
+
+
+def function_of(node: Node) -> Any:
+    """What computes each element of a node of a chain, as NumPy has it."""
+    name = table.original_kernel(get_op(node.op).updates or node.op)
+    assert isinstance(name, str)
+    return getattr(np, name)
+
+
+# --- finding them -----------------------------------------------------------------------------
+
+
+Kernel: TypeAlias = Callable[[Instruction, Node], Any]
+
+
+def find_chains(
+    program: Instructions,
+    lines: Sequence[Instruction],
+    start: int,
+    end: int,
+    last: Mapping[int, int],
+    kernel: Kernel,
+) -> dict[int, Chain]:
+    """The chains among consecutive instructions, by the place of their first one.
+
+    Args:
+        program: what the instructions are of.
+        lines: the instructions of one block.
+        start: the place of the first one to look at.
+        end: the place after the last one.
+        last: the place of the last one that reads a register.
+        kernel: gives the kernel that runs an instruction.
+    """
+    found: dict[int, Chain] = {}
+    place = start
+    while place < end:
+        made = _Finder(program, last, kernel, place).run(lines, end)
+        if made is not None:
+            found[place] = made
+        place += len(made.lines) if made is not None else 1
+    return found
+
+
+@final
+class _Finder:
+    """Grows one chain from a place on, as far as it goes.
+
+    Args:
+        program: what the instructions are of.
+        last: the place of the last one that reads a register.
+        kernel: gives the kernel that runs an instruction.
+        start: where it starts.
+    """
+
+    def __init__(
+        self, program: Instructions, last: Mapping[int, int], kernel: Kernel, start: int
+    ) -> None:
+        self.program = program
+        self.last = last
+        self.kernel = kernel
+        self.start = start
+        self.kind: TensorType | None = None
+        self.lines: list[Instruction] = []
+        self.joined = 0  # how many of the lines are part of it; reads after them may become so
+        self.own: set[int] = set()  # the registers that it sets
+        self.taken: set[int] = set()  # the registers that it reads
+        self.old: dict[VariableState, list[int]] = {}  # where values of variables were read to
+        self.states: dict[VariableState, int] = {}
+
+    def run(self, lines: Sequence[Instruction], end: int) -> Chain | None:
+        for place in range(self.start, min(end, self.start + _MOST)):
+            if not self._take(lines[place], place):
+                break
+        return self._made()
+
+    def _take(self, line: Instruction, place: int) -> bool:
+        """Whether the chain goes on with this instruction."""
+        node = line.node
+        if node is None or line.axis is not None or line.blocks or len(line.outputs) != 1:
+            return False
+        kind = self.program.kinds[line.outputs[0]]
+        device = self.program.devices[line.outputs[0]]
+        if not isinstance(kind, TensorType) or not _is_array(kind, device):
+            return False
+        if not self._fits(line, node, kind):
+            return False
+        if not self._joins(line, node, place):
+            return False
+        self.lines.append(line)
+        self.own.update(line.outputs)
+        if node.op != "read":
+            self.kind = kind
+            self.taken.update(line.inputs)
+            self.joined = len(self.lines)
+        return True
+
+    def _joins(self, line: Instruction, node: Node, place: int) -> bool:
+        """Whether it belongs to what is there; a variable that it reads or assigns is noted."""
+        if node.op == "read":
+            variable, (register,) = node.attrs["resource"], line.outputs
+            self.old.setdefault(variable, []).append(register)
+            return variable not in self.states
+        if self.joined and self.own.isdisjoint(line.inputs) and not self._shares(line):
+            return False
+        return not assigns(node) or self._assign(line, node, place)
+
+    def _shares(self, line: Instruction) -> bool:
+        """Whether it reads an array that the chain reads."""
+        return any(r in self.taken and self._is_whole(r) for r in line.inputs)
+
+    def _is_whole(self, register: int) -> bool:
+        kind = self.program.kinds[register]
+        return isinstance(kind, TensorType) and bool(kind.shape)
+
+    def _fits(self, line: Instruction, node: Node, kind: TensorType) -> bool:
+        """Whether the chain's kernels can run it on arrays of that type."""
+        if self.kind is not None and (kind.shape, kind.dtype) != (self.kind.shape, self.kind.dtype):
+            return False
+        device = self.program.devices[line.outputs[0]]
+        if not all(self._is_operand(r, kind, device) for r in line.inputs):
+            return False
+        op = find_op(node.op)
+        if op is None or not ((op.ieee and not node.attrs) or op.updates or node.op == "read"):
+            return False
+        return is_own(op, self.kernel(line, node))  # as we know it, not somebody's own
+
+    def _is_operand(self, register: int, kind: TensorType, device: Device | None) -> bool:
+        found = self.program.kinds[register]
+        if not isinstance(found, TensorType) or found.dtype is not kind.dtype:
+            return False
+        if self.program.devices[register] is not device:
+            return False
+        if not found.shape:
+            return True
+        same = _is_array(found, device) and found.shape == kind.shape
+        return same and register not in self.program.constants
+
+    def _assign(self, line: Instruction, node: Node, place: int) -> bool:
+        """Whether the variable may get its new value here: nobody reads the old one later."""
+        variable = node.attrs["resource"]
+        old = self.old.get(variable, ())
+        if variable in self.states or any(self.last.get(r, -1) > place for r in old):
+            return False
+        self.states[variable] = line.outputs[0]
+        return True
+
+    def _made(self) -> Chain | None:
+        lines = self.lines[: self.joined]
+        worth = sum(1 for x in lines if x.node is not None and x.node.op != "read")
+        if worth < _LEAST or self.kind is None:
+            return None
+        made = Chain(self.kind, lines)
+        end = self.start + len(lines)
+        own = {r for line in lines for r in line.outputs}
+        taken = dict.fromkeys(r for line in lines for r in line.inputs if r not in own)
+        made.inputs = sorted(taken, key=lambda r: not self._is_whole(r))
+        made.inputs = [r for r in made.inputs if r not in self.program.constants]
+        made.whole = sum(map(self._is_whole, made.inputs))
+        made.outputs = [r for line in lines for r in line.outputs if self.last.get(r, -1) >= end]
+        for line in lines:
+            assert line.node is not None
+            if line.node.op == "read":
+                made.states.setdefault(line.node.attrs["resource"], -1)
+            elif assigns(line.node):
+                made.states[line.node.attrs["resource"]] = line.outputs[0]
+        assigned = any(register >= 0 for register in made.states.values())
+        return made if assigned or made.by_blocks else None
+
+
+def _is_array(kind: TensorType, device: Device | None) -> bool:
+    """Whether chains have arrays of that type."""
+    if kind.dtype.name not in _DTYPES or not kind.shape:
+        return False
+    if device is None or device.backend.kind != "cpu":
+        return False
+    if any(type(size) is not int for size in kind.shape):
+        return False
+    size: int = prod(kind.shape)
+    return 0 < size * kind.dtype.itemsize <= _LIMIT
+
+
+# --- running them -----------------------------------------------------------------------------
+
+
+def blocks(array: Any, step: int) -> list[Any]:
+    """The elements of a contiguous array in their order, ``step`` at a time."""
+    flat = array.reshape(-1)
+    end = flat.size - flat.size % step
+    parts = list(flat[:end].reshape(-1, step))
+    return [*parts, flat[end:]] if end < flat.size else parts
+
+
+def scratch(like: Any, step: int) -> list[Any]:
+    """Memory for a block, once for each block of ``like``."""
+    size = like.size
+    part = np.empty(min(step, size), like.dtype)
+    count, rest = divmod(size, step)
+    return [part] * count + ([part[:rest]] if rest else [])
+
+
+def sweep(*calls: Iterable[tuple[Any, ...]]) -> None:
+    """All calls on the first block, then on the next.
+
+    Args:
+        calls: for each of them its function and arguments block by block.
+
+    No byte code runs in between, so neither does Ctrl-C: no variable is left half changed.
+    """
+    deque(starmap(call, chain.from_iterable(zip(*calls, strict=True))), maxlen=0)

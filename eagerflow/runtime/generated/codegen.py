@@ -1,0 +1,480 @@
+"""Instructions as straight-line Python: one call of a kernel per node, values in local variables.
+
+The text of ``y = exp(x); z = y + x`` is::
+
+    def run(r0):
+        r1 = exp_0(r0)
+        r2 = add_1(r1, r0)
+        del r1, r0
+        return (r2,)
+
+A function of many thousand lines would compile slowly, so long programs are several functions.
+What one of them leaves to another goes through a list.
+
+Branches and loops are Python's own, with the number of the turn in a variable::
+
+    for k3 in count():
+        r5 = less(r2, r1)
+        if not r5: break
+        r6 = add(r2, r4)
+        r2, = r6,
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from types import CodeType, FunctionType
+from typing import Any, Final, final
+
+from eagerflow.core.op import get_op
+from eagerflow.dims import Dim, resolving
+from eagerflow.errors import DimError, EagerflowError, relocate
+from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import is_number, kind_of
+from eagerflow.runtime.generated.chain_text import ChainText
+from eagerflow.runtime.generated.chains import Chain, find_chains
+from eagerflow.runtime.generated.expressions import Words
+from eagerflow.runtime.generated.instructions import Block, Instruction, Instructions
+from eagerflow.runtime.generated.lists import Stacks, find_stacks, stack_lines
+from eagerflow.runtime.python_control import choose_branch
+
+__all__ = ["Code", "generate"]
+
+#: instructions of one function
+_CHUNK: Final = 256
+_FENCES: Final = ("fence", "blocks")
+_serial: Final = count(1)
+
+
+@final
+class Code:
+    """What `generate` gives.
+
+    Attributes:
+        run: the program as a function of the values of its inputs; gives a tuple.
+        text: its source.
+        program: the instructions that it was made of.
+        file: what its code objects have for a file name.
+        lines: for each line of the text the index of the instruction that it belongs to, or -1.
+    """
+
+    __slots__ = ("file", "lines", "program", "run", "text")
+
+    def __init__(
+        self, name: str, program: Instructions, lines: Sequence[str], where: list[int],
+        names: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self.program = program
+        self.text = "\n".join(lines)
+        self.file = f"<program {next(_serial)}: {name}>"
+        self.lines = where
+        module = compile(self.text, self.file, "exec")
+        for inner in module.co_consts:
+            if isinstance(inner, CodeType):
+                names[inner.co_name] = FunctionType(inner, names)
+        self.run: Callable[..., tuple[Any, ...]] = names["run"]
+
+
+def generate(
+    name: str, program: Instructions, note: Callable[..., float] | None = None, *,
+    chains: bool = False,
+) -> Code:  # fmt: skip
+    """Write and compile the program.
+
+    Args:
+        name: of the graph.
+        program: its instructions.
+        note: called after each of them as ``note(index, start, turns, *outputs)``, if given;
+            ``start`` is what it gave last, ``turns`` are those of the loops that it stands in.
+        chains: whether ``note`` is called once for a chain, without its outputs; else these are
+            taken apart.
+    """
+    with resolving(_undecided):  # an outer trace must not be asked for sizes
+        return _Writer(program, note, chains or note is None).code(name)
+
+
+def _undecided(dim: Dim, why: str) -> int:
+    raise DimError(f"the size {dim} is not known here", given=why)
+
+
+#: for each register the place of the instruction that reads it last, among those of one block
+_Last = dict[int, int]
+
+
+@final
+class _Writer:
+    """Writes one program.
+
+    Args:
+        program: its instructions.
+        note: as for `generate`.
+        chains: whether there are any.
+    """
+
+    def __init__(
+        self, program: Instructions, note: Callable[..., float] | None, chains: bool
+    ) -> None:
+        self.program = program
+        self.noted = note is not None
+        self.chains = chains
+        #: of each chain the last instruction
+        self.ends: dict[str, int] = {}
+        self.words = Words(program, note)
+        self.text: list[str] = []
+        self.where: list[int] = []
+        self.indent = " "
+        self.turns: list[str] = []  # the variables of the loops that are being written
+        #: functions that the program calls, line by line as in `ChainText`
+        self.called: list[tuple[str, int]] = []
+        #: for each generator: the registers of its seed and its ticket, and how many are drawn
+        self.tickets: dict[Any, list[int]] = {}
+        self.draws: dict[int, tuple[int, int, int]] = {}
+        self.gone: set[int] = set()  # registers that are dropped before their last reader ends
+        #: for each instruction in a loop what goes round and is not read before it is set anew
+        self.fading: dict[int, list[int]] = {}
+        #: lists that are Python's; who notes what instructions give, wants to see values
+        self.stacks = Stacks() if self.noted else find_stacks(program)
+        self._reserve()
+        self.last = self._last_reads()
+
+    # --- looking ahead ---
+
+    def _reserve(self) -> None:
+        """Give draws their tickets, if all can be reserved when the program starts.
+
+        Those of a generator that is drawn from in branches or loops are taken one by one.
+        """
+        nodes = [(x, x.node) for x in self.program.all if x.node is not None and _is_op(x)]
+        if any(get_op(node.op).effect in _FENCES for _, node in nodes):
+            return
+        draws = [(x, node.attrs["resource"]) for x, node in nodes if node.op == "next_key"]
+        outer = {x.index for x in self.program.lines}
+        inside = {id(state) for x, state in draws if x.index not in outer}
+        for line, state in draws:
+            if id(state) in inside:
+                continue
+            if state not in self.tickets:
+                seed, ticket = self.program.register(None), self.program.register(None)
+                self.tickets[state] = [seed, ticket, 0]
+            seed, ticket, number = self.tickets[state]
+            self.draws[line.index] = seed, ticket, number
+            self.tickets[state][2] += 1
+
+    def reads(self, line: Instruction) -> Iterator[int]:
+        """The registers that an instruction reads, without those that never change."""
+        constants = self.program.constants
+        yield from (r for r in line.reads if r not in constants)
+        yield from self.draws.get(line.index, ())[:2]
+
+    def _last_reads(self) -> _Last:
+        lines = self.program.lines
+        found = {r: i for i, line in enumerate(lines) for r in self.reads(line)}
+        found.update((r, len(lines)) for r in self.program.outputs)
+        return found
+
+    def _last_inside(self, block: Block) -> _Last:
+        """The same for the registers that the block sets."""
+        own = {r for line in block.lines for r in line.outputs}
+        found = {r: i for i, line in enumerate(block.lines) for r in self.reads(line) if r in own}
+        found.update((r, len(block.lines)) for r in block.outputs if r in own)
+        return found
+
+    # --- the functions ---
+
+    def code(self, name: str) -> Code:
+        lines = self.program.lines
+        if len(self.program.all) <= _CHUNK or len(lines) <= 1:
+            self.add(f"def run({self.registers(self.program.inputs)}):")
+            self.prologue()
+            self.lines(lines, self.last)
+            self.add(f" return {self.words.tuple(self.operands(self.program.outputs))}")
+        else:
+            self.chunks(len(lines))
+        text = [text for text, _ in self.called] + self.text
+        where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
+        return Code(name, self.program, text, where, self.words.names)
+
+    def chunks(self, total: int) -> None:
+        slots = self._slots()
+        starts = range(0, total, _CHUNK)
+        for start in starts:
+            self.add(f"def chunk{start}(V):")
+            if self.noted:
+                self.add(" t = note(-1, 0.0, ())")
+            self.chunk(start, min(start + _CHUNK, total), slots)
+        self.add(f"def run({self.registers(self.program.inputs)}):")
+        self.prologue()
+        self.add(f" V = [None] * {len(slots)}")
+        first = [*self.program.inputs, *(r for t in self.tickets.values() for r in t[:2])]
+        for register in first:
+            if register in slots:
+                self.add(f" V[{slots[register]}] = r{register}")
+        if first:
+            self.add(f" del {self.registers(first)}")
+        for start in starts:
+            self.add(f" chunk{start}(V)")
+        outputs = [
+            f"V[{slots[r]}]" if r in slots else self.words.operand(r) for r in self.program.outputs
+        ]
+        self.add(f" return {self.words.tuple(outputs)}")
+
+    def _slots(self) -> dict[int, int]:
+        """Places in the list for registers that are read in another chunk than they are set in."""
+        home = {r: i // _CHUNK for i, x in enumerate(self.program.lines) for r in x.outputs}
+        slots: dict[int, int] = {}
+        for register, last in self.last.items():
+            if register in self.program.constants:
+                continue
+            outside = register not in home or last == len(self.program.lines)
+            if outside or last // _CHUNK != home[register]:
+                slots[register] = len(slots)
+        return slots
+
+    def chunk(self, start: int, end: int, slots: dict[int, int]) -> None:
+        here: set[int] = set()
+        for line, first, stop in self.units(self.program.lines, start, end, self.last):
+            for register in dict.fromkeys(self.reads(line)):
+                if register in slots and register not in here:
+                    self.add(f" r{register} = V[{slots[register]}]", line.index)
+                    if self.last[register] < end:
+                        self.add(f" V[{slots[register]}] = None", line.index)
+                    here.add(register)
+            self.instruction(line, self.last, first)
+            here.update(line.outputs)
+            for register in line.outputs:
+                if register in slots:
+                    self.add(f" V[{slots[register]}] = r{register}", line.index)
+            self.forget(line, self.last, first, stop)
+
+    def prologue(self) -> None:
+        for state, (seed, ticket, number) in self.tickets.items():
+            reserve = self.words.bound(state.reserve, "reserve")
+            self.add(f" r{seed}, r{ticket} = {reserve}({number})")
+        if self.noted:
+            self.add(" t = note(-1, 0.0, ())")
+
+    def lines(self, lines: Sequence[Instruction], last: _Last) -> None:
+        for line, first, stop in self.units(lines, 0, len(lines), last):
+            self.instruction(line, last, first)
+            self.forget(line, last, first, stop)
+
+    def units(
+        self, lines: Sequence[Instruction], start: int, end: int, last: _Last
+    ) -> Iterator[tuple[Instruction, int, int]]:
+        """Instructions, and chains of them as one, with the places of their first and last one."""
+        found: dict[int, Chain] = {}
+        if self.chains:
+            found = find_chains(self.program, lines, start, end, last, self.kernel)
+        place = start
+        while place < end:
+            line, first = lines[place], place
+            if place in found:
+                line = self.chain(found[place])
+                place += len(found[place].lines) - 1
+            yield line, first, place
+            place += 1
+
+    def kernel(self, line: Instruction, node: Node) -> Any:
+        return self.words.entry(get_op(node.op), line, node)[0].kernel
+
+    def chain(self, made: Chain) -> Instruction:
+        """Write the function of a chain, and the one that does the same op by op."""
+        name, plain = self.words.new("chain"), self.words.new("plain")
+        text = ChainText(made, self.words)
+        text.write(name, plain)
+        kept = self.text, self.where, self.indent, self.noted
+        self.text, self.where, self.indent, self.noted = [], [], " ", False
+        self.add(f"def {plain}({self.registers(made.inputs)}):")
+        block = Block(made.lines, made.outputs)
+        last = self._last_inside(block)
+        last.update((r, i) for i, x in enumerate(made.lines) for r in x.inputs if r in made.inputs)
+        for i, line in enumerate(made.lines):
+            self.instruction(line, last, i)
+            self.forget(line, last, i, i)
+        self.add(f" return {self.words.tuple(self.operands(made.outputs))}")
+        self.called += [*zip(self.text, self.where, strict=True), *text.lines]
+        self.text, self.where, self.indent, self.noted = kept
+        self.ends[name] = made.lines[-1].index
+        one = Instruction(None, tuple(made.inputs), tuple(made.outputs), {}, called=name)
+        one.index = made.lines[0].index
+        return one
+
+    def forget(self, line: Instruction, last: _Last, first: int, end: int) -> None:
+        """Drop what no later instruction reads."""
+        dead = [r for r in dict.fromkeys(self.reads(line)) if first <= last.get(r, -1) <= end]
+        dead += [r for r in line.outputs if r not in last]
+        dead = [r for r in dead if r not in self.gone]
+        if dead:
+            self.put(f"del {self.registers(dead)}", line)
+
+    # --- one instruction ---
+
+    def instruction(self, line: Instruction, last: _Last, place: int) -> None:
+        node = line.node
+        if line.axis is not None:
+            text = f"{self.words.operand(line.inputs[0])}.shape[{line.axis}]"
+            self.put(f"r{line.outputs[0]} = {text}", line)
+            return
+        if line.called:
+            targets = "".join(f"r{r}, " for r in line.outputs)
+            text = f"{line.called}({self.registers(line.inputs)})"
+            self.put(f"{targets}= {text}" if targets else text, line)
+            if self.noted:
+                end = self.ends[line.called]
+                self.add(f"{self.indent}t = note({end}, t, {self.words.tuple(self.turns)})", end)
+            return
+        assert node is not None
+        try:
+            if line.blocks:
+                self.control(line, node, last, place)
+                return
+            self.node(line, node, lambda r: last.get(r) == place, self.fading.get(line.index, ()))
+        except EagerflowError as error:
+            raise relocate(error, node.source) from None
+        if self.noted and not is_number(node.op):
+            given = [self.words.tuple(self.turns), *(f"r{r}" for r in line.outputs)]
+            self.put(f"t = note({line.index}, t, {', '.join(given)})", line)
+
+    def node(
+        self, line: Instruction, node: Node, dead: Callable[[int], bool], fading: Sequence[int]
+    ) -> None:
+        words = self.words
+        if line.outputs and line.outputs[0] in self.stacks.lists:
+            for statement in stack_lines(line, self.stacks, words.operand):
+                self.put(statement, line)
+            return
+        under = ""
+        if line.index in self.draws:
+            text = words.draw(node, *self.draws[line.index])
+        elif is_number(node.op):
+            text = words.number(line, node)
+        else:
+            text, under = words.kernel(line, node, dead, fading)
+        targets = self.registers(line.outputs)
+        self.put(f"{under}{targets} = {text}" if targets else f"{under}{text}", line)
+        if len(line.outputs) > 1:
+            for register in line.outputs:
+                wrapped = words.wrapped(f"r{register}", register, line, node)
+                if wrapped != f"r{register}":
+                    self.put(f"r{register} = {wrapped}", line)
+
+    # --- branches and loops ---
+
+    def control(self, line: Instruction, node: Node, last: _Last, place: int) -> None:
+        if kind_of(node.op) == "branches":
+            self.branches(line, node)
+            return
+        early = [r for r in line.inputs[: len(line.carried)] if last.get(r) == place]
+        early = [r for r in dict.fromkeys(early) if r not in line.inner]
+        early = [r for r in early if r not in line.inputs[len(line.carried) :]]
+        self.move(line.carried, line.inputs[: len(line.carried)], early, line)
+        self.gone.update(early)
+        self._fade(line)
+        self.turns.append(f"k{line.index}")
+        (self.scan if node.op == "scan" else self.loop)(line, node)
+        self.turns.pop()
+
+    def _fade(self, line: Instruction) -> None:
+        body = line.blocks[-1]
+        for register in set(line.carried).difference(body.outputs):
+            readers = [x for x in body.lines if register in x.reads]
+            if readers:
+                self.fading.setdefault(readers[-1].index, []).append(register)
+
+    def branches(self, line: Instruction, node: Node) -> None:
+        chooser = self.words.operand(line.inputs[0])
+        tests = [f"if {chooser}:", "else:"]
+        if node.op == "switch":
+            choice = f"b{line.index}"
+            choose = self.words.bound(choose_branch, "choose")
+            self.put(f"{choice} = {choose}({chooser}, {len(line.blocks)})", line)
+            tests = [f"{'elif' if i else 'if'} {choice} == {i}:" for i in range(len(line.blocks))]
+        for test, block in zip(tests, line.blocks, strict=True):
+            self.put(test, line)
+            self.block(block, line, line.outputs)
+
+    def loop(self, line: Instruction, node: Node) -> None:
+        test, body = line.blocks
+        most = node.attrs.get("max_iterations")
+        turns = f"{self.words.bound(count, 'count')}()" if most is None else f"range({most})"
+        self.put(f"for k{line.index} in {turns}:", line)
+        self.indent += " "
+        self.lines(test.lines, self._last_inside(test))
+        self.put(f"if not {self.words.operand(test.outputs[0])}: break", line)
+        if self.noted:  # a turn of numbers alone would ask nobody whether to go on
+            self.put("t = note(-1, t, ())", line)
+        self.indent = self.indent[:-1]
+        self.block(body, line, line.carried)
+
+    def scan(self, line: Instruction, node: Node) -> None:
+        (body,) = line.blocks
+        turn, total = f"k{line.index}", len(line.carried)
+        stacked = line.outputs[total:]
+        for register in stacked:
+            kind, lane = self.program.kinds[register], self.program.lane(register)
+            assert kind is not None
+            assert lane is not None
+            shape = self.words.attribute(tuple(kind.shape), line)
+            self.put(f"r{register} = {self.words.empty(lane)}({shape})", line)
+        turns = f"range({self.words.attribute(node.attrs['length'], line)})"
+        if node.attrs.get("reverse"):
+            turns = f"reversed({turns})"
+        self.put(f"for {turn} in {turns}:", line)
+        self.indent += " "
+        for register, whole in zip(line.slices, line.inputs[total:], strict=True):
+            self.put(f"r{register} = {self.words.operand(whole)}[{turn}, ...]", line)
+        self.indent = self.indent[:-1]
+        rows = [f"r{r}[{turn}, ...]" for r in stacked]
+        self.block(body, line, line.carried, rows)
+
+    def block(
+        self, block: Block, line: Instruction, targets: Sequence[int], rows: Sequence[str] = ()
+    ) -> None:
+        """The instructions of a block, and what becomes of its outputs."""
+        self.indent += " "
+        last = self._last_inside(block)
+        start = len(self.text)
+        self.lines(block.lines, last)
+        outputs = block.outputs[len(targets) :]
+        for row, register in zip(rows, outputs, strict=True):
+            self.put(f"{row} = {self.words.operand(register)}", line)
+        own = [r for r in dict.fromkeys(block.outputs) if r in last]
+        self.move(targets, block.outputs[: len(targets)], own, line)
+        if len(self.text) == start:
+            self.put("pass", line)
+        self.indent = self.indent[:-1]
+
+    def move(
+        self, targets: Sequence[int], sources: Sequence[int], dead: Sequence[int],
+        line: Instruction,
+    ) -> None:  # fmt: skip
+        """Set registers to others, all at once, and drop some of these."""
+        if targets:
+            begins = self.stacks.begins
+            pairs = zip(targets, sources, strict=True)
+            values = ["[]" if begins(to, r) else self.words.operand(r) for to, r in pairs]
+            self.put(f"{self.registers(targets)} = {', '.join(values)}", line)
+        if dead:
+            self.put(f"del {self.registers(dead)}", line)
+
+    # --- lines ---
+
+    def add(self, line: str, index: int = -1) -> None:
+        self.text.append(line)
+        self.where.append(index)
+
+    def put(self, statement: str, line: Instruction) -> None:
+        """A statement of an instruction, with the indentation of its block."""
+        self.add(f"{self.indent}{statement}", line.index)
+
+    def registers(self, registers: Sequence[int]) -> str:
+        return ", ".join([f"r{r}" for r in registers])
+
+    def operands(self, registers: Sequence[int]) -> list[str]:
+        return [self.words.operand(r) for r in registers]
+
+
+def _is_op(line: Instruction) -> bool:
+    node = line.node
+    return node is not None and line.axis is None and not line.blocks and not is_number(node.op)

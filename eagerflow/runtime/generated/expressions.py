@@ -1,0 +1,245 @@
+"""The words of generated code: constants, kernels, attributes and sizes as Python expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+from eagerflow.core.execute import Entry, find_entry, is_own, lane_key
+from eagerflow.core.facts import InlineSite
+from eagerflow.core.op import Op, get_op
+from eagerflow.dims import Dim
+from eagerflow.graph.ir import Node
+from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.number_ops import NUMBER_OPS
+from eagerflow.graph.signatures import kind_of
+from eagerflow.hardware import Lane, as_device
+from eagerflow.runtime.generated.buffers import pays, reusing
+from eagerflow.runtime.generated.instructions import Instruction, Instructions, has_dims, parts
+from eagerflow.runtime.generated.python_numbers import broadcast_sizes, power, to_array
+from eagerflow.types import LIST, TensorType
+
+__all__ = ["GENERATED", "Words"]
+
+#: the module that generated functions say they are of, so that their frames count as ours
+GENERATED: Final = "eagerflow.runtime.generated.tier"
+
+_LITERALS: Final = (int, bool, str, type(None))
+_TICKETS: Final = 2**64
+
+
+@final
+class Words:
+    """Expressions of one program, and the global variables that they name.
+
+    Args:
+        program: its instructions.
+        note: as for `eagerflow.runtime.generated.codegen.generate`.
+
+    Attributes:
+        names: the global variables of the generated functions.
+        truths: the registers of comparisons of numbers that only choose what runs.
+    """
+
+    def __init__(self, program: Instructions, note: Callable[..., float] | None) -> None:
+        self.program = program
+        self.names: dict[str, Any] = {
+            "__name__": GENERATED,
+            "broadcast": broadcast_sizes,
+            "note": note,
+        }
+        self.truths = _choosers(program)
+        self._objects: dict[int, str] = {}
+        self._functions = 0
+        self._made: dict[Any, Any] = {}  # objects that nodes share
+
+    # --- nodes ---
+
+    def draw(self, node: Node, seed: int, ticket: int, number: int) -> str:
+        """The key of a draw whose ticket is the one of that number after the register's."""
+        make = self.bound(self._key(node), "key")
+        return f"{make}(r{seed}, r{ticket} + {number})"
+
+    def _key(self, node: Node) -> Callable[[int, int], Any]:
+        asarray = as_device(node.attrs["device"]).backend.xp.asarray
+
+        def key(seed: int, ticket: int) -> Any:
+            return asarray((seed, ticket % _TICKETS), dtype="uint64")
+
+        found: Callable[[int, int], Any] = self._shared(("key", asarray), key)
+        return found
+
+    def _shared(self, key: Any, made: Any) -> Any:
+        return self._made.setdefault(key, made)
+
+    def number(self, line: Instruction, node: Node) -> str:
+        """The expression of a node that computes a number, or with one."""
+        operands = [self.operand(r) for r in line.inputs]
+        if node.op == "python_size":
+            return self.attribute(node.attrs["size"], line)
+        if node.op == "python_tensor":
+            lane = self.program.lane(line.outputs[0])
+            assert lane is not None
+            make = self._shared(("tensor", lane), to_array(lane))
+            return f"{self.bound(make, 'tensor')}({operands[0]})"
+        if node.op == "python_item":
+            return f"{operands[0]}.item()"
+        op = NUMBER_OPS[node.op]
+        if op.widens:
+            kind = self.program.kinds[line.outputs[0]]
+            assert isinstance(kind, NumberType)
+            make = self._shared(("power", kind), power(kind.kind))
+            return f"{self.bound(make, 'power')}({', '.join(operands)})"
+        text = op.source.format(*operands)
+        lane = self.program.lane(line.outputs[0])
+        if lane is None or line.outputs[0] in self.truths:
+            return text
+        make = self._shared(("tensor", lane), to_array(lane))
+        return f"{self.bound(make, 'tensor')}({text})"
+
+    def kernel(
+        self, line: Instruction, node: Node, dead: Callable[[int], bool], fading: Sequence[int] = ()
+    ) -> tuple[str, str]:
+        """The call of the kernel of an op, and what it has to stand under, if anything.
+
+        Args:
+            line: the instruction.
+            node: its node.
+            dead: whether nobody wants a register after it.
+            fading: registers that go round in a loop, of which nobody wants the old value after it.
+        """
+        op = get_op(node.op)
+        entry, attrs = self.entry(op, line, node)
+        kernel = self.reused(entry.kernel, line, node, dead, fading)
+        words = [self.operand(r) for r in line.inputs]
+        if op.inline is not None and is_own(op, kernel):
+            types = self.program.types(line)
+            site = InlineSite(words, types, node.attrs, len(node.outputs), self.bound)
+            found = op.inline(site)
+            if found is not None:
+                return found
+        words += [f"{key}={self.attribute(value, line)}" for key, value in attrs.items()]
+        text = f"{self.bound(kernel, node.op)}({', '.join(words)})"
+        if op.moves:
+            text += "._data"
+        if len(line.outputs) == 1:
+            if op.outputs != 1:
+                text = f"{self.bound(_only, 'only')}({text})"
+            text = self.wrapped(text, line.outputs[0], line, node)
+        return text, ""
+
+    def entry(self, op: Op, line: Instruction, node: Node) -> tuple[Entry, dict[str, Any]]:
+        """The kernel, and the attributes that it gets."""
+        attrs = node.attrs
+        if self.program.types(line):
+            lanes = [self.program.lane(r) for r in line.inputs]
+            key: Any = lane_key(lanes)  # type: ignore[arg-type]  # all are tensors
+        else:
+            key = as_device(attrs["device"])
+            attrs = {k: v for k, v in attrs.items() if k != "device"}
+        found = op.entries.get(key)
+        return found or find_entry(op, self.program.specs(line), attrs, key), attrs
+
+    def reused(
+        self, kernel: Callable[..., Any], line: Instruction, node: Node,
+        dead: Callable[[int], bool], fading: Sequence[int],
+    ) -> Callable[..., Any]:  # fmt: skip
+        """A kernel that writes into the input that the node may overwrite, where that pays."""
+        place = node.reuses
+        if place is None and fading:
+            place = next((i for i, r in enumerate(line.inputs) if r in fading), None)
+        elif place is not None and not dead(line.inputs[place]):  # somebody wants it nevertheless
+            return kernel
+        if place is None or node.attrs or len(line.outputs) != 1:
+            return kernel
+        kind = self.program.kinds[line.outputs[0]]
+        before = self.program.kinds[line.inputs[place]]
+        if not isinstance(kind, TensorType) or not isinstance(before, TensorType):
+            return kernel
+        if kind.dtype is not before.dtype or not pays(kernel, kind):
+            return kernel
+        found: Callable[..., Any] = self._shared((kernel, place), reusing(kernel, place))
+        return found
+
+    def wrapped(self, text: str, register: int, line: Instruction, node: Node) -> str:
+        """An array where NumPy's functions give a scalar."""
+        kind = self.program.kinds[register]
+        op = get_op(node.op)
+        entry, _ = self.entry(op, line, node)
+        assert kind is not None
+        is_list = isinstance(kind, TensorType) and kind.dtype is LIST
+        if kind.shape or entry.asarray is None or is_list or op.array_scalars:
+            return text
+        return f"{self.bound(entry.asarray, 'array')}({text})"
+
+    def empty(self, lane: Lane) -> str:
+        """The name of a function from a shape to an array of that lane."""
+        xp, dtype = lane.device.backend.xp, lane.dtype.dtype
+
+        def make(shape: tuple[int, ...]) -> Any:
+            return xp.empty(shape, dtype)
+
+        return self.bound(self._shared(("empty", lane), make), "empty")
+
+    # --- words ---
+
+    def tuple(self, words: Any) -> str:
+        """Words as a tuple."""
+        return "(" + "".join(f"{word}, " for word in words) + ")"
+
+    def operand(self, register: int) -> str:
+        """What a register holds: a local variable, or a constant."""
+        constants = self.program.constants
+        return self.bound(constants[register]) if register in constants else f"r{register}"
+
+    def bound(self, value: Any, hint: str = "constant") -> str:
+        """The name of a global variable that holds ``value``, made of ``hint`` and a number."""
+        name = self._objects.get(id(value))
+        if name is None:
+            name = f"{hint if hint.isidentifier() else 'op'}_{len(self._objects)}"
+            self._objects[id(value)] = name
+            self.names[name] = value
+        return name
+
+    def new(self, hint: str) -> str:
+        """A name that nothing has yet."""
+        self._functions += 1
+        return f"{hint}{self._functions}"
+
+    def attribute(self, value: Any, line: Instruction) -> str:
+        """An expression for an attribute."""
+        if type(value) is Dim:
+            return self.size(value, line)
+        if not has_dims(value):
+            plain = all(type(part) in _LITERALS for part in parts(value))
+            return repr(value) if plain else self.bound(value)
+        if type(value) is slice:
+            ends = (value.start, value.stop, value.step)
+            return f"slice({', '.join(self.attribute(v, line) for v in ends)})"
+        return self.tuple(self.attribute(v, line) for v in value)
+
+    def size(self, dim: Dim, line: Instruction) -> str:
+        """A symbolic size, in Python's syntax, of the registers that hold the sizes of names."""
+        names = {name: Dim(f"r{line.sizes[name]}") for name in dim.symbols}
+        return f"({dim.substitute(names)})"
+
+
+def _choosers(program: Instructions) -> set[int]:
+    """The registers of comparisons of numbers that nothing but a branch or a loop looks at."""
+    compared, used = set[int](), set[int](program.outputs)
+    for line in program.all:
+        node = line.node
+        number = NUMBER_OPS.get(node.op) if node is not None and line.axis is None else None
+        if number is not None and number.compares:
+            compared.update(line.outputs)
+        op = node.op if node is not None and line.blocks else ""
+        used.update(line.inputs[1:] if kind_of(op) == "branches" else line.inputs)
+        for block in line.blocks[1:] if op == "while_loop" else line.blocks:
+            used.update(block.outputs)
+    return compared - used
+
+
+def _only(data: Any) -> Any:
+    if type(data) is tuple:
+        (data,) = data
+    return data

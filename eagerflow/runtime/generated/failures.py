@@ -1,0 +1,152 @@
+"""What a failed run of generated code raises: what eager code would, with the line of the node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FrameType, TracebackType
+from typing import Any, Final, final
+
+from eagerflow.core.execute import explain
+from eagerflow.core.op import Op, get_op
+from eagerflow.dims import Dim, evaluate
+from eagerflow.errors import CancelledError, EagerflowError, relocate, strip
+from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import is_loop, is_number
+from eagerflow.graph.text.printer import print_node
+from eagerflow.runtime.generated.codegen import Code
+from eagerflow.runtime.generated.instructions import Instruction, Instructions
+from eagerflow.runtime.generated.writes import Written
+from eagerflow.source import is_framework_frame, turn_note
+from eagerflow.types import TensorSpec, TensorType
+
+__all__ = ["failure"]
+
+_SHOWN: Final = 200  # characters of a node in a note
+
+Frames = Sequence[FrameType]
+
+
+def failure(code: Code, error: Exception) -> Exception:
+    """The error to raise for one that a run of ``code`` raised."""
+    program = code.program
+    traces = _generated(error.__traceback__, code)
+    if not traces:
+        return error
+    trace = traces[-1]
+    index = code.lines[trace.tb_lineno]
+    line = program.all[index] if index >= 0 else None
+    if line is None or line.node is None or line.axis is not None:
+        return error
+    if isinstance(error, CancelledError):  # it was stopped after that one
+        return _with_notes(error, program, index, [t.tb_frame for t in traces], done=True)
+    by_user = isinstance(error, EagerflowError) and _from_user(trace.tb_next)
+    explained = _Failed(program, line, line.node, trace.tb_frame).explain(error)
+    if explained is not error:
+        explained.__context__ = None  # it would keep the values of the step alive
+    if not by_user:
+        relocate(explained, line.node.source)
+    return _with_notes(explained, program, index, [t.tb_frame for t in traces])
+
+
+def _generated(trace: TracebackType | None, code: Code) -> list[TracebackType]:
+    """The places in the generated code, whose functions call each other; the innermost is last."""
+    found = []
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == code.file:
+            found.append(trace)
+        trace = trace.tb_next
+    return found
+
+
+def _from_user(trace: TracebackType | None) -> bool:
+    """Whether Python code of the user raised, called by a node: the error knows its line."""
+    while trace is not None:
+        if not is_framework_frame(trace.tb_frame):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+@final
+class _Failed:
+    """An instruction that failed, with the values of its registers.
+
+    Args:
+        program: the instructions.
+        line: the one that failed.
+        node: its node.
+        frame: the frame of the generated code.
+    """
+
+    def __init__(
+        self, program: Instructions, line: Instruction, node: Node, frame: FrameType
+    ) -> None:
+        self.program = program
+        self.line = line
+        self.node = node
+        self.values = frame.f_locals
+
+    def explain(self, error: Exception) -> Exception:
+        if self.line.blocks or is_number(self.node.op):
+            return strip(error)
+        sizes = {name: self.values[f"r{r}"] for name, r in self.line.sizes.items()}
+        try:
+            attrs = {k: _evaluated(v, sizes) for k, v in self.node.attrs.items()}
+        except (EagerflowError, ZeroDivisionError) as size_error:  # as where the user computes it
+            return strip(size_error)
+        specs = tuple(map(self.spec_of, self.line.inputs))
+        op = get_op(self.node.op)
+        return _reworded(explain(op, specs, attrs, error), op)
+
+    def spec_of(self, register: int) -> TensorSpec:
+        kind, device = self.program.kinds[register], self.program.devices[register]
+        assert isinstance(kind, TensorType)
+        constants = self.program.constants
+        data = constants.get(register, self.values.get(f"r{register}"))
+        if data is None:  # in a chain, where shapes are known and names are others
+            return kind.on(device)
+        return kind.like(shape=tuple(data.shape)).on(device)
+
+
+def _reworded(error: Exception, op: Op) -> Exception:
+    """``error`` in the name of the function that users call."""
+    if op.errors_as is not None and isinstance(error, EagerflowError):
+        begin = f"{op.errors_as}: " if op.errors_as else ""
+        error.reword(begin + error.wrong.removeprefix(f"{op.name}: "))
+    return error
+
+
+def _evaluated(value: Any, sizes: dict[str, int]) -> Any:
+    if type(value) is Dim:
+        return evaluate(value, sizes)
+    if type(value) is tuple:
+        return tuple([_evaluated(v, sizes) for v in value])
+    if type(value) is slice:
+        return slice(*_evaluated((value.start, value.stop, value.step), sizes))
+    return value
+
+
+def _with_notes(
+    error: Exception, program: Instructions, index: int, frames: Frames, *, done: bool = False
+) -> Exception:
+    node = program.all[index].node
+    assert node is not None
+    text = print_node(node, None).split(" # ")[0]
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    error.add_note(f"  node: {text}")
+    if not isinstance(error, EagerflowError) and node.source is not None:
+        error.add_note(f"  at: {node.source}")
+    over: dict[int, int] = {}  # for each loop around it
+    own = [program.all[index]] if is_loop(node.op) else []  # stopped between two of its turns
+    for loop in (*own, *[one for one, _ in reversed(program.around[index])]):
+        turn = _local(frames, f"k{loop.index}")
+        if turn is not None and loop.node is not None:
+            error.add_note(turn_note(loop.node.op, turn, loop.node.source))
+            over[loop.index] = 0 if loop.node.attrs.get("reverse") else turn
+    Written.before(program, index, over, done=done).note(error)
+    return error
+
+
+def _local(frames: Frames, name: str) -> Any:
+    """A local variable of the innermost function that has it."""
+    return next((f.f_locals[name] for f in reversed(frames) if name in f.f_locals), None)

@@ -1,0 +1,171 @@
+"""`RegionCode`: nodes of a graph as one function, in the versions that a run may ask for."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import FrameType, FunctionType
+from typing import Any, Final, final
+
+from eagerflow.errors import CancelledError
+from eagerflow.events import NodeEvent, RegionEvent, step_of, told
+from eagerflow.graph.ir import Graph
+from eagerflow.graph.signatures import kind_of
+from eagerflow.graph_position import GraphPosition, register_code
+from eagerflow.hardware import Lane
+from eagerflow.runtime.generated.codegen import Code, generate
+from eagerflow.runtime.generated.failures import failure
+from eagerflow.runtime.generated.instructions import flatten
+from eagerflow.runtime.generated.observer import Observer
+from eagerflow.runtime.generated.positions import position_in
+from eagerflow_kernels import table
+
+__all__ = ["RegionCode"]
+
+
+@final
+class RegionCode:
+    """Nodes as one function of raw arrays and numbers, which gives a tuple.
+
+    It is written when it is wanted for the first time.
+
+    Args:
+        graph: the nodes as a graph of their own.
+        number: of the executable that they belong to, for events.
+        name: of its graph.
+        region: its number there.
+
+    Attributes:
+        graph: the same.
+        lanes: for each output its lane, or None for a number.
+        checked: whether it can ask between ops whether to go on (see `step_of`).
+
+    Raises:
+        GraphError: something in it cannot run.
+    """
+
+    __slots__ = ("__weakref__", "_checked", "_instructions", "_name", "_observed", "_observer",
+                 "_ops", "_plain", "checked", "graph", "lanes")  # fmt: skip
+
+    def __init__(self, graph: Graph, number: int, name: str, region: int = 0) -> None:
+        self.graph = graph
+        self._instructions = flatten(graph)
+        self._name = name
+        nodes = [line.node for line in self._instructions.all if line.node is not None]
+        self._ops = {node.op for node in nodes}
+        #: code without ops and loops cannot be interrupted between them
+        self.checked = any(kind_of(op) == "op" or op == "while_loop" for op in self._ops)
+        self.lanes: tuple[Lane | None, ...] = tuple(
+            map(self._instructions.lane, self._instructions.outputs)
+        )
+        self._observer = Observer(number, name, region, self._instructions)
+        self._plain: Code | None = None
+        self._checked: Code | None = None
+        self._observed: Code | None = None
+        with _lock:
+            _codes.add(self)
+
+    def run(self, values: list[Any]) -> tuple[Any, ...]:
+        """Run it on what is taken out of ``values``, the last input first.
+
+        So nobody but the code holds them, and it may write into those that it needs no more.
+
+        Raises:
+            EagerflowError: what eager code would raise, with the line of the node.
+        """
+        if RegionEvent.listeners:
+            with told(self._observer.region_event()):
+                return self._run(values)
+        return self._run(values)
+
+    def _run(self, values: list[Any]) -> tuple[Any, ...]:
+        code = self._ready()
+        try:
+            return _taking(len(values))(code.run, values.pop)
+        except Exception as error:
+            failed = failure(code, error)
+        try:
+            raise failed
+        finally:
+            del failed, values  # an exception whose frame holds them would keep them alive
+
+    def plain(self) -> Code:
+        """The version that neither tells nor asks."""
+        if self._plain is None:
+            self._plain = self._generate()
+        return self._plain
+
+    def _ready(self) -> Code:
+        """The version that this run needs."""
+        if NodeEvent.listeners:
+            if self._observed is None:
+                self._observed = self._generate(self._note)
+            return self._observed
+        if step_of.stopped is not None and self.checked:
+            if self._checked is None:
+                self._checked = self._generate(_check, chains=True)
+            return self._checked
+        return self.plain()
+
+    def _generate(
+        self, note: Callable[..., float] | None = None, *, chains: bool = False
+    ) -> Code:  # fmt: skip
+        code = generate(self._name, self._instructions, note, chains=chains)
+        register_code(code.file, self)
+        return code
+
+    def position(self, file: str, frames: Sequence[FrameType]) -> GraphPosition | None:
+        """Where a thread is that runs a version of this code."""
+        versions = self._plain, self._checked, self._observed
+        code = next((c for c in versions if c is not None and c.file == file), None)
+        if code is None:  # it was compiled anew meanwhile
+            return None
+        return position_in(code, frames, self._observer.executable, self._name)
+
+    def _note(self, index: int, start: float, turns: Sequence[int], *outputs: Any) -> float:
+        _check()
+        return self._observer.note(index, start, turns, *outputs)
+
+    def forget(self, op: str) -> None:
+        """Compile anew before the next run, if a kernel of that op is called."""
+        if op in self._ops:
+            self._plain = self._checked = self._observed = None
+
+
+def _check(*_: object) -> float:
+    """Raise if the step of this thread is to end."""
+    stopped = step_of.stopped
+    if stopped is not None and stopped():
+        raise CancelledError("the step was cancelled")
+    return 0.0
+
+
+@lru_cache(maxsize=256)
+def _taking(count: int) -> Callable[..., tuple[Any, ...]]:
+    """Calls a function with so many values that are taken one after the other.
+
+    A call with a tuple of them would hold them until it ends.
+    """
+    text = f"lambda run, take: run({', '.join(['take()'] * count)})"
+    (made, *_) = compile(text, "<taking>", "eval").co_consts
+    found: Callable[..., tuple[Any, ...]] = FunctionType(
+        made, {"__name__": "eagerflow.runtime.generated.tier"}
+    )
+    return found
+
+
+_lock: Final = threading.Lock()
+_codes: Final[weakref.WeakSet[RegionCode]] = weakref.WeakSet()
+
+
+def _kernels_changed(op: str) -> None:
+    """They count from the next call on, as they do eagerly."""
+    with _lock:
+        found = list(_codes)
+    for code in found:
+        code.forget(op)
+
+
+table.on_change(_kernels_changed)

@@ -1,0 +1,160 @@
+"""What a step had written when it failed: variables, and generators that gave tickets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, final
+
+from eagerflow.graph.ir import Node
+from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.graph.signatures import is_loop
+from eagerflow.ops.state.callbacks import PyFunction
+from eagerflow.resources.generator import GeneratorState
+from eagerflow.resources.variable import VariableState
+from eagerflow.runtime.generated.instructions import Instruction, Instructions
+from eagerflow.source import Source, cell_name
+
+__all__ = ["Written"]
+
+_EFFECTS: Final = ("writes", "fence", "blocks")
+_SURE, _PERHAPS = 2, 1
+
+
+@final
+class Written:
+    """Resources, as an error names them.
+
+    Attributes:
+        sure: by identity, those that were written.
+        perhaps: those in branches and loops, of which nobody has noted whether they ran.
+    """
+
+    __slots__ = ("perhaps", "sure")
+
+    def __init__(self) -> None:
+        self.sure: dict[int, str] = {}
+        self.perhaps: dict[int, str] = {}
+
+    @staticmethod
+    def by(nodes: Iterable[Node]) -> Written | None:
+        """What these nodes have written once they ran; None for nothing."""
+        found = Written()
+        for node in nodes:
+            found._see(node, _SURE)
+        return found if found.sure or found.perhaps else None
+
+    def _see(self, node: Node, how: int) -> None:
+        for _, graph in node.subgraphs():
+            for inner in graph.nodes:
+                self._see(inner, how if node.op == "call" else _PERHAPS)
+        self._note(node, how)
+
+    def _note(self, node: Node, how: int) -> None:
+        resource = node.attrs.get("resource")
+        if how and resource is not None and effect_of(node) in _EFFECTS:
+            name = _name(resource, node)
+            if name is not None:
+                (self.sure if how == _SURE else self.perhaps)[id(resource)] = name
+
+    @staticmethod
+    def before(
+        program: Instructions, index: int, turns: Mapping[int, int], *, done: bool = False
+    ) -> Written:
+        """What had been written when an instruction failed.
+
+        Args:
+            program: all instructions.
+            index: of the one that failed.
+            turns: by the index of a loop around it, how many turns of that were over.
+            done: whether it had run itself.
+        """
+        found = Written()
+        for line in _ops(program):
+            how = _SURE if done and line.index == index else _in_this_turn(program, line, index)
+            how = max(how, _in_turns_before(program, line, turns))
+            assert line.node is not None
+            found._note(line.node, how)
+        return found
+
+    def add(self, other: Written) -> None:
+        """Take over what another one knows."""
+        self.sure |= other.sure
+        self.perhaps |= other.perhaps
+
+    def take(self, error: BaseException) -> None:
+        """Take over what an error says."""
+        known: Written | None = getattr(error, "_written", None)
+        if known is not None:
+            self.add(known)
+
+    def note(self, error: BaseException) -> None:
+        """Let an error say so; what it says already is taken over."""
+        known: Written | None = getattr(error, "_written", None)
+        if known is not None:
+            self.take(error)
+            error.__notes__ = [n for n in error.__notes__ if n not in known._notes()]
+        for text in self._notes():
+            error.add_note(text)
+        if self.sure or self.perhaps:
+            error._written = self  # type: ignore[attr-defined]  # nobody else has that name
+
+    def _notes(self) -> list[str]:
+        sure = dict.fromkeys(self.sure.values())  # a line that prints in each turn is one
+        unsure = [name for key, name in self.perhaps.items() if key not in self.sure]
+        perhaps = dict.fromkeys([name for name in unsure if name not in sure])
+        lines = [("had already written", sure), ("may have written", perhaps)]
+        return [f"  this step {what}: {', '.join(names)}" for what, names in lines if names]
+
+
+def _name(resource: Any, node: Node) -> str | None:
+    """What a node writes, for people; None for what is no writing to them."""
+    if isinstance(resource, GeneratorState):
+        return "a generator"
+    if isinstance(resource, PyFunction):
+        if resource.checks:
+            return None
+        what = "print()" if node.op == "print" else f"py_call of {resource.name}"
+        return what if node.source is None else f"{what} at {_place(node.source)}"
+    if isinstance(resource, VariableState) and resource.name is None and resource.made is not None:
+        return f"{resource!r} (made at {_place(resource.made)})"
+    return repr(resource)
+
+
+def _place(source: Source | str) -> str:
+    """The file and the line."""
+    return source if isinstance(source, str) else f"{cell_name(source.file)}:{source.line}"
+
+
+def _ops(program: Instructions) -> Iterator[Instruction]:
+    for line in program.all:
+        if line.node is not None and line.axis is None and not line.blocks:
+            yield line
+
+
+def _in_this_turn(program: Instructions, line: Instruction, index: int) -> int:
+    """Whether ``line`` ran before the instruction at ``index``, in the same turns of loops."""
+    if line.index >= index:
+        return 0
+    inside = {one.index: block for one, block in program.around[index]}
+    how = _SURE
+    for one, block in program.around[line.index]:
+        if one.index not in inside:
+            how = _PERHAPS
+        elif not _is_loop(one) and inside[one.index] != block:
+            return 0  # in the branch that was not taken
+    return how
+
+
+def _in_turns_before(program: Instructions, line: Instruction, turns: Mapping[int, int]) -> int:
+    """Whether it ran in earlier turns of a loop."""
+    how = 0
+    for one, _ in program.around[line.index]:
+        if _is_loop(one) and turns.get(one.index, 0) > 0:
+            how = _SURE
+        elif how:
+            how = _PERHAPS
+    return how
+
+
+def _is_loop(line: Instruction) -> bool:
+    return line.node is not None and is_loop(line.node.op)

@@ -1,0 +1,105 @@
+"""Actions: what an entry of the scheduler does when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+from eagerflow.errors import EagerflowError, relocate
+from eagerflow.graph.ir import Node
+from eagerflow.graph.text.printer import print_node
+from eagerflow.runtime.generated.region_code import RegionCode
+from eagerflow.runtime.generated.writes import Written
+from eagerflow.runtime.python_control import choose_branch
+
+__all__ = ["HEAVY", "HERE", "LIGHT", "EntryAction", "asynchronous", "native", "placed_error"]
+
+LIGHT: Final = 0
+HEAVY: Final = 1
+HERE: Final = 2
+
+#: what starts ops that wait without holding a thread, by op: ``start(node, inputs, completion)``,
+#: which may give a function that is called if nobody waits any more
+asynchronous: Final[dict[str, Callable[..., Callable[[], object] | None]]] = {}
+
+
+@final
+class EntryAction:
+    """One entry of the scheduler, for who performs it.
+
+    Attributes:
+        call: takes a list of what the slots of its inputs hold, the last first, and may empty it;
+            gives a tuple for those of its outputs, and of a ``Switch`` the port. None where tokens
+            only pass through.
+        inputs: slots, in the frame that it lies in.
+        takes: the same, the last first.
+        outputs: slots; of an ``enter`` or an ``exit`` in the frame where they lead to.
+        node: the node, or the first of a region.
+        chooses: whether it is a ``Switch``.
+        queue: `LIGHT`, `HEAVY` (worth a thread of its own), or `HERE` (only the thread that started
+            the step may run it, as it calls Python code of the user).
+        begin: of an op that waits without a thread, what starts it.
+        stays: whether its input stays where it is: it goes into all turns of a loop.
+        writes: what it has written when it is done; None for nothing.
+        region: its code, whose errors tell where they were raised; None for what steers tokens.
+    """
+
+    __slots__ = ("begin", "call", "chooses", "inputs", "node", "outputs", "queue", "region",
+                 "stays", "takes", "writes")  # fmt: skip
+
+    def __init__(
+        self, node: Node | None, call: Callable[..., Any] | None = None,
+        outputs: Sequence[int] = (), inputs: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        self.node = node
+        self.call = call
+        self.read(inputs)
+        self.outputs = tuple(outputs)
+        self.chooses = False
+        self.queue = LIGHT
+        self.begin: Callable[..., Callable[[], object] | None] | None = None
+        self.stays = False
+        self.writes: Written | None = None
+        self.region: RegionCode | None = None
+
+    def read(self, slots: Sequence[int]) -> None:
+        """Say where it reads."""
+        self.inputs = tuple(slots)
+        self.takes = self.inputs[::-1]
+
+
+def native(node: Node) -> Callable[..., Any] | None:
+    """What a node that only lowered graphs have does when it runs; None if tokens pass."""
+    if node.op == "Switch":
+        return _choose_of(len(node.outputs), _is_bool(node))
+    return _NATIVE.get(node.op)
+
+
+def _is_bool(node: Node) -> bool:
+    return getattr(getattr(node.inputs[1].type, "dtype", None), "kind", "") == "bool"
+
+
+def _choose_of(count: int, is_bool: bool) -> Callable[[list[Any]], int]:
+    if is_bool:
+        return lambda given: 0 if given[0] else 1
+    return lambda given: choose_branch(given[0], count)
+
+
+def _same(given: list[Any]) -> list[Any]:
+    return given
+
+
+def _slice(given: list[Any]) -> tuple[Any]:
+    turn, values = given
+    return (values[turn, ...],)
+
+
+_NATIVE: Final[dict[str, Callable[..., Any]]] = {"Identity": _same, "Slice": _slice}
+
+
+def placed_error(error: BaseException, node: Node) -> BaseException:
+    """An error of a node that is not part of a region, with its line."""
+    if isinstance(error, EagerflowError):
+        relocate(error, node.source)
+    error.add_note(f"  node: {print_node(node, None).split(' # ')[0]}")
+    return error

@@ -1,0 +1,112 @@
+"""Steps without a thread of their own: threads of a small pool serve those that can go on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from threading import Lock, get_ident
+from typing import Any, Final, final
+
+from eagerflow import events
+from eagerflow.events import StepEvent, step_of
+from eagerflow.runtime.scheduled.costs import worker_count
+from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.runtime.scheduled.step import FlowStep
+from eagerflow.runtime.threads.workers import Workers, shared
+
+__all__ = ["DetachedStep", "Result", "serving"]
+
+#: gives the outputs of a step, or raises its error
+Result = Callable[[], tuple[Any, ...]]
+
+#: the threads that serve such steps; they never sleep while a step waits
+serving: Final = Workers(most=worker_count, name="server")
+os.register_at_fork(after_in_child=serving.forget)
+#: what calls Python code of the user, which may wait for another step
+_CALLS: Final = "py_call"
+
+
+@final
+class DetachedStep:
+    """One run of a flow that nobody waits for.
+
+    Args:
+        flow: what to run.
+        done: called once, in a thread of the pool, with a function that gives the outputs or raises
+            the error of the step.
+        event: of the step, if somebody wants to be told; it ends before ``done`` has the result.
+        number: of the step, for events.
+        pool: the threads.
+        runner: the name of the runner that it is for, in events.
+
+    Attributes:
+        thread: the one that works for it now, 0 for none.
+    """
+
+    __slots__ = ("_done", "_event", "_lock", "_over", "_pool", "_runner", "_step", "thread")
+
+    def __init__(
+        self, flow: Flow, done: Callable[[Result], object], event: StepEvent | None = None,
+        number: int = 0, pool: Workers | None = None, runner: str = "",
+    ) -> None:  # fmt: skip
+        self._done = done
+        self._event = event
+        self._runner = runner
+        self._pool = pool or (shared if _calls_python(flow) else serving)
+        self._step = FlowStep(flow, wake=self._wake, checked=True, number=number)
+        self._lock = Lock()
+        self._over = False
+        self.thread = 0
+
+    def begin(self, inputs: Sequence[Any]) -> None:
+        """Begin it.
+
+        Args:
+            inputs: raw arrays and numbers.
+        """
+        if self._event is not None:
+            events.begin(self._event)
+        self._step.begin(inputs)
+
+    def cancel(self, reason: str) -> None:
+        """End it soon: nothing new is run, and what waits is cancelled."""
+        self._step.cancel(reason)
+
+    def _wake(self) -> None:
+        self._pool.submit(self._serve)
+
+    def _serve(self) -> None:
+        self.thread = thread = get_ident()
+        step_of.runner = self._runner
+        try:
+            over = self._step.serve()
+        finally:
+            step_of.runner = ""
+        if self.thread == thread:  # else another one goes on already
+            self.thread = 0
+        if over:
+            with self._lock:
+                over, self._over = self._over, True
+            if not over:
+                self._done(self._take_result)
+
+    def _take_result(self) -> tuple[Any, ...]:
+        event = self._event
+        try:
+            return self._step.take_result()
+        except BaseException as error:
+            if event is not None:
+                event.error = events.describe(error)
+            raise
+        finally:
+            if event is not None:
+                events.end(event)
+
+
+def _calls_python(flow: Flow) -> bool:
+    graphs = [flow.graph]
+    for graph in graphs:  # it grows
+        if any(node.op == _CALLS for node in graph.nodes):
+            return True
+        graphs += [inner for node in graph.nodes for _, inner in node.subgraphs()]
+    return False

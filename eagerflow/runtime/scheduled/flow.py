@@ -1,0 +1,488 @@
+"""`Flow`: a lowered graph made ready for the scheduled tier: the plan, and what each entry does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, Final, final
+
+from eagerflow.dims import Dim, evaluate, symbols
+from eagerflow.errors import GraphError, SchedulerError
+from eagerflow.graph.edit import copy_node, named_sizes
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.lowering import is_steering
+from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.hardware import Lane, as_device
+from eagerflow.runtime.generated.instructions import named_axes
+from eagerflow.runtime.generated.region_code import RegionCode
+from eagerflow.runtime.generated.writes import Written
+from eagerflow.runtime.scheduled.actions import (
+    HEAVY,
+    HERE,
+    EntryAction,
+    asynchronous,
+    native,
+)
+from eagerflow.runtime.scheduled.costs import HEAVY_SECONDS, node_seconds
+from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWITCH, Plan, PlanEntry
+from eagerflow.runtime.scheduled.regions import Place, Places, find_regions
+from eagerflow.types import TensorType
+
+__all__ = ["Flow", "FlowFrame"]
+
+_KINDS: Final = {"Switch": SWITCH, "Merge": MERGE, "Enter": ENTER, "Exit": EXIT,
+                 "NextIteration": NEXT}  # fmt: skip
+_FENCES: Final = ("fence", "blocks")
+_PARALLEL: Final = 10
+
+
+@final
+class FlowFrame:
+    """The values of one frame: which slots there are, and what its entries do.
+
+    Attributes:
+        name: of a loop.
+        source: the line of the loop.
+        actions: of each entry, as the plan numbers them in this frame.
+        readers: for each slot how many entries read it; one more if the step gives it.
+        backwards: of a loop that counts its turns down, the slot of their number; else -1.
+    """
+
+    __slots__ = ("actions", "backwards", "name", "readers", "source")
+
+    def __init__(self, name: str, source: Any) -> None:
+        self.name = name
+        self.source = source
+        self.actions: list[EntryAction] = []
+        self.readers: list[int] = []
+        self.backwards = -1
+
+    def slot(self) -> int:
+        """A new slot."""
+        self.readers.append(0)
+        return len(self.readers) - 1
+
+
+@final
+class Flow:
+    """A lowered graph, ready to be executed.
+
+    Args:
+        graph: a lowered graph (see `eagerflow.graph.lowering`).
+        seconds: how long a node takes, estimated: heavy parts that could run at once are apart.
+        number: of the executable that it belongs to, for events.
+        overlap: whether turns of a loop may; if not, one ends before the next begins.
+        workers: how many threads regions are cut for (see `find_regions`).
+
+    Attributes:
+        graph: the graph.
+        number: of the executable.
+        plan: its entries, as the scheduler sees them.
+        frames: what they do, by the frame that they lie in.
+        inputs: for each input of the graph its slot in frame 0.
+        outputs: the slots of its outputs.
+        lanes: for each output its lane, or None for a number.
+        parallel: whether some entries are worth a thread of their own.
+        branches: whether some of those could run at once.
+
+    Raises:
+        GraphError: the graph is not well formed, or something in it cannot run.
+    """
+
+    def __init__(
+        self, graph: Graph, seconds: Callable[[Node], float] = node_seconds, number: int = 0,
+        *, overlap: bool = True, workers: int = 0,
+    ) -> None:  # fmt: skip
+        self.graph = graph
+        self.number = number
+        made = _Maker(graph, seconds, number, overlap, workers)
+        self.frames = made.frames
+        self.plan = made.plan()
+        self.inputs = [made.slot(v) for v in graph.inputs]
+        self.outputs = [made.slot(v) for v in graph.outputs]
+        for slot in self.outputs:
+            self.frames[0].readers[slot] += 1
+        self.lanes = tuple(map(_lane, graph.outputs))
+        self.parallel = any(
+            action.queue == HEAVY for frame in self.frames for action in frame.actions
+        )
+        self.branches = made.branches
+
+    def results(self, slots: Sequence[Any]) -> tuple[Any, ...]:
+        """What a step gives that has these values in frame 0 when it is done.
+
+        Raises:
+            SchedulerError: one was never made: it lies on a branch that was not taken, say.
+        """
+        found = tuple([slots[i] for i in self.outputs])
+        for value, x in zip(self.graph.outputs, found, strict=True):
+            if x is None:
+                raise SchedulerError(
+                    f"the step has ended, and %{value.name} was not made",
+                    expected="a graph whose outputs are on no branch (see Merge)",
+                )
+        return found
+
+    @property
+    def text(self) -> str:
+        """The generated functions of its entries."""
+        found = []
+        for frame, plan in zip(self.frames, self.plan.frames, strict=True):
+            for number, action in zip(plan.entries, frame.actions, strict=True):
+                if action.region is not None:
+                    apart = ", on a thread of its own" if action.queue == HEAVY else ""
+                    found.append(f"# {self.plan.labels[number]}{apart}")
+                    found.append(action.region.plain().text)
+        return "\n".join(found)
+
+
+def _lane(value: Value) -> Lane | None:
+    kind = value.type
+    if not isinstance(kind, TensorType):
+        return None
+    return as_device(value.device).lanes[kind.dtype]
+
+
+@final
+@dataclass(slots=True, eq=False)
+class _Record:
+    """What becomes an entry.
+
+    Attributes:
+        kind: as in `PlanEntry`.
+        place: where it lies.
+        nodes: what it runs.
+        action: what it does.
+        inputs: the values that it takes.
+        edges: ``(port, record, port there)``.
+    """
+
+    kind: int
+    place: Place
+    nodes: Sequence[Node]
+    action: EntryAction
+    inputs: list[Value]
+    edges: list[tuple[int, _Record, int]] = field(default_factory=list)
+
+
+@final
+class _Maker:
+    """Makes the plan and the frames of a flow."""
+
+    def __init__(
+        self, graph: Graph, seconds: Callable[[Node], float], number: int, overlap: bool,
+        workers: int,
+    ) -> None:  # fmt: skip
+        self.workers = workers
+        self.graph = graph
+        self.overlap = overlap
+        self.seconds = seconds
+        self.number = number
+        self.places = Places(graph)
+        self.frames = [FlowFrame("", None)]
+        self.frame_of: dict[Place, int] = {(): 0}
+        self.parents: list[int] = []
+        self.limits: list[int] = []
+        self.slots: dict[Value, int] = {}
+        self.records: list[_Record] = []
+        self.maker: dict[Node, _Record] = {}
+        self.next_slots: dict[str, int] = {}  # where NextIteration leaves its value, by its name
+        self._find_frames()
+        self.size_values = self._find_size_values()
+        #: the nodes that take a value, None for the step
+        self.readers: dict[Value, list[Node | None]] = {v: [None] for v in graph.outputs}
+        for node in graph.nodes:
+            for value in (*node.inputs, *self.size_values.get(node, ())):
+                self.readers.setdefault(value, []).append(node)
+
+    # --- frames and slots ---
+
+    def _find_frames(self) -> None:
+        for node in self.graph.nodes:
+            if node.op != "Enter":
+                continue
+            place = self.places.values[node.outputs[0]]
+            if place not in self.frame_of:
+                self.parents.append(self.frame(place[:-1]))
+                most = int(node.attrs.get("parallel_iterations", _PARALLEL))
+                self.limits.append(most if self.overlap else 1)
+                self.frame_of[place] = len(self.parents)
+                self.frames.append(FlowFrame(node.attrs["frame"], node.source))
+
+    def frame(self, place: Place) -> int:
+        """The frame of a place, which may be a branch in it."""
+        while place not in self.frame_of:
+            place = place[:-1]
+        return self.frame_of[place]
+
+    def slot(self, value: Value) -> int:
+        """Where a value is kept, in its frame."""
+        found = self.slots.get(value)
+        if found is None:
+            frame = self.frames[self.frame(self.places.values[value])]
+            found = self.slots[value] = frame.slot()
+        return found
+
+    def _find_size_values(self) -> dict[Node, list[Value]]:
+        """For each node the values off whose shapes sizes are read that it names.
+
+        Those of its own inputs come first, and are not listed.
+        """
+        named: dict[str, list[Value]] = {}
+        for value in self.graph.inputs:
+            for _, name in named_axes(value.type):
+                named.setdefault(name, []).append(value)
+        found: dict[Node, list[Value]] = {}
+        for node in self.graph.nodes:
+            known = {name for v in node.inputs for _, name in named_axes(v.type)}
+            for name in sorted(_sizes_named_by(node) - known):
+                place = self.places.nodes[node]
+                there = self._size_value(named.get(name, ()), place)
+                if there is not None:
+                    found.setdefault(node, []).append(there)
+            once = node.op == "Enter" and not node.attrs.get("invariant")  # for the first turn
+            if node.op != "constant" and not once:
+                for value in node.outputs:
+                    for _, name in named_axes(value.type):
+                        named.setdefault(name, []).append(value)
+        return found
+
+    def _size_value(self, values: Sequence[Value], place: Place) -> Value | None:
+        """The first of ``values`` that is there at that place."""
+        frame = self.frame(place)
+        for value in values:
+            there = self.places.values[value]
+            if self.frame(there) == frame and place[: len(there)] == there:
+                return value
+        return None
+
+    # --- records ---
+
+    def plan(self) -> Plan:
+        """Make all entries."""
+        found = find_regions(self.graph, self.places, self.seconds, self._before, self.workers)
+        self.branches = any(len(parts) > 1 for parts in found)
+        regions = [nodes for parts in found for nodes in parts]
+        for nodes in regions:
+            self._region(nodes)
+        together = {n for nodes in regions for n in nodes}
+        for node in self.graph.nodes:
+            if node not in together and node.op != "constant":
+                self._single(node)
+        for value in self.graph.outputs:
+            self._make(value)
+        for record in list(self.records):
+            self._connect(record)
+        self._drop_pivots()
+        for record in self.records:
+            self._count(record)
+        return self._plan()
+
+    def _before(self, node: Node) -> Iterator[Node]:
+        """What must have run before a node."""
+        for value in (*node.inputs, *self.size_values.get(node, ())):
+            if value.node is not None:
+                yield value.node
+        yield from node.control_inputs
+
+    def _record(
+        self, kind: int, nodes: Sequence[Node], action: EntryAction, inputs: Sequence[Value]
+    ) -> None:
+        record = _Record(kind, self.places.nodes[nodes[0]], nodes, action, list(inputs))
+        self.records.append(record)
+        self.maker.update(dict.fromkeys(nodes, record))
+        for value in inputs:
+            self._make(value)
+
+    def _make(self, value: Value) -> None:
+        """A constant has an entry only where no region takes it."""
+        if _is_constant(value) and value.node is not None and value.node not in self.maker:
+            self._region([value.node])
+
+    def _region(self, nodes: Sequence[Node]) -> None:
+        graph, inputs, outputs = self._cut_out(nodes)
+        code = RegionCode(graph, self.number, self.graph.name, len(self.records))
+        action = EntryAction(nodes[0], code.run, [self.slot(v) for v in outputs])
+        action.region = code
+        action.writes = Written.by(nodes)
+        if any(effect_of(n) in _FENCES for n in nodes):
+            action.queue = HERE
+        elif code.checked and sum(map(self.seconds, nodes)) >= HEAVY_SECONDS:
+            action.queue = HEAVY
+        self._record(RUN, nodes, action, inputs)
+
+    def _single(self, node: Node) -> None:
+        """An entry of a node that steers tokens, waits, or has an effect."""
+        if is_steering(node.op):
+            outputs = [self.slot(v) if v in self.readers else -1 for v in node.outputs]
+            if node.op not in _KINDS:
+                outputs = [slot for slot in outputs if slot >= 0]
+            action = EntryAction(node, native(node), outputs)
+            action.chooses = node.op == "Switch"
+            action.stays = bool(node.attrs.get("invariant"))
+            if node.attrs.get("backwards") and outputs[0] >= 0:
+                frame = self.frames[self.frame(self.places.values[node.outputs[0]])]
+                frame.backwards = outputs[0]
+                frame.readers[outputs[0]] += 1
+            if node.op == "NextIteration":
+                frame = self.frames[self.frame(self.places.nodes[node])]
+                slot = self.next_slots[node.name] = frame.slot()
+                frame.readers[slot] += 1
+                action.outputs = (slot,)
+            self._record(_KINDS.get(node.op, RUN), [node], action, node.inputs)
+            return
+        if node.op in asynchronous:
+            action = EntryAction(node, None, [self.slot(v) for v in node.outputs])
+            inputs = [*node.inputs, *self.size_values.get(node, ())]
+            action.begin = asynchronous[node.op]
+            if _sizes_named_by(node):
+                action.begin = _with_sizes(asynchronous[node.op], [v.type for v in inputs])
+            action.writes = Written.by([node])
+            self._record(RUN, [node], action, inputs)
+            return
+        self._region([node])
+
+    def _cut_out(self, nodes: Sequence[Node]) -> tuple[Graph, list[Value], list[Value]]:
+        """Nodes as a graph of their own, what it takes, and what it gives."""
+        inside = set(nodes)
+        outer = list(dict.fromkeys(v for n in nodes for v in n.inputs if v.node not in inside))
+        inputs = [v for v in outer if not _is_constant(v)]
+        sizes = dict.fromkeys(v for n in nodes for v in self.size_values.get(n, ()))
+        inputs += [v for v in sizes if v.node not in inside and v not in inputs]
+        result = Graph(self.graph.name)
+        result.resources = dict(self.graph.resources)
+        values = {v: result.add_input(v.type, v.name, v.device) for v in inputs}
+        for value in outer:
+            if _is_constant(value) and value.node is not None:
+                values[value] = copy_node(result, value.node, ()).outputs[0]
+        for node in nodes:
+            made = copy_node(result, node, [values[v] for v in node.inputs])
+            values.update(zip(node.outputs, made.outputs, strict=True))
+        outputs = [v for n in nodes for v in n.outputs if self._is_wanted(v, inside)]
+        result.outputs = [values[v] for v in outputs]
+        return result, inputs, outputs
+
+    def _is_wanted(self, value: Value, inside: set[Node]) -> bool:
+        """Whether somebody outside takes a value."""
+        return any(n not in inside for n in self.readers.get(value, ()))
+
+    # --- edges ---
+
+    def _connect(self, record: _Record) -> None:
+        """Edges to a record from those that it waits for."""
+        frame = self.frame(record.place)
+        sources: dict[tuple[int, int], None] = {}
+        for port, value in enumerate(record.inputs):
+            if self.frame(self.places.values[value]) != frame:
+                raise GraphError(f"%{value.name} is taken in another loop than it is made in")
+            if value.node is None:
+                continue
+            maker = self.maker[value.node]
+            out = value.index if maker.kind == SWITCH else 0
+            if record.kind == MERGE:
+                maker.edges.append((out, record, port))
+            elif (id(maker), out) not in sources:
+                sources[id(maker), out] = None
+                maker.edges.append((out, record, 0))
+        if record.kind == MERGE:
+            self._connect_back(record)
+            return
+        gated = self._is_gated(record)
+        for node in record.nodes:
+            for before in node.control_inputs:
+                found = self.maker.get(before)
+                if found is None or found is record or (gated and _is_pivot(before)):
+                    continue
+                if (id(found), 0) not in sources:
+                    sources[id(found), 0] = None
+                    found.edges.append((0, record, 0))
+
+    def _connect_back(self, record: _Record) -> None:
+        (node,) = record.nodes
+        name = node.attrs.get("back")
+        if name is None:
+            return
+        maker = next((r for n, r in self.maker.items() if n.name == name), None)
+        if maker is None or maker.kind != NEXT:
+            raise GraphError(f"&{node.name} goes back to &{name}, which is no NextIteration")
+        maker.edges.append((0, record, 1))
+
+    def _is_gated(self, record: _Record) -> bool:
+        """Whether what it takes tells that its place is reached, so that it needs no pivot."""
+        if any(is_steering(n.op) or effect_of(n) != "pure" for n in record.nodes):
+            return False
+        return any(
+            self.places.values[v] == record.place and v.node is not None and v.node.op != "Enter"
+            for v in record.inputs
+        )
+
+    def _drop_pivots(self) -> None:
+        """Nobody waits for some of them."""
+        self.records = [
+            r for r in self.records
+            if r.edges or not _is_pivot(r.nodes[0]) or r.nodes[0].outputs[0] in self.readers
+        ]  # fmt: skip
+        kept = set(map(id, self.records))
+        for record in self.records:
+            record.edges = [e for e in record.edges if id(e[1]) in kept]
+
+    def _count(self, record: _Record) -> None:
+        """Say where a action reads, and that it does."""
+        slots = [self.slot(v) for v in record.inputs]
+        (node, *_) = record.nodes
+        readers = self.frames[self.frame(record.place)].readers
+        for slot in slots:
+            readers[slot] += 1
+        if "back" in node.attrs and record.kind == MERGE:
+            slots.append(self.next_slots[node.attrs["back"]])
+        record.action.read(slots)
+
+    def _plan(self) -> Plan:
+        number = {id(r): i for i, r in enumerate(self.records)}
+        entries = []
+        for record in self.records:
+            first, last = record.nodes[0], record.nodes[-1]
+            frame = self.frame(record.place)
+            entry = PlanEntry(record.kind, frame)
+            entry.label = first.name if first is last else f"{first.name} … {last.name}"
+            if record.kind == ENTER:
+                entry.into = self.frame(self.places.values[first.outputs[0]])
+                entry.invariant = bool(first.attrs.get("invariant"))
+            entry.ports = len(first.outputs)
+            entry.edges = [(port, number[id(r)], there) for port, r, there in record.edges]
+            entries.append(entry)
+            self.frames[frame].actions.append(record.action)
+        return Plan(entries, self.parents, self.limits)
+
+
+def _with_sizes(begin: Callable[..., Any], types: Sequence[Any]) -> Callable[..., Any]:
+    """What starts an op that names sizes, which are read off its inputs and off more values."""
+    places = [(i, axis, name) for i, kind in enumerate(types) for axis, name in named_axes(kind)]
+
+    def begin_with_sizes(node: Node, given: Sequence[Any], completion: Any) -> Any:
+        sizes = {name: given[i].shape[axis] for i, axis, name in reversed(places)}
+        known = copy(node)
+        known.attrs = {
+            key: evaluate(x, sizes) if type(x) is Dim else x for key, x in node.attrs.items()
+        }
+        return begin(known, given[: len(node.inputs)], completion)
+
+    return begin_with_sizes
+
+
+def _is_constant(value: Value) -> bool:
+    return value.node is not None and value.node.op == "constant"
+
+
+def _is_pivot(node: Node) -> bool:
+    return node.op == "Identity" and not node.control_inputs
+
+
+def _sizes_named_by(node: Node) -> set[str]:
+    """The names of sizes that must be known to run a node."""
+    found = set(named_sizes(tuple(node.attrs.values())))
+    if node.op == "scan":  # whose results are made before the first turn
+        for value in node.outputs[node.attrs["carry"] :]:
+            found |= symbols(value.type.shape)
+    return found

@@ -1,0 +1,61 @@
+"""What a step holds of one iteration of a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, final
+
+from eagerflow.graph.signatures import is_loop, signatures
+from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.source import turn_note
+
+__all__ = ["FrameValues"]
+
+_LOOPS: Final = tuple(filter(is_loop, signatures))
+
+
+@final
+class FrameValues:
+    """What one iteration of a frame holds.
+
+    Attributes:
+        slots: the values.
+        left: how many entries are still to read each.
+        actions: what the entries of the frame do.
+        frame: its number.
+        parent: the tag of the iteration around.
+        iteration: which one it is.
+    """
+
+    __slots__ = ("actions", "frame", "iteration", "left", "parent", "slots")
+
+    def __init__(self, flow: Flow, frame: int, parent: int, iteration: int) -> None:
+        found = flow.frames[frame]
+        self.frame = frame
+        self.parent = parent
+        self.iteration = iteration
+        self.actions = found.actions
+        self.left = list(found.readers)
+        self.slots: list[Any] = [None] * len(self.left)
+
+    def take(self, slots: Sequence[int]) -> list[Any]:
+        """What slots hold, for an entry that reads it; who reads last leaves nothing."""
+        found = []
+        left, values = self.left, self.slots
+        for slot in slots:
+            found.append(values[slot])
+            left[slot] -= 1
+            if not left[slot]:
+                values[slot] = None
+        return found
+
+    def turn_note(self, flow: Flow) -> str:
+        """In which turn of which loop this is, for errors."""
+        frame = flow.frames[self.frame]
+        op = next((o for o in _LOOPS if frame.name.startswith(o)), frame.name)
+        return turn_note(op, self.turn(flow), frame.source)
+
+    def turn(self, flow: Flow) -> int:
+        """The number of the turn as the program counts them, which may be downwards."""
+        slot = flow.frames[self.frame].backwards
+        return self.iteration if slot < 0 else int(self.slots[slot]) - 1 - self.iteration

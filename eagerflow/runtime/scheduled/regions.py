@@ -1,0 +1,270 @@
+"""Regions: which nodes of a lowered graph run together, as one entry of the scheduler.
+
+Nodes belong together if they are pure and lie at one *place*: in the same frame, in the same
+branch. Outside of branches and loops, reads and assignments of variables may be among them. All of
+them are one region, but for two reasons to cut: a node that steers tokens or has another effect
+lies between them (a region and it would wait for each other), and heavy parts that do not need each
+other, which had better run at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, final
+
+from eagerflow.errors import GraphError
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.lowering import is_steering
+from eagerflow.graph.passes.rewrite import effect_of, is_pure
+from eagerflow.runtime.scheduled.coarsen import coarsen
+from eagerflow.runtime.scheduled.costs import HEAVY_SECONDS
+
+__all__ = ["Places", "find_regions"]
+
+#: how often clusters are joined at most; chains are half as many after each
+_ROUNDS: Final = 20
+
+#: the frames and branches around: ("frame", name) and (chooser, port)
+Place = tuple[tuple[Any, Any], ...]
+
+
+@final
+class Places:
+    """Where the nodes and values of a lowered graph lie.
+
+    Args:
+        graph: the graph.
+
+    Attributes:
+        nodes: of each node.
+        values: of each value.
+
+    Raises:
+        GraphError: a node takes values of two branches or loops.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.nodes: dict[Node, Place] = {}
+        self.values: dict[Value, Place] = dict.fromkeys(graph.inputs, ())
+        for node in graph.nodes:
+            place = self._deepest(node)
+            self.nodes[node] = place
+            for i, value in enumerate(node.outputs):
+                self.values[value] = self._after(node, place, i)
+
+    def _deepest(self, node: Node) -> Place:
+        found: Place = ()
+        around = [self.values[v] for v in node.inputs]
+        around += [self._left(n) for n in node.control_inputs]
+        if node.op == "Merge":
+            return self._merged(node, around)
+        for place in around:
+            longer, shorter = (place, found) if len(place) > len(found) else (found, place)
+            if longer[: len(shorter)] != shorter:
+                raise GraphError(f"&{node.name} takes values of two branches or loops")
+            found = longer
+        return found
+
+    def _merged(self, node: Node, around: Sequence[Place]) -> Place:
+        first = around[0]
+        if "back" in node.attrs:
+            return first
+        if not first or first[-1][0] == "frame":
+            raise GraphError(f"&{node.name} merges what comes from no branch")
+        return first[:-1]
+
+    def _left(self, node: Node) -> Place:
+        """The place of those that wait for a node."""
+        return self.values[node.outputs[0]] if node.op == "Exit" else self.nodes[node]
+
+    def _after(self, node: Node, place: Place, port: int) -> Place:
+        if node.op == "Switch":
+            return (*place, (node.inputs[1], port))
+        if node.op == "Enter":
+            return (*place, ("frame", node.attrs["frame"]))
+        if node.op == "Exit":
+            if not _loop(place):
+                raise GraphError(f"&{node.name} is in no loop")
+            return _loop(place)[:-1]
+        return place
+
+
+def _loop(place: Place) -> Place:
+    """The innermost frame around."""
+    while place and place[-1][0] != "frame":
+        place = place[:-1]
+    return place
+
+
+def find_regions(
+    graph: Graph,
+    places: Places,
+    seconds: Callable[[Node], float],
+    before: Callable[[Node], Iterable[Node]],
+    workers: int = 0,
+) -> list[list[list[Node]]]:
+    """The regions, each with its nodes in order, those that could run at once in one list.
+
+    Constants are in none.
+
+    Args:
+        graph: a lowered graph.
+        places: where its nodes lie.
+        seconds: how long a node takes, estimated.
+        before: what must have run before a node.
+        workers: how many threads there are; regions are no smaller than so many can use. If 0,
+            they are as small as they may be.
+    """
+    single = {n for n in graph.nodes if not _may_join(n, places.nodes[n])}
+    groups: dict[tuple[Place, int], list[Node]] = {}
+    levels: dict[Node, int] = {}
+    loops: dict[Place, int] = {}  # the highest level in each
+    for node in graph.nodes:
+        if node.op == "constant":
+            continue
+        level = 0
+        place = places.nodes[node]
+        for other in before(node):
+            if other in levels:
+                apart = other in single or node in single or places.nodes[other] != place
+                level = max(level, levels[other] + (apart and node not in single))
+        if node.op == "Exit":  # what leaves a loop has waited for all that goes round in it
+            level = max(level, loops[_loop(place)])
+        levels[node] = level
+        for i, (what, _) in enumerate(place):
+            if what == "frame":
+                inside = place[: i + 1]
+                loops[inside] = max(level, loops.get(inside, 0))
+        if node not in single:
+            groups.setdefault((place, level), []).append(node)
+    return [_Split(nodes, seconds, before, workers).parts() for nodes in groups.values()]
+
+
+def _may_join(node: Node, place: Place) -> bool:
+    """Whether it may be in a region.
+
+    What reads or assigns a variable may, but not in branches and loops, where effects wait for
+    more than their inputs.
+    """
+    if is_steering(node.op) or is_pure(node):
+        return not is_steering(node.op)
+    return not place and not any(node.subgraphs()) and effect_of(node) in ("reads", "writes")
+
+
+@final
+class _Split:
+    """Pure nodes at one place that are cut where heavy parts could run at once.
+
+    Nodes are joined to clusters, never so that two clusters wait for each other: a chain is one;
+    a light one goes to the one that it depends on, if that is one, or to the one that depends on
+    it; and the light ones that are left go together if as many heavy ones come before them.
+
+    Args:
+        nodes: the nodes, in order.
+        seconds: how long a node takes.
+        before: what must have run before a node.
+        workers: as for `find_regions`.
+    """
+
+    def __init__(
+        self, nodes: Sequence[Node], seconds: Callable[[Node], float],
+        before: Callable[[Node], Iterable[Node]], workers: int = 0,
+    ) -> None:  # fmt: skip
+        self.nodes = nodes
+        self.workers = workers
+        self.costs = [seconds(n) for n in nodes]
+        self.home = list(range(len(nodes)))  # the cluster of each node, by its root
+        place = {n: i for i, n in enumerate(nodes)}
+        self.edges = [sorted({place[b] for b in before(n) if b in place}) for n in nodes]
+
+    def parts(self) -> list[list[Node]]:
+        """The clusters, or one with all nodes if no two heavy ones could run at once."""
+        if sum(self.costs) < 2 * HEAVY_SECONDS:
+            return [list(self.nodes)]
+        for _ in range(_ROUNDS):
+            if not self._join():
+                break
+        self._join_levels()
+        if not self._parallel():
+            return [list(self.nodes)]
+        if self.workers:
+            costs, waits, _ = self._clusters()
+            for root, other in coarsen(costs, waits, self.workers).items():
+                self.home[root] = other
+        found: dict[int, list[Node]] = {}
+        for i, node in enumerate(self.nodes):
+            found.setdefault(self._root(i), []).append(node)
+        return list(found.values())
+
+    def _root(self, i: int) -> int:
+        home = self.home
+        while home[i] != i:
+            home[i] = home[home[i]]
+            i = home[i]
+        return i
+
+    def _clusters(self) -> tuple[dict[int, float], dict[int, set[int]], dict[int, set[int]]]:
+        """The clusters with their costs, those before, and those after them, all in order."""
+        costs: dict[int, float] = {}
+        before: dict[int, set[int]] = {}
+        for i, cost in enumerate(self.costs):
+            root = self._root(i)
+            costs[root] = costs.get(root, 0.0) + cost
+            before.setdefault(root, set()).update(
+                r for r in map(self._root, self.edges[i]) if r != root
+            )
+        after: dict[int, set[int]] = {root: set() for root in costs}
+        for root, others in before.items():
+            for other in others:
+                after[other].add(root)
+        return costs, before, after
+
+    def _join(self) -> bool:
+        """Join clusters that lie next to each other; whether any were."""
+        costs, before, after = self._clusters()
+        touched = set[int]()  # what was joined is looked at anew in the next round
+        for root, cost in costs.items():
+            if root in touched:
+                continue
+            for near, back in ((before[root], after), (after[root], before)):
+                if len(near) != 1:
+                    continue
+                (other,) = near
+                chain = len(back[other]) == 1
+                if other not in touched and (chain or cost < HEAVY_SECONDS):
+                    self.home[root] = other
+                    touched |= {root, other}
+                    break
+        return bool(touched)
+
+    def _join_levels(self) -> None:
+        """Join light clusters that have as many heavy ones before them."""
+        costs, before, _ = self._clusters()
+        first: dict[int, int] = {}
+        for root, level in self._levels(costs, before).items():
+            if costs[root] < HEAVY_SECONDS:
+                self.home[root] = first.setdefault(level, root)
+
+    def _levels(self, costs: dict[int, float], before: dict[int, set[int]]) -> dict[int, int]:
+        """How many heavy clusters come before each, on the way where they are most."""
+        found: dict[int, int] = {}
+        for start in costs:
+            stack = [start]
+            while stack:
+                root = stack[-1]
+                missing = [b for b in before[root] if b not in found]
+                if missing:
+                    stack += missing
+                    continue
+                stack.pop()
+                found[root] = max(
+                    [found[b] + (costs[b] >= HEAVY_SECONDS) for b in before[root]], default=0
+                )
+        return found
+
+    def _parallel(self) -> bool:
+        """Whether two heavy clusters do not need each other."""
+        costs, before, _ = self._clusters()
+        levels = self._levels(costs, before)
+        heavy = [levels[root] for root, cost in costs.items() if cost >= HEAVY_SECONDS]
+        return len(set(heavy)) < len(heavy)

@@ -1,0 +1,486 @@
+"""The scheduler: a state machine. Events in, instructions out; no threads, no clock, no I/O.
+
+A step of a graph is one `Scheduler`. It is told what has happened and says what is to be done;
+whoever performs it (`eagerflow.runtime.scheduled.step`) has the threads, the values and the clock. So
+every state can be reached in a test, and the log of a step repeats it.
+
+Events and instructions are plain tuples (an object each would cost more than the work)::
+
+    event       ::= ("start",) | ("done", tag, entry) | ("chose", tag, entry, port)
+                  | ("failed", tag, entry) | ("cancel", reason)
+    instruction ::= ("run", tag, entry)                 # an answer is owed: done, chose or failed
+                  | ("open", tag, parent tag, frame, iteration)
+                  | ("move", tag, entry, to tag, port)  # a value goes on: merge, enter, exit, next
+                  | ("close", tag)                      # the values of an iteration can go
+                  | ("stop", tag, entry)                # nobody waits for it any more
+                  | ("finish", outcome)                 # "done", "failed" or "cancelled"
+
+A *tag* names one iteration of one frame: 0 is the graph itself. A *token* says that a value has
+arrived, or, if it is dead, that it never will: it lies on the branch that was not taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NoReturn, final
+
+from eagerflow.errors import SchedulerError
+from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, RUN, SWITCH, FramePlan, Plan
+
+__all__ = [
+    "Scheduler",
+    "SchedulerEvent",
+    "SchedulerInstruction",
+    "SchedulerLog",
+    "cancel",
+    "chose",
+    "done",
+    "failed",
+    "rerun",
+    "start",
+]
+
+SchedulerEvent = tuple[Any, ...]
+SchedulerInstruction = tuple[Any, ...]
+#: what happened in a step: each event, and the instructions that it led to
+SchedulerLog = list[tuple[SchedulerEvent, tuple[SchedulerInstruction, ...]]]
+
+_FINISHED: Final = "finish"
+
+
+def start() -> SchedulerEvent:
+    """The step begins."""
+    return ("start",)
+
+
+def done(tag: int, entry: int) -> SchedulerEvent:
+    """An entry has run; a Recv or a queue that had to wait is done when the value is there."""
+    return ("done", tag, entry)
+
+
+def chose(tag: int, entry: int, port: int) -> SchedulerEvent:
+    """A ``switch`` has run, and its value goes on by ``port``."""
+    return ("chose", tag, entry, port)
+
+
+def failed(tag: int, entry: int) -> SchedulerEvent:
+    """An entry has raised, or ended because it was stopped."""
+    return ("failed", tag, entry)
+
+
+def cancel(reason: str = "cancelled") -> SchedulerEvent:
+    """Nobody wants the step any more: Ctrl-C, a deadline, a lost task."""
+    return ("cancel", reason)
+
+
+@final
+class _Loop:
+    """One activation of a frame.
+
+    Attributes:
+        frame: which frame.
+        parent: the context around.
+        open: the iterations that are under way, the oldest first.
+        started: how many there were so far.
+        enters: how many tokens from outside are still to come.
+        invariants: the ``enter`` entries of which each iteration gets the token, with whether it
+            is dead.
+        held: the ``next`` entries that wait for a place among the iterations.
+        exits: the ``exit`` entries that gave a live token.
+        dead: those that were dead so far.
+    """
+
+    __slots__ = ("dead", "enters", "exits", "frame", "held", "invariants", "open", "parent",
+                 "started")  # fmt: skip
+
+    def __init__(self, frame: int, parent: _Context, enters: int) -> None:
+        self.frame = frame
+        self.parent = parent
+        self.open: list[_Context] = []
+        self.started = 0
+        self.enters = enters
+        self.invariants: list[tuple[int, bool]] = []
+        self.held: list[tuple[_Context, int]] = []
+        self.exits: set[int] = set()
+        self.dead: set[int] = set()
+
+
+@final
+class _Context:
+    """One iteration of one frame, or the graph.
+
+    Attributes:
+        tag: its name.
+        plan: of its frame.
+        loop: the activation that it belongs to; None for the graph.
+        iteration: its number.
+        pending: for each entry how many tokens it waits for.
+        dead: the entries that got a dead token.
+        merged: the ``merge`` entries that passed one on.
+        running: the entries that owe an answer.
+        loops: the activations of frames inside, by frame.
+    """
+
+    __slots__ = ("dead", "iteration", "loop", "loops", "merged", "pending", "plan", "running",
+                 "tag")  # fmt: skip
+
+    def __init__(self, tag: int, plan: FramePlan, loop: _Loop | None, iteration: int) -> None:
+        self.tag = tag
+        self.plan = plan
+        self.loop = loop
+        self.iteration = iteration
+        self.pending = list(plan.needs)
+        self.dead: set[int] = set()
+        self.merged: set[int] = set()
+        self.running: set[int] = set()
+        self.loops: dict[int, _Loop] = {}
+
+
+@final
+class Scheduler:
+    """One step of a graph.
+
+    Args:
+        plan: its entries.
+        log: whether to keep what happened, for `rerun` and for the story of an error.
+
+    Attributes:
+        outcome: how the step ended; empty as long as it goes on.
+        reason: why it was cancelled.
+        log: what happened; None if nobody wants it.
+
+    >>> from eagerflow.runtime.scheduled.plan import RUN, PlanEntry, Plan
+    >>> a, b = PlanEntry(RUN), PlanEntry(RUN)
+    >>> a.edges.append((0, 1, 0))
+    >>> step = Scheduler(Plan([a, b]))
+    >>> step.handle(start()), step.handle(done(0, 0)), step.handle(done(0, 1))
+    ([('run', 0, 0)], [('run', 0, 1)], [('finish', 'done')])
+    """
+
+    __slots__ = ("_busy", "_contexts", "_out", "_plan", "_tags", "_touched", "_work", "log",
+                 "outcome", "reason")  # fmt: skip
+
+    def __init__(self, plan: Plan, log: bool = False) -> None:
+        self._plan = plan
+        self._contexts: dict[int, _Context] = {}
+        self._tags = 0
+        self._busy = 0  # entries that owe an answer, in all contexts
+        self._out: list[SchedulerInstruction] = []
+        self._work: list[tuple[_Context, int, bool]] = []  # entries that have all their tokens
+        self._touched: list[_Context] = []  # contexts that may have come to their end
+        self.log: list[tuple[SchedulerEvent, Sequence[SchedulerInstruction]]] | None = (
+            [] if log else None
+        )
+        self.outcome = ""
+        self.reason = ""
+
+    def handle(self, event: SchedulerEvent) -> list[SchedulerInstruction]:
+        """What is to be done now that ``event`` has happened.
+
+        Raises:
+            SchedulerError: it cannot have happened; says what happened to that entry before.
+                The state is as it was.
+        """
+        out = self._out = []
+        kind = event[0]
+        if kind == "done":
+            context = self._contexts.get(event[1])
+            entry = event[2]
+            if context is None or entry not in context.running:
+                self._refuse(event)
+            plan = context.plan
+            targets = plan.targets[entry]
+            if plan.kinds[entry] != RUN:
+                self._refuse(event)
+            context.running.discard(entry)
+            self._busy -= 1
+            if self.reason:
+                self._settle()
+            elif targets is None:
+                self._pass(context, plan.ports[entry])
+                self._turn(context)
+            else:
+                # the short way: most entries have only such edges
+                pending, kinds, tag, running = (
+                    context.pending, plan.kinds, context.tag, context.running,
+                )  # fmt: skip
+                for target in targets:
+                    left = pending[target] = pending[target] - 1
+                    if not left:
+                        if kinds[target] <= SWITCH and target not in context.dead:
+                            running.add(target)
+                            self._busy += 1
+                            out.append(("run", tag, target))
+                        else:
+                            self._work.append((context, target, target in context.dead))
+                if self._work or not running:
+                    self._turn(context)
+        else:
+            self._handle_rest(event, kind)
+        if self.log is not None:
+            self.log.append((event, tuple(out)))
+        return out
+
+    def _handle_rest(self, event: SchedulerEvent, kind: str) -> None:
+        if kind == "chose":
+            self._chose(event)
+        elif kind == "failed":
+            self._failed(event)
+        elif kind == "start":
+            if self._tags or self.outcome:
+                self._refuse(event)
+            root = self._open(None, -1, 0, 0)
+            self._work += [(root, entry, False) for entry in root.plan.roots]
+            self._turn(root)
+        elif kind == "cancel":
+            if not self.reason and not self.outcome:
+                self._stop(event[1] or "cancelled")
+        else:
+            self._refuse(event)
+
+    # --- answers ---
+
+    def _answered(self, event: SchedulerEvent) -> _Context:
+        """The context of an entry that has answered, which owes nothing any more."""
+        context = self._contexts.get(event[1])
+        if context is None or event[2] not in context.running:
+            self._refuse(event)
+        context.running.discard(event[2])
+        self._busy -= 1
+        return context
+
+    def _chose(self, event: SchedulerEvent) -> None:
+        _, tag, entry, port = event
+        known = self._contexts.get(tag)
+        if known is not None and entry in known.running:
+            ports = len(known.plan.ports[entry])
+            if known.plan.kinds[entry] != SWITCH or not 0 <= port < ports:
+                self._refuse(event)
+        context = self._answered(event)
+        if self.reason:
+            self._settle()
+            return
+        for number, ends in enumerate(context.plan.ports[entry]):
+            self._deliver(context, ends, number != port)
+        self._turn(context)
+
+    def _failed(self, event: SchedulerEvent) -> None:
+        self._answered(event)
+        if self.reason:
+            self._settle()
+        else:
+            self._stop("failed")
+
+    def _stop(self, reason: str) -> None:
+        """Nothing new is run; what is under way is asked to end."""
+        self.reason = reason
+        for context in self._contexts.values():
+            self._out += [("stop", context.tag, entry) for entry in sorted(context.running)]
+        self._settle()
+
+    def _settle(self) -> None:
+        """End a step that failed or was cancelled, once nothing is under way."""
+        if not self._busy and not self.outcome:
+            self._finish("failed" if self.reason == "failed" else "cancelled")
+
+    def _finish(self, outcome: str) -> None:
+        self.outcome = outcome
+        self._contexts.clear()
+        self._out.append((_FINISHED, outcome))
+
+    # --- tokens ---
+
+    def _turn(self, context: _Context) -> None:
+        """Let all tokens go as far as they can, then end what has come to its end."""
+        work, touched = self._work, self._touched
+        touched.append(context)
+        while touched:
+            while work:
+                context, entry, dead = work.pop()
+                self._fire(context, entry, dead)
+                if touched[-1] is not context:
+                    touched.append(context)
+            loop = touched.pop().loop
+            if loop is not None:
+                self._close(loop)
+        if not self._busy and not self.outcome:
+            self._finish("done")
+
+    def _fire(self, context: _Context, entry: int, dead: bool) -> None:
+        """An entry has all its tokens."""
+        plan = context.plan
+        kind = plan.kinds[entry]
+        if kind <= SWITCH and not dead:
+            context.running.add(entry)
+            self._busy += 1
+            self._out.append(("run", context.tag, entry))
+        elif kind <= MERGE:
+            self._pass(context, plan.ports[entry], dead)
+        elif kind == ENTER:
+            self._enter(context, entry, dead)
+        elif kind == EXIT:
+            self._exit(context, entry, dead)
+        elif not dead:
+            self._next(context, entry)
+
+    def _pass(
+        self, context: _Context, ports: Iterable[Sequence[tuple[int, int]]], dead: bool = False
+    ) -> None:
+        for ends in ports:
+            self._deliver(context, ends, dead)
+
+    def _deliver(self, context: _Context, ends: Sequence[tuple[int, int]], dead: bool) -> None:
+        """Give a token to each of ``ends`` in ``context``."""
+        kinds, pending = context.plan.kinds, context.pending
+        for target, port in ends:
+            if kinds[target] == MERGE:
+                self._merge(context, target, port, dead)
+                continue
+            if dead:
+                context.dead.add(target)
+            pending[target] -= 1
+            if not pending[target]:
+                self._work.append((context, target, target in context.dead))
+
+    def _merge(self, context: _Context, entry: int, port: int, dead: bool) -> None:
+        if dead:
+            context.pending[entry] -= 1
+            if not context.pending[entry] and entry not in context.merged:
+                self._work.append((context, entry, True))
+            return
+        if entry in context.merged:
+            raise SchedulerError(
+                f"two live tokens reach {self._label(context, entry)}",
+                expected="one of its inputs to be dead",
+                hint=self._story(context.tag, entry),
+            )
+        context.merged.add(entry)
+        self._out.append(("move", context.tag, entry, context.tag, port))
+        self._work.append((context, entry, False))
+
+    # --- loops ---
+
+    def _open(self, loop: _Loop | None, parent: int, frame: int, iteration: int) -> _Context:
+        context = _Context(self._tags, self._plan.frames[frame], loop, iteration)
+        self._contexts[self._tags] = context
+        self._tags += 1
+        if loop is not None:
+            loop.open.append(context)
+            loop.started += 1
+            self._out.append(("open", context.tag, parent, frame, iteration))
+            for entry, dead in loop.invariants:
+                self._bring(loop, entry, context, dead)
+        return context
+
+    def _enter(self, context: _Context, entry: int, dead: bool) -> None:
+        frame = context.plan.into[entry]
+        loop = context.loops.get(frame)
+        if loop is None:
+            loop = context.loops[frame] = _Loop(frame, context, self._plan.frames[frame].enters)
+            self._open(loop, context.tag, frame, 0)
+        loop.enters -= 1
+        if context.plan.invariant[entry]:
+            loop.invariants.append((entry, dead))
+            for inside in loop.open:
+                self._bring(loop, entry, inside, dead)
+        else:
+            self._bring(loop, entry, loop.open[0], dead)
+        self._touched.append(loop.open[0])  # it may have been waiting for nothing but this
+
+    def _bring(self, loop: _Loop, entry: int, context: _Context, dead: bool) -> None:
+        """Take the token of an ``enter`` into an iteration."""
+        if not dead:
+            self._out.append(("move", loop.parent.tag, entry, context.tag, 0))
+        self._pass(context, loop.parent.plan.ports[entry], dead)
+
+    def _exit(self, context: _Context, entry: int, dead: bool) -> None:
+        loop = context.loop
+        assert loop is not None
+        if dead:
+            loop.dead.add(entry)
+            return
+        loop.exits.add(entry)
+        self._out.append(("move", context.tag, entry, loop.parent.tag, 0))
+        self._pass(loop.parent, context.plan.ports[entry])
+
+    def _next(self, context: _Context, entry: int) -> None:
+        loop = context.loop
+        assert loop is not None
+        number = context.iteration + 1
+        if number < loop.started:
+            self._advance(context, entry, loop.open[number - loop.open[0].iteration])
+        elif len(loop.open) < context.plan.parallel:
+            self._advance(context, entry, self._open(loop, loop.parent.tag, loop.frame, number))
+        else:
+            loop.held.append((context, entry))
+
+    def _advance(self, context: _Context, entry: int, following: _Context) -> None:
+        self._out.append(("move", context.tag, entry, following.tag, 0))
+        self._pass(following, context.plan.ports[entry])
+
+    def _close(self, loop: _Loop) -> None:
+        """End iterations in which nothing can happen any more, the oldest first."""
+        while loop.open and not self._work:
+            oldest = loop.open[0]
+            if oldest.running or oldest.loops or loop.enters:
+                return
+            if loop.held:
+                held, loop.held = loop.held, []
+                following = self._open(loop, loop.parent.tag, loop.frame, loop.started)
+                for context, entry in held:
+                    self._advance(context, entry, following)
+                self._touched.append(following)
+            del loop.open[0]
+            del self._contexts[oldest.tag]
+            self._out.append(("close", oldest.tag))
+        parent = loop.parent
+        if not loop.open and parent.loops.get(loop.frame) is loop:
+            plan = self._plan.frames[loop.frame]
+            del parent.loops[loop.frame]
+            self._touched.append(parent)
+            for entry in sorted(loop.dead - loop.exits):
+                self._pass(parent, plan.ports[entry], dead=True)
+
+    # --- errors ---
+
+    def _label(self, context: _Context, entry: int) -> str:
+        return self._plan.labels[context.plan.entries[entry]]
+
+    def _refuse(self, event: SchedulerEvent) -> NoReturn:
+        """Raise: this event cannot follow what has happened."""
+        tag, entry = (event[1], event[2]) if len(event) > 2 else (0, -1)
+        raise SchedulerError(
+            f"the event {event} does not fit the state of the step",
+            given=f"a step that {'ended: ' + self.outcome if self.outcome else 'goes on'}",
+            expected="an answer of an entry that runs, each of them once",
+            hint=self._story(tag, entry),
+        )
+
+    def _story(self, tag: int, entry: int) -> str:
+        """What the log tells of an entry."""
+        if self.log is None:
+            return "the scheduler keeps no log; make it with log=True for the story"
+        lines = []
+        for number, (event, out) in enumerate(self.log):
+            if event[1:3] == (tag, entry):
+                lines.append(f"event {number} {event}")
+            lines += [f"event {number} led to {i}" for i in out if i[1:3] == (tag, entry)]
+        return "; ".join(lines) or f"nothing was heard of entry {entry} under tag {tag}"
+
+
+def rerun(plan: Plan, log: SchedulerLog) -> Scheduler:
+    """A step that goes through the events of ``log``; its instructions must be the same.
+
+    Raises:
+        SchedulerError: they are not.
+    """
+    step = Scheduler(plan, log=True)
+    for number, (event, expected) in enumerate(log):
+        found = step.handle(event)
+        if tuple(found) != expected:
+            raise SchedulerError(
+                f"event {number} {event} leads to other instructions than in the log",
+                given=str(found),
+                expected=str(expected),
+            )
+    return step

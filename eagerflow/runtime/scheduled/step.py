@@ -1,0 +1,486 @@
+"""One step, performed: what the scheduler says, with values, threads and a clock.
+
+A step is run by the thread that asks for it, which needs no other one: threads of the pool help
+where entries that are worth a thread can run at once. Whoever has run an entry tells the scheduler,
+and so finds out what can run next. Ops that wait (for a queue, for another task) hold no thread:
+they are started, and are done when somebody says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, final
+
+from eagerflow.errors import CancelledError
+from eagerflow.events import AbstractEvent, step_of
+from eagerflow.resources.attempts import Interruptible
+from eagerflow.runtime.generated.float_warnings import QUIET, error_state
+from eagerflow.runtime.generated.writes import Written
+from eagerflow.runtime.scheduled.actions import EntryAction, placed_error
+from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.runtime.scheduled.frame_values import FrameValues
+from eagerflow.runtime.scheduled.scheduler import (
+    Scheduler,
+    SchedulerEvent,
+    SchedulerInstruction,
+    SchedulerLog,
+    cancel,
+    failed,
+    start,
+)
+from eagerflow.runtime.scheduled.step_values import StepValues
+from eagerflow.runtime.threads.clock import AbstractClock, SystemClock
+from eagerflow.runtime.threads.completion import Completion
+from eagerflow.runtime.threads.deadline import LATE, broken_off
+from eagerflow.runtime.threads.workers import Workers, shared
+
+__all__ = ["SYSTEM_CLOCK", "Completion", "FlowStep"]
+
+SYSTEM_CLOCK: Final = SystemClock()
+
+#: an entry to run: its tag, its number, and what it takes, the last first
+Job = tuple[int, int, list[Any]]
+
+
+@final
+class FlowStep:
+    """One run of a flow.
+
+    Args:
+        flow: what to run.
+        log: whether to keep what the scheduler was told and said.
+        deadline: the time of ``clock`` at which it is cancelled.
+        clock: tells the time.
+        helpers: how many threads of the pool may help; it has no more for several steps together.
+        pool: the pool.
+        checked: whether the code of regions asks between ops whether to go on.
+        number: of the step, for events.
+        wake: called, with the lock held, when there is something to do and nobody does it; such a
+            step is run by calls of `serve`, and not by `run`.
+
+    Attributes:
+        log: what the scheduler was told and said; None if nobody wants it.
+    """
+
+    def __init__(
+        self, flow: Flow, *, log: bool = False, deadline: float | None = None,
+        clock: AbstractClock = SYSTEM_CLOCK, helpers: int = 0, pool: Workers = shared,
+        checked: bool = False, number: int = 0, wake: Callable[[], object] | None = None,
+    ) -> None:  # fmt: skip
+        self._flow = flow
+        self._number = number
+        self._scheduler = Scheduler(flow.plan, log=log)
+        self._deadline = deadline
+        self._clock = clock
+        self._pool = pool
+        self._helpers = helpers
+        self._free = helpers  # threads that may still be asked for help
+        self._asked = 0  # those that were asked and have not come yet
+        self._helping = 0
+        self._checked = checked or deadline is not None
+        self._lock = threading.Lock()
+        # a condition would keep its lock if Ctrl-C came while it is entered
+        self._bell = threading.Lock()
+        self._bell.acquire()
+        self._sleeping = False  # the thread that runs the step, until somebody rings
+        self._wake = wake
+        self._caller = threading.get_ident()
+        self._here: deque[Job] = deque()  # entries for that thread only
+        self._light: deque[Job] = deque()
+        self._heavy: deque[Job] = deque()
+        here = self._here if wake is None else self._light
+        self._queues = (self._light, self._heavy, here)  # as `EntryAction.queue` counts them
+        self._handle = self._scheduler.handle
+        self._answers: list[SchedulerEvent] = []  # of entries that were stopped
+        self._held = StepValues(flow)
+        self._values = self._held.by_tag
+        self._waits: dict[tuple[int, int], Callable[[], object] | None] = {}  # without a thread
+        self._stops: list[Callable[[], object]] = []  # to be called without the lock
+        self._inside = Interruptible()  # of who waits within an entry: for a queue, say
+        self._written = Written()
+        self._error: BaseException | None = None
+        self._ended = False
+
+    @property
+    def log(self) -> SchedulerLog | None:
+        return self._scheduler.log  # type: ignore[return-value]  # the tuples of instructions
+
+    # --- the thread that runs the step ---
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Run all of it, once.
+
+        Args:
+            inputs: raw arrays and numbers.
+
+        Raises:
+            CancelledError: it was cancelled, or its deadline passed.
+            EagerflowError: what eager code would raise.
+        """
+        self._held.put(inputs)
+        token, around = error_state.set(QUIET), step_of.stopped
+        self._caller = step_of.caller or threading.get_ident()
+        outside = self._inside.enter(self)
+        if self._checked:
+            step_of.stopped = self._is_stopped
+        try:
+            with self._lock:
+                self._tell(start())
+            self._work(main=True)
+            self._wait_for_helpers()
+            return self._result()
+        finally:
+            late: KeyboardInterrupt | None = None
+            while True:
+                try:
+                    self._end()
+                    break
+                except KeyboardInterrupt as error:  # first the end, then this
+                    late = error
+            self._inside.leave(outside)
+            step_of.stopped = around
+            error_state.reset(token)
+            if late is not None:
+                raise late
+
+    # --- without a thread of its own ---
+
+    def begin(self, inputs: Sequence[Any]) -> None:
+        """Begin it: ``wake`` is called."""
+        self._held.put(inputs)
+        with self._lock:
+            self._sleeping = True
+            self._tell(start())
+
+    def serve(self) -> bool:
+        """Do what there is to do in this thread; whether the step has come to its end."""
+        token, around = error_state.set(QUIET), step_of.stopped
+        step_of.stopped, outside = self._is_stopped, self._inside.enter(self)
+        step_of.step = self._number
+        try:
+            while True:
+                self._work(main=False)
+                with self._lock:
+                    if self._scheduler.outcome:
+                        return True
+                    if not (self._light or self._heavy):
+                        self._sleeping = True
+                        return False
+        finally:
+            self._inside.leave(outside)
+            step_of.stopped = around
+            step_of.step, step_of.frames = 0, ()
+            error_state.reset(token)
+
+    def take_result(self) -> tuple[Any, ...]:
+        """What it gives, once it has come to its end; it lets go of all else."""
+        try:
+            return self._result()
+        finally:
+            self._end()
+
+    def at_end(self, action: Callable[[], object]) -> None:
+        """Call ``action`` when the step ends, however it does."""
+        with self._lock:
+            if not self._ended:
+                self._stops.append(action)
+                return
+        action()
+
+    def _work(self, *, main: bool) -> None:
+        """Run entries as long as there are some; the main thread until the step has ended."""
+        light, values, lock, done = self._light, self._values, self._lock, self._done
+        timed = main and self._deadline is not None
+        while True:
+            try:
+                job: Job | None = light.popleft()
+            except IndexError:
+                job = None
+            if job is None:  # not in the handler: Ctrl-C while it waits would show that error, too
+                job = self._next(main)
+                if job is None:
+                    return
+            tag, entry, given = job
+            del job
+            place = values[tag]
+            action = place.actions[entry]
+            if timed and self._is_late():
+                self._give_up(tag, entry)
+                continue
+            if AbstractEvent.listeners:
+                step_of.frames = self._held.loops(tag)
+            if action.begin is not None:
+                self._begin(tag, entry, action, given)
+                continue
+            try:
+                found = action.call(given)  # type: ignore[misc]  # it has one
+            except BaseException as error:
+                self._failed(tag, entry, error)
+                continue
+            with lock:
+                done(tag, entry, place, action, found, given)
+            del given
+            found = None  # it may be large
+
+    def _next(self, main: bool) -> Job | None:
+        """An entry to run; waits for it in the main thread, None if there is none."""
+        while True:
+            with self._lock:
+                if self._scheduler.outcome or self._ended:
+                    return None
+                if main and self._here:
+                    return self._here.popleft()
+                if self._light:
+                    return self._light.popleft()
+                if self._heavy:
+                    return self._heavy.popleft()
+                if not main:
+                    return None
+                seconds = self._until_deadline()
+                self._sleeping = True
+            if seconds is None or seconds > 0:
+                self._clock.wait(self._bell, seconds)
+            else:
+                self.cancel(LATE)
+
+    def _until_deadline(self) -> float | None:
+        if self._deadline is None or self._scheduler.reason:
+            return None
+        return self._deadline - self._clock.now()
+
+    def _ring(self) -> None:
+        """Wake the thread that runs the step. The lock is held."""
+        if self._sleeping:
+            self._sleeping = False
+            if self._wake is not None:
+                self._wake()
+            elif self._bell.locked():  # else somebody rang after it had given up waiting
+                self._bell.release()
+
+    def _wait_for_helpers(self) -> None:
+        while True:
+            with self._lock:
+                if not self._helping:
+                    return
+                self._sleeping = True
+            self._bell.acquire()
+
+    def _result(self) -> tuple[Any, ...]:
+        if self._scheduler.outcome == "done":
+            return self._flow.results(self._values[0].slots)
+        error, self._error = self._error, None
+        if error is None:
+            error = broken_off(self._scheduler.reason)
+        if isinstance(error, Exception):
+            self._written.note(error)
+        try:
+            raise error
+        finally:
+            del error
+
+    def _end(self) -> None:
+        """Let go of all that the step held; stop what still waits. It can be done again."""
+        with self._lock:
+            self._ended = True
+            for queue in self._queues:
+                queue.clear()
+        self._wait_for_helpers()
+        if not self._scheduler.outcome:  # an interrupt between two entries
+            with self._lock:
+                self._stops += [stop for stop in self._waits.values() if stop is not None]
+                self._waits.clear()
+        self._held.clear()
+        while self._stops:
+            with suppress(Exception):
+                self._stops.pop()()
+
+    # --- helpers ---
+
+    def _help(self) -> None:
+        """What a thread of the pool does for the step."""
+        with self._lock:
+            self._asked -= 1
+            if self._ended:
+                return
+            self._helping += 1
+        token = error_state.set(QUIET)
+        step_of.stopped, step_of.caller = self._is_stopped, self._caller
+        step_of.step = self._number
+        try:
+            self._work(main=False)
+        finally:
+            step_of.stopped, step_of.caller = None, 0
+            step_of.step, step_of.frames = 0, ()
+            error_state.reset(token)
+            with self._lock:
+                self._helping -= 1
+                self._free += 1
+                self._ring()
+
+    def _call_help(self) -> None:
+        """Ask for threads for heavy entries, of which the main one takes one if it has time."""
+        wanted = len(self._heavy) - (not self._here)
+        while self._asked < wanted and self._free and self._pool.submit(self._help, self._helpers):
+            self._free -= 1
+            self._asked += 1
+
+    def _is_stopped(self) -> bool:
+        """Whether the step was cancelled or has failed; asked between ops."""
+        return bool(self._scheduler.reason) or self._ended or self._is_late()
+
+    def _is_late(self) -> bool:
+        return self._deadline is not None and self._clock.now() >= self._deadline
+
+    # --- answers ---
+
+    def _done(
+        self, tag: int, entry: int, place: FrameValues, action: EntryAction, found: Any,
+        given: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
+        """An entry has run, and took what was ``given``. The lock is held."""
+        if self._ended:
+            return
+        slots = place.slots
+        if action.chooses:
+            slot = action.outputs[found]
+            if slot >= 0:
+                slots[slot] = given[-1]
+            event: SchedulerEvent = ("chose", tag, entry, found)
+        else:
+            if action.outputs:
+                for slot, value in zip(action.outputs, found, strict=False):
+                    slots[slot] = value
+            event = ("done", tag, entry)
+        if action.writes is not None:
+            self._written.add(action.writes)
+        self._tell(event)
+
+    def _failed(self, tag: int, entry: int, error: BaseException) -> None:
+        """An entry has raised."""
+        with self._lock:
+            if self._ended:
+                return
+            self._blame(tag, entry, error)
+            self._tell(failed(tag, entry))
+        self._inside.stop()
+
+    def _blame(self, tag: int, entry: int, error: BaseException) -> None:
+        """Remember the first error, and what there is to say of it."""
+        if not isinstance(error, Exception):  # Ctrl-C: it counts for more than an error
+            self._error = error
+            self._tell(cancel(type(error).__name__))
+            return
+        if self._scheduler.reason:  # it was stopped, and says what it had written until then
+            self._written.take(error)
+            return
+        if isinstance(error, CancelledError) and self._is_late():
+            self._written.take(error)
+            self._tell(cancel(LATE))
+            return
+        action = self._values[tag].actions[entry]
+        if action.region is None and action.node is not None:
+            placed_error(error, action.node)
+        for place in self._held.around(tag):
+            error.add_note(place.turn_note(self._flow))
+        self._error = error
+
+    def _give_up(self, tag: int, entry: int) -> None:
+        """The deadline has passed before an entry was run."""
+        with self._lock:
+            self._tell(cancel(LATE))
+            self._tell(failed(tag, entry))
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """End the step: nothing new is run. Any thread may ask."""
+        with self._lock:
+            if not self._ended:
+                self._tell(cancel(reason))
+        self._inside.stop()
+
+    def interrupt(self) -> None:
+        """End it, as who waits for it is to stop."""
+        self.cancel("it was interrupted")
+
+    # --- entries that wait without a thread ---
+
+    def _begin(self, tag: int, entry: int, action: EntryAction, given: list[Any]) -> None:
+        key = (tag, entry)
+        with self._lock:
+            if self._scheduler.reason:  # it was stopped on its way here, where nobody finds it
+                self._tell(failed(tag, entry))
+                return
+            self._waits[key] = None
+        assert action.begin is not None
+        completion = Completion(self, tag, entry, self._flow)
+        try:
+            stop = action.begin(action.node, given[::-1], completion)
+        except BaseException as error:
+            with self._lock:
+                waited = self._waits.pop(key, key) is not key
+            if waited:
+                self._failed(tag, entry, error)
+            return
+        with self._lock:
+            if key in self._waits:
+                self._waits[key] = stop
+            elif stop is not None and not completion.answered:  # it was stopped before we had this
+                self._stops.append(stop)
+
+    def complete(
+        self, tag: int, entry: int, values: tuple[Any, ...], error: Exception | None
+    ) -> None:
+        """An entry that waits has its results, or will have none (see `Completion`)."""
+        with self._lock:
+            if self._ended or (tag, entry) not in self._waits:
+                return
+            del self._waits[tag, entry]
+            if error is None:
+                place = self._values[tag]
+                self._done(tag, entry, place, place.actions[entry], values)
+            else:
+                self._blame(tag, entry, error)
+                self._tell(failed(tag, entry))
+        if error is not None:
+            self._inside.stop()
+
+    # --- instructions ---
+
+    def _tell(self, event: SchedulerEvent) -> None:
+        """Tell the scheduler, and do what it says. The lock is held."""
+        values, queues, answers = self._values, self._queues, self._answers
+        while True:
+            for instruction in self._handle(event):
+                if instruction[0] == "run":
+                    tag, entry = instruction[1], instruction[2]
+                    place = values[tag]
+                    action = place.actions[entry]
+                    queues[action.queue].append((tag, entry, place.take(action.takes)))
+                elif instruction[0] == "stop":
+                    self._stop(instruction)
+                else:
+                    self._held.follow(instruction)
+            if not answers:
+                break
+            event = answers.pop()
+        if self._heavy:
+            self._call_help()
+        if self._sleeping:
+            self._ring()
+
+    def _stop(self, instruction: SchedulerInstruction) -> None:
+        """An entry that has not begun, or waits without a thread, is answered for."""
+        _, tag, entry = instruction
+        for queue in self._queues:
+            for i, job in enumerate(queue):
+                if job[0] == tag and job[1] == entry:
+                    del queue[i]
+                    self._answers.append(failed(tag, entry))
+                    return
+        if (tag, entry) in self._waits:
+            stop = self._waits.pop((tag, entry))
+            if stop is not None:
+                self._stops.append(stop)
+            self._answers.append(failed(tag, entry))

@@ -1,0 +1,218 @@
+"""Ops of queues and their kin in the scheduled tier: they wait without a thread.
+
+They are begun, with a callback that ends their entry. Their kernels, which wait, are for eager code
+and programs, where the thread has nothing else to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import get_ident
+from time import perf_counter
+from typing import Any, Final, final
+
+from eagerflow import events
+from eagerflow.core.execute import explain
+from eagerflow.core.op import get_op, infer_specs
+from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, describe, step_of
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.hardware import Device, NullArray, as_device
+from eagerflow.resources.attempt_events import ToldAttempt
+from eagerflow.runtime.generated.observer import node_event
+from eagerflow.runtime.scheduled.actions import asynchronous
+from eagerflow.runtime.threads.completion import Completion
+from eagerflow.runtime.threads.timers import Timer, timers
+from eagerflow.source import Source
+from eagerflow.types import TensorSpec, TensorType
+from eagerflow_kernels.portable.queues import begin, waiting
+
+__all__ = ["has_free_waits", "mutexes_of"]
+
+_MUTEX: Final = "mutex_acquire"
+
+
+@final
+class _Wait:
+    """One op that waits."""
+
+    __slots__ = (
+        "_attempt",
+        "_caller",
+        "_completion",
+        "_device",
+        "_finish",
+        "_frames",
+        "_node",
+        "_runner",
+        "_seconds",
+        "_specs",
+        "_start",
+        "_step",
+        "_timer",
+        "_told",
+    )  # fmt: skip
+
+    def __init__(self, node: Node, inputs: Sequence[Any], completion: Completion) -> None:
+        device = self._device = _device_of(node)
+        self._start, self._runner, self._step = perf_counter(), step_of.runner, step_of.step
+        self._caller = 0 if self._runner else step_of.caller or get_ident()
+        self._node = node
+        self._completion = completion
+        self._frames = step_of.frames
+        self._specs = _specs(node, inputs, device)
+        self._timer: Timer | None = None
+        self._told: ToldAttempt | None = None
+        attrs = {k: v for k, v in node.attrs.items() if k != "device"}
+        try:
+            self._attempt, self._finish, self._seconds = begin(
+                waiting[node.op], device.backend.xp, inputs, **attrs
+            )
+        except Exception as error:
+            raise self._explained(error) from None
+
+    def begin(self) -> Callable[[], object]:
+        """Begin it; gives what ends it if nobody waits any more."""
+        attempt, seconds = self._attempt, self._seconds
+        attempt.before_wait(sleeps=False)
+        if self._node.op == _MUTEX:
+            self._completion.at_end(attempt.abandon)  # no matter if it was released before
+        if QueueEvent.listeners or WaitEvent.listeners:
+            self._begin_told()
+        else:
+            attempt.begin(self._ended)
+        if seconds is not None and not attempt.done:
+            self._timer = timers.call(seconds, self._late)
+            if attempt.done:
+                self._timer.cancel()
+        return self._stop
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._attempt.abandon()
+
+    def _late(self) -> None:
+        attempt, seconds = self._attempt, self._seconds
+        attempt.cancel(lambda: attempt.late(seconds))
+
+    def _ended(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            values = self._finish(self._attempt.result())
+        except Exception as error:
+            failed = self._explained(error)
+            if self._told is not None:
+                self._told.end(describe(failed))
+            self._completion.failed(failed)
+        else:
+            if self._told is not None:
+                self._told.end()
+            if NodeEvent.listeners:
+                self._tell(values)
+            self._completion.done(*values)
+
+    def _begin_told(self) -> None:
+        told = self._told = self._events()
+        try:
+            told.begin()
+            self._attempt.begin(self._ended)
+        except BaseException as error:
+            told.end(describe(error))
+            raise
+        finally:
+            told.begun(waits=self._attempt.since is not None)
+
+    def _events(self) -> ToldAttempt:
+        """Tells of the operation and of its wait."""
+        node, owner, flow = self._node, self._attempt.owner, self._completion.flow
+        known: dict[str, Any] = {
+            "name": owner.label, "resource": owner.kind, "operation": self._attempt.what,
+            "device": str(self._device), "thread": 0, "caller": self._caller,
+            "frames": self._frames, "executable": flow.number, "node": node.name,
+            "source": node.source if isinstance(node.source, Source) else None,
+        }  # fmt: skip
+        return ToldAttempt(
+            QueueEvent(**known) if QueueEvent.listeners else None,
+            WaitEvent(**known) if WaitEvent.listeners else None,
+        )
+
+    def _tell(self, values: Sequence[Any]) -> None:
+        node, attempt, flow, stop = self._node, self._attempt, self._completion.flow, perf_counter()
+        pairs = zip(node.outputs, values, strict=True)
+        event = node_event(
+            node, [_tensor_type(v).like(shape=x.shape).on(v.device) for v, x in pairs],
+            device=str(self._device), start=self._start, stop=stop, thread=0, step=self._step,
+            frames=self._frames, caller=self._caller, runner=self._runner, executable=flow.number,
+            graph=flow.graph.name, waited=0.0 if attempt.since is None else stop - attempt.since,
+        )  # fmt: skip
+        events.end(event)
+
+    def _explained(self, error: Exception) -> Exception:
+        return explain(get_op(self._node.op), self._specs, self._node.attrs, error)
+
+
+def _device_of(node: Node) -> Device:
+    asked = node.attrs.get("device")
+    return as_device(asked if asked is not None else node.inputs[0].device)
+
+
+def _specs(node: Node, inputs: Sequence[Any], device: Device) -> tuple[TensorSpec, ...]:
+    pairs = zip(node.inputs, inputs, strict=True)
+    return tuple([_tensor_type(v).like(shape=x.shape).on(device) for v, x in pairs])
+
+
+def _tensor_type(value: Value) -> TensorType:
+    kind = value.type
+    assert isinstance(kind, TensorType)  # the ops take no numbers
+    return kind
+
+
+def _begin(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:
+    device = _device_of(node)
+    if device.backend.xp is None:  # it knows types and holds no data: nobody waits
+        found = infer_specs(get_op(node.op), _specs(node, inputs, device), dict(node.attrs))
+        completion.done(*[NullArray(t.dtype.dtype, t.shape) for t in found])
+        return lambda: None
+    return _Wait(node, inputs, completion).begin()
+
+
+asynchronous.update(dict.fromkeys(waiting, _begin))
+
+
+# --- graphs with such ops -----------------------------------------------------------------------
+
+
+def has_free_waits(graph: Graph) -> bool:
+    """Whether ops that wait are not all in one order, so that one must not keep another waiting."""
+    before: dict[Node, int] = {}  # for each node those that wait and come before it, as bits
+    count = 0
+    for node in graph.nodes:
+        known = 0
+        for other in (*[v.node for v in node.inputs], *node.control_inputs):
+            known |= before.get(other, 0) if other is not None else 0
+        if any(has_free_waits(inner) for _, inner in node.subgraphs()):
+            return True
+        if _waits(node):
+            if known != (1 << count) - 1:
+                return True
+            known |= 1 << count
+            count += 1
+        before[node] = known
+    return False
+
+
+def _waits(node: Node) -> bool:
+    """Whether it may wait, or something in it."""
+    if node.op in waiting:
+        return True
+    return any(_waits(n) for _, inner in node.subgraphs() for n in inner.nodes)
+
+
+def mutexes_of(graph: Graph) -> tuple[Any, ...]:
+    """The mutexes that a graph acquires."""
+    found = [n.attrs["resource"] for n in graph.nodes if n.op == _MUTEX]
+    for node in graph.nodes:
+        for _, inner in node.subgraphs():
+            found += mutexes_of(inner)
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,1 @@
+"""Threads, timers and deadlines of the runtime."""

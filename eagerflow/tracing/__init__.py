@@ -1,0 +1,1 @@
+"""Tracing: from a function to a graph, with symbolic tensors, numbers and sizes."""

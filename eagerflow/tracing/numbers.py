@@ -1,0 +1,402 @@
+"""Python numbers in a trace: arithmetic with them appends nodes, and is Python's own.
+
+A `TracedNumber` knows the number that it is in the call that traces. As soon as Python asks for
+that (a comparison, an index, formatting), all it was computed from becomes *static*: later calls
+with another number trace again. Nothing is computed twice.
+
+Other threads may meet one, since it is in the place of a global or an attribute as long as the
+trace takes. To them it is the number that it stands for.
+"""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from numbers import Number
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Final, final
+
+from eagerflow.core.convert import scalar
+from eagerflow.core.symbols import AbstractNumber
+from eagerflow.dims import Dim, number_of
+from eagerflow.errors import TraceError
+from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
+from eagerflow.source import Source
+
+if TYPE_CHECKING:
+    from eagerflow.core.tensor import Tensor
+    from eagerflow.graph.ir import Value
+    from eagerflow.hardware import Lane
+    from eagerflow.tracing.tracer import Tracer
+
+__all__ = [
+    "VARIES",
+    "AbstractRoot",
+    "NumberRoot",
+    "ResultRoot",
+    "SizeRoot",
+    "TracedNumber",
+]
+
+#: what the error ends in for a number that differs from turn to turn or from branch to branch
+VARIES: Final = "of a number that is known only when the graph runs"
+_KINDS: Final = frozenset({int, float, complex, bool})
+#: by the sign of an operator what another class calls it if it is the right operand
+_REFLECTED: Final = {
+    **{op.sign: op.reflected for op in NUMBER_OPS.values() if op.arity == 2},
+    "divmod()": "__rdivmod__", "&": "__rand__", "|": "__ror__", "^": "__rxor__",
+    "<<": "__rlshift__", ">>": "__rrshift__",
+}  # fmt: skip
+
+
+class AbstractRoot(ABC):
+    """Where a number in a trace comes from: a number from outside, or a size.
+
+    Attributes:
+        why: what made it static, None as long as it is not.
+    """
+
+    __slots__ = ("why",)
+
+    why: str | None
+
+    @abstractmethod
+    def specialise(self, why: str) -> None:
+        """Make it static; ``why`` says in Python's terms what asked."""
+
+
+@final
+class NumberRoot(AbstractRoot):
+    """A number that is an input of the graph.
+
+    Attributes:
+        value: the input.
+        number: what it is in the call that traces.
+        captured: whether it is in a place outside, where other threads may meet it.
+    """
+
+    __slots__ = ("captured", "number", "value")
+
+    def __init__(self, value: Value, number: complex, captured: bool) -> None:
+        self.value = value
+        self.number = number
+        self.captured = captured
+        self.why = None
+
+    def specialise(self, why: str) -> None:
+        if self.why is None:
+            self.why = why
+
+
+@final
+class SizeRoot(AbstractRoot):
+    """A symbolic size, or an expression of some.
+
+    Attributes:
+        dim: the size.
+        tracer: who knows it.
+    """
+
+    __slots__ = ("dim", "tracer")
+
+    def __init__(self, dim: Dim, tracer: Tracer) -> None:
+        self.dim = dim
+        self.tracer = tracer
+        self.why = None
+
+    def specialise(self, why: str) -> None:
+        self.why = why
+        self.tracer.size_of(self.dim, why)
+
+
+@final
+class ResultRoot(AbstractRoot):
+    """A number that another run may make another: of a branch or of a turn of a loop.
+
+    Attributes:
+        value: what it is in the graph.
+        tracer: of that graph.
+    """
+
+    __slots__ = ("tracer", "value")
+
+    def __init__(self, value: Value, tracer: Tracer) -> None:
+        self.value = value
+        self.tracer = tracer
+        self.why = None
+
+    def specialise(self, why: str) -> None:
+        made = self.value.node
+        source = made.source if made is not None and isinstance(made.source, Source) else None
+        what = "differs from turn to turn" if made is None else f"comes from a {made.op}"
+        raise TraceError(
+            f"{why} {VARIES}",
+            given=f"{self.value!r} in {self.tracer.function}, which {what}"
+            + (f", at {source}" if source is not None else ""),
+            hint="compute with it, compare it, or index a tensor with it; these stay in the graph. "
+            "For Python's own use of it, call the function eagerly",
+        )
+
+
+def _binary(name: str) -> tuple[Any, Any]:
+    op = NUMBER_OPS[f"python_{name}"]
+
+    def forward(self: TracedNumber, other: Any) -> Any:
+        return self._combine(op, self, other)
+
+    def reflected(self: TracedNumber, other: Any) -> Any:
+        return self._combine(op, other, self)
+
+    return forward, reflected
+
+
+def _compared(name: str) -> Any:
+    """A comparison: its result is needed at once, unless only the graph knows the number."""
+    op = NUMBER_OPS[f"python_{name}"]
+    plainly, _ = _asked(op.sign, op.function)
+
+    def method(self: TracedNumber, other: Any) -> Any:
+        other = number_of(other) if type(other) is Dim else other
+        if _is_number(other) and not self.elsewhere and (self.varies or _varies(other)):
+            return self.innermost.compare(op.name, self, other)
+        return plainly(self, other)
+
+    return method
+
+
+def _asked(sign: str, function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """An operator whose result is needed at once, such as a comparison, and the reflected one."""
+
+    def forward(self: TracedNumber, other: Any) -> Any:
+        other = number_of(other) if type(other) is Dim else other
+        if not _is_number(other) and _decides(other, sign):
+            return NotImplemented
+        return self._plainly(sign, function, self, other)
+
+    def reflected(self: TracedNumber, other: Any) -> Any:
+        other = number_of(other) if type(other) is Dim else other
+        return self._plainly(sign, function, other, self)
+
+    return forward, reflected
+
+
+def _unary(name: str) -> Any:
+    op = NUMBER_OPS[f"python_{name}"]
+
+    def method(self: TracedNumber) -> Any:
+        if self.elsewhere:
+            return op.function(self.ask(name))
+        return self.innermost.number(op.name, op.function(self.number), self)
+
+    return method
+
+
+def _converted(what: str, function: Callable[..., Any]) -> Any:
+    def method(self: TracedNumber, *args: Any) -> Any:
+        return function(self.ask(what), *args)
+
+    return method
+
+
+def _spelled(what: str, function: Callable[..., str]) -> Any:
+    """A text: only the graph knows that of a number which only the graph knows."""
+
+    def method(self: TracedNumber, *args: Any) -> str:
+        if not self.varies or self.elsewhere or not self.tracer.is_alive:
+            return function(self.ask(what), *args)
+        return self.tracer.text(self, self.kind.__name__, lambda x: function(x, *args))
+
+    return method
+
+
+@final
+class TracedNumber(AbstractNumber):
+    """A Python number in a trace.
+
+    Attributes:
+        tracer: the trace.
+        value: what it is in the graph.
+        number: what it is in the call that traces.
+        roots: what it was computed from.
+    """
+
+    __slots__ = ("kind", "number", "roots", "tracer", "value")
+
+    def __init__(
+        self, tracer: Tracer, value: Value, number: complex, roots: tuple[AbstractRoot, ...]
+    ) -> None:
+        self.tracer = tracer
+        self.value = value
+        self.number = number
+        self.kind = type(number)
+        self.roots = roots
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether a thread other than the one that traces has it."""
+        return get_ident() != self.tracer.thread
+
+    def ask(self, what: str) -> Any:
+        """The number itself; static from then on."""
+        if self.elsewhere:
+            root = self.roots[0]
+            if type(root) is NumberRoot and root.captured and root.value is self.value:
+                return self.number  # found in its place: the trace does not depend on that
+            return self.fix("its use in another thread")
+        self.tracer.check_alive(what)
+        return self.fix(what)
+
+    def fix(self, what: str) -> Any:
+        """As `ask`, before the function runs."""
+        for root in self.roots:
+            root.specialise(what)
+        return self.number
+
+    @property
+    def varies(self) -> bool:
+        return any(type(root) is ResultRoot for root in self.roots)
+
+    @property
+    def innermost(self) -> Tracer:
+        """The part of its trace that is being traced, a branch or the body of a loop perhaps."""
+        return self.tracer.root.innermost or self.tracer
+
+    def to_tensor(self, lane: Lane) -> Tensor:
+        if self.elsewhere:
+            return scalar(self.ask("arithmetic with tensors"), lane)
+        return self.innermost.number_tensor(self, lane)
+
+    def _combine(self, op: NumberOp, a: Any, b: Any) -> Any:
+        sign, function = op.sign, op.function
+        forward = a is self
+        other = b if forward else a
+        if type(other) is Dim:
+            other = number_of(other)
+            a, b = (a, other) if forward else (other, b)
+        known = type(other) is TracedNumber or type(other) in _KINDS
+        if not known and forward and _decides(other, sign):
+            return NotImplemented
+        if not known or self.elsewhere or (op.widens and not _keeps_kind(a, b)):
+            return self._plainly(sign, function, a, b)
+        try:
+            result = function(_number(a), _number(b))
+        except ArithmeticError:  # of a number that is another one when the graph runs?
+            if not (_varies(a) or _varies(b)):
+                raise
+            result = function(type(_number(a))(1), type(_number(b))(1))
+        return self.innermost.number(op.name, result, a, b)
+
+    def _plainly(self, sign: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+        """What Python makes of the number itself: a result, or its own words for an error."""
+        other = b if a is self else a
+        what = f"{sign} {other!r}" if type(other) in _KINDS else sign
+        return function(_plain(a, what), _plain(b, what))
+
+    __add__, __radd__ = _binary("add")
+    __sub__, __rsub__ = _binary("sub")
+    __mul__, __rmul__ = _binary("mul")
+    __truediv__, __rtruediv__ = _binary("truediv")
+    __floordiv__, __rfloordiv__ = _binary("floordiv")
+    __mod__, __rmod__ = _binary("mod")
+    _power, __rpow__ = _binary("pow")
+    __neg__ = _unary("neg")
+    __pos__ = _unary("pos")
+    __abs__ = _unary("abs")
+
+    def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
+        if modulus is None:
+            return self._power(exponent)
+        return pow(self.ask("pow()"), _plain(exponent, "pow()"), _plain(modulus, "pow()"))
+
+    def __divmod__(self, other: Any) -> Any:
+        return self._divmod(self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return self._divmod(other, self)
+
+    def _divmod(self, a: Any, b: Any) -> Any:
+        a, b = [number_of(x) if type(x) is Dim else x for x in (a, b)]
+        if self.elsewhere or not (_is_number(a) and _is_number(b)):
+            if a is self and _decides(b, "divmod()"):
+                return NotImplemented
+            return self._plainly("divmod()", divmod, a, b)
+        divmod(_number(a), _number(b))  # words its errors itself
+        return a // b, a % b
+
+    __eq__ = _compared("eq")
+    __ne__ = _compared("ne")
+    __lt__ = _compared("lt")
+    __le__ = _compared("le")
+    __gt__ = _compared("gt")
+    __ge__ = _compared("ge")
+    __and__, __rand__ = _asked("&", operator.and_)
+    __or__, __ror__ = _asked("|", operator.or_)
+    __xor__, __rxor__ = _asked("^", operator.xor)
+    __lshift__, __rlshift__ = _asked("<<", operator.lshift)
+    __rshift__, __rrshift__ = _asked(">>", operator.rshift)
+    __invert__ = _converted("~", operator.invert)
+    __bool__ = _converted("bool()", bool)
+    __hash__ = _converted("hash()", hash)
+    __int__ = _converted("int()", int)
+    __index__ = _converted("its use as an index or a size", operator.index)
+    __float__ = _converted("float()", float)
+    __complex__ = _converted("complex()", complex)
+    __round__ = _converted("round()", round)
+    __trunc__ = _converted("int()", int)
+    __floor__ = _converted("floor()", lambda x: x.__floor__())
+    __ceil__ = _converted("ceil()", lambda x: x.__ceil__())
+    __format__ = _spelled("formatting", format)
+    __str__ = _spelled("str()", str)
+    __repr__ = _spelled("repr()", repr)
+
+    def __copy__(self) -> TracedNumber:
+        return self  # as copies of numbers are
+
+    def __deepcopy__(self, memo: Any) -> TracedNumber:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.kind, (self.ask("pickling"),)
+
+    def __getattr__(self, name: str) -> Any:
+        # what numbers have besides arithmetic: real, imag, conjugate, is_integer, bit_length, …
+        return getattr(self.ask(f".{name}"), name)
+
+
+def _number(x: Any) -> Any:
+    return x.number if type(x) is TracedNumber else x
+
+
+def _plain(x: Any, what: str) -> Any:
+    return x.ask(what) if type(x) is TracedNumber else x
+
+
+def _varies(x: Any) -> bool:
+    return type(x) is TracedNumber and x.varies
+
+
+def _is_number(x: Any) -> bool:
+    return type(x) is TracedNumber or type(x) in _KINDS
+
+
+def _decides(other: Any, sign: str) -> bool:
+    """Whether the class of the right operand has a say: tensors, classes of the user."""
+    if isinstance(other, Number):  # decimals and fractions, NumPy's, subclasses of int
+        return False
+    return hasattr(type(other), _REFLECTED[sign])
+
+
+def _keeps_kind(base: Any, exponent: Any) -> bool:
+    """Whether the kind of a power is known: 2 ** -1 is a float, (-1) ** 0.5 complex.
+
+    Args:
+        base: a number, traced or not.
+        exponent: likewise.
+    """
+    kinds = type(_number(base)), type(_number(exponent))
+    if complex in kinds:
+        return True
+    if kinds[1] is float:
+        return type(base) is not TracedNumber and base >= 0
+    return kinds[0] is float or (type(exponent) is not TracedNumber and exponent >= 0)

@@ -1,0 +1,145 @@
+"""What a trace knows of tensors: symbolic ones, and those from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
+
+from eagerflow.core.symbols import AbstractSymbol
+from eagerflow.core.tensor import Tensor, handle_of, make_tensor
+from eagerflow.dims import Dim
+from eagerflow.errors import LeakedTensorError, TraceError
+from eagerflow.graph.ir import Value
+from eagerflow.source import Source
+
+if TYPE_CHECKING:
+    from eagerflow.tracing.tracer import Tracer
+
+__all__ = [
+    "Capture",
+    "Operand",
+    "Symbol",
+    "composites",
+    "leaked_error",
+    "leaked_number",
+    "unknown_size",
+]
+
+#: how a branch or a body keeps a composite with a derivative of its own; a module above fills it:
+#: ``composites["keep"](tracer, composite, inputs)`` gives the outputs
+composites: Final[dict[str, Callable[..., tuple[Any, ...]]]] = {}
+
+
+@final
+class Symbol(AbstractSymbol):
+    """The data of a symbolic tensor.
+
+    Attributes:
+        tracer: the trace that made it.
+        value: what it is in the graph.
+    """
+
+    __slots__ = ("tracer", "value")
+
+    def __init__(self, tracer: Tracer, value: Value) -> None:
+        self.tracer = tracer
+        self.value = value
+        self.shape = value.type.shape
+
+    def concrete(self, what: str) -> Any:
+        return self.tracer.constant_of(self.value, what)
+
+    def text(self, x: Tensor, spell: Callable[[Any], str]) -> str:
+        if not self.tracer.is_alive:
+            return str(self.value.spec)
+        try:
+            known = self.concrete("str()")
+        except TraceError:
+            return self.tracer.text(handle_of(x), str(self.value.spec), spell)
+        return spell(make_tensor(known, x._lane.twin))
+
+    def leaked(self, what: str) -> NoReturn:
+        self.tracer.leaked(self.value, what)
+
+
+@final
+class Capture:
+    """A concrete tensor from outside that a trace uses.
+
+    Attributes:
+        value: the input of the graph that stands for it.
+        handle: a handle that holds it.
+        fresh: whether it was made of data while tracing, so that it is a constant.
+        source: the line where it was used first.
+    """
+
+    __slots__ = ("fresh", "handle", "source", "value")
+
+    def __init__(self, value: Value, handle: Tensor, fresh: bool, source: Source | None) -> None:
+        self.value = value
+        self.handle = handle
+        self.fresh = fresh
+        self.source = source
+
+
+class Operand(NamedTuple):
+    """A value of the graph around a branch or a body that it uses.
+
+    Attributes:
+        value: the input that stands for it.
+        given: the tensor, or the number.
+    """
+
+    value: Value
+    given: Any
+
+
+def leaked_error(value: Value, what: str, function: str, alive: bool) -> LeakedTensorError:
+    """The error for the use of a value outside of its trace.
+
+    Args:
+        value: the value.
+        what: the use.
+        function: what was traced.
+        alive: whether that goes on.
+    """
+    where = value.node.source if value.node is not None else None
+    made = f", made at {where}" if where is not None else f", an argument of {function}"
+    return LeakedTensorError(
+        f"{what}: this tensor belongs to a trace{'' if alive else ' which has ended'}",
+        given=f"{value!r} of {function}{made}",
+        hint="return it from the traced function, or keep it in an ef.Variable; of what else a "
+        "function does outside, names, attributes and items that are set, and appends to lists "
+        "are repeated in each run",
+    )
+
+
+def leaked_number(what: str, owner: str, here: str | None = None) -> LeakedTensorError:
+    """The error for the use of a number outside of its trace.
+
+    Args:
+        what: the use.
+        owner: what was traced there.
+        here: what is traced where it is used; None if its trace has ended.
+    """
+    trace = "another trace" if here else "a trace which has ended"
+    return LeakedTensorError(
+        f"{what} of a number that belongs to {trace}",
+        given=f"a number of {owner}" + (f" in {here}" if here else ""),
+        hint="return it from the traced function",
+    )
+
+
+def unknown_size(dim: Dim, why: str) -> TraceError:
+    """The error for what needs a size that depends on data.
+
+    Args:
+        dim: the size.
+        why: what needs it.
+    """
+    return TraceError(
+        f"{why}: this size depends on data, so it is not known while tracing",
+        given=f"the size {dim}",
+        hint="compute with the size as it is (in arithmetic and as a shape it stays symbolic), "
+        "compare ef.tensor(x.shape[0]), or call the function eagerly",
+    )

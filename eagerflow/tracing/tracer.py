@@ -1,0 +1,498 @@
+"""Tracing: the interpreter that appends a node for each op instead of running it.
+
+In a trace a tensor is *symbolic*: its lane is the symbolic one of its dtype and device, and its
+data is a `Symbol`, a value of the graph. All the rest (operators, methods, public functions, rules
+of derivatives) is what runs eagerly.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from threading import get_ident
+from typing import Any, Final, NoReturn, final
+
+from eagerflow.core.convert import as_tensor
+from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, installed, use
+from eagerflow.core.op import Op, get_op, infer
+from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.core.texts import Placeholder, placeholder
+from eagerflow.dims import Dim, resolving, symbols
+from eagerflow.errors import TraceError
+from eagerflow.graph.devices import places_of
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import NumberType, ValueSpec
+from eagerflow.graph.scopes import current_scope, name_of
+from eagerflow.hardware import Lane, as_device
+from eagerflow.source import Source, capture, position
+from eagerflow.tracing.constant_values import Constants, NotConstantError, remedy_of
+from eagerflow.tracing.effect_order import Effectful, EffectOrder
+from eagerflow.tracing.numbers import AbstractRoot, NumberRoot, ResultRoot, SizeRoot, TracedNumber
+from eagerflow.tracing.symbols import (
+    Capture,
+    Operand,
+    Symbol,
+    composites,
+    leaked_error,
+    leaked_number,
+    unknown_size,
+)
+from eagerflow.types import DTYPES, TensorSpec, TensorType
+
+__all__ = ["Tracer", "tracer_of"]
+
+_owners: Final = itertools.count(1)
+
+
+@final
+class Tracer(AbstractInterpreter):
+    """One trace. It is a context manager: within the block ops are traced, and nothing else runs.
+
+    Args:
+        name: of the function.
+        parent: of a branch or the body of a loop, the trace that it is a part of.
+
+    Attributes:
+        graph: what was traced so far.
+        parent: the trace that it is a part of, None if of none.
+        operands: what a part uses of the trace around it.
+        thread: the one that traces.
+        captures: the concrete tensors that were used, in the order of their first use.
+        numbers: the numbers from outside.
+        sizes: the sizes of symbolic dims, by name, in the call that traces.
+        static_sizes: the names of those that Python asked for, with what asked and where.
+        updated: the handles from outside that got another value, with what they held before.
+        looked_at: the concrete tensors whose elements Python has seen, by id of their data.
+        effects: the order of effects.
+        follows_updates: of a part, whether its maker looks after handles from outside that change.
+        pinned: the handles that nothing may update in place, each with what makes the error.
+        opens: of a part, whether composites in it become their ops alone.
+        own_rules: the names of composites with derivatives of their own, which the graph lacks.
+    """
+
+    traces = True
+
+    def __init__(self, name: str = "", parent: Tracer | None = None) -> None:
+        self.graph = Graph(name)
+        self.parent = parent
+        self.operands: dict[Any, Operand] = {}  # by value of the graph around it, or id of data
+        self.owner: int = next(_owners) if parent is None else parent.owner
+        self.thread = get_ident()
+        self.captures: dict[int, Capture] = {}  # by id of the data, which the handle keeps alive
+        self.numbers: list[NumberRoot] = []
+        self.sizes: dict[str, int] = {}
+        self.static_sizes: dict[str, tuple[str, Source | None]] = {}
+        self.updated: dict[int, tuple[Tensor, Any, Lane, Any]] = {}
+        self.effects = EffectOrder()
+        self.created_resources: list[Any] = []
+        self.own_rules: list[str] = []
+        self.looked_at: dict[int, Tensor] = {}
+        self._fresh: dict[int, Tensor] = {}
+        self._resources: dict[int, str] = {}
+        self._taken: set[str] = set()  # names of sizes
+        if parent is not None:
+            self._share(parent)
+        self._tensors: dict[tuple[Value, Lane], Tensor] = {}  # numbers that became tensors
+        self._constants = Constants()
+        self.follows_updates = False
+        self.opens: bool = parent is not None and parent.opens
+        self.pinned: dict[int, tuple[Tensor, Callable[[], TraceError]]] = {}
+        self._texts: list[Placeholder] = []
+        self._alive = False
+        self.innermost: Tracer | None = None  # of the trace of the whole function alone
+
+    def _share(self, parent: Tracer) -> None:
+        """Have in common with the trace around it what is of the whole function."""
+        self.graph.resources, self._resources = parent.graph.resources, parent._resources
+        self.sizes, self.static_sizes = parent.sizes, parent.static_sizes
+        self._taken = parent._taken
+        self.own_rules, self.looked_at = parent.own_rules, parent.looked_at
+
+    # --- the block ---
+
+    def __enter__(self) -> Tracer:
+        self._alive = True
+        # what is installed outside sees the step when it runs, not when it is traced
+        self._outside = use(BASE)
+        self._outside.__enter__()
+        self._inside = installed(self)
+        self._inside.__enter__()
+        self._resolver = resolving(self.size_of, self.size_number, self.fresh_size, self.size_text)
+        self._resolver.__enter__()
+        self.root.innermost, self._before = self, self.root.innermost
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.root.innermost = self._before
+        self._resolver.__exit__(*exception)
+        self._inside.__exit__(*exception)
+        self._outside.__exit__(*exception)
+        self._alive = False
+        del self._resolver, self._inside, self._outside
+
+    def forget(self) -> None:
+        """Let go of tensors and resources; what has leaked still knows where it comes from."""
+        self.captures, self.operands, self.updated = {}, {}, {}
+        self.pinned, self.looked_at = {}, {}
+        self.created_resources, self._texts = [], []
+        self._fresh, self._tensors, self._constants = {}, {}, Constants()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is under way."""
+        return self._alive
+
+    def check_alive(self, what: str) -> None:
+        """Refuse the use of a value of this trace after its end."""
+        if not self._alive:
+            raise leaked_number(what, self.function)
+
+    def check_own(self, number: TracedNumber, what: str) -> None:
+        """Refuse a number of another trace, or of this one after its end."""
+        number.tracer.check_alive(what)
+        if not self.is_within(number.tracer):
+            raise leaked_number(what, number.tracer.function, self.function)
+
+    @property
+    def root(self) -> Tracer:
+        """The trace of the whole function."""
+        return self if self.parent is None else self.parent.root
+
+    def is_within(self, other: Tracer) -> bool:
+        """Whether ``other`` is this trace, or one that it is a part of."""
+        return other is self or (self.parent is not None and self.parent.is_within(other))
+
+    @property
+    def function(self) -> str:
+        """What it is a trace of, for messages."""
+        return f"the traced function {self.graph.name}" if self.graph.name else "a traced function"
+
+    # --- inputs ---
+
+    def add_input(self, spec: TensorSpec, name: str) -> Tensor:
+        """A new input, as a symbolic tensor."""
+        self._taken.update(symbols(spec.shape))
+        return self._symbolic(self.graph.add_input(spec.type, name, spec.device))
+
+    def add_number(self, number: complex, name: str, captured: bool = False) -> TracedNumber:
+        """A new input that is a Python number, ``number`` in the call that traces.
+
+        Args:
+            number: the number.
+            name: of the input.
+            captured: whether it will be in a place outside, where other threads may meet it.
+        """
+        kind: Any = type(number)
+        root = NumberRoot(self.graph.add_input(NumberType(kind), name), number, captured)
+        self.numbers.append(root)
+        return TracedNumber(self, root.value, number, (root,))
+
+    def add_size(self, name: str, size: int) -> Dim:
+        """A new symbolic size, ``size`` in the call that traces."""
+        self.sizes[name] = size
+        return Dim(name, self.owner)
+
+    def _symbolic(self, value: Value) -> Tensor:
+        kind: Any = value.type
+        device: Any = value.device
+        return make_tensor(Symbol(self, value), device.lanes[kind.dtype].twin)
+
+    def value_of(self, x: Tensor) -> Value:
+        """What a tensor is in the graph; a concrete one becomes an input."""
+        data = x._data
+        if type(data) is Symbol:
+            if data.tracer is self:
+                return data.value
+            if not self.is_within(data.tracer):
+                data.tracer.leaked(data.value, "use in another trace")
+        if self.parent is not None:
+            return self._operand(data.value if type(data) is Symbol else id(data), x)
+        found = self.captures.get(id(data))
+        if found is None:
+            name = "constant" if id(data) in self._fresh else "captured"
+            value = self.graph.add_input(TensorType(x.dtype, data.shape), name, x.device)
+            handle = make_tensor(data, x._lane)
+            handle._mark = x._mark
+            fresh = id(data) in self._fresh
+            found = self.captures[id(data)] = Capture(value, handle, fresh, capture(2))
+        return found.value
+
+    def _operand(self, key: Any, x: Any) -> Value:
+        """What stands for a value of the graph around it."""
+        found = self.operands.get(key)
+        if found is None:
+            if type(x) is Tensor:
+                symbolic = type(x._data) is Symbol
+                kind: Any = x._data.value.type if symbolic else x.type.type
+                device = x._lane.device
+                name = x._data.value.name if symbolic else "captured"
+                handle = make_tensor(x._data, x._lane)
+                handle._mark = x._mark
+            else:
+                kind, device, name, handle = x.value.type, None, x.value.name, x
+            found = Operand(self.graph.add_input(kind, name, device), handle)
+            self.operands[key] = found
+        return found.value
+
+    def add_operand(self, x: Tensor) -> Tensor:
+        """A tensor of the graph around it, as one of its own that may be updated in place."""
+        return self._symbolic(self.value_of(x))
+
+    def made(self, value: Tensor) -> None:
+        self._fresh[id(value._data)] = make_tensor(value._data, value._lane)
+        if self.parent is not None:
+            self.parent.made(value)
+
+    def looked(self, value: Tensor) -> None:
+        self.looked_at[id(value._data)] = make_tensor(value._data, value._lane)
+
+    def is_fresh(self, x: Tensor) -> bool:
+        """Whether the concrete data of ``x`` was made while tracing."""
+        return id(x._data) in self._fresh
+
+    # --- ops ---
+
+    def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        values = [self.value_of(x) for x in inputs]
+        types: Any = [v.type for v in values]
+        devices = [x._lane.device for x in inputs]
+        device, stated = places_of(op, devices, attrs, types)
+        found = infer(op, types, attrs, devices)
+        several = type(found) is tuple
+        effects: Any = () if op.effect == "pure" else ((op.effect, attrs.get("resource")),)
+        code, offset = position(2)
+        node = self.graph.add_node(
+            op.name,
+            values,
+            found if several else (found,),
+            attrs,
+            devices=stated,
+            control_inputs=self.effects.before(effects),
+            device=device,
+            scope=current_scope(),
+            source=None if code is None else Source(code, offset),
+        )
+        if op.effect != "pure":
+            self.effects.add(node, effects)
+            self._name_resource(attrs)
+        if several:
+            return tuple([self._symbolic(v) for v in node.outputs])
+        return self._symbolic(node.outputs[0])
+
+    def _name_resource(self, attrs: dict[str, Any]) -> None:
+        resource = attrs.get("resource")
+        if resource is not None and id(resource) not in self._resources:
+            name = self._resources[id(resource)] = name_of(resource, self.graph.resources)
+            self.graph.resources[name] = resource
+
+    def created(self, resource: Any, value: Tensor) -> None:
+        """A variable that the function makes gets its first value anew in each run."""
+        if self.parent is not None:
+            raise TraceError(
+                "a variable is made inside a branch or a loop of a traced function",
+                given=repr(resource),
+                hint="make it outside, and assign to it inside",
+            )
+        self.created_resources.append(resource)
+        self.bind(get_op("assign"), (value,), {"resource": resource})
+
+    def call(self, composite: Composite, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        if composite.node is None and not self.opens:
+            if composite.keep is not None or self.parent is not None:
+                return composites["keep"](self, composite, inputs)
+            if composite.own_rule:
+                self.own_rules.append(composite.name)
+        return super().call(composite, inputs)
+
+    def rebind(self, handle: Tensor, value: Tensor) -> None:
+        if id(handle) in self.root.pinned:
+            raise self.root.pinned[id(handle)][1]()
+        data = handle._data
+        own = data.tracer is self if type(data) is Symbol else self.is_fresh(handle)
+        if self.parent is not None and not own and not self.follows_updates:
+            raise TraceError(
+                "a branch or a loop of a traced function updates a tensor from outside in place",
+                given=f"{handle.type} in {self.function}",
+                hint="return the new value, or keep it in an ef.Variable",
+                source=capture(2),
+            )
+        if (type(data) is not Symbol or self.follows_updates) and not own:
+            before = (handle, handle._data, handle._lane, handle._mark)
+            self.updated.setdefault(id(handle), before)
+        BASE.rebind(handle, value)
+
+    # --- numbers ---
+
+    def number(self, op: str, result: Any, *operands: Any) -> TracedNumber:
+        """The number that ``op`` makes of others, ``result`` in the call that traces."""
+        values, roots = [], dict[AbstractRoot, None]()
+        for x in operands:
+            if type(x) is TracedNumber:
+                values.append(self.number_value(x, op))
+                roots.update(dict.fromkeys(x.roots))
+            else:
+                values.append(self._number_constant(x))
+        (output,) = self._number_node(op, values, NumberType(type(result))).outputs
+        return TracedNumber(self, output, result, tuple(roots))
+
+    def number_value(self, x: Any, what: str) -> Value:
+        """What a number is in the graph."""
+        if type(x) is Dim:
+            x = self.size_number(x)
+        if type(x) is not TracedNumber:
+            return self._number_constant(x)
+        self.check_own(x, what)
+        return x.value if x.tracer is self else self._operand(x.value, x)
+
+    def compare(self, op: str, *operands: Any) -> Tensor:
+        """A comparison of numbers of which one is known only when the graph runs."""
+        values = [self.number_value(x, op) for x in operands]
+        kind = TensorType(DTYPES["bool"], ())
+        node = self._number_node(op, values, kind, as_device(None))
+        return self._symbolic(node.outputs[0])
+
+    def structured(
+        self, op: str, operands: Sequence[Any], attrs: dict[str, Any],
+        specs: Sequence[ValueSpec], effects: Iterable[Effectful],
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """Append a node with subgraphs; gives its outputs, tensors and numbers."""
+        values = [
+            self.value_of(x) if type(x) is Tensor else self.number_value(x, op) for x in operands
+        ]
+        effects = tuple(effects)
+        source = capture(2)
+        node = self.graph.add_node(
+            op, values, [s.type for s in specs], attrs, devices=[s.device for s in specs],
+            control_inputs=self.effects.before(effects), scope=current_scope(), source=source,
+        )  # fmt: skip
+        if effects:
+            self.effects.add(node, effects)
+        return tuple([self.result(v) for v in node.outputs])
+
+    def spec_of(self, x: Any) -> ValueSpec:
+        """The type and device that a tensor or a number has in the graph."""
+        if type(x) is Tensor:
+            return self.value_of(x).spec
+        return NumberType(x.kind if type(x) is TracedNumber else int if type(x) is Dim else type(x))
+
+    def item(self, x: Tensor) -> Any:
+        """The element of a tensor without axes, as a number."""
+        dtype = x.dtype
+        kind = NumberType(int if dtype.is_integer else complex if dtype.is_complex else float)
+        return self.result(self._number_node("python_item", (self.value_of(x),), kind).outputs[0])
+
+    def result(self, value: Value) -> Any:
+        """A value of the graph as a tensor, or as a number that is known when the graph runs."""
+        if isinstance(value.type, NumberType):
+            root = ResultRoot(value, self)
+            return TracedNumber(self, value, value.type.kind(1), (root,))
+        return self._symbolic(value)
+
+    def _number_constant(self, x: complex) -> Value:
+        x = int(x) if isinstance(x, bool) else x
+        kind: Any = type(x)
+        return self._number_node("constant", (), NumberType(kind), value=x).outputs[0]
+
+    def _number_node(self, op: str, values: Any, kind: Any, on: Any = None, **attrs: Any) -> Node:
+        rest: dict[str, Any] = {"scope": current_scope(), "source": capture(3)}
+        return self.graph.add_node(op, values, (kind,), attrs, device=on, **rest)
+
+    def number_tensor(self, x: TracedNumber, lane: Lane) -> Tensor:
+        """A number as a tensor without axes, on the lane."""
+        value = self.number_value(x, "arithmetic with tensors")
+        kind = TensorType(lane.dtype, ())
+        key = (value, lane)
+        found = self._tensors.get(key)
+        if found is None:
+            if not x.varies:
+                as_tensor(x.number, lane.dtype, lane.device)  # refuses now what does not fit
+            node = self._number_node("python_tensor", (value,), kind, lane.device)
+            found = self._tensors[key] = self._symbolic(node.outputs[0])
+        return make_tensor(found._data, found._lane)
+
+    # --- sizes ---
+
+    def size_of(self, dim: Dim, why: str) -> int:
+        """The size in the call that traces; static from then on."""
+        for name in dim.symbols:
+            if name not in self.sizes or self.owner not in dim.owners:
+                raise unknown_size(dim, why)
+            self.static_sizes.setdefault(name, (why, capture(2)))
+        return dim.evaluate(self.sizes)
+
+    @property
+    def known_names(self) -> frozenset[str]:
+        """The names of sizes so far."""
+        return frozenset(self.sizes) | self._taken
+
+    def size_number(self, dim: Dim) -> TracedNumber:
+        """The size as a number that does arithmetic with floats."""
+        node = self._number_node("python_size", (), NumberType(int), size=dim)
+        known = dim.symbols <= self.sizes.keys()
+        number = dim.evaluate(self.sizes) if known else 1
+        return TracedNumber(self, node.outputs[0], number, (SizeRoot(dim, self),))
+
+    def size_text(self, dim: Dim, spell: Callable[[Any], str]) -> str | None:
+        """The text of a size that depends on data; None if it does not."""
+        known = dim.symbols <= self.sizes.keys()
+        return None if known else self.text(self.size_number(dim), "int", spell)
+
+    def text(self, value: Any, kind: str, spell: Callable[[Any], str]) -> str:
+        """A text that shows a value which only the graph knows (see `core.texts`)."""
+        return placeholder(value, kind, spell, self.root._texts)
+
+    def reserve_names(self, names: Iterable[str]) -> None:
+        """Let no new size have one of these names."""
+        self._taken.update(names)
+
+    def fresh_size(self, base: str) -> Dim:
+        """A new name for a size that depends on data."""
+        name, count = base, 0
+        while name in self._taken or name in self.sizes:
+            count += 1
+            name = f"{base}{count}"
+        self._taken.add(name)
+        return Dim(name, self.owner)
+
+    # --- when Python asks for values ---
+
+    def constant_of(self, value: Value, what: str) -> Any:
+        """The array of a value that follows from constants alone."""
+        if not self._alive:
+            self.leaked(value, what)
+        try:
+            return self._evaluate(value)
+        except NotConstantError as error:
+            raise TraceError(
+                f"{what} of a tensor whose value is known only when the graph runs",
+                given=f"{value!r} in {self.function}"
+                + (f", from {error.source}" if error.source else ""),
+                hint=remedy_of(what),
+            ) from None
+
+    def _evaluate(self, value: Value) -> Any:
+        return self._constants.evaluate(value, self._given)
+
+    def _given(self, value: Value) -> Any:
+        """The array of an input of the graph, if it is a constant around it."""
+        for found in self.captures.values():
+            if found.value is value and found.fresh:
+                return found.handle._data
+        for key, operand in self.operands.items():
+            if operand.value is value and self.parent is not None:
+                whole = key if type(key) is Value else self.parent.value_of(operand.given)
+                return self.parent._evaluate(whole)
+        raise NotConstantError(value)
+
+    def leaked(self, value: Value, what: str) -> NoReturn:
+        """Raise for the use of a value outside of this trace."""
+        raise leaked_error(value, what, self.function, self._alive)
+
+
+def tracer_of(interpreter: AbstractInterpreter) -> Tracer | None:
+    """The trace among ``interpreter`` and those below it."""
+    while interpreter is not BASE:
+        if isinstance(interpreter, Tracer):
+            return interpreter
+        interpreter = interpreter.below
+    return None
