@@ -592,8 +592,8 @@ assert eager == traced and eager[-1] < 0.05 and fast < slow
 # | 1 | `core/op.py`, `core/tensor.py`, `ops/` | devices, dtypes, hundreds of functions |
 # | 2 | `core/interpreter.py`, `core/execute.py` | a fast path if nobody is installed; monitors |
 # | 3 | `autodiff/` | forward mode; records keep what rules read; lost gradients are errors |
-# | 4 | `tracing/tracer.py`, `graph/ir.py` | a parser, control edges, lines of source, random numbers |
+# | 4 | `tracing/tracer.py`, `graph/ir.py` | a parser, control edges, the lines of the user, draws |
 # | 5 | `graph/passes/` | more passes; each reports what it changed |
 # | 6 | `runtime/` | arrays used again, errors with the line, events for instruments |
 # | 7 | `function/`, `dims/` | what is in brackets above; reports of side effects; a bounded cache |
-# | 8 | `ops/state/variables.py`, `resources/` | atomic assignments, generators of random numbers |
+# | 8 | `ops/state/`, `resources/` | atomic assignments, generators of random numbers |

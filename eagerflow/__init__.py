@@ -111,7 +111,7 @@ _LATER = {
     "jvp": "autodiff.transforms",
     "value_and_grad": "autodiff.transforms",
     "vjp": "autodiff.transforms",
-    "call": "autograph.shared",
+    "call": "autograph.shared_calls",
     "TensorArray": "control",
     "cond": "control",
     "map": "control",
@@ -119,14 +119,14 @@ _LATER = {
     "switch": "control",
     "while_loop": "control",
     "TracedFunction": "function",
-    "spawn": "function",
+    "spawn": "runners",
     "trace": "function",
     "Graph": "graph",
-    "control_dependencies": "graph.dependencies",
-    "unordered": "graph.effects",
+    "control_dependencies": "tracing.dependencies",
+    "unordered": "tracing.effect_order",
     "name_scope": "graph.scopes",
     "profile": "profiling",
-    "deadline": "runtime.deadline",
+    "deadline": "runtime.threads.deadline",
 }
 _PACKAGES = {home.partition(".")[0] for home in _LATER.values()}
 #: written with the names above, or what that takes; loaded one by one

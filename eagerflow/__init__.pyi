@@ -32,7 +32,6 @@ from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.dims import Dim as Dim
 from eagerflow.errors import traceback as traceback
 from eagerflow.function import TracedFunction as TracedFunction
-from eagerflow.function import spawn as spawn
 from eagerflow.function import trace as trace
 from eagerflow.graph import Graph as Graph
 from eagerflow.graph.scopes import name_scope as name_scope
@@ -86,6 +85,7 @@ from eagerflow.ops.state.queues import *
 from eagerflow.ops.state.snapshots import *
 from eagerflow.ops.state.variables import *
 from eagerflow.profiling import profile as profile
+from eagerflow.runners import spawn as spawn
 from eagerflow.runtime.threads.deadline import deadline as deadline
 from eagerflow.settings import config as config
 from eagerflow.tracing.dependencies import control_dependencies as control_dependencies

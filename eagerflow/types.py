@@ -122,8 +122,8 @@ _TABLE: Final = (
     DType("complex128", "c128", "complex floating", np.complex128),
 )
 
-#: the dtype of lists of tensors (`eagerflow.ops.state.lists`): no array has it, and users meet it in
-#: graphs only. Derivatives flow through lists.
+#: the dtype of lists of tensors (`eagerflow.ops.state.lists`): no array has it, and users meet it
+#: in graphs only. Derivatives flow through lists.
 LIST: Final = DType("list", "list", "list", LIST_DTYPE)
 LIST.is_inexact = True
 

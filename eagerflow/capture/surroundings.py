@@ -18,6 +18,7 @@ from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.lru_caches import is_cached
 from eagerflow.autograph.values.calls import call
 from eagerflow.autograph.values.lists import as_lists
+from eagerflow.capture.border import CapturedInput, Store
 from eagerflow.capture.collect import collect
 from eagerflow.capture.differences import Mutation, Rebinding, substituted, watching
 from eagerflow.capture.findings import asks_types, is_operand
@@ -30,7 +31,6 @@ from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import holds_placeholder
 from eagerflow.core.watched import WatchedArray
 from eagerflow.errors import TraceError
-from eagerflow.function.entry import CapturedInput, Store
 from eagerflow.graph.ir import Value
 from eagerflow.hardware import as_device
 from eagerflow.source import Source

@@ -19,6 +19,7 @@ __all__ = [
     "BASE",
     "AbstractDifferentiator",
     "AbstractInterpreter",
+    "AbstractTracer",
     "Brake",
     "Composite",
     "Passed",
@@ -32,6 +33,7 @@ __all__ = [
     "monitors",
     "set_process_monitors",
     "stack",
+    "tracer_among",
     "use",
 ]
 
@@ -195,6 +197,20 @@ class AbstractInterpreter(ABC):
         self.below.looked(value)
 
 
+class AbstractTracer(AbstractInterpreter):
+    """A transform that appends nodes to a graph, also for what is no op: arithmetic of numbers."""
+
+    traces = True
+
+    @abstractmethod
+    def item(self, x: Any) -> Any:
+        """The element of a tensor without axes, as a number of the graph."""
+
+    @abstractmethod
+    def compare(self, op: str, *operands: Any) -> Any:
+        """A comparison of numbers of which one is known only when the graph runs."""
+
+
 class AbstractDifferentiator(AbstractInterpreter):
     """A tape or forward mode: it is told when ops come from the rules of derivatives.
 
@@ -267,6 +283,15 @@ class applying_rules:  # noqa: N801 - a context manager
     ) -> None:  # fmt: skip
         for interpreter in self._told:
             interpreter.end_rules()
+
+
+def tracer_among(interpreter: AbstractInterpreter) -> AbstractTracer | None:
+    """The trace among ``interpreter`` and those below it."""
+    while interpreter is not BASE:
+        if isinstance(interpreter, AbstractTracer):
+            return interpreter
+        interpreter = interpreter.below
+    return None
 
 
 def is_traced() -> bool:

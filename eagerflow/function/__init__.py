@@ -2,6 +2,5 @@
 
 from eagerflow.function.decorator import trace
 from eagerflow.function.traced import TracedFunction
-from eagerflow.runners.runner import Runner, spawn
 
-__all__ = ["Runner", "TracedFunction", "spawn", "trace"]
+__all__ = ["TracedFunction", "trace"]

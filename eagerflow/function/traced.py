@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, final
 from weakref import WeakValueDictionary, ref
 
 from eagerflow.autograph.values.calls import call as autograph_call
+from eagerflow.capture.border import Pattern
 from eagerflow.capture.static_keys import static_key
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
@@ -21,7 +22,7 @@ from eagerflow.errors import TraceError, TraceWarning, hide_frames, hides_frames
 from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache
-from eagerflow.function.entry import Pattern, Trace, leaf_values
+from eagerflow.function.entry import Trace, leaf_values
 from eagerflow.function.explain import Explanation
 from eagerflow.function.records import Reason, TraceRecord, difference, distance
 from eagerflow.function.tracing import TraceRequest, make_entry

@@ -13,6 +13,7 @@ from eagerflow.autograph.lru_caches import check_remembered
 from eagerflow.autograph.operators import run
 from eagerflow.autograph.values.lists import note_outside
 from eagerflow.capture.assumptions import relying
+from eagerflow.capture.border import Output, Pattern, Store
 from eagerflow.capture.containers import Apart, Containers, Own, is_container
 from eagerflow.capture.surroundings import Outside, identifier, kept_lists
 from eagerflow.core import tree
@@ -22,7 +23,7 @@ from eagerflow.core.texts import holds_placeholder
 from eagerflow.dims import Dim, Size, number_of
 from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
-from eagerflow.function.entry import Output, Pattern, Store, Trace
+from eagerflow.function.entry import Trace
 from eagerflow.function.locals import LocalNames
 from eagerflow.function.records import LeafRecord, TraceRecord
 from eagerflow.graph.edit import substitute_sizes

@@ -1,6 +1,6 @@
 """The graph: nodes in static single assignment form, in an order in which they can run.
 
-Grammar of the text form (`eagerflow.graph.text.printer` writes it, `eagerflow.graph.text.parser` reads it)::
+Grammar of the text form (`eagerflow.graph.text` writes and reads it)::
 
     graph    ::= "graph" [name] "(" [input ("," input)*] ")" "{" node* "return" [values] "}"
     input    ::= value ":" spec
@@ -49,9 +49,10 @@ __all__ = ["Graph", "Node", "Value", "methods"]
 #: what `Graph`'s methods call: modules above fill it
 methods: Final[dict[str, Callable[..., Any]]] = {}
 #: which module fills what, loaded when it is called
-_HOMES: Final = {"print": ".printer", "parse": ".parser", "save": ".serial", "load": ".serial",
-                 "to_dot": ".dot", "to_svg": ".svg", "mimebundle": ".svg",
-                 "optimise": ".passes", "diff": ".passes.diff", "run": "..runtime.run"}  # fmt: skip
+_HOMES: Final = {"print": ".text.printer", "parse": ".text.parser", "save": ".text.files",
+                 "load": ".text.files", "to_dot": "..pictures.dot", "to_svg": "..pictures.svg",
+                 "mimebundle": "..pictures.svg", "optimise": ".passes", "diff": ".passes.diff",
+                 "run": "..runtime.fetches"}  # fmt: skip
 
 
 def _method(name: str) -> Callable[..., Any]:

@@ -1,1 +1,5 @@
-"""Functions that run again and again in the background."""
+"""Runners: functions that run again and again in the background."""
+
+from eagerflow.runners.runner import Runner, spawn
+
+__all__ = ["Runner", "spawn"]

@@ -10,6 +10,7 @@ from typing import Any, Final, final
 
 from eagerflow.core import interpreter
 from eagerflow.core.convert import scalar
+from eagerflow.core.interpreter import tracer_among
 from eagerflow.core.monitors import Timing
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor, make_tensor
@@ -25,7 +26,6 @@ from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import check_given, has_dims, named_axes, on_device
 from eagerflow.runtime.python_control import choose, go_along, repeat
 from eagerflow.source import Source
-from eagerflow.tracing.tracer import tracer_of
 from eagerflow.types import TensorType
 
 __all__ = ["is_watched", "replay", "symbolic"]
@@ -131,7 +131,7 @@ class _Replay:
         if node.op == "call":
             if "own" in node.attrs and interpreter.current() is not interpreter.BASE:
                 return symbolic["call"](node, inputs, self.sizes, self.inner)
-            if tracer_of(interpreter.current()) is not None:
+            if tracer_among(interpreter.current()) is not None:
                 return symbolic["apply"](node, inputs, self.sizes)
             return self.inner(node.attrs["body"], inputs)
         if is_number(node.op):
@@ -163,7 +163,7 @@ class _Replay:
             return substitute(node.attrs["size"], self.sizes)
         if node.op == "python_tensor":
             return scalar(inputs[0], _lane(node.outputs[0]))
-        tracer = tracer_of(interpreter.current())
+        tracer = tracer_among(interpreter.current())
         if node.op == "python_item":
             return inputs[0].item() if tracer is None else tracer.item(inputs[0])
         if isinstance(node.outputs[0].type, TensorType):  # a comparison
@@ -175,7 +175,7 @@ class _Replay:
     # --- branches and loops ---
 
     def control(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        if tracer_of(interpreter.current()) is not None:
+        if tracer_among(interpreter.current()) is not None:
             return symbolic["apply"](node, inputs, self.sizes)
         if node.op == "while_loop":
             test, body = node.attrs["cond"], node.attrs["body"]

@@ -13,7 +13,15 @@ from threading import get_ident
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.core.convert import as_tensor
-from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, installed, use
+from eagerflow.core.interpreter import (
+    BASE,
+    AbstractInterpreter,
+    AbstractTracer,
+    Composite,
+    installed,
+    tracer_among,
+    use,
+)
 from eagerflow.core.op import Op, get_op, infer
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, placeholder
@@ -45,7 +53,7 @@ _owners: Final = itertools.count(1)
 
 
 @final
-class Tracer(AbstractInterpreter):
+class Tracer(AbstractTracer):
     """One trace. It is a context manager: within the block ops are traced, and nothing else runs.
 
     Args:
@@ -69,8 +77,6 @@ class Tracer(AbstractInterpreter):
         opens: of a part, whether composites in it become their ops alone.
         own_rules: the names of composites with derivatives of their own, which the graph lacks.
     """
-
-    traces = True
 
     def __init__(self, name: str = "", parent: Tracer | None = None) -> None:
         self.graph = Graph(name)
@@ -491,8 +497,5 @@ class Tracer(AbstractInterpreter):
 
 def tracer_of(interpreter: AbstractInterpreter) -> Tracer | None:
     """The trace among ``interpreter`` and those below it."""
-    while interpreter is not BASE:
-        if isinstance(interpreter, Tracer):
-            return interpreter
-        interpreter = interpreter.below
-    return None
+    found = tracer_among(interpreter)
+    return found if isinstance(found, Tracer) else None

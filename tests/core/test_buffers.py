@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow.core.buffers import may_reuse
 from eagerflow.core.interpreter import AbstractInterpreter, installed
-from eagerflow.ops.indexing.buffers import may_reuse
 
 
 class Holder:

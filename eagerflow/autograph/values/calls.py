@@ -14,7 +14,10 @@ __all__ = ["call", "converted_argument", "replacements", "wrappers"]
 
 _OWN: Final = "eagerflow."
 #: modules of eagerflow whose functions keep those of the user, to be called when the graph runs
-_LATE: Final = ("eagerflow.ops", "eagerflow.function", "eagerflow.data", "eagerflow.profiling")
+_LATE: Final = (
+    "eagerflow.ops", "eagerflow.function", "eagerflow.runners", "eagerflow.data",
+    "eagerflow.profiling",
+)  # fmt: skip
 #: builtins that call what they are given at once
 _HIGHER: Final = frozenset({map, filter, sorted, functools.reduce, functools.partial})
 #: functions that do more in converted code: what is called in their place

@@ -1,6 +1,6 @@
 """What a trace relies on when somebody walks over an object and its parts within it.
 
-The walk of `eagerflow.capture.modules.walk` is library code for traces, so that nothing it reads is a
+The walk (`eagerflow.capture.modules.walk`) is library code for traces: nothing that it reads is a
 guard. Whoever walks notes here what it finds, and the trace asks at each call whether a walk would
 find the same.
 """

@@ -33,7 +33,7 @@ class Structured:
             outputs of the same numbers.
         reads: the nodes that read variables inside, the first one of each variable that a result
             with a derivative depends on.
-        derivatives: what `eagerflow.control.derivatives.entry` made of it, by which inputs are wanted.
+        derivatives: what `eagerflow.control.derivatives` made of it, by which inputs are wanted.
     """
 
     __slots__ = (

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from eagerflow.core import interpreter
+from eagerflow.core.buffers import may_reuse
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.costs import picking
 from eagerflow.core.facts import FailsOn, Raised
@@ -19,7 +20,6 @@ from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, typ
 from eagerflow.dims import Dim, may_equal
 from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndexError, strip
 from eagerflow.hardware import Device
-from eagerflow.ops.indexing.buffers import may_reuse
 from eagerflow.ops.rules.arguments import as_shape
 from eagerflow.ops.rules.gradients import sum_to_like, where
 from eagerflow.ops.rules.promotion import cast, fits_kind, promoted_dtype, weak_fits

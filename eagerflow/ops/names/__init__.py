@@ -1,1 +1,1 @@
-"""Names that the array API standard and NumPy have beyond the families."""
+"""Names that users find: the namespaces, and what the array API standard and NumPy have besides."""

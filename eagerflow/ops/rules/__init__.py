@@ -1,1 +1,1 @@
-"""What the families of ops share: type rules, promotion, arguments, sizes, helpers of gradient rules."""
+"""What the families of ops share: type rules, promotion, arguments, sizes, gradient helpers."""

@@ -14,7 +14,6 @@ from eagerflow.resources.mutex import this_thread
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.region_code import RegionCode
-from eagerflow.runtime.scheduled.waits import mutexes_of
 from eagerflow.runtime.threads import deadline
 
 __all__ = ["GeneratedTier"]
@@ -50,7 +49,7 @@ class GeneratedTier:
     def __init__(self, graph: Graph, number: int = 0) -> None:
         self._region = RegionCode(graph, number, graph.name)
         self._region.plain()  # what cannot run is refused now
-        self._mutexes = mutexes_of(graph)
+        self._mutexes = _mutexes_of(graph)
         self.lanes: tuple[Lane | None, ...] = self._region.lanes
 
     @property
@@ -100,3 +99,12 @@ class GeneratedTier:
                 mutex.drop_held_by(this_thread(), before)
             del inputs
         raise failed
+
+
+def _mutexes_of(graph: Graph) -> tuple[Any, ...]:
+    """The mutexes that a graph acquires."""
+    mutexes = [node.attrs["resource"] for node in graph.nodes if node.op == "mutex_acquire"]
+    for node in graph.nodes:
+        for _, inner in node.subgraphs():
+            mutexes += _mutexes_of(inner)
+    return tuple(dict.fromkeys(mutexes))

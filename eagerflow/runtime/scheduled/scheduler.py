@@ -1,7 +1,7 @@
 """The scheduler: a state machine. Events in, instructions out; no threads, no clock, no I/O.
 
 A step of a graph is one `Scheduler`. It is told what has happened and says what is to be done;
-whoever performs it (`eagerflow.runtime.scheduled.step`) has the threads, the values and the clock. So
+whoever performs it (`eagerflow.runtime.scheduled`) has the threads, the values and the clock. So
 every state can be reached in a test, and the log of a step repeats it.
 
 Events and instructions are plain tuples (an object each would cost more than the work)::

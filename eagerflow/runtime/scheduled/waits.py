@@ -26,7 +26,7 @@ from eagerflow.source import Source
 from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.portable.queues import begin, waiting
 
-__all__ = ["has_free_waits", "mutexes_of"]
+__all__ = ["has_free_waits"]
 
 _MUTEX: Final = "mutex_acquire"
 
@@ -207,12 +207,3 @@ def _waits(node: Node) -> bool:
     if node.op in waiting:
         return True
     return any(_waits(n) for _, inner in node.subgraphs() for n in inner.nodes)
-
-
-def mutexes_of(graph: Graph) -> tuple[Any, ...]:
-    """The mutexes that a graph acquires."""
-    found = [n.attrs["resource"] for n in graph.nodes if n.op == _MUTEX]
-    for node in graph.nodes:
-        for _, inner in node.subgraphs():
-            found += mutexes_of(inner)
-    return tuple(dict.fromkeys(found))

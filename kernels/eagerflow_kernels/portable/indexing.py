@@ -21,7 +21,7 @@ _WORDS = {":": slice(None), "...": Ellipsis}
 
 
 def expression(key: tuple[Any, ...], indices: Sequence[Array]) -> tuple[Any, ...]:
-    """The index expression that a key and its index arrays stand for (`eagerflow.ops.rules.subscripts`)."""
+    """The index expression of a key (`eagerflow.ops.rules.subscripts`) and its index arrays."""
     arrays = iter(indices)
     return tuple(
         next(arrays) if item == "array"

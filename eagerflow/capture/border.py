@@ -1,0 +1,108 @@
+"""What crosses the border of a trace: inputs read from outside, results, and what is put back."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, final
+
+from eagerflow.capture.paths import Place
+from eagerflow.core.convert import as_tensor
+from eagerflow.hardware import Lane
+from eagerflow.types import Shape
+
+__all__ = ["CapturedInput", "Output", "Pattern", "Store", "fits"]
+
+#: a shape with None for each symbolic size
+Pattern = tuple[int | None, ...]
+
+
+def fits(shape: Shape, pattern: Pattern) -> bool:
+    """Whether ``shape`` is one of those that ``pattern`` stands for."""
+    if shape == pattern:
+        return True
+    if len(shape) != len(pattern):
+        return False
+    return all(p is None or p == size for size, p in zip(shape, pattern, strict=True))
+
+
+@final
+class CapturedInput:
+    """An input of the graph that is read from outside at each call.
+
+    Attributes:
+        place: where it is read.
+        lane: of the tensor; None for a number.
+        pattern: its shape.
+        text: what was there when it was traced, for messages.
+        foreign: whether it is an array of NumPy.
+        used: whether it is an input of the graph; if not, Python looked at its type alone.
+        data: what it has to hold, if Python looked at its elements.
+    """
+
+    __slots__ = ("data", "foreign", "lane", "pattern", "place", "text", "used")
+
+    def __init__(
+        self, place: Place, lane: Lane | None, pattern: Pattern, text: str, *,
+        foreign: bool = False, used: bool = True, data: Any = None,
+    ) -> None:  # fmt: skip
+        self.place = place
+        self.lane = lane
+        self.pattern = pattern
+        self.text = text
+        self.foreign = foreign
+        self.used = used
+        self.data = data
+
+    def accept(self, found: Any) -> Any:
+        """What was read there as the tensor or number that it is; None if of another type."""
+        if self.lane is None:
+            return found
+        if self.foreign:
+            found = as_tensor(found)
+        if found._lane is not self.lane or not fits(found._data.shape, self.pattern):
+            return None
+        if self.data is not None and found._data is not self.data:
+            return None
+        return found
+
+    def difference(self, found: Any) -> str | None:
+        """How what was read there is of another type than the trace takes; None if it is not."""
+        if self.accept(found) is not None:
+            return None
+        now = as_tensor(found).type if self.foreign else found.type
+        if str(now) == self.text:
+            now = "other elements"
+        return f"{self.place.described}: now {now}, before {self.text}"
+
+
+class Output(NamedTuple):
+    """Where one leaf of a result comes from.
+
+    Attributes:
+        kind: ``"value"`` (an output of the graph), ``"slices"`` (two of them), ``"leaf"`` (an
+            argument itself), ``"argument"`` (a container among them), ``"place"`` (an object from
+            outside itself) or ``"constant"``.
+        what: the index of the output or of the argument, the path, the place, or the constant.
+        shape: of the whole of slices.
+    """
+
+    kind: str
+    what: Any
+    shape: Any = None
+
+
+class Store(NamedTuple):
+    """Something that is done outside after each run.
+
+    Attributes:
+        kind: ``"update"`` puts the value into the handle that is there, ``"set"`` puts it there,
+            ``"append"`` appends the values to the list that is there, ``"change"`` does what is
+            in its place to a container among the arguments.
+        place: where; the index of an argument, for one whose handle is updated.
+        treedef: the structure of the value.
+        outputs: its leaves.
+    """
+
+    kind: str
+    place: Any
+    treedef: Any
+    outputs: tuple[Output, ...]
