@@ -16,8 +16,18 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, ModuleType
 from typing import Any, Final, final
 
-__all__ = ["Source", "capture", "cell_name", "is_framework_frame", "place_of_thread", "position",
-           "turn_note", "users_context", "variables_of", "warn"]  # fmt: skip
+__all__ = [
+    "Source",
+    "capture",
+    "cell_name",
+    "is_framework_frame",
+    "iteration_note",
+    "place_of_thread",
+    "position",
+    "users_context",
+    "variables_of",
+    "warn",
+]  # fmt: skip
 
 #: no user's; threads of ours begin in the last one
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
@@ -228,13 +238,13 @@ def cell_name(file: str) -> str:
     return f"Cell In[{number}]" if number is not None else file
 
 
-def turn_note(op: str, turn: int, source: object = None) -> str:
-    """What an error that is raised in a loop says of the turn.
+def iteration_note(op: str, iteration: int, source: object = None) -> str:
+    """What an error that is raised in a loop says of the iteration.
 
     Args:
         op: the function that made the loop.
-        turn: its number, from 0.
+        iteration: its number, from 0.
         source: the line of the loop.
     """
     where = f", at {source}" if source is not None else ""
-    return f"  in iteration {turn} (counted from 0) of {op}{where}"
+    return f"  in iteration {iteration} (counted from 0) of {op}{where}"

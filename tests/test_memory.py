@@ -14,8 +14,8 @@ import pytest
 import eagerflow as ef
 
 
-def growth(work, turns: int) -> int:
-    """Bytes that ``turns`` runs of ``work`` leave behind, the collector being off."""
+def growth(work, iterations: int) -> int:
+    """Bytes that ``iterations`` runs of ``work`` leave behind, the collector being off."""
     work()
     gc.collect()
     gc.disable()
@@ -23,7 +23,7 @@ def growth(work, turns: int) -> int:
     try:
         work()
         before = tracemalloc.get_traced_memory()[0]
-        for _ in range(turns):
+        for _ in range(iterations):
             work()
         return tracemalloc.get_traced_memory()[0] - before
     finally:

@@ -114,7 +114,7 @@ def _own(operands: Any) -> Any:
 
 
 def _choose(
-    op: str, chooser: Tensor, functions: Sequence[Callable[..., Any]], names: Sequence[str],
+    op: str, predicate: Tensor, functions: Sequence[Callable[..., Any]], names: Sequence[str],
     operands: Any, tracer: Tracer,
 ) -> Any:  # fmt: skip
     def arguments(part: Tracer) -> Any:
@@ -126,13 +126,13 @@ def _choose(
     ]
     results, kinds = merged(op, parts, tracer, outside)
     captured = join(parts, 0)  # what is given may be more that is used of the trace around
-    chosen = tracer.value_of(chooser).spec
+    chosen = tracer.value_of(predicate).spec
     whole = Structured(
         op,
         {"branches": tuple([p.graph for p in parts])},
         [chosen, *[v.spec for v in parts[0].graph.inputs]],
         kinds,
     )
-    outputs = apply(whole, [chooser, *captured])
+    outputs = apply(whole, [predicate, *captured])
     found = [outputs[x.number] if type(x) is OutputPlace else x for x in results]
     return tree.unflatten(parts[0].treedef, found)

@@ -1,4 +1,4 @@
-"""What goes round in a loop: its types, and what a turn may change of them."""
+"""What goes round in a loop: its types, and what an iteration may change of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from eagerflow.tracing.numbers import VARIES
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
-__all__ = ["Carry", "check_turn", "own_leaves"]
+__all__ = ["Carry", "check_iteration", "own_leaves"]
 
 
 def own_leaves(value: Any) -> tuple[list[Any], tree.TreeDef]:
@@ -47,18 +47,18 @@ def _own(x: Any) -> Any:
 # --- eagerly ------------------------------------------------------------------------------------
 
 
-def check_turn(
+def check_iteration(
     op: str, before: Sequence[Any], after: list[Any], treedef: tree.TreeDef,
     found: tree.TreeDef, body: Any,
 ) -> None:  # fmt: skip
-    """Refuse what a turn of a loop may not change: the structure, a dtype, the number of axes.
+    """Refuse what no iteration may change: the structure, a dtype, the number of axes.
 
     A number in the place of a tensor without axes becomes one.
 
     Args:
         op: for messages.
         before: the leaves of what goes round.
-        after: those that a turn gave; changed in place.
+        after: those that an iteration gave; changed in place.
         treedef: the structure before.
         found: the structure after.
         body: the function.
@@ -92,9 +92,9 @@ def _text(x: Any) -> str:
 
 
 def other_structure(op: str, before: tree.TreeDef, after: tree.TreeDef, where: str) -> TraceError:
-    """The error for a turn that changes the structure of what goes round."""
+    """The error for an iteration that changes the structure of what goes round."""
     return TraceError(
-        f"{op}: a turn changes the structure of what goes round",
+        f"{op}: an iteration changes the structure of what goes round",
         given=f"{tree.show(after)} from {where}",
         expected=f"{tree.show(before)}, as what the loop starts with",
     )
@@ -103,14 +103,14 @@ def other_structure(op: str, before: tree.TreeDef, after: tree.TreeDef, where: s
 def changed(
     op: str, treedef: tree.TreeDef, i: int, before: str, after: str, first: str | None, where: str
 ) -> TraceError:
-    """The error for a turn that changes the type of a leaf of what goes round."""
+    """The error for an iteration that changes the type of a leaf of what goes round."""
     path = tree.paths(treedef)[i]
     return TraceError(
-        f"{op}: a turn changes the type of what goes round{' at ' + path if path else ''}",
-        given=f"{after} after a turn, from {where}",
+        f"{op}: an iteration changes the type of what goes round{' at ' + path if path else ''}",
+        given=f"{after} after an iteration, from {where}",
         expected=f"{before}, which the loop starts with" + (f", from {first}" if first else ""),
-        hint="start with a value of the type that a turn gives (0.0 for a float, "
-        "x.astype(...), ef.zeros(...)), or convert what the turn gives",
+        hint="start with a value of the type that an iteration gives (0.0 for a float, "
+        "x.astype(...), ef.zeros(...)), or convert what the iteration gives",
     )
 
 
@@ -121,10 +121,10 @@ class _Slot(NamedTuple):
     """One leaf of what goes round.
 
     Attributes:
-        kind: its type; None of what stays the same object in all turns.
-        start: what it is before the first turn.
-        loose: the axes whose size changes from turn to turn.
-        stays: of a number, whether no turn seemed to change it.
+        kind: its type; None of what stays the same object in all iterations.
+        start: what it is before the first iteration.
+        loose: the axes whose size changes from iteration to iteration.
+        stays: of a number, whether no iteration seemed to change it.
     """
 
     kind: TensorSpec | NumberType | None
@@ -140,7 +140,7 @@ def _still(slot: _Slot) -> _Slot:
 
 
 def _is_needed(slot: _Slot, before: _Slot, leaf: ResultLeaf) -> bool:
-    """Whether what a turn gives asks for ``slot`` in the place of what the loop began with."""
+    """Whether an iteration gives ``slot`` something else than the loop began with."""
     if not isinstance(slot.kind, TensorSpec):
         return True
     if leaf.value is None:
@@ -268,7 +268,7 @@ class Carry:
         return found
 
     def hold(self, error: Exception) -> None:
-        """Take the numbers for constants: Python asked for one, and a turn may not change it.
+        """Take the numbers for constants: Python asked for one, and an iteration may not change it.
 
         If it does it goes round after all, and what asks for it is the error.
 
@@ -288,7 +288,7 @@ class Carry:
         return [slot.start if slot.kind is None else next(rest) for slot in self.slots]
 
     def fits(self, body: Subgraph) -> bool:
-        """Whether a turn gives what it takes; if not, the types are changed and it is traced again.
+        """Whether an iteration gives what it takes; if not, it is traced again with other types.
 
         Raises:
             TraceError: no other types help.
@@ -311,7 +311,7 @@ class Carry:
         return True
 
     def _is_right(self, body: Subgraph) -> bool:
-        """Whether turns do with what was guessed what they would have done anyway."""
+        """Whether iterations do with what was guessed what they would have done anyway."""
         try:
             after = [self._next(i, body) for i in range(len(self.slots))]
         except TraceError:
@@ -323,7 +323,7 @@ class Carry:
         )
 
     def _next(self, i: int, body: Subgraph) -> _Slot:
-        """The slot of leaf ``i`` after a turn gave what ``body`` gives."""
+        """The slot of leaf ``i`` after an iteration gave what ``body`` gives."""
         slot, leaf = self.slots[i], body.leaves[i]
         if slot.kind is None:
             return self._next_static(slot, leaf, i, body)

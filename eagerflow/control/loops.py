@@ -1,4 +1,4 @@
-"""`while_loop`: a loop whose number of turns depends on what it computes."""
+"""`while_loop`: a loop whose number of iterations depends on what it computes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from eagerflow.control.applying import apply
-from eagerflow.control.carry import Carry, check_turn, own_leaves
+from eagerflow.control.carry import Carry, check_iteration, own_leaves
 from eagerflow.control.structure.node import Structured
 from eagerflow.control.subgraphs import (
     argument_names,
@@ -31,10 +31,10 @@ def while_loop(
 ) -> Any:  # fmt: skip
     """Repeat ``x = body(x)`` from ``init`` on, as long as ``cond(x)`` holds.
 
-    Eagerly this is Python's ``while``. In a traced function it is one node, whose number of turns
-    is decided when it runs. Its gradient keeps what the backward pass needs of each turn, so it
-    takes memory in proportion to the number of turns; with ``recompute`` it keeps only what goes
-    round, and computes each turn again.
+    Eagerly this is Python's ``while``. In a traced function it is one node, whose number of
+    iterations is decided when it runs. Its gradient keeps what the backward pass needs of each
+    iteration, so it takes memory in proportion to the number of iterations; with ``recompute`` it
+    keeps only what goes round, and computes each iteration again.
 
     Args:
         cond: gives a bool or a bool tensor without axes.
@@ -42,18 +42,18 @@ def while_loop(
             dtypes and ranks. Sizes may change. Python numbers stay numbers of their kind.
         init: a tree of tensors and numbers. The elements of a tuple or a list are passed to
             ``cond`` and ``body`` as separate arguments, anything else as one.
-        parallel_iterations: how many turns may overlap when the body is spread over devices.
-        max_iterations: after how many turns to stop in any case.
+        parallel_iterations: how many iterations may overlap when the body is spread over devices.
+        max_iterations: after how many iterations to stop in any case.
         recompute: whether the gradient computes intermediate values again instead of keeping them.
 
     Returns:
-        What goes round after the last turn, as ``init`` if there was none.
+        What goes round after the last iteration, as ``init`` if there was none.
 
     Raises:
-        TraceError: a turn changes a structure, a dtype or a number of axes.
+        TraceError: an iteration changes a structure, a dtype or a number of axes.
         DTypeError: ``cond`` gives no bool.
         ShapeError: ``cond`` gives a tensor with axes.
-        TensorValueError: a number of turns is no int, or too small.
+        TensorValueError: a number of iterations is no int, or too small.
 
     >>> halve = lambda x: ef.while_loop(lambda x, n: x > 1, lambda x, n: (x / 2, n + 1), (x, 0))
     >>> halve(ef.tensor(100.0)), ef.trace(halve)(ef.tensor(100.0))
@@ -96,10 +96,10 @@ class _Loop:
         return value if self.spread else (value,)
 
     def test(self, *args: Any) -> Any:
-        """Whether there is another turn."""
+        """Whether there is another iteration."""
         return as_truth("while_loop: cond", self.cond(*args))
 
-    def turn(self, *args: Any) -> Any:
+    def iteration(self, *args: Any) -> Any:
         """What goes round next, as a tree like ``init``."""
         found = self.body(*args)
         if not self.spread:
@@ -114,12 +114,12 @@ class _Loop:
         def goes_on(leaves: list[Any]) -> Any:
             return self.test(*self.arguments(leaves))
 
-        def turn(leaves: list[Any]) -> list[Any]:
-            after, treedef = own_leaves(self.turn(*self.arguments(leaves)))
-            check_turn("while_loop", leaves, after, self.treedef, treedef, self.body)
+        def iteration(leaves: list[Any]) -> list[Any]:
+            after, treedef = own_leaves(self.iteration(*self.arguments(leaves)))
+            check_iteration("while_loop", leaves, after, self.treedef, treedef, self.body)
             return after
 
-        return tree.unflatten(self.treedef, repeat(goes_on, turn, self.leaves, most))
+        return tree.unflatten(self.treedef, repeat(goes_on, iteration, self.leaves, most))
 
     # --- in a trace ---
 
@@ -135,7 +135,7 @@ class _Loop:
             try:
                 loop = carry.begin()
                 test = trace_subgraph(self.test, "cond", tracer, arguments, self.cond, loop)
-                body = trace_subgraph(self.turn, "body", tracer, arguments, self.body, loop)
+                body = trace_subgraph(self.iteration, "body", tracer, arguments, self.body, loop)
             except (TraceError, ArithmeticError, LookupError) as error:
                 failed = error
             if failed is not None:

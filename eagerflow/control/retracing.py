@@ -23,9 +23,9 @@ class LeafOutcome(NamedTuple):
 
     Attributes:
         number: the type of the number that the loop began with, if it was one.
-        still: whether no turn changes it.
-        became: the type of the tensor without axes that turns made of it.
-        loose: the axes whose size turns change.
+        still: whether no iteration changes it.
+        became: the type of the tensor without axes that iterations made of it.
+        loose: the axes whose size iterations change.
     """
 
     number: NumberType | None

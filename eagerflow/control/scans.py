@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, final
 
 from eagerflow.control.applying import apply
-from eagerflow.control.carry import Carry, check_turn, own_leaves
+from eagerflow.control.carry import Carry, check_iteration, own_leaves
 from eagerflow.control.structure.node import Structured
 from eagerflow.control.subgraphs import (
     Subgraph,
@@ -40,27 +40,27 @@ _DTYPES: Final = {int: DTYPES["int64"], float: DTYPES["float32"], complex: DTYPE
 def scan(
     f: Callable[..., Any], init: Any, xs: Any, *, length: Any = None, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """Go along the first axis of ``xs``, carrying a state along, and stack what each turn gives.
+    """Go along the first axis of ``xs`` with a state, and stack what each iteration gives.
 
     Eagerly this is a Python loop. In a traced function it is one node, and so is its gradient,
-    which keeps what the backward pass needs of each turn.
+    which keeps what the backward pass needs of each iteration.
 
     Args:
         f: ``f(carry, x)`` gives the next carry, of the same structure and types, and a tree of
-            tensors or numbers, of the same types in all turns.
+            tensors or numbers, of the same types in all iterations.
         init: the carry at first.
         xs: a tree of tensors ``[n, ...]``; ``f`` gets their parts. None for none, with ``length``.
-        length: how many turns, if ``xs`` does not say.
+        length: how many iterations, if ``xs`` does not say.
         reverse: whether to go from the last element to the first.
 
     Returns:
-        The carry after the last turn, and the trees that ``f`` gave, each leaf stacked: element i
-        belongs to element i of ``xs``, in whatever direction.
+        The carry after the last iteration, and the trees that ``f`` gave, each leaf stacked:
+        element i belongs to element i of ``xs``, in whatever direction.
 
     Raises:
-        ShapeError: the first axes differ, or nothing says how many turns there are.
+        ShapeError: the first axes differ, or nothing says how many iterations there are.
         TensorValueError: ``length`` is no int from 0 on.
-        TraceError: a turn changes the structure or a type.
+        TraceError: an iteration changes the structure or a type.
 
     >>> ef.scan(lambda total, x: (total + x, total), 0, ef.tensor([1, 2, 3]))
     (Tensor(6, i64[]@cpu:0), Tensor([0, 1, 3], i64[3]@cpu:0))
@@ -84,10 +84,10 @@ def map(f: Callable[..., Any], xs: Any) -> Any:
     Tensor([1., 2.], f32[2]@cpu:0)
     """
 
-    def turn(_: None, x: Any) -> tuple[None, Any]:
+    def iteration(_: None, x: Any) -> tuple[None, Any]:
         return None, f(x)
 
-    return _Scan("map", turn, None, xs, None, reverse=False, users=f).result()[1]
+    return _Scan("map", iteration, None, xs, None, reverse=False, users=f).result()[1]
 
 
 @final
@@ -119,7 +119,7 @@ class _Scan:
                 length = x.shape[0]
         if length is None:
             raise ShapeError(
-                f"{self.op}: nothing says how many turns there are",
+                f"{self.op}: nothing says how many iterations there are",
                 hint="pass length=..." if self.op == "scan" else None,
             )
         if type(length) is not Dim:
@@ -137,7 +137,7 @@ class _Scan:
         return self.run() if tracer is None else self.trace(tracer)
 
     def parted(self, found: Any) -> tuple[Any, Any]:
-        """What a turn gave: the carry and the rest."""
+        """What an iteration gave: the carry and the rest."""
         if not isinstance(found, tuple) or len(found) != 2:
             raise TraceError(
                 f"{self.op}: the function does not give a pair",
@@ -151,29 +151,31 @@ class _Scan:
     def run(self) -> tuple[Any, Any]:
         y_tree: tree.TreeDef | None = None
 
-        def turn(leaves: list[Any], parts: list[Any]) -> tuple[list[Any], list[Any]]:
+        def iteration(leaves: list[Any], parts: list[Any]) -> tuple[list[Any], list[Any]]:
             nonlocal y_tree
             x = tree.unflatten(self.x_tree, parts)
             carry, y = self.parted(self.f(tree.unflatten(self.treedef, leaves), x))
             after, treedef = own_leaves(carry)
-            check_turn(self.op, leaves, after, self.treedef, treedef, self.users)
+            check_iteration(self.op, leaves, after, self.treedef, treedef, self.users)
             row, found = own_leaves(y)
             if y_tree is not None and found != y_tree:
                 raise TraceError(
-                    f"{self.op}: turns give different structures",
+                    f"{self.op}: iterations give different structures",
                     given=f"{tree.show(found)} from {line_of(self.users)}",
                     expected=f"{tree.show(y_tree)}, as at first",
                 )
             y_tree = found
             return after, [_row(self.op, y) for y in row]
 
-        leaves, stacked = go_along(self.op, turn, self.leaves, self.xs, self.length, self.reverse)
+        leaves, stacked = go_along(
+            self.op, iteration, self.leaves, self.xs, self.length, self.reverse
+        )
         if y_tree is None or stacked is None:
             return self.nothing()
         return tree.unflatten(self.treedef, leaves), tree.unflatten(y_tree, stacked)
 
     def nothing(self) -> tuple[Any, Any]:
-        """The result of no turn: the types of what a turn gives are found by tracing one."""
+        """The result of no iteration: an iteration is traced for the types of its results."""
         outer = Tracer(self.op)
         with outer:
             _, body, y_tree, _ = self.body(outer)
@@ -199,14 +201,14 @@ class _Scan:
                 parts.append(part.graph.add_input(row, "x", value.device))
             return state, tree.unflatten(self.x_tree, [part.result(v) for v in parts])
 
-        def turn(state: Any, x: Any) -> Any:
+        def iteration(state: Any, x: Any) -> Any:
             return self.parted(self.f(state, x))
 
         while True:
             failed: Exception | None = None
             try:
                 loop = carry.begin()
-                body = trace_subgraph(turn, self.op, tracer, arguments, self.users, loop)
+                body = trace_subgraph(iteration, self.op, tracer, arguments, self.users, loop)
             except (TraceError, ArithmeticError, LookupError) as error:
                 failed = error
             if failed is not None:
@@ -238,9 +240,9 @@ class _Scan:
             unknown = symbols(value.type.shape) - outside
             if unknown:
                 raise TraceError(
-                    f"{self.op}: a turn gives a tensor whose size depends on data",
+                    f"{self.op}: an iteration gives a tensor whose size depends on data",
                     given=f"{value.spec} from {body.where}",
-                    hint="give tensors of the same shape in all turns, or keep them in an "
+                    hint="give tensors of the same shape in all iterations, or keep them in an "
                     "ef.TensorArray in a while_loop",
                 )
         count = carry.count
@@ -281,7 +283,7 @@ def _row(op: str, y: Any) -> Tensor:
 
 def _no_tensor(op: str, y: Any, where: str | None) -> TraceError:
     return TraceError(
-        f"{op}: a turn gives what cannot be stacked",
+        f"{op}: an iteration gives what cannot be stacked",
         given=type(y).__name__ + (f" from {where}" if where else ""),
         expected="tensors and numbers",
     )

@@ -106,7 +106,7 @@ class OutsideState:
             raise TraceError(
                 "a branch or a loop of a traced function changes something outside",
                 given=f"{changed[0].name}, in {where}",
-                hint="return what it makes: what all turns change goes round (init), and state "
+                hint="return what it makes: what iterations change is the carry (init), and state "
                 "is kept in an ef.Variable",
             )
 

@@ -31,7 +31,7 @@ _NUMBERS = (int, float, complex)
 
 
 class ResultLeaf(NamedTuple):
-    """One leaf of what a branch or a turn of a loop gives.
+    """One leaf of what a branch or an iteration of a loop gives.
 
     Attributes:
         kind: ``"tensor"``, ``"number"`` or ``"static"`` (any other object).
@@ -321,7 +321,7 @@ def whole_number(what: str, value: Any, least: int) -> int:
         raise TraceError(
             f"{what} is a tensor, which is known only when the graph runs",
             given=str(type_of(value)),
-            hint="let the cond of a while_loop count the turns: lambda i, x: (i < n) & ...",
+            hint="let the cond of a while_loop count the iterations: lambda i, x: (i < n) & ...",
         )
     try:
         found = None if isinstance(value, bool) else operator.index(value)

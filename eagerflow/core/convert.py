@@ -1,4 +1,4 @@
-"""Turns what users pass for an array into a tensor."""
+"""Iterations what users pass for an array into a tensor."""
 
 from __future__ import annotations
 

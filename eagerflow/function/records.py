@@ -55,8 +55,8 @@ class TraceRecord:
         static: what Python asked for the value of, so that another value is another trace.
         outside: what is read from outside at each call.
         notes: what is not as in eager mode: it ran only while tracing, or cannot be watched.
-        unrolled: the loops of Python of which each turn put nodes into the graph, with how many;
-            those with the most nodes first.
+        unrolled: the loops of Python of which each iteration put nodes into the graph, with how
+            many; those with the most nodes first.
     """
 
     signature: str

@@ -116,7 +116,7 @@ def named_sizes(item: Any) -> Iterator[str]:
 def sizes_named_by(node: Node) -> Iterator[str]:
     """The names of sizes that must be known to run ``node``, and what is inside it."""
     yield from named_sizes(tuple(node.attrs.values()))
-    if node.op == "scan":  # its results are made before the first turn
+    if node.op == "scan":  # its results are made before the first iteration
         for value in node.outputs[node.attrs["carry"] :]:
             yield from named_sizes(value.type.shape)
 

@@ -190,10 +190,14 @@ def _branches(node: Node) -> Sequence[ValueSpec]:
         raise GraphError(f"{node.op} has no branches")
     if not branches or (node.op == "cond" and len(branches) != 2):
         raise GraphError(f"{node.op} has {len(branches)} branches")
-    chooser, *operands = [v.spec for v in node.inputs] or [_INT]
+    predicate, *operands = [v.spec for v in node.inputs] or [_INT]
     kinds = ("bool",) if node.op == "cond" else ("signed integer", "unsigned integer")
-    if not isinstance(chooser, TensorSpec) or chooser.shape or chooser.dtype.kind not in kinds:
-        raise DTypeError(f"{node.op} is chosen by a {kinds[0]} without axes", given=str(chooser))
+    if (
+        not isinstance(predicate, TensorSpec)
+        or predicate.shape
+        or predicate.dtype.kind not in kinds
+    ):
+        raise DTypeError(f"{node.op} is chosen by a {kinds[0]} without axes", given=str(predicate))
     first, *others = [_apply(b, operands) for b in branches]
     for i, other in enumerate(others, 1):
         _agree(f"branches 0 and {i} give different types", other, first)
@@ -211,7 +215,7 @@ def _while_loop(node: Node) -> Sequence[ValueSpec]:
         raise DTypeError("the condition of a loop is a bool without axes", given=str(goes_on))
     body = _body(node, "body")
     _apply(body, types)
-    return _after_turns(node, body, types, body.outputs)
+    return _after_iterations(node, body, types, body.outputs)
 
 
 @signature("scan", kind="loop", needs="body carry length", takes="reverse")
@@ -228,17 +232,17 @@ def _scan(node: Node) -> Sequence[ValueSpec]:
         slices.append(kind.like(shape=kind.shape[1:]))
     body = _body(node, "body")
     found = _apply(body, [*carry, *slices])
-    after = _after_turns(node, body, carry, body.outputs[:count])
+    after = _after_iterations(node, body, carry, body.outputs[:count])
     return [*after, *(_stacked(kind, length) for kind in found[count:])]
 
 
-def _after_turns(
+def _after_iterations(
     node: Node, body: Graph, before: Sequence[ValueSpec], turned: Sequence[Value]
 ) -> Sequence[ValueSpec]:
-    """The types of what goes round after the last turn: those before, but for sizes that change.
+    """The types of the carry after the last iteration: those before, but for sizes that change.
 
-    A name of the body's inputs stands for another size in each turn, unless all turns keep it.
-    Sizes that turns change are as the node says.
+    A name of the body's inputs stands for another size in each iteration, unless all iterations
+    keep it. Sizes that iterations change are as the node says.
     """
     params = [v.spec for v in body.inputs[: len(before)]]
     after = [v.spec for v in turned]
@@ -246,7 +250,7 @@ def _after_turns(
     kept = {n: s for n, s in first.items() if same(later.get(n, s), _name_in(params, n))}
     fixed = [_sized(kind, {**later, **{n: _name_in(params, n) for n in kept}}) for kind in params]
     what = "scan" if node.op == "scan" else "loop"
-    _agree(f"a turn of the {what} changes types", after, fixed)
+    _agree(f"an iteration of the {what} changes types", after, fixed)
     given = [v.spec for v in node.outputs[: len(before)]]
     ends = {n: s for n, s in _bindings(params, given).items() if n not in kept}
     return [_sized(kind, {**ends, **kept}) for kind in params]

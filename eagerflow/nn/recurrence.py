@@ -112,7 +112,7 @@ def weights_of(module: Any, ends: Sequence[str]) -> Weights:
 
 
 class _Ready(NamedTuple):
-    """What a step computes with, turned round and added up once for all turns."""
+    """What a step computes with, reversed and added up once for all iterations."""
 
     hh: ef.Tensor
     bias: ef.Tensor | None
@@ -229,11 +229,11 @@ def _sweep(
     gates, step = _prepared(kind, w, x)
     if inside is None:
 
-        def turn(state: State, gates: ef.Tensor) -> tuple[State, ef.Tensor]:
+        def iteration(state: State, gates: ef.Tensor) -> tuple[State, ef.Tensor]:
             new = step(gates, state)
             return new, new[0]
 
-        state, outputs = ef.scan(turn, state, gates, reverse=reverse)
+        state, outputs = ef.scan(iteration, state, gates, reverse=reverse)
         return outputs, state
 
     def some(state: State, part: tuple[ef.Tensor, ef.Tensor]) -> tuple[State, ef.Tensor]:

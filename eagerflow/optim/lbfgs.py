@@ -32,7 +32,7 @@ class _Place(NamedTuple):
         direction: of the last iteration.
         t: how far it went, ``f64[]``.
         g_before: the gradient before it.
-        turns: iterations of this step, ``i64[]``.
+        iterations: iterations of this step, ``i64[]``.
         evaluations: of the loss in this step, ``i64[]``.
         goes_on: whether there is another iteration.
     """
@@ -43,7 +43,7 @@ class _Place(NamedTuple):
     direction: ef.Tensor
     t: ef.Tensor
     g_before: ef.Tensor
-    turns: ef.Tensor
+    iterations: ef.Tensor
     evaluations: ef.Tensor
     goes_on: ef.Tensor
 
@@ -239,7 +239,7 @@ class LBFGS:
         lr = ef.asarray(self.lr, dtype=ef.float64)
         t = ef.where(count == 1, ef.minimum(1.0, 1.0 / _f64(ef.abs(g).sum())) * lr, lr)
         slope = _f64(g @ d)
-        place = place._replace(direction=d, t=t, g_before=g, turns=place.turns + 1)
+        place = place._replace(direction=d, t=t, g_before=g, iterations=place.iterations + 1)
         return ef.cond(  # type: ignore[no-any-return]  # what its functions give
             slope > -self.tolerance_change,
             lambda: place._replace(goes_on=ef.zeros_like(place.goes_on)),
@@ -297,7 +297,7 @@ class LBFGS:
     ) -> _Place:  # fmt: skip
         """After the step of an iteration."""
         x, d, before = place.x, place.direction, place.f
-        last = place.turns == self.max_iter
+        last = place.iterations == self.max_iter
 
         def at(t: ef.Tensor) -> ef.Tensor:
             return x + d * t.astype(d.dtype)

@@ -93,7 +93,7 @@ def strong_wolfe(
     def goes_on(s: _Search) -> ef.Tensor:
         return (s.phase != _DONE) & (s.evaluations <= most)
 
-    def turn(s: _Search) -> _Search:
+    def iteration(s: _Search) -> _Search:
         new, g = objective(s.t)
         s = s._replace(evaluations=s.evaluations + 1)
         return ef.cond(  # type: ignore[no-any-return]  # what its functions give
@@ -104,7 +104,7 @@ def strong_wolfe(
 
     zero, no = ef.zeros_like(most), ef.zeros_like(most, dtype=ef.bool)
     first = _Search(zero + _BRACKETING, t, start, gradient, start, ~no, no, zero)
-    found = ef.while_loop(goes_on, turn, first)
+    found = ef.while_loop(goes_on, iteration, first)
     return Found(found.low, found.gradient, found.evaluations)
 
 

@@ -20,7 +20,7 @@ __all__ = ["Box", "Edge", "Outline", "clip", "outline", "visible"]
 BoxKind = Literal["op", "input", "output", "constant", "resource", "closed"]
 EdgeKind = Literal["data", "control", "state", "body"]
 
-#: whose body gives in each turn what the next one gets
+#: whose body gives in each iteration what the next one gets
 _LINE: Final = 32
 _TITLE: Final = 600
 
@@ -134,8 +134,8 @@ class _Drawing:
     def add(self, graph: Graph, owner: Node | None = None) -> None:
         """Draw the inputs, nodes and outputs of ``graph``, of which ``owner`` is the node.
 
-        Inputs of a body or a branch that it does not read, and what a loop hands on from turn to
-        turn as it is, say nothing and are left out.
+        Inputs of a body or a branch that it does not read, and what a loop hands on from iteration
+        to iteration as it is, say nothing and are left out.
         """
         self.added.add(graph)
         self.printer.enter(graph)
@@ -327,8 +327,8 @@ class _Drawing:
 
 def _results(graph: Graph, owner: Node | None) -> dict[int, Value]:
     """The outputs of a graph that are drawn, by number."""
-    turn = owner is not None and is_loop(owner.op) and owner.attrs.get("body") is graph
-    same = zip(graph.inputs, graph.outputs, strict=False) if turn else ()
+    iteration = owner is not None and is_loop(owner.op) and owner.attrs.get("body") is graph
+    same = zip(graph.inputs, graph.outputs, strict=False) if iteration else ()
     handed_on = {i for i, (given, result) in enumerate(same) if given is result}
     return {i: v for i, v in enumerate(graph.outputs) if i not in handed_on}
 

@@ -161,7 +161,7 @@ class Choice:
             inside = [sum(map(seconds, graph.nodes)) for _, graph in node.subgraphs()]
             return is_on_one_device(node) and max(inside) < 2 * HEAVY_SECONDS
 
-        # an error in one turn must not find that later ones have written
+        # an error in one iteration must not find that later ones have written
         found = ScheduledTier(
             self._graph, self._number, whole=whole, seconds=seconds, overlap=False, workers=workers
         )

@@ -10,7 +10,7 @@ from eagerflow.core import interpreter
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorIndexError
-from eagerflow.source import turn_note
+from eagerflow.source import iteration_note
 from eagerflow.types import LIST
 
 __all__ = ["choose", "choose_branch", "go_along", "repeat"]
@@ -18,15 +18,15 @@ __all__ = ["choose", "choose_branch", "go_along", "repeat"]
 _Branch = TypeVar("_Branch")
 
 
-def choose(op: str, chooser: Any, branches: Sequence[_Branch]) -> _Branch:
+def choose(op: str, predicate: Any, branches: Sequence[_Branch]) -> _Branch:
     """The branch of a ``cond`` or a ``switch`` that is to run.
 
     Raises:
         TensorIndexError: there is none.
     """
     if op == "cond":
-        return branches[0 if chooser else 1]
-    return branches[choose_branch(chooser, len(branches))]
+        return branches[0 if predicate else 1]
+    return branches[choose_branch(predicate, len(branches))]
 
 
 def choose_branch(index: Any, count: int) -> int:
@@ -44,38 +44,39 @@ def choose_branch(index: Any, count: int) -> int:
 
 
 def repeat(
-    goes_on: Callable[[list[Any]], Any], turn: Callable[[list[Any]], list[Any]],
+    goes_on: Callable[[list[Any]], Any], iteration: Callable[[list[Any]], list[Any]],
     values: list[Any], most: int | None, source: Any = None,
 ) -> list[Any]:  # fmt: skip
-    """A ``while_loop``: the values after its last turn.
+    """A ``while_loop``: the values after its last iteration.
 
     Args:
-        goes_on: whether there is another turn, from the values.
-        turn: gives the next values.
+        goes_on: whether there is another iteration, from the values.
+        iteration: gives the next values.
         values: what the loop starts with.
-        most: how many turns there are at most.
+        most: how many iterations there are at most.
         source: the line of the loop, if errors do not tell it anyway.
     """
     for i in count() if most is None else range(most):
         try:
             if not goes_on(values):
                 break
-            values = turn(values)
+            values = iteration(values)
         except Exception as error:
-            error.add_note(turn_note("while_loop", i, source))
+            error.add_note(iteration_note("while_loop", i, source))
             raise
     return values
 
 
 def go_along(
-    op: str, turn: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]],
+    op: str, iteration: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]],
     values: list[Any], xs: Sequence[Tensor], length: int, reverse: bool, source: Any = None,
 ) -> tuple[list[Any], list[Tensor] | None]:  # fmt: skip
-    """A ``scan``: the values after its last turn, and what turns gave, stacked.
+    """A ``scan``: the values after its last iteration, and what iterations gave, stacked.
 
     Args:
         op: what the user called.
-        turn: gives the next values, and what is stacked, from the values and the parts of ``xs``.
+        iteration: gives the next values, and what is stacked, from the values and the parts of
+            ``xs``.
         values: what the loop starts with.
         xs: the tensors whose first axis it goes along.
         length: the size of that axis.
@@ -83,7 +84,7 @@ def go_along(
         source: the line of the loop, if errors do not tell it anyway.
 
     Returns:
-        The values and the stacked tensors; None in the place of these if there was no turn.
+        The values and the stacked tensors; None in the place of these if there was no iteration.
     """
     if not length:
         return values, None
@@ -92,9 +93,9 @@ def go_along(
     for i in reversed(range(length)) if reverse else range(length):
         try:
             given = list(map(_as_one, values)) if interpreter.stack.installed else values
-            values, row = turn(given, [part[i] for part in parts])
+            values, row = iteration(given, [part[i] for part in parts])
         except Exception as error:
-            error.add_note(turn_note(op, i, source))
+            error.add_note(iteration_note(op, i, source))
             raise
         rows.append(row)
     if reverse:
@@ -103,6 +104,6 @@ def go_along(
 
 
 def _as_one(x: Any) -> Any:
-    """``x`` such that cotangents of its uses in a turn are added up first, as those of a graph."""
+    """``x``, cotangents of whose uses in an iteration are added up first, as those of a graph."""
     smooth = type(x) is Tensor and x.dtype.is_inexact and x.dtype is not LIST
     return bind(get_op("identity"), x) if smooth else x

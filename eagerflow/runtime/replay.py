@@ -186,8 +186,8 @@ class _Replay:
             )  # fmt: skip
         if node.op == "scan":
             return self.scan(node, inputs)
-        chooser, *operands = inputs
-        return self.inner(choose(node.op, chooser, node.attrs["branches"]), operands)
+        predicate, *operands = inputs
+        return self.inner(choose(node.op, predicate, node.attrs["branches"]), operands)
 
     def inner(self, graph: Graph, inputs: Sequence[Any]) -> list[Any]:
         return _Replay(graph, inputs, self.sizes).run()
@@ -196,12 +196,12 @@ class _Replay:
         carried = node.attrs["carry"]
         length = int(substitute(node.attrs["length"], self.sizes))
 
-        def turn(values: list[Any], parts: list[Any]) -> tuple[list[Any], list[Any]]:
+        def iteration(values: list[Any], parts: list[Any]) -> tuple[list[Any], list[Any]]:
             results = self.inner(node.attrs["body"], [*values, *parts])
             return results[:carried], results[carried:]
 
         values, stacked = go_along(
-            node.op, turn, inputs[:carried], inputs[carried:], length,
+            node.op, iteration, inputs[:carried], inputs[carried:], length,
             node.attrs.get("reverse", False), node.source,
         )  # fmt: skip
         if stacked is None:
@@ -209,7 +209,7 @@ class _Replay:
         return [*values, *stacked]
 
     def empty(self, value: Value) -> Tensor:
-        """What no turn gives."""
+        """What no iteration gives."""
         kind = value.type
         assert isinstance(kind, TensorType)
         made: Tensor = functions["zeros"](

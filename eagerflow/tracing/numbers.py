@@ -39,7 +39,8 @@ __all__ = [
     "TracedNumber",
 ]
 
-#: what the error ends in for a number that differs from turn to turn or from branch to branch
+#: what the error ends in for a number that differs from iteration to iteration or from branch to
+#: branch
 VARIES: Final = "of a number that is known only when the graph runs"
 _KINDS: Final = frozenset({int, float, complex, bool})
 #: by the sign of an operator what another class calls it if it is the right operand
@@ -112,7 +113,7 @@ class SizeRoot(AbstractRoot):
 
 @final
 class ResultRoot(AbstractRoot):
-    """A number that another run may make another: of a branch or of a turn of a loop.
+    """A number that another run may make another: of a branch or of an iteration of a loop.
 
     Attributes:
         value: what it is in the graph.
@@ -129,7 +130,7 @@ class ResultRoot(AbstractRoot):
     def specialise(self, why: str) -> None:
         made = self.value.node
         source = made.source if made is not None and isinstance(made.source, Source) else None
-        what = "differs from turn to turn" if made is None else f"comes from a {made.op}"
+        what = "differs from iteration to iteration" if made is None else f"comes from a {made.op}"
         raise TraceError(
             f"{why} {VARIES}",
             given=f"{self.value!r} in {self.tracer.function}, which {what}"

@@ -140,7 +140,7 @@ def cause(x):
 def asserted(x):
     for i in range(3):
         x = x * 2
-        assert x[0] < 5, f"turn {i}: {x}"
+        assert x[0] < 5, f"iteration {i}: {x}"
 
 
 def asserted_without_a_text(x):
@@ -232,7 +232,7 @@ def differentiated(x):
         total = ef.zeros(())
         for i, v in enumerate(y):
             total = total + v * v
-            assert total < 4, f"turn {i}: {total:.1f}"
+            assert total < 4, f"iteration {i}: {total:.1f}"
         return total
 
     return ef.grad(loss)(x)

@@ -47,7 +47,7 @@ def counts(x):
         i += 1
         x = x + i
         if x > 50:
-            raise ValueError(f"{i} turns")
+            raise ValueError(f"{i} iterations")
 
 
 def within_another(x):

@@ -69,7 +69,11 @@ def enumerated(x, n):
 
 @pytest.mark.parametrize("function", [bound_by_the_loop, broken_off, printed, enumerated])
 def test_a_name_of_a_loop_that_may_not_turn(function) -> None:
-    words = ["is bound only in a loop that may have no turn", "# the loop", "before the loop: "]
+    words = [
+        "is bound only in a loop that may have no iteration",
+        "# the loop",
+        "before the loop: ",
+    ]
     check_error(function, (ef.tensor(1.0), ef.tensor(3)), words)
 
 

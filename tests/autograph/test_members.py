@@ -1,4 +1,4 @@
-"""What branches and turns set outside of dicts and lists: slots, classes, functions, arrays."""
+"""What branches and loops set outside of dicts and lists: slots, classes, functions, arrays."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined"
 

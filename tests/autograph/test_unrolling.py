@@ -1,4 +1,4 @@
-"""What people are told of loops whose turns are traced one by one."""
+"""What people are told of loops whose iterations are traced one by one."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -25,7 +25,7 @@ def test_unrolled_loops_are_told_with_their_lines() -> None:
         for y in x:  # a loop of the graph
             for w in [1.0, 2.0]:  # in its body
                 x = x + y * w
-        for _ in range(1):  # one turn
+        for _ in range(1):  # one iteration
             x = x + 1
         for y in [1, 2]:  # without nodes
             n += y
@@ -34,10 +34,10 @@ def test_unrolled_loops_are_told_with_their_lines() -> None:
     f(x, 4)
     found = [line for line in str(f.explain()).splitlines() if "unrolled: " in line]
     assert [line.partition(": for")[2] or line.partition(": while")[2] for line in found] == [
-        " _ in range(k):  # outer: 4 turns made 12 nodes",
-        " j in range(2):  # inner: 8 turns made 8 nodes",
-        " w in [1.0, 2.0]:  # in its body: 2 turns made 4 nodes",
-        " n < 3:  # counted: 3 turns made 3 nodes",
+        " _ in range(k):  # outer: 4 iterations made 12 nodes",
+        " j in range(2):  # inner: 8 iterations made 8 nodes",
+        " w in [1.0, 2.0]:  # in its body: 2 iterations made 4 nodes",
+        " n < 3:  # counted: 3 iterations made 3 nodes",
     ]
     assert "unrolled" in f.explain()._repr_html_()
 
@@ -53,13 +53,13 @@ def test_many_nodes_are_warned_of() -> None:
     with pytest.warns(ef.errors.TraceWarning) as caught:
         f(x)
     (text,) = [str(w.message) for w in caught]
-    assert "# here: 1,500 turns made 3,000 nodes; to make it one loop" in text
+    assert "# here: 1,500 iterations made 3,000 nodes; to make it one loop" in text
     assert "go over a tensor" in text
 
 
-@pytest.mark.parametrize("turns", [2, 3])
-def test_the_first_turn_counts(turns) -> None:
-    weights = [0.5] * turns
+@pytest.mark.parametrize("iterations", [2, 3])
+def test_the_first_turn_counts(iterations) -> None:
+    weights = [0.5] * iterations
 
     @ef.trace
     def f(x):
@@ -67,9 +67,9 @@ def test_the_first_turn_counts(turns) -> None:
             x = x + y * weights[i]
         return x
 
-    f(ef.ones(turns))
+    f(ef.ones(iterations))
     (line,) = [line for line in str(f.explain()).splitlines() if "unrolled: " in line]
-    assert f" {turns:,} turns made" in line
+    assert f" {iterations:,} iterations made" in line
 
 
 def test_how_long_a_loop_is_does_not_decide_how_it_is_traced(monkeypatch) -> None:

@@ -46,7 +46,7 @@ SMALL_ARRAYS = [
     Contest(
         "a + b recorded, 4x4 f32",
         [
-            # a tape that lives as long as the loop would grow; each turn records 1,000 ops
+            # a tape that lives as long as the loop would grow; each iteration records 1,000 ops
             Contender(
                 "eagerflow",
                 OURS.format(shape=(4, 4)) + "\ndef work():\n    with ef.GradientTape() as t:\n"

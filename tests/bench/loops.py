@@ -1,4 +1,4 @@
-"""Loops of 1,000 turns with a tiny body: `ef.while_loop` against `tf.while_loop` without XLA.
+"""Loops of 1,000 iterations with a tiny body: `ef.while_loop` against `tf.while_loop` without XLA.
 
 Run: ``python -m tests.bench.loops`` in an environment that has TensorFlow as well; without it, ours
 are timed alone. Each library runs in processes of its own, in turn (see `tests.bench.harness`), and
@@ -18,14 +18,14 @@ TURNS = 1_000
 NEWTON = """
 def newton(x):
     return {while_loop}(
-        lambda y, i: i < {turns}, lambda y, i: (0.5 * (y + x / y), i + 1), (x, {zero})
+        lambda y, i: i < {iterations}, lambda y, i: (0.5 * (y + x / y), i + 1), (x, {zero})
     )[0]
 """
 #: a test that looks at what goes round
 HALVING = """
 def halving(x):
     return {while_loop}(
-        lambda y, i: (y > 0.0) & (i < {turns}), lambda y, i: (y * 0.999, i + 1), (x, {zero})
+        lambda y, i: (y > 0.0) & (i < {iterations}), lambda y, i: (y * 0.999, i + 1), (x, {zero})
     )[0]
 """
 
@@ -59,13 +59,15 @@ LOOPS = {
 }
 
 
-def contests(turns: int = TURNS) -> list[Contest]:
+def contests(iterations: int = TURNS) -> list[Contest]:
     """The table; ours first."""
     found = []
     for name, (text, ours, theirs) in LOOPS.items():
-        function = text.format(while_loop="ef.while_loop", turns=turns, zero="ef.tensor(0)")
-        counted = text.format(while_loop="ef.while_loop", turns=turns, zero=0)
-        peer = text.format(while_loop="tf.while_loop", turns=turns, zero="tf.constant(0)")
+        function = text.format(
+            while_loop="ef.while_loop", iterations=iterations, zero="ef.tensor(0)"
+        )
+        counted = text.format(while_loop="ef.while_loop", iterations=iterations, zero=0)
+        peer = text.format(while_loop="tf.while_loop", iterations=iterations, zero="tf.constant(0)")
         contenders = [
             Contender("ef.while_loop", OURS.format(function=counted, call=ours), "step()"),
             Contender(
@@ -76,7 +78,9 @@ def contests(turns: int = TURNS) -> list[Contest]:
                 "tf.while_loop", THEIRS.format(function=peer, call=theirs), "step()", "tensorflow"
             ),
         ]  # fmt: skip
-        found.append(Contest(f"{turns:,} turns, {name}", contenders, {"tf.while_loop": 1.0}))
+        found.append(
+            Contest(f"{iterations:,} iterations, {name}", contenders, {"tf.while_loop": 1.0})
+        )
     return found
 
 

@@ -25,11 +25,11 @@ def ratio(rows: int, inner: int, columns: int, dtype: str, rounds: int) -> float
     x = rng.normal(size=(rows, inner)).astype(dtype)
     w = rng.normal(size=(columns, inner)).astype(dtype)
     times: dict[bool, list[float]] = {True: [], False: []}
-    for turn in range(2 * rounds):
-        product = matmul if turn % 2 else np.matmul
+    for iteration in range(2 * rounds):
+        product = matmul if iteration % 2 else np.matmul
         start = perf_counter()
         product(x, w.T)
-        times[bool(turn % 2)].append(perf_counter() - start)
+        times[bool(iteration % 2)].append(perf_counter() - start)
     return statistics.median(times[True]) / statistics.median(times[False])
 
 

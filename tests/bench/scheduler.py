@@ -9,7 +9,7 @@ Counted are, each with the shortest of some runs:
 - nodes of one region, in a straight line: calls of a kernel that does nothing. One core.
 - two chains of four products of 512x512 matrices each, with one BLAS thread on two cores: a program
   as it is, which runs them at once, against the same as one function.
-- turns of a loop of three ops on a scalar and a counter: as one entry, and opened up.
+- iterations of a loop of three ops on a scalar and a counter: as one entry, and opened up.
 
 Run: ``python -m tests.bench.scheduler``. Small loops beside ``tf.while_loop`` are in
 `tests.bench.loops`, training steps of an LSTM in `tests.bench.recurrent`.
@@ -111,10 +111,10 @@ def products(size: int = 512, length: int = 4) -> Graph:
     return Graph.parse("\n".join([*lines, f"return %a{last_}, %b{last_} }}"]))
 
 
-def loop(x: Any, turns: int) -> Any:
-    """Newton's steps for a square root: three ops a turn."""
+def loop(x: Any, iterations: int) -> Any:
+    """Newton's steps for a square root: three ops an iteration."""
     return ef.while_loop(
-        lambda y, i: i < turns,
+        lambda y, i: i < iterations,
         lambda y, i: (0.5 * (y + x / y), i + 1),
         (x, 0),
     )[0]
@@ -145,7 +145,7 @@ def two_chains() -> str:
 def main() -> None:
     """Print a table."""
     smallest = arguments("Scheduler and executor").parse_args().smallest
-    entries, turns, repeat = (100, 10, 1) if smallest else (ENTRIES, TURNS, 15)
+    entries, iterations, repeat = (100, 10, 1) if smallest else (ENTRIES, TURNS, 15)
     where = cores(1)
     print(f"| what | {where} |\n|---|---|")
     plan = random_plan(entries)
@@ -162,13 +162,13 @@ def main() -> None:
         print(f"| executor {name} | {entries / seconds:,.0f} null entries/s |")
     run = straight_line(entries)
     print(f"| one region | {entries / best(run, repeat):,.0f} null ops/s |")
-    looped = ef.trace(loop).graph(ef.tensor(2.0), turns)
+    looped = ef.trace(loop).graph(ef.tensor(2.0), iterations)
     value = np.asarray(2.0, np.float32)
     runs = {"one entry": Executable(looped), "opened up": by_entries(looped, lambda node: False)}
-    inputs = [value if v.name == "x" else turns for v in looped.inputs]
+    inputs = [value if v.name == "x" else iterations for v in looped.inputs]
     for name, runner in runs.items():
         seconds = best(lambda runner=runner: runner(*inputs), repeat)  # type: ignore[misc]
-        print(f"| while_loop, {name}, {turns} turns | {seconds * 1e3:.2f} ms |")
+        print(f"| while_loop, {name}, {iterations} iterations | {seconds * 1e3:.2f} ms |")
     where = cores(2)
     with ef.config(threads=1):
         print(f"| two chains of products at once, {where}, 1 BLAS thread | {two_chains()} |")

@@ -37,9 +37,11 @@ def tracing(sizes: tuple[int, ...] = SIZES) -> None:
     before: tuple[int, float] | None = None
     for ops in sizes:
         times = []
-        for turn in range(3):
+        for iteration in range(3):
             plain = program(ops)
-            plain.__qualname__ = f"f{ops}_{turn}"  # or it would find the traces of the one before
+            plain.__qualname__ = (
+                f"f{ops}_{iteration}"  # or it would find the traces of the one before
+            )
             f = ef.trace(plain)
             start = perf_counter()
             f.graph(ef.zeros((4, 4)))

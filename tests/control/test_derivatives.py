@@ -59,7 +59,7 @@ def check(f: Callable[..., Any]) -> None:
 
 
 def filtered(x, w):
-    """Each turn keeps some elements: how many depends on their values."""
+    """Each iteration keeps some elements: how many depends on their values."""
 
     def body(y, i):
         y = y[y > -0.5 + 0.1 * i]
@@ -91,7 +91,7 @@ def shrunk(x, w):
 
 
 def overwritten(x, w):
-    """What a turn forgets has no derivative."""
+    """What an iteration forgets has no derivative."""
     one = ef.ones(4, dtype=ef.float64)
     y, _ = ef.while_loop(lambda y, i: i < 3, lambda y, i: (one, i + 1), (x, 0))
     z, zs = ef.scan(lambda c, v: (one, c * v), x, ef.stack([w, w]))
@@ -99,7 +99,7 @@ def overwritten(x, w):
 
 
 def replaced(x, w):
-    """A turn gives what is the same in all turns."""
+    """An iteration gives what is the same in all iterations."""
     y, _ = ef.while_loop(lambda y, i: i < 3, lambda y, i: (w, i + 1), (x, 0))
     return (y * y).sum()
 
@@ -394,7 +394,7 @@ def _lookups() -> dict[str, Callable[[Any, Any], Any]]:
         return ef.scan(step, x, ef.tensor([[0, 3], [1, 1]]))[1].sum()
 
     def some_rows(table, x):
-        """How many differs from turn to turn."""
+        """How many differs from iteration to iteration."""
 
         def body(i, c):
             ids = ef.arange(6)[ef.arange(6) < i]
@@ -428,7 +428,7 @@ def _lookups() -> dict[str, Callable[[Any, Any], Any]]:
 
 @pytest.mark.parametrize("name", list(_lookups()))
 def test_rows_stay_rows(name: str) -> None:
-    """The gradient of a large table does not become one as large, in no turn of no loop."""
+    """The gradient of a large table does not become one as large, in no iteration of no loop."""
     f = _lookups()[name]
     table = ef.Variable(ef.sin(ef.arange(12, dtype=ef.float64)).reshape(6, 2))
     x = ef.tensor([0.3, -0.2], dtype=ef.float64)

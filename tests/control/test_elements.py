@@ -1,4 +1,4 @@
-"""Gradients of elements that turns read: as those of eager mode, at the cost of the elements."""
+"""Gradients of elements that loops read: as those of eager mode, at the cost of the elements."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _inside(graph: Any) -> list[Any]:
 
 @pytest.mark.parametrize("f", ELEMENTS)
 def test_elements_read_in_turns_cost_no_more_than_themselves(f: Callable[..., Any]) -> None:
-    """The gradient is dense, as eagerly, but no turn makes one as large as the whole."""
+    """The gradient is dense, as eagerly, but no iteration makes one as large as the whole."""
     xs = ef.sin(ef.arange(12, dtype=ef.float64)).reshape(6, 2)
     w = ef.tensor([0.3, -0.2], dtype=ef.float64)
     by_both = ef.grad(f, (0, 1))
@@ -100,7 +100,7 @@ def test_elements_read_in_turns_cost_no_more_than_themselves(f: Callable[..., An
         close(found, by_both(xs, w))
     close(ef.trace(twice(f))(xs, w), twice(f)(xs, w))
     graph = ef.trace(by_both).graph(xs, w)
-    if f is not element_in_pythons_loop:  # whose turns are not in the graph
+    if f is not element_in_pythons_loop:  # whose iterations are not in the graph
         assert {"index_scatter", "segment_sum"}.isdisjoint(n.op for n in _inside(graph))
     # sizes that the graph does not know
     traced = ef.trace(by_both)

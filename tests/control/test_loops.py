@@ -1,4 +1,4 @@
-"""`while_loop`: what goes round, effects in bodies, memory of gradients, errors of turns."""
+"""`while_loop`: what goes round, effects in bodies, memory of gradients, errors of iterations."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_numbers_stay_pythons_own() -> None:
 
 
 def test_a_number_may_become_a_tensor() -> None:
-    """Its first value counts as one of the dtype that a turn gives."""
+    """Its first value counts as one of the dtype that an iteration gives."""
     for f in both(
         lambda xs: ef.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s + xs[i]), (0, 0))[1]
     ):
@@ -99,7 +99,7 @@ def test_a_number_may_become_a_tensor() -> None:
             f(ef.tensor([0.5, 1.0, 2.0], dtype=ef.float16)).type
             == ef.tensor(0, dtype=ef.float16).type
         )
-        with pytest.raises(TraceError, match="a turn changes the type of what goes round"):
+        with pytest.raises(TraceError, match="an iteration changes the type of what goes round"):
             f(ef.ones((3, 2)))
 
 
@@ -107,8 +107,8 @@ def test_a_tensor_stays_one_where_a_turn_gives_a_number() -> None:
     for f in both(lambda x: ef.while_loop(lambda i: i < 3, lambda i: 7, x)):
         assert f(ef.tensor(0.0, dtype=ef.float16)).type == ef.tensor(0.0, dtype=ef.float16).type
     for f in both(lambda x: ef.while_loop(lambda p, i: p, lambda p, i: (False, i + 1), (x, 0))):
-        flag, turns = f(ef.tensor(True))
-        assert (flag.dtype, bool(flag), turns) == (ef.bool, False, 1)
+        flag, iterations = f(ef.tensor(True))
+        assert (flag.dtype, bool(flag), iterations) == (ef.bool, False, 1)
 
 
 def test_what_no_turn_changes_stays_static() -> None:
@@ -148,10 +148,10 @@ def test_errors_name_both_lines() -> None:
         return {"a": x}
 
     for body, words in (
-        (float64, "f64[2]@cpu:0 after a turn"),
-        (wider, "f32[1,2]@cpu:0 after a turn"),
+        (float64, "f64[2]@cpu:0 after an iteration"),
+        (wider, "f32[1,2]@cpu:0 after an iteration"),
         (pair, "changes the structure of what goes round"),
-        (lambda x: 3, "the int 3 after a turn"),
+        (lambda x: 3, "the int 3 after an iteration"),
     ):
         for f in both(lambda x, body=body: ef.while_loop(lambda x: x.sum() < 5, body, x * 1.0)):
             with pytest.raises(TraceError) as caught:
@@ -164,7 +164,7 @@ def test_errors_name_both_lines() -> None:
     text = str(caught.value)
     assert "x.astype(ef.float64)" in text
     assert "float64, x * 1.0))(ef.ones(2))" in text
-    with pytest.raises(TraceError, match=r"the float 0\.5 after a turn"):
+    with pytest.raises(TraceError, match=r"the float 0\.5 after an iteration"):
         ef.while_loop(lambda n: n < 3, lambda n: n + 0.5, 0)
 
 
@@ -177,7 +177,7 @@ def test_python_cannot_have_a_number_that_turns_change() -> None:
         return lambda x: ef.while_loop(lambda i, x: i < 3, body, (0, x))
 
     for what in (lambda i, x: range(i), lambda i, x: [1, 2, 3][i]):
-        with pytest.raises(TraceError, match="which differs from turn to turn"):
+        with pytest.raises(TraceError, match="which differs from iteration to iteration"):
             ef.trace(use(what))(ef.ones(3))
 
 
@@ -261,7 +261,7 @@ def test_a_variable_is_read_once_where_no_turn_assigns_it() -> None:
 
 
 def test_draws() -> None:
-    """As many tickets as turns, also in gradients and in what is computed again."""
+    """As many tickets as iterations, also in gradients and in what is computed again."""
     generator = ef.random.Generator(5)
 
     def f(x):
@@ -289,7 +289,7 @@ def test_draws() -> None:
 
 
 def _residual(recompute: bool) -> list[int]:
-    """How many values each turn of the loop keeps for the gradient."""
+    """How many values each iteration of the loop keeps for the gradient."""
 
     def f(x):
         def body(y, i):
@@ -353,16 +353,16 @@ def test_200_lengths_train_with_two_traces() -> None:
 
 
 def test_an_endless_loop_is_stopped() -> None:
-    """Python code in a turn raises as a key press would, between two ops; all is usable after."""
+    """Python in an iteration raises as a key press would, between two ops; all is usable after."""
 
-    def turn(n: Any) -> None:
+    def iteration(n: Any) -> None:
         if int(n) == 5:
             raise KeyboardInterrupt
 
     @ef.trace
     def f(x):
         def body(x):
-            ef.py_call(turn, None, x)
+            ef.py_call(iteration, None, x)
             return x + 1
 
         return ef.while_loop(lambda x: True, body, x)

@@ -22,30 +22,33 @@ def wide(x: ef.Tensor, w: ef.Tensor) -> ef.Tensor:
     return ef.mean(ef.sin(y) * ef.exp(-y), keepdims=True)
 
 
-def while_loop(turns: int, w: ef.Tensor, recompute: bool) -> Callable[[ef.Tensor], ef.Tensor]:
+def while_loop(iterations: int, w: ef.Tensor, recompute: bool) -> Callable[[ef.Tensor], ef.Tensor]:
     def function(x: ef.Tensor) -> ef.Tensor:
         found = ef.while_loop(
-            lambda x, i: i < turns, lambda x, i: (wide(x, w), i + 1), (x, 0), recompute=recompute
+            lambda x, i: i < iterations,
+            lambda x, i: (wide(x, w), i + 1),
+            (x, 0),
+            recompute=recompute,
         )
         return found[0].sum()
 
     return function
 
 
-def scan(turns: int, w: ef.Tensor, recompute: bool) -> Callable[[ef.Tensor], ef.Tensor]:
+def scan(iterations: int, w: ef.Tensor, recompute: bool) -> Callable[[ef.Tensor], ef.Tensor]:
     step = ef.remat(wide) if recompute else wide
 
     def function(x: ef.Tensor) -> ef.Tensor:
-        return ef.scan(lambda x, _: (step(x, w), None), x, None, length=turns)[0].sum()
+        return ef.scan(lambda x, _: (step(x, w), None), x, None, length=iterations)[0].sum()
 
     return function
 
 
-def converted(turns: int, w: ef.Tensor, recompute: bool) -> Callable[[ef.Tensor], ef.Tensor]:
+def converted(iterations: int, w: ef.Tensor, recompute: bool) -> Callable[[ef.Tensor], ef.Tensor]:
     step = ef.remat(wide) if recompute else wide
 
     def function(x: ef.Tensor) -> ef.Tensor:
-        for _ in ef.zeros(turns):
+        for _ in ef.zeros(iterations):
             x = step(x, w)
         return x.sum()
 
@@ -66,8 +69,8 @@ def peak(function: Callable[[ef.Tensor], Any], x: ef.Tensor) -> int:
         tracemalloc.stop()
 
 
-def of_gradient(make: Any, turns: int, size: int, recompute: bool) -> int:
-    function = make(turns, ef.ones(size), recompute)
+def of_gradient(make: Any, iterations: int, size: int, recompute: bool) -> int:
+    function = make(iterations, ef.ones(size), recompute)
     return peak(ef.trace(ef.grad(function)), ef.tensor([0.3]))
 
 
@@ -76,19 +79,19 @@ LOOPS = pytest.mark.parametrize("make", [while_loop, scan, converted])
 
 @LOOPS
 def test_it_grows_with_what_each_turn_keeps(make: Any) -> None:
-    """Turns times the arrays that rules read, and what one turn takes while it runs."""
+    """Iterations times the arrays that rules read, and what one iteration takes while it runs."""
     arrays, one = 3 * 512 * 4, 10 * 512 * 4
-    for turns in (1000, 4000):
-        found = of_gradient(make, turns, 512, recompute=False)
-        assert turns * arrays < found < turns * (arrays + 4 * VALUE) + one
+    for iterations in (1000, 4000):
+        found = of_gradient(make, iterations, 512, recompute=False)
+        assert iterations * arrays < found < iterations * (arrays + 4 * VALUE) + one
 
 
 @LOOPS
 def test_to_recompute_bounds_it_by_what_goes_round(make: Any) -> None:
-    """However large what a turn makes on its way: that is there for one turn at a time."""
+    """However large what an iteration makes on its way: it is there for one iteration only."""
     one = 10 * 8192 * 4
-    for turns, size in ((1000, 512), (4000, 512), (1000, 8192)):
-        assert of_gradient(make, turns, size, recompute=True) < turns * 2 * VALUE + one
+    for iterations, size in ((1000, 512), (4000, 512), (1000, 8192)):
+        assert of_gradient(make, iterations, size, recompute=True) < iterations * 2 * VALUE + one
 
 
 def test_without_a_gradient_nothing_is_kept() -> None:
@@ -99,7 +102,7 @@ def test_without_a_gradient_nothing_is_kept() -> None:
 
 
 def kept(function: Callable[..., Any], *args: Any) -> int:
-    """How many values a turn keeps for the gradient."""
+    """How many values an iteration keeps for the gradient."""
     graph = ef.trace(ef.grad(function, tuple(range(len(args))))).graph(*args)
     bodies = [n.attrs["body"] for n in graph.nodes if n.op in ("scan", "while_loop")]
     pushes = [n for body in bodies for n in body.nodes if n.op == "list_push"]
@@ -107,7 +110,7 @@ def kept(function: Callable[..., Any], *args: Any) -> int:
 
 
 def test_what_is_the_same_in_all_turns_is_kept_once() -> None:
-    """Also what a turn makes of it alone."""
+    """Also what an iteration makes of it alone."""
 
     def f(x: ef.Tensor, w: ef.Tensor) -> ef.Tensor:
         def body(x: ef.Tensor, i: int) -> Any:
@@ -132,7 +135,7 @@ def test_what_is_the_same_in_all_turns_is_kept_once() -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_sums_of_cotangents_lie_in_memory_as_without_a_loop(transposed: bool) -> None:
-    """Zeros that came first would decide it, and all turns would add against the grain."""
+    """Zeros that came first would decide it, and all iterations would add against the grain."""
     xs = ef.random.normal((5, 4, 3))
 
     def looped(w: ef.Tensor) -> ef.Tensor:

@@ -213,7 +213,7 @@ def test_long_programs() -> None:
 
 
 def test_an_accumulator_is_updated_in_place() -> None:
-    """From the second turn on, and never where somebody else holds it."""
+    """From the second iteration on, and never where somebody else holds it."""
     x = ef.sin(ef.arange(20_000.0))
 
     def f(start, x):

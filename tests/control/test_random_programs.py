@@ -1,7 +1,7 @@
 """Random programs of nested branches and loops: plain Python, eager, traced, lowered, derivatives.
 
-A program is a tree of statements over three tensors ``x, y, z`` and the number of the turn of the
-innermost loop, a variable and a generator of random numbers. `plain` runs it with Python's own
+A program is a tree of statements over three tensors ``x, y, z`` and the number of the iteration of
+the innermost loop, a variable and a generator of random numbers. `plain` runs it with Python's own
 ``if`` and ``while`` and NumPy.
 """
 
@@ -22,8 +22,8 @@ from tests.runtime.graphs import by_entries
 
 # mypy: disable-error-code="no-untyped-def"
 
-#: name -> function of two values and the number of the turn; bounded, so that loops stay finite
-#: none lets values grow, as slopes of what explodes cannot be checked by differences
+#: name -> function of two values and the number of the iteration; bounded, so that loops stay
+#: finite none lets values grow, as slopes of what explodes cannot be checked by differences
 OPS = {
     "sin": lambda xp, a, b, i: xp.sin(a + b),
     "mul": lambda xp, a, b, i: xp.tanh(a) * b,
@@ -45,7 +45,7 @@ def _blocks(inner: Any) -> Any:
     return st.one_of(
         _SIMPLE,
         st.tuples(st.just("if"), NAMES, st.sampled_from([-0.5, 0.0, 0.5]), block, block),
-        st.tuples(st.just("by turn"), st.integers(2, 3), block, block),
+        st.tuples(st.just("by iteration"), st.integers(2, 3), block, block),
         st.tuples(st.just("one of"), block, block, block),
         st.tuples(st.just("while"), NAMES, st.integers(0, 4), block, st.booleans()),
         st.tuples(st.just("scan"), st.booleans(), block),
@@ -158,9 +158,9 @@ class Plain:
             found.append(inner[2].sum())
         state[2] = np.stack(found)
 
-    def list(self, state, i, place, turns, body):
+    def list(self, state, i, place, iterations, body):
         rows = [state[place], np.zeros(2)]
-        for j in range(turns):
+        for j in range(iterations):
             self.run(body, state, j)
             rows[j % 2] = rows[j % 2] * 0.5 + state[place]
         state[place] = rows[0] + rows[1] * 0.3
@@ -216,11 +216,11 @@ def _while(x, i, place, most, body, bounded):
 
 
 def _scan(x, i, backwards, body):
-    def turn(carry, row):
+    def iteration(carry, row):
         a, b, c = run(body, (*carry, row * ef.ones(2, dtype=row.dtype)), 1)
         return (a, b), c.sum()
 
-    (a, b), rows = ef.scan(turn, (x[0], x[1]), x[2], reverse=backwards)
+    (a, b), rows = ef.scan(iteration, (x[0], x[1]), x[2], reverse=backwards)
     return [a, b, rows]
 
 
@@ -231,13 +231,13 @@ def _map(x, i, body):
     return [x[0], x[1], ef.map(row, x[2])]
 
 
-def _list(x, i, place, turns, body):
-    def turn(j, array, *s):
+def _list(x, i, place, iterations, body):
+    def iteration(j, array, *s):
         s = run(body, s, j)
         return j + 1, array.write(j % 2, array.read(j % 2) * 0.5 + s[place]), *s
 
     array = ef.TensorArray(2, x[place]).write(0, x[place])
-    _, array, *x = ef.while_loop(lambda j, *_: j < turns, turn, (0, array, *x))
+    _, array, *x = ef.while_loop(lambda j, *_: j < iterations, iteration, (0, array, *x))
     return _set(x, place, array.stack()[0] + array.read(1) * 0.3)
 
 
@@ -248,7 +248,7 @@ RUN = {
     "draw": _draw,
     "rule": lambda x, i, a: _set(x, a, rule(x[a])),
     "if": _if,
-    "by turn": _by_turn,
+    "by iteration": _by_turn,
     "one of": _one_of,
     "while": _while,
     "scan": _scan,

@@ -22,7 +22,7 @@ DEPTH = 6
 
 
 def numbers(depth, x):
-    """Sums that begin with a Python number, and with a number that no turn changes beside it."""
+    """Sums that begin with a Python number, beside a number that no iteration changes."""
     if depth == 0:
         next(builtins.seen)
         return x
@@ -38,10 +38,10 @@ def scanned(depth, x):
         next(builtins.seen)
         return x
 
-    def turn(s, part):
+    def iteration(s, part):
         return s + scanned(depth - 1, x * part), None
 
-    return ef.scan(turn, 0, ef.tensor([1.0, 2.0]))[0]
+    return ef.scan(iteration, 0, ef.tensor([1.0, 2.0]))[0]
 
 
 def branched(depth, x):
@@ -58,7 +58,7 @@ def branched(depth, x):
 
 
 def grown(depth, x):
-    """Sizes that turns change."""
+    """Sizes that iterations change."""
     if depth == 0:
         next(builtins.seen)
         return ef.stack([x, x])
@@ -70,7 +70,7 @@ def grown(depth, x):
 
 
 def indexed(depth, x):
-    """A number that Python asks for, since it makes a shape of it, and that no turn changes."""
+    """A number that Python asks for, as it makes a shape of it, and that no iteration changes."""
     if depth == 0:
         next(builtins.seen)
         return x

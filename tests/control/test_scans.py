@@ -38,10 +38,10 @@ def test_against_numpy() -> None:
 
 def test_trees_and_lengths() -> None:
     def f(xs, n):
-        def turn(c, x):
+        def iteration(c, x):
             return {"n": c["n"] + 1, "s": c["s"] + x["a"].sum()}, (x["b"] * 2, c["n"], True, None)
 
-        return ef.scan(turn, {"n": n, "s": 0.0}, {"a": xs, "b": ef.astype(xs, ef.int32)})
+        return ef.scan(iteration, {"n": n, "s": 0.0}, {"a": xs, "b": ef.astype(xs, ef.int32)})
 
     for g in both(f):
         carry, (doubled, counts, flags, none) = g(ef.arange(6.0).reshape(3, 2), 4)
@@ -104,15 +104,15 @@ def test_what_is_refused() -> None:
     for wrong in (-2, 2.5, True):
         with pytest.raises(TensorValueError, match="scan: length is no int, or too small"):
             ef.scan(lambda c, _: (c, c), 0.0, None, length=wrong)
-    with pytest.raises(ShapeError, match="nothing says how many turns"):
+    with pytest.raises(ShapeError, match="nothing says how many iterations"):
         ef.scan(lambda c, x: (c, x), 0, None)
-    for turn, words in (
+    for iteration, words in (
         (lambda c, x: c, "does not give a pair"),
         (lambda c, x: (c, "text"), "what cannot be stacked"),
         (lambda c, x: (c.astype(ef.float64), x), "changes the type of what goes round"),
         (lambda c, x: ((c, c), x), "changes the structure of what goes round"),
     ):
-        for g in both(lambda x, turn=turn: ef.scan(turn, x[0] * 1, x)):
+        for g in both(lambda x, iteration=iteration: ef.scan(iteration, x[0] * 1, x)):
             with pytest.raises(TraceError, match=words):
                 g(one)
     with pytest.raises(TraceError, match="a tensor whose size depends on data"):
@@ -150,10 +150,10 @@ def test_an_array_is_a_value() -> None:
 
 def test_derivatives_of_an_array_that_a_scan_fills() -> None:
     def f(xs):
-        def turn(array, i):
+        def iteration(array, i):
             return array.write(i, ef.sin(xs[i])), array.read(i)
 
-        array, _ = ef.scan(turn, ef.TensorArray(xs.shape[0], xs[0]), ef.arange(xs.shape[0]))
+        array, _ = ef.scan(iteration, ef.TensorArray(xs.shape[0], xs[0]), ef.arange(xs.shape[0]))
         return (array.stack() ** 2).sum()
 
     xs = ef.tensor([0.5, 1.0, 2.0], dtype=ef.float64)

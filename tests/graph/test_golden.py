@@ -74,16 +74,25 @@ def control_flow() -> Graph:
     body.outputs = [_one(body, "add", (a, a), _type(N))]
     keep = Graph()
     keep.outputs = [keep.add_input(_type(N), "a", CPU)]
-    turn = Graph("turn")
-    i, v = turn.add_input(_type(dtype=ef.int64), "i", CPU), turn.add_input(_type(N), "v", CPU)
+    iteration = Graph("iteration")
+    i, v = (
+        iteration.add_input(_type(dtype=ef.int64), "i", CPU),
+        iteration.add_input(_type(N), "v", CPU),
+    )
     one = ef.tensor(1)
     step = _one(
-        turn, "constant", (), _type(dtype=ef.int64), attrs={"value": one}, name="one", device=CPU
+        iteration,
+        "constant",
+        (),
+        _type(dtype=ef.int64),
+        attrs={"value": one},
+        name="one",
+        device=CPU,
     )
-    more = _one(turn, "add", (i, step), _type(dtype=ef.int64))
-    odd = _one(turn, "equal", (i, step), _type(dtype=ef.bool))
-    branch = _one(turn, "cond", (odd, v), _type(N), attrs={"branches": (body, keep)})
-    turn.outputs = [more, branch]
+    more = _one(iteration, "add", (i, step), _type(dtype=ef.int64))
+    odd = _one(iteration, "equal", (i, step), _type(dtype=ef.bool))
+    branch = _one(iteration, "cond", (odd, v), _type(N), attrs={"branches": (body, keep)})
+    iteration.outputs = [more, branch]
     goes_on = Graph("goes_on")
     i, v = goes_on.add_input(_type(dtype=ef.int64), "i", CPU), goes_on.add_input(_type(N), "v", CPU)
     ten = _one(
@@ -97,7 +106,7 @@ def control_flow() -> Graph:
     )
     loop = graph.add_node(
         "while_loop", (start, x), (_type(dtype=ef.int64), _type(N)),
-        {"cond": goes_on, "body": turn, "parallel_iterations": 10},
+        {"cond": goes_on, "body": iteration, "parallel_iterations": 10},
     )  # fmt: skip
     again = _one(graph, "call", (loop.outputs[1],), _type(N), attrs={"body": body})
     graph.outputs = [loop.outputs[0], again]

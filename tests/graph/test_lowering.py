@@ -78,7 +78,7 @@ def test_a_loop_with_effects_carries_its_turn() -> None:
 
 
 def test_names_of_sizes() -> None:
-    """What a body calls n is m outside; a size that turns change has a name of its own."""
+    """What a body calls n is m outside; a size that iterations change has a name of its own."""
     text = """graph f(%x: f32[m]@cpu:0) {
       %y.0, %y.1 = while_loop(%x, %x) {
         cond=graph (%a: f32[n]@cpu:0, %b: f32[k]@cpu:0) {

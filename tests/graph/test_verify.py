@@ -137,9 +137,9 @@ WRONG = {
     "index": ("switch", "%i: i32[]", "%i: bool[]", "chosen by a signed integer"),
     "condition": ("while_loop", "%l = less(%i, %i) : bool[] return %l", "return %i",
                   "condition of a loop"),
-    "turn": ("while_loop", "return %s, %x", "return %s, %i", "a turn of the loop"),
+    "iteration": ("while_loop", "return %s, %x", "return %s, %i", "an iteration of the loop"),
     "scan length": ("scan", "length=n", "length=5", "first axis of size 5"),
-    "scan carry": ("scan", "return %a, %m", "return %m, %a", "a turn of the scan"),
+    "scan carry": ("scan", "return %a, %m", "return %m, %a", "an iteration of the scan"),
     "scan attributes": ("scan", "carry=1, ", "", "needs the attributes"),
 }  # fmt: skip
 
@@ -350,7 +350,7 @@ def test_operands_of_several_devices(name: str, two: None) -> None:
         ("calls", ": f32[n]@cpu:0, f32[n]@cpu:1\n        %s", ": f32[n]@cpu:1, f32[n]@cpu:1\n  %s",
          "the devices of &c"),
         ("branches", "return %t }", "return %b }", "branches 0 and 1 give different types"),
-        ("loops", "return %a, %e }", "return %e, %a }", "a turn of the loop changes types"),
+        ("loops", "return %a, %e }", "return %e, %a }", "an iteration of the loop changes types"),
         ("numbers", "%x: f32[]@cpu:1, %k: int", "%x: f32[]@cpu:1, %k: int, %y: f32[]@cpu:1", None),
     ],
 )  # fmt: skip

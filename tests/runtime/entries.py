@@ -114,12 +114,12 @@ def fan(*names: str) -> Graph:
 X = np.asarray([1.0, 2.0], np.float32)
 
 
-def loop_of(body: Callable[..., Any], turns: int = 3, **how: Any) -> tuple[Graph, list[Any]]:
+def loop_of(body: Callable[..., Any], iterations: int = 3, **how: Any) -> tuple[Graph, list[Any]]:
     """A loop over a vector, and what it takes."""
 
     def loop(x: Any) -> Any:
         return ef.while_loop(
-            lambda x, i: i < turns, lambda x, i: (body(x, i), i + 1), (x, 0), **how
+            lambda x, i: i < iterations, lambda x, i: (body(x, i), i + 1), (x, 0), **how
         )[0]
 
     traced = Traced(loop, ("float32", (2,)))

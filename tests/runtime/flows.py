@@ -13,14 +13,14 @@ from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWIT
 class Flow:
     """A plan with the choices that its switches make.
 
-    `choices[entry]` has the port for each time that the switch runs, keyed by the turns of the
+    `choices[entry]` has the port for each time that the switch runs, keyed by the iterations of the
     loops around it, from the outermost.
     """
 
     entries: list[PlanEntry] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
     parallel: list[int] = field(default_factory=list)
-    turns: dict[int, dict[tuple[int, ...], int]] = field(default_factory=dict)  # by frame
+    iterations: dict[int, dict[tuple[int, ...], int]] = field(default_factory=dict)  # by frame
     branches: dict[int, dict[tuple[int, ...], int]] = field(default_factory=dict)  # by switch
     tests: dict[int, int] = field(default_factory=dict)  # switches of loops, with their frame
 
@@ -97,8 +97,8 @@ class Builder:
         flow.parents.append(frame)
         flow.parallel.append(self.random.choice((1, 2, 10)))
         inside = len(flow.parents)
-        turns = _Lazy(self.random, 4)
-        flow.turns[inside] = turns
+        iterations = _Lazy(self.random, 4)
+        flow.iterations[inside] = iterations
         carried = [self.random.choice(values) for _ in range(self.random.randint(1, 2))]
         invariant = [self.random.choice(values) for _ in range(self.random.randint(0, 2))]
         constants: list[Value] = []
@@ -150,7 +150,7 @@ class _Lazy(dict):  # type: ignore[type-arg]
 
 
 def expected(flow: Flow) -> Counter[tuple[int, tuple[int, ...]]]:
-    """Which entries that run must do so, at which turns of the loops around them.
+    """Which entries that run must do so, at which iterations of the loops around them.
 
     Straight from the meaning of tokens: values are computed on demand, dead ones are None.
     """
@@ -186,7 +186,8 @@ class _Meaning:
         if kind == EXIT:
             frame = self.flow.entries[start].frame
             return any(
-                self.live(start, port, (*path, i)) for i in range(self.flow.turns[frame][path] + 1)
+                self.live(start, port, (*path, i))
+                for i in range(self.flow.iterations[frame][path] + 1)
             )
         return self.live(start, port, path)
 
@@ -214,13 +215,13 @@ class _Meaning:
         if frame == 0:
             return [()]
         around = self.paths(self.flow.parents[frame - 1])
-        turns = self.flow.turns[frame]
-        return [(*path, i) for path in around for i in range(turns[path] + 1)]
+        iterations = self.flow.iterations[frame]
+        return [(*path, i) for path in around for i in range(iterations[path] + 1)]
 
 
 def choice(flow: Flow, switch: int, path: tuple[int, ...]) -> int:
     """The port that a switch chooses in the iteration `path`."""
     if switch in flow.tests:
         frame = flow.tests[switch]
-        return int(path[-1] < flow.turns[frame][path[:-1]])
+        return int(path[-1] < flow.iterations[frame][path[:-1]])
     return flow.branches[switch][path]

@@ -90,9 +90,9 @@ class Nested:
         return x + ef.random.uniform((3,), dtype="float64", generator=self.generator)
 
     def run_cond(self, x: Any, first: Any, limit: float, blocks: list[Block], by: bool) -> Any:
-        chooser = (x if by else first).sum() > limit
+        predicate = (x if by else first).sum() > limit
         yes, no = blocks
-        return ef.cond(chooser, lambda: self.run(yes, x, first), lambda: self.run(no, x, first))
+        return ef.cond(predicate, lambda: self.run(yes, x, first), lambda: self.run(no, x, first))
 
     def run_switch(self, x: Any, first: Any, limit: float, blocks: list[Block], by: bool) -> Any:
         size = ef.abs(x * 10 + limit).sum()
@@ -100,20 +100,20 @@ class Nested:
         index = ef.astype(ef.where(size < 1e9, size, 0.0), "int64") % 3
         return ef.switch(index, [lambda b=b: self.run(b, x, first) for b in blocks])
 
-    def run_while(self, x: Any, first: Any, turns: int, block: Block, parallel: int) -> Any:
+    def run_while(self, x: Any, first: Any, iterations: int, block: Block, parallel: int) -> Any:
         def body(x: Any, i: Any) -> Any:
             return self.run(block, x, first) + i * 0.01, i + 1
 
         def test(x: Any, i: Any) -> Any:
-            return (i < turns) & (x.sum() < 5)
+            return (i < iterations) & (x.sum() < 5)
 
-        most = 2 if turns == 3 and parallel == 2 else None
+        most = 2 if iterations == 3 and parallel == 2 else None
         return ef.while_loop(test, body, (x, 0), parallel_iterations=parallel, max_iterations=most)[
             0
         ]
 
-    def run_scan(self, x: Any, first: Any, turns: int, block: Block, parallel: int) -> Any:
-        xs = ef.stack([first, x, x * 0.5])[: max(turns, 1)]
+    def run_scan(self, x: Any, first: Any, iterations: int, block: Block, parallel: int) -> Any:
+        xs = ef.stack([first, x, x * 0.5])[: max(iterations, 1)]
 
         def step(carry: Any, x: Any) -> Any:
             y = self.run(block, carry * 0.5 + x, first)

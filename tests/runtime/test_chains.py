@@ -126,11 +126,11 @@ def test_a_value_that_is_used_again_and_again(mode: str) -> None:
 
 def test_inside_of_loops(mode: str) -> None:
     def step(a: ef.Variable, b: ef.Variable, g: ef.Tensor) -> Any:
-        def turn(i: ef.Tensor, x: ef.Tensor) -> Any:
+        def iteration(i: ef.Tensor, x: ef.Tensor) -> Any:
             a.assign_add((x - a.value) * 0.1 + x)
             return i + 1, ef.sqrt(ef.square(x) + 1) * 0.5 - x
 
-        return ef.while_loop(lambda i, x: i < 4, turn, (ef.tensor(0), g))[1]
+        return ef.while_loop(lambda i, x: i < 4, iteration, (ef.tensor(0), g))[1]
 
     compare(step, *((drawn(i),) for i in range(3)))
 

@@ -100,10 +100,10 @@ def test_the_faster_way_is_kept() -> None:
         generated = GeneratedTier(graph)
         one = Choice(generated, graph)
         ways = []
-        for turn in range(2 * (choice._RUNS + 1)):
+        for iteration in range(2 * (choice._RUNS + 1)):
             tier = one.pick(inputs)
             ways.append(tier.name)
-            first = 10.0 if turn < 2 else 0.0  # it compiles
+            first = 10.0 if iteration < 2 else 0.0  # it compiles
             one.took(tier, first + (whole if tier is generated else cut))
         assert ways == ["scheduled", "generated"] * (choice._RUNS + 1)
         assert (one.pick(inputs) is not generated) == scheduled

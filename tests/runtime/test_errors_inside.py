@@ -1,4 +1,4 @@
-"""Errors in branches, in a turn of nested loops, in converted helpers, however the graph is run."""
+"""Errors in branches, in nested loops, in converted helpers, however the graph is run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def in_a_converted_helper(x: Any) -> Any:
 
 
 def in_a_scan(x: Any) -> Any:
-    """Backwards, so that the turns count down."""
+    """Backwards, so that the iterations count down."""
     rows = ef.arange(50)
 
     def step(carry: Any, i: Any) -> Any:
@@ -132,7 +132,7 @@ WAYS: dict[str, Callable[..., Any]] = {
 }
 
 
-def turns(error: BaseException) -> list[str]:
+def iterations(error: BaseException) -> list[str]:
     return [n.split("iteration ")[1].split()[0] for n in notes(error) if "in iteration " in n]
 
 
@@ -146,7 +146,7 @@ def test_the_line_the_turn_and_the_types(f: Callable[..., Any], way: str) -> Non
     assert "# the line" in str(error)
     assert "f32[3]@cpu:0" in str(error)
     assert "i64[]" in str(error)
-    assert turns(error) == CASES[f]
+    assert iterations(error) == CASES[f]
     for note in notes(error):
         if "in iteration" in note:
             assert "test_errors_inside.py" in note
@@ -169,14 +169,14 @@ def test_monitors_say_in_which_turn(lowered: bool) -> None:
     assert "# the line" in str(error)
     assert "log: made an infinity" in str(error)
     assert "f32[3]@cpu:0" in str(error)
-    assert turns(error) == ["37"]
+    assert iterations(error) == ["37"]
 
 
 # --- what was written -------------------------------------------------------------------------
 
 
 def test_what_was_written_in_branches_and_loops() -> None:
-    """What is known is told: turns that were over have written what stands later in them."""
+    """What is known is told: iterations that were over have written what stands later in them."""
     names = ("first", "inner", "later", "branch", "other")
     v = {name: ef.Variable(0.0, name=name) for name in names}
 
@@ -290,7 +290,7 @@ def test_turns_do_not_run_ahead_of_an_error(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(errors.TensorIndexError) as caught:
             program(x.numpy(), ef.ones(5).numpy())
         assert v.numpy() == 6.0
-        assert turns(caught.value) == ["5"]
+        assert iterations(caught.value) == ["5"]
     assert program.tier.name == "scheduled"
 
 

@@ -134,8 +134,8 @@ def test_steps_regions_and_nodes_know_each_other(way: str) -> None:
         step = first if event.step == first.step else second
         assert step.start <= event.start <= event.stop <= step.stop
         assert event.executable == executable.number
-    turns = [e.frames for e in found.of("node", "exp") if e.step == first.step]
-    assert turns == [(("while_loop", i),) for i in range(3)]
+    iterations = [e.frames for e in found.of("node", "exp") if e.step == first.step]
+    assert iterations == [(("while_loop", i),) for i in range(3)]
     assert found.begun[0] is first
 
 

@@ -1,4 +1,4 @@
-"""What is the same in all turns of a loop is computed before it, if that cannot do harm."""
+"""What is the same in all iterations of a loop is computed before it, if that cannot do harm."""
 
 from __future__ import annotations
 

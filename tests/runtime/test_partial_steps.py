@@ -60,7 +60,7 @@ def chains() -> Graph:
         return ef.sum(ef.stack(ends))
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TraceWarning)  # that so many turns are unrolled
+        warnings.simplefilter("ignore", TraceWarning)  # that so many iterations are unrolled
         graph: Graph = f.graph(ef.ones(3))
     assert len(graph.nodes) >= WIDTH * DEPTH
     return graph

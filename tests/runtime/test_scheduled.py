@@ -146,7 +146,7 @@ def test_python_that_runs_graphs_itself() -> None:
         (found,) = FlowStep(flow_of(inner), helpers=1).run([two, two])
         return ef.tensor(found).sum(axis=0) / 16
 
-    graph, given = loop_of(lambda x, i: ef.py_call(call, "f32[2]", x), turns=1000)
+    graph, given = loop_of(lambda x, i: ef.py_call(call, "f32[2]", x), iterations=1000)
     one = FlowStep(flow_of(by_entries(graph, open_up, heavy)), helpers=1)
     same(one.run(given), Executable(graph)(*given))
 
@@ -230,7 +230,7 @@ def test_no_turns() -> None:
 
 @pytest.mark.parametrize(("parallel", "most"), [(1, 1), (3, 3), (10, 5)])
 def test_so_many_turns_overlap(ops: Ops, parallel: int, most: int) -> None:
-    """A turn starts before the results of those before it are there, where it needs none."""
+    """An iteration starts before the results of those before it are there, where it needs none."""
     waiting: list[Completion] = []
     widest = 0
 

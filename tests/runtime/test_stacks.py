@@ -32,11 +32,11 @@ def pushed(values, xs):
 
 
 def popped(values, xs):
-    def turn(c, x):
+    def iteration(c, x):
         rest, a, b = list_pop(c[0], [(), ()], [ef.float32, ef.float32])
         return (rest, c[1] * x + a - b), None
 
-    return ef.scan(turn, (values, ef.tensor(0.0)), xs, reverse=True)[0]
+    return ef.scan(iteration, (values, ef.tensor(0.0)), xs, reverse=True)[0]
 
 
 def test_what_a_derivative_needs_is_on_a_stack() -> None:
@@ -70,8 +70,8 @@ def test_of_a_loop_in_a_loop() -> None:
         return c
 
     found = text(ef.grad(f), X)
-    assert " = []" in found  # of the turns outside
-    assert "list_push" in found  # that of the turns inside is an element of it
+    assert " = []" in found  # of the iterations outside
+    assert "list_push" in found  # that of the iterations inside is an element of it
 
 
 def test_pushed_by_one_loop_and_popped_by_another() -> None:
@@ -113,23 +113,23 @@ def old_version(xs):
 def two_carries(xs):
     start = list_new()
 
-    def turn(c, x):
+    def iteration(c, x):
         return (list_push(c[0], x), list_push(c[1], -x)), None
 
-    a, b = ef.scan(turn, (start, start), xs)[0]
+    a, b = ef.scan(iteration, (start, start), xs)[0]
     return list_stack(a, xs[0]), list_stack(b, xs[0])
 
 
 def pushed_to_one_that_is_empty(xs):
     start = list_new()
 
-    def turn(c, x):
+    def iteration(c, x):
         (one, _), y = c
         one, a = list_pop(list_push(one, x), [()], [ef.float32])
         _, b, d = list_pop(list_push(list_push(start, y), x * 3), [(), ()], [ef.float32] * 2)
         return ((one, start), y * a + b - d), a
 
-    (lists, y), rows = ef.scan(turn, ((start, start), xs[0]), xs)
+    (lists, y), rows = ef.scan(iteration, ((start, start), xs[0]), xs)
     return y, rows, list_size(lists[1])
 
 

@@ -60,7 +60,7 @@ def test_an_error_has_line_turn_and_what_was_written() -> None:
         v.assign_add(1.0)
         return ef.while_loop(lambda y, j: j < 2, inner, (x, 0))[0]
 
-    graph, given = loop_of(body, 5, parallel_iterations=1)  # else later turns had begun
+    graph, given = loop_of(body, 5, parallel_iterations=1)  # else later iterations had begun
     found = []
     for run in (Executable(graph), by_entries(graph), by_entries(graph, open_up)):
         v.assign(0.0)
@@ -68,9 +68,9 @@ def test_an_error_has_line_turn_and_what_was_written() -> None:
             run(*given)
         assert v.numpy() == 3.0
         assert "# the line" in str(caught.value.source)
-        turns = [n for n in notes(caught.value) if "iteration" in n]
-        assert len(turns) == 2
-        found.append((str(caught.value), turns))
+        iterations = [n for n in notes(caught.value) if "iteration" in n]
+        assert len(iterations) == 2
+        found.append((str(caught.value), iterations))
         assert any("%getitem" in n for n in notes(caught.value))
     assert found[0] == found[1] == found[2]
     assert any("already written" in n and "v" in n for n in notes(caught.value))

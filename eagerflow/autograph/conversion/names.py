@@ -91,7 +91,7 @@ class Liveness:
         body: the statements of the function, without jumps but those at its end.
 
     Attributes:
-        after: the names, by id of the statement; of a loop also those read by its next turn.
+        after: the names, by id of the statement; of a loop also those read by its next iteration.
     """
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:

@@ -1,4 +1,4 @@
-"""A loop of which only the graph knows how many turns it has: what goes round in it."""
+"""A loop of which only the graph knows how many iterations it has: what goes round in it."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ __all__ = ["Loop", "Names"]
 #: how often a body is traced until it is known what it does
 _TRIALS: Final = 8
 
-#: a name, a line that binds it, whether it is read later or in the next turn, and whether all that
-#: binds it is of the kind of ``+=``
+#: a name, a line that binds it, whether it is read later or in the next iteration, and whether all
+#: that binds it is of the kind of ``+=``
 Names = Sequence[tuple[str, int, bool, bool]]
 
 
 @final
 class Loop:
-    """A loop of which only the graph knows how many turns it has.
+    """A loop of which only the graph knows how many iterations it has.
 
     Args:
         functions: the user's code in it.
         body: its body.
         names: those that it binds.
-        known: whether there is at least one turn.
+        known: whether there is at least one iteration.
     """
 
     def __init__(
@@ -70,15 +70,17 @@ class Loop:
         self._known = known
         self._slots: dict[Any, Slot] = {}
         self._in_place: dict[Any, bool] = {}  # whether the tensor in a slot is itself updated
-        self._like: dict[Any, Any] = {}  # what a turn gives for a name that is not bound before
-        self._lists: dict[Any, tuple[list[Any], str]] = {}  # that turns append to
+        self._like: dict[
+            Any, Any
+        ] = {}  # what an iteration gives for a name that is not bound before
+        self._lists: dict[Any, tuple[list[Any], str]] = {}  # that iterations append to
         self._over: Sequence[Tensor] = ()
-        self._open = False  # whether nothing says how many turns there are
+        self._open = False  # whether nothing says how many iterations there are
         self._stand_ins: dict[int, Any] = {}
         self._taken: list[list[Any]] = []
-        #: what a turn gives to slots that somebody else may have
+        #: what an iteration gives to slots that somebody else may have
         self._aliases: dict[Any, Tensor] = {}
-        self._left: set[Any] = set()  # names that no turn binds for certain
+        self._left: set[Any] = set()  # names that no iteration binds for certain
         cells = cells_of(*functions)
         self._lines = {name: line for name, line, _, _ in names}
         for name, _, live, augmented in names:
@@ -92,15 +94,15 @@ class Loop:
         )
 
     def run(
-        self, goes: Callable[[Any], Any], turn: Callable[..., dict[str, Any]],
+        self, goes: Callable[[Any], Any], iteration: Callable[..., dict[str, Any]],
         extra: dict[str, Any], *, endless: bool = False,
     ) -> None:  # fmt: skip
         """Trace it as a `while_loop`, and set what it sets.
 
         Args:
-            goes: whether there is another turn, given what goes round.
-            turn: runs one, given what goes round; gives what goes round besides the slots.
-            extra: that before the first turn.
+            goes: whether there is another iteration, given what goes round.
+            iteration: runs one, given what goes round; gives what goes round besides the slots.
+            extra: that before the first iteration.
             endless: whether only an error ends it.
         """
 
@@ -112,20 +114,20 @@ class Loop:
             return found
 
         self._open = True
-        self._trace(make, turn, extra)
+        self._trace(make, iteration, extra)
 
     def scan(
-        self, turn: Callable[..., dict[str, Any]], extra: dict[str, Any], rows: list[Tensor],
+        self, iteration: Callable[..., dict[str, Any]], extra: dict[str, Any], rows: list[Tensor],
         length: Any, over: Sequence[Tensor] = (),
     ) -> None:  # fmt: skip
         """Trace it as a `scan`, and set what it sets.
 
         Args:
-            turn: as for `run`, given the rows of the turn as well.
-            extra: what goes round besides the slots, before the first turn.
-            rows: the tensors of which each turn gets a row.
-            length: how many turns there are.
-            over: the tensors whose rows they are, which no turn may update.
+            iteration: as for `run`, given the rows of the iteration as well.
+            extra: what goes round besides the slots, before the first iteration.
+            rows: the tensors of which each iteration gets a row.
+            length: how many iterations there are.
+            over: the tensors whose rows they are, which no iteration may update.
         """
         self._over = over
         stacked: list[Any] = []
@@ -134,7 +136,7 @@ class Loop:
             found, stacked[:] = scan(UserCode(self._code, step), start, rows, length=length)
             return found  # type: ignore[no-any-return]  # as the carry
 
-        self._trace(make, turn, extra)
+        self._trace(make, iteration, extra)
         for (owner, text), parts in zip(self._lists.values(), stacked, strict=True):
             # Python's own lists outside get their items in each run: then that size is static
             if type(length) is int or is_outside(owner):
@@ -147,7 +149,7 @@ class Loop:
             grow(self._functions, owner, like, grown)
 
     def _trace(
-        self, make: Callable[..., dict[str, Any]], turn: Callable[..., dict[str, Any]],
+        self, make: Callable[..., dict[str, Any]], iteration: Callable[..., dict[str, Any]],
         extra: dict[str, Any],
     ) -> None:  # fmt: skip
         with growing(self._functions) as let_grow:
@@ -156,7 +158,7 @@ class Loop:
                 start = {**extra, **self._begin(keys)}
                 try:
                     with attempt():
-                        result = make(start, partial(self._turn, keys, turn))
+                        result = make(start, partial(self._iteration, keys, iteration))
                 except Again:
                     continue
                 except NeedsArray as need:
@@ -168,7 +170,7 @@ class Loop:
         raise TraceError("a loop on tensors does something else each time that it is traced")
 
     def _begin(self, keys: dict[Any, str]) -> dict[str, Any]:
-        """What goes round before the first turn."""
+        """What goes round before the first iteration."""
         self._start = {key: self._slots[key].get() for key in keys}
         # the slot and what the loop starts with refer to it
         self._alone = {key: not is_shared([self._start[key]], 2) for key in keys}
@@ -180,7 +182,7 @@ class Loop:
         return found
 
     def _keys(self) -> dict[Any, str]:
-        """What goes round: the slots that have a value, or of which a turn tells the type."""
+        """What goes round: the slots that have a value, or of which an iteration tells the type."""
         found: dict[Any, str] = {}
         for key, slot in self._slots.items():
             if key in self._left or (slot.get() is UNBOUND and key not in self._like):
@@ -189,15 +191,15 @@ class Loop:
             found[key] = f"{text}#{len(found)}" if text in found.values() else text
         return found
 
-    def _turn(
-        self, keys: dict[Any, str], turn: Callable[..., dict[str, Any]], carry: dict[str, Any],
+    def _iteration(
+        self, keys: dict[Any, str], iteration: Callable[..., dict[str, Any]], carry: dict[str, Any],
         *rows: Any,
     ) -> tuple[dict[str, Any], list[list[Any]]]:  # fmt: skip
-        """One turn: what goes round next, and what it appends to each list."""
+        """One iteration: what goes round next, and what it appends to each list."""
         region = Region(self._functions, self._dead)
         saved: list[tuple[Tensor, Any, Any, Any]] = []
         ends: dict[Any, Any] = {}
-        holds: dict[Any, Any] = {}  # the tensors that this turn may update in place
+        holds: dict[Any, Any] = {}  # the tensors that this iteration may update in place
         stood: list[tuple[Slot, Any]] = []  # the slots that had a stand-in, with their lists
 
         def run() -> dict[str, Any]:
@@ -207,7 +209,7 @@ class Loop:
                     stood.append((slot, one.owner))
                     slot.set(one)
             holds.update((key, self._put(key, carry[text], saved)) for key, text in keys.items())
-            found = turn(carry, *rows)
+            found = iteration(carry, *rows)
             for key, slot in self._slots.items():
                 ends[key] = slot.get()
                 self._note_alias(key, ends[key], holds)
@@ -232,14 +234,14 @@ class Loop:
         return result, self._taken
 
     def _note_alias(self, key: Any, end: Any, holds: dict[Any, Any]) -> None:
-        """Note that a turn gives a slot a tensor from outside of the loop, or one that may be."""
+        """Note that an iteration gives a slot a tensor that is or may be from outside the loop."""
         if is_pinned(end) or (
             is_from_outside(end) and not any(end is own for own in holds.values())
         ):
             self._aliases[key] = end
 
     def _put(self, key: Any, value: Any, saved: list[Any]) -> Any:
-        """Let a slot hold what goes round; gives the tensor that turns may update in place."""
+        """Let a slot hold what goes round; gives the tensor that iterations may update in place."""
         slot = self._slots[key]
         if self._in_place[key]:
             handle = slot.get()
@@ -247,7 +249,7 @@ class Loop:
             BASE.rebind(handle, value)
             return handle
         if key in self._like:
-            return None  # a turn binds it, and does not see what the last one bound
+            return None  # an iteration binds it, and does not see what the last one bound
         own = handle_of(value) if type(value) is Tensor else value
         slot.set(own)
         if type(own) is not Tensor:
@@ -256,7 +258,7 @@ class Loop:
         return own
 
     def _check_updates(self, key: Any, before: Any, tensor: Any, now: Any) -> None:
-        """Find out whether turns update a tensor in place, or give a name to another one."""
+        """Find out whether iterations update a tensor in place, or give a name to another one."""
         if tensor is None:
             return
         if self._in_place[key]:
@@ -265,7 +267,7 @@ class Loop:
                 raise Again
         elif tensor._data is not before._data:
             if type(self._start[key]) is not Tensor:
-                return  # the first turn made it of a number
+                return  # the first iteration made it of a number
             if now is not tensor and self._alone[key]:
                 return  # nobody sees the one that is updated
             if now is tensor:
@@ -279,7 +281,7 @@ class Loop:
             )
 
     def _learn(self, found: Found, ends: dict[Any, Any], keys: dict[Any, str]) -> None:
-        """Raise `Again` if the turn did more than was known."""
+        """Raise `Again` if the iteration did more than was known."""
         self._check_rows(found, keys)
         before = self._known_so_far
         for key, (slot, value, _) in found.items():
@@ -304,7 +306,7 @@ class Loop:
 
     @property
     def _known_so_far(self) -> tuple[int, ...]:
-        """What grows when a turn does more than was known."""
+        """What grows when an iteration does more than was known."""
         unbound = self._left - self._start.keys()
         return len(self._lists), len(self._slots), len(self._like), len(unbound)
 
@@ -319,7 +321,7 @@ class Loop:
         )
 
     def _check_rows(self, found: Found, keys: dict[Any, str]) -> None:
-        """Refuse a turn that updates in place the tensor that the loop goes over."""
+        """Refuse an iteration that updates in place the tensor that the loop goes over."""
         updated = [slot.owner for slot, *_ in found.values() if slot.kind == "handle"]
         updated += [self._start[key] for key in keys if self._in_place[key]]
         if any(x is row for x in updated for row in self._over):
@@ -333,9 +335,9 @@ class Loop:
     def _unbinds(self, key: Any) -> NoReturn:
         slot = self._slots[key]
         raise TraceError(
-            f"a turn of a loop on tensors leaves {slot.text} unbound",
+            f"an iteration of a loop on tensors leaves {slot.text} unbound",
             given=line_text(self._code, self._lines.get(slot.key, self._code.co_firstlineno)),
-            hint="bind it whatever happens in the turn",
+            hint="bind it whatever happens in the iteration",
         )
 
     def _leave(self, result: dict[str, Any], keys: dict[Any, str]) -> None:
@@ -350,7 +352,7 @@ class Loop:
                 slot.set(value)
 
     def _pin(self, slot: Slot, key: Any, value: Any) -> None:
-        """Refuse updates in place of what is another tensor only if turns made it one."""
+        """Refuse updates in place of what is another tensor only if iterations made it one."""
         if type(value) is not Tensor:
             return
         old = [self._aliases[key]] if key in self._aliases else []
@@ -368,7 +370,7 @@ class Loop:
     def _maybe_unbound(self, slot: Slot) -> TraceError:
         line = self._lines.get(slot.key, self._code.co_firstlineno)
         return TraceError(
-            f"{slot.text} is bound only in a loop that may have no turn",
+            f"{slot.text} is bound only in a loop that may have no iteration",
             given=line_text(self._code, line),
             hint=f"bind it before the loop: {slot.text} = ...",
         )

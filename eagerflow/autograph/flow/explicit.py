@@ -1,7 +1,7 @@
 """`cond`, `switch`, `while_loop`, `scan` and `map` in converted code: their functions may raise.
 
 That one raises is seen when it is traced. Then the graph raises where an eager call does: in the
-branch that is taken, in the first turn if there is one.
+branch that is taken, in the first iteration if there is one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from eagerflow.autograph.failures.raising import check_in_graph, is_stated, is_users
 from eagerflow.autograph.flow.branches import Branches, Raised
-from eagerflow.autograph.flow.loops import first_turn, raise_in_first_turn
+from eagerflow.autograph.flow.loops import first_iteration, raise_in_first_iteration
 from eagerflow.autograph.tracking.regions import UserCode, attempt
 from eagerflow.autograph.tracking.state import Snapshot
 from eagerflow.autograph.values.calls import converted_argument, replacements
@@ -29,7 +29,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import TraceError
 from eagerflow.ops.elementwise.logic import logical_or
 from eagerflow.runtime.python_control import choose_branch
-from eagerflow.source import turn_note
+from eagerflow.source import iteration_note
 
 __all__: list[str] = []
 
@@ -122,9 +122,9 @@ def _while_loop(cond: _Function, body: _Function, init: Any, **options: Any) -> 
             raise
         raised = error
     spread = init if type(init) in (tuple, list) else (init,)
-    raise_in_first_turn(
+    raise_in_first_iteration(
         as_truth("while_loop: cond", cond(*_own(spread))),
-        lambda: _turn("while_loop", body, *_own(spread)), raised, _code(body),
+        lambda: _iteration("while_loop", body, *_own(spread)), raised, _code(body),
     )  # fmt: skip
     return _own(init)
 
@@ -141,7 +141,7 @@ def _scan(f: _Function, init: Any, xs: Any, *, reverse: bool = False, **options:
             raise
         raised = error
     first = tree.map(lambda x: tensor_of(x)[-1 if reverse else 0], xs)
-    return first_turn(lambda: _turn("scan", f, _own(init), first), raised, _code(f))
+    return first_iteration(lambda: _iteration("scan", f, _own(init), first), raised, _code(f))
 
 
 def _map(f: _Function, xs: Any) -> Any:
@@ -156,7 +156,7 @@ def _map(f: _Function, xs: Any) -> Any:
             raise
         raised = error
     first = tree.map(lambda x: tensor_of(x)[0], xs)
-    return first_turn(lambda: _turn("map", f, first), raised, _code(f))
+    return first_iteration(lambda: _iteration("map", f, first), raised, _code(f))
 
 
 @contextmanager
@@ -171,22 +171,22 @@ def _trial(functions: Sequence[_Function]) -> Iterator[None]:
             raise
 
 
-def _turn(op: str, function: _Function, *args: Any) -> None:
-    """The first turn, whose number the exception tells."""
+def _iteration(op: str, function: _Function, *args: Any) -> None:
+    """The first iteration, whose number the exception tells."""
     try:
         function(*args)
     except Exception as error:
-        error.add_note(turn_note(op, 0))
+        error.add_note(iteration_note(op, 0))
         raise
 
 
-def _is_of_graph(chooser: Any) -> bool:
+def _is_of_graph(predicate: Any) -> bool:
     """Whether the graph decides which branch is taken."""
     if not interpreter.is_traced():
         return False
-    if issubclass(type(chooser), AbstractNumber):
-        return chooser.varies  # type: ignore[no-any-return]  # a bool
-    return isinstance(chooser, AbstractArray)
+    if issubclass(type(predicate), AbstractNumber):
+        return predicate.varies  # type: ignore[no-any-return]  # a bool
+    return isinstance(predicate, AbstractArray)
 
 
 def _code(function: _Function) -> Any:

@@ -21,7 +21,7 @@ __all__ = ["AbstractSource", "as_range", "as_source", "source"]
 
 
 class AbstractSource(ABC):
-    """What gives an item for each turn of a loop in the graph.
+    """What gives an item for each iteration of a loop in the graph.
 
     Attributes:
         length: how many, None if nothing limits it. A tensor where only the graph knows.
@@ -31,14 +31,14 @@ class AbstractSource(ABC):
 
     @abstractmethod
     def item(self, i: Any) -> Any:
-        """The item of turn ``i``, a number or an int."""
+        """The item of iteration ``i``, a number or an int."""
 
     def rows(self) -> list[Tensor]:
-        """The tensors of which each turn gets one row, as long as the source."""
+        """The tensors of which each iteration gets one row, as long as the source."""
         return []
 
     def pick(self, rows: Iterator[Tensor], i: Any) -> Any:
-        """The item of turn ``i``, given the rows of that turn."""
+        """The item of iteration ``i``, given the rows of that iteration."""
         return self.item(i)
 
     def __iter__(self) -> Any:
@@ -66,7 +66,7 @@ class _Rows(AbstractSource):
 
 @final
 class _Elements(AbstractSource):
-    """The rows of a variable, each as it is when its turn begins."""
+    """The rows of a variable, each as it is when its iteration begins."""
 
     def __init__(self, variable: Any) -> None:
         self._variable = variable
@@ -231,7 +231,7 @@ def _zip(*parts: Iterable[Any], strict: bool = False) -> Any:
     if found is None:
         return zip(*parts, strict=strict)
     if strict and len({part.length for part in found}) > 1 and _are_known(found):
-        return zip(*found, strict=True)  # which says so after the turns
+        return zip(*found, strict=True)  # which says so after the iterations
     return _Zip(found)
 
 

@@ -13,7 +13,7 @@ from eagerflow.autograph.failures.raising import is_stated
 from eagerflow.autograph.flow.branches import Branches, and_
 from eagerflow.autograph.flow.carry import Loop, Names
 from eagerflow.autograph.flow.iterables import AbstractSource, as_range, as_source
-from eagerflow.autograph.flow.unrolling import Turns, turns_of, unrolled
+from eagerflow.autograph.flow.unrolling import Iterations, iterations_of, unrolled
 from eagerflow.autograph.tracking.regions import UserCode, as_test, refuse_reached, tracer_here
 from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of
@@ -21,13 +21,13 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError, TraceError
 
-__all__ = ["endless", "first_turn", "for_", "raise_in_first_turn", "while_"]
+__all__ = ["endless", "first_iteration", "for_", "raise_in_first_iteration", "while_"]
 
-#: the most turns that are traced one by one where nothing says how many there are
+#: the most iterations that are traced one by one where nothing says how many there are
 _MOST: Final = 1000
 #: the same where Python says when they end
 _MOST_OF_PYTHON: Final = 10_000
-_COUNT: Final = "turn"
+_COUNT: Final = "iteration"
 _GOES_ON: Final = "goes on"
 
 
@@ -41,23 +41,23 @@ def while_(
     def goes_on() -> Any:
         return test() if going is None else and_(going(), test)
 
-    with turns_of(test.__code__, most=_MOST_OF_PYTHON) as turns:
+    with iterations_of(test.__code__, most=_MOST_OF_PYTHON) as iterations:
         while True:
             found = goes_on()
             condition = as_test(found)
             if condition is not None or not found:
                 break
             body()
-            turns.add()
+            iterations.add()
     if condition is not None:
-        _while_in_graph(condition, body, goes_on, (test, body), names, known=turns.count > 0)
+        _while_in_graph(condition, body, goes_on, (test, body), names, known=iterations.count > 0)
 
 
 def _while_in_graph(
     condition: Tensor, body: Callable[[], None], goes_on: Callable[[], Any],
     functions: Sequence[Callable[..., Any]], names: Names, *, known: bool,
 ) -> None:  # fmt: skip
-    def turn(carry: dict[str, Any]) -> dict[str, Any]:
+    def iteration(carry: dict[str, Any]) -> dict[str, Any]:
         body()
         return {_GOES_ON: _as_bool(goes_on())}
 
@@ -65,7 +65,7 @@ def _while_in_graph(
         return carry[_GOES_ON]
 
     def run() -> None:
-        Loop(functions, body, names, known=known).run(goes, turn, {_GOES_ON: condition})
+        Loop(functions, body, names, known=known).run(goes, iteration, {_GOES_ON: condition})
 
     _run_or_raise(run, body, lambda: condition, body, names)
 
@@ -74,12 +74,12 @@ def _run_or_raise(
     run: Callable[[], None], body: Callable[..., None], test: Callable[[], Any],
     first: Callable[[], None], names: Names,
 ) -> None:  # fmt: skip
-    """Trace a loop; if its turns raise an exception of the user, let the graph raise it.
+    """Trace a loop; if its iterations raise an exception of the user, let the graph raise it.
 
     Args:
         run: traces it.
         body: of the loop.
-        test: gives whether there is a turn.
+        test: gives whether there is an iteration.
         first: runs the first one.
         names: as for `while_`.
     """
@@ -92,45 +92,45 @@ def _run_or_raise(
     else:
         return
     code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
-    raise_in_first_turn(test(), first, raised, code, names)
+    raise_in_first_iteration(test(), first, raised, code, names)
 
 
-def raise_in_first_turn(
-    test: Any, turn: Callable[[], Any], error: BaseException, code: Any, names: Names = ()
+def raise_in_first_iteration(
+    test: Any, iteration: Callable[[], Any], error: BaseException, code: Any, names: Names = ()
 ) -> None:
-    """A loop whose turns raise an exception, whatever goes round: the first, if there is one.
+    """A loop whose iterations raise an exception, whatever goes round: the first, if there is one.
 
     Args:
         test: whether there is one.
-        turn: runs it.
-        error: what the turns raise.
+        iteration: runs it.
+        error: what the iterations raise.
         code: the user's.
         names: those that it binds.
 
     Raises:
-        TraceError: the first turn does not.
+        TraceError: the first iteration does not.
     """
-    first = partial(first_turn, turn, error, code)
+    first = partial(first_iteration, iteration, error, code)
     found = as_test(test)
     if found is not None:
         functions = UserCode(code, first), UserCode(code, lambda: None)
-        Branches(found, functions, _lines(names), (turn,)).run()
+        Branches(found, functions, _lines(names), (iteration,)).run()
     elif test:
         first()
 
 
-def first_turn(turn: Callable[[], Any], error: BaseException, code: Any) -> NoReturn:
-    """Run a turn that is known to raise."""
-    turn()
+def first_iteration(iteration: Callable[[], Any], error: BaseException, code: Any) -> NoReturn:
+    """Run an iteration that is known to raise."""
+    iteration()
     raise TraceError(
-        "a turn of a loop on tensors raises an exception, and the first one does not",
+        "an iteration of a loop on tensors raises an exception, and the first one does not",
         given=f"{type(error).__name__} from {line_text(code, code.co_firstlineno)}",
         hint="raise it under a condition on tensors",
     )
 
 
 def _lines(names: Names) -> list[tuple[str, int, int, bool]]:
-    """The names that a turn binds, as those of an `if`."""
+    """The names that an iteration binds, as those of an `if`."""
     return [(name, line, line, live) for name, line, live, _ in names]
 
 
@@ -151,25 +151,27 @@ def endless(body: FunctionType, names: Names) -> None:
         else:
             return
     code = body.__code__
-    with turns_of(code) as turns:
-        while reason is None or turns.count < _MOST:
+    with iterations_of(code) as iterations:
+        while reason is None or iterations.count < _MOST:
             body()
-            turns.add()
+            iterations.add()
     assert reason is not None
     raise TraceError(
-        "a loop that only an exception ends does in its turns what only Python can repeat",
-        given=f"{turns.count:,} turns, {turns.line}\n    {reason.wrong}",
+        "a loop that only an exception ends does in its iterations what only Python can repeat",
+        given=f"{iterations.count:,} iterations, {iterations.line}\n    {reason.wrong}",
         hint=reason.hint or "let tensors and numbers go round, or end it with `break`",
         source=reason.source,
     ) from None
 
 
 def _endless_in_graph(body: FunctionType, names: Names) -> None:
-    def turn(carry: dict[str, Any]) -> dict[str, Any]:
+    def iteration(carry: dict[str, Any]) -> dict[str, Any]:
         body()
         return {_COUNT: carry[_COUNT] + 1}
 
-    Loop((body,), body, names, known=True).run(lambda carry: True, turn, {_COUNT: 0}, endless=True)
+    Loop((body,), body, names, known=True).run(
+        lambda carry: True, iteration, {_COUNT: 0}, endless=True
+    )
 
 
 @operator
@@ -183,10 +185,10 @@ def for_(over: Any, body: FunctionType, going: Callable[[], Any] | None, names: 
     if rest is over:
         refuse_reached(rest, "a `for`")
     most = None if isinstance(over, Sized) else _MOST_OF_PYTHON
-    with turns_of(body.__code__, most=most) as turns:
+    with iterations_of(body.__code__, most=most) as iterations:
         for item in rest:
             body(item)
-            turns.add()
+            iterations.add()
             holds = True if going is None else going()
             condition = as_test(holds)
             if condition is not None or not holds:
@@ -194,7 +196,7 @@ def for_(over: Any, body: FunctionType, going: Callable[[], Any] | None, names: 
     if condition is None:
         return
     if type(over) is range:
-        _for_in_graph(as_range(over), body, going, names, turns.count)
+        _for_in_graph(as_range(over), body, going, names, iterations.count)
     else:
         _one_by_one(rest, body, going, names, endless=not isinstance(over, Sized))
 
@@ -203,7 +205,7 @@ def _for_in_graph(
     over: AbstractSource, body: Callable[[Any], None], going: Callable[[], Any] | None,
     names: Names, start: int = 0,
 ) -> None:  # fmt: skip
-    """A loop over what has a length; where that is known, another way is to trace each turn.
+    """A loop over what has a length; where that is known, another way is to trace each iteration.
 
     However long it is: which way is taken depends on the body alone.
     """
@@ -226,7 +228,7 @@ def _for_in_graph(
                 unrolled().add(code)
         else:
             return
-        if first == start:  # of the types after the first turn it may be a loop
+        if first == start:  # of the types after the first iteration it may be a loop
             nodes = tracer_here().graph.nodes
             before = len(nodes)
             body(over.item(start))
@@ -268,7 +270,7 @@ def _count(
         _scan(over, body, loop, start)
         return
 
-    def turn(carry: dict[str, Any]) -> dict[str, Any]:
+    def iteration(carry: dict[str, Any]) -> dict[str, Any]:
         body(over.item(carry[_COUNT]))
         found = {_COUNT: carry[_COUNT] + 1}
         return found if going is None else {**found, _GOES_ON: _as_bool(going())}
@@ -279,60 +281,60 @@ def _count(
     extra: dict[str, Any] = {_COUNT: start}
     if going is not None:
         extra[_GOES_ON] = _as_bool(going())
-    loop.run(goes, turn, extra)
+    loop.run(goes, iteration, extra)
 
 
 def _scan(over: AbstractSource, body: Callable[[Any], None], loop: Loop, start: int) -> None:
-    """A loop whose number of turns is known when it begins."""
+    """A loop whose number of iterations is known when it begins."""
     whole = over.rows()
     rows = [x[start:] for x in whole] if start else whole
 
-    def turn(carry: dict[str, Any], parts: list[Tensor]) -> dict[str, Any]:
+    def iteration(carry: dict[str, Any], parts: list[Tensor]) -> dict[str, Any]:
         body(over.pick(iter(parts), carry[_COUNT]))
         return {_COUNT: carry[_COUNT] + 1}
 
-    loop.scan(turn, {_COUNT: start}, rows, over.length - start, whole)
+    loop.scan(iteration, {_COUNT: start}, rows, over.length - start, whole)
 
 
 def _one_by_one(
     items: Iterable[Any], body: Callable[[Any], None], going: Callable[[], Any] | None,
     names: Names, before: tuple[int, int] = (0, 0), *, endless: bool = False,
 ) -> None:  # fmt: skip
-    """The turns one after the other, each under the condition that the loop still goes on.
+    """The iterations one after the other, each under the condition that the loop still goes on.
 
     Args:
         items: what is gone over.
         body: the user's.
         going: whether it goes on.
         names: those that it binds.
-        before: how many turns there were already, and how many nodes these made.
+        before: how many iterations there were already, and how many nodes these made.
         endless: whether nothing says how many items there are.
     """
     lines = _lines(names)
     code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
-    with turns_of(code, before) as turns:
-        _turn_by_turn(items, body, going, lines, turns, _MOST if endless else None)
+    with iterations_of(code, before) as iterations:
+        _iteration_by_iteration(items, body, going, lines, iterations, _MOST if endless else None)
 
 
-def _turn_by_turn(
+def _iteration_by_iteration(
     items: Iterable[Any], body: Callable[[Any], None], going: Callable[[], Any] | None,
-    lines: Sequence[tuple[str, int, int, bool]], turns: Turns, most: int | None,
+    lines: Sequence[tuple[str, int, int, bool]], iterations: Iterations, most: int | None,
 ) -> None:  # fmt: skip
     code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
     for item in items:
         condition = True if going is None else going()
         test = as_test(condition)
-        turns.add()
+        iterations.add()
         if test is None:
             if not condition:
                 return
             body(item)
             continue
-        if most is not None and turns.count > most:
+        if most is not None and iterations.count > most:
             raise TraceError(
                 "a loop that a tensor ends goes over something that has no length for the graph",
-                given=f"more than {most:,} turns, {line_text(code, code.co_firstlineno)}",
+                given=f"more than {most:,} iterations, {line_text(code, code.co_firstlineno)}",
                 hint="go over a range or a tensor, or write `while True`",
             )
-        turn = UserCode(code, partial(body, item)), UserCode(code, lambda: None)
-        Branches(test, turn, lines, (body,)).run()
+        iteration = UserCode(code, partial(body, item)), UserCode(code, lambda: None)
+        Branches(test, iteration, lines, (body,)).run()

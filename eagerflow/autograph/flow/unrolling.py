@@ -1,4 +1,4 @@
-"""Loops whose turns are traced one after the other: each turn puts its nodes into the graph."""
+"""Loops that are unrolled: each iteration is traced and puts its nodes into the graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eagerflow.graph.ir import Graph
 from eagerflow.runtime.threads import deadline
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
-__all__ = ["LARGE", "Turns", "Unrolled", "turns_of", "unrolled", "unrolled_loops"]
+__all__ = ["LARGE", "Iterations", "Unrolled", "iterations_of", "unrolled", "unrolled_loops"]
 
 #: nodes from which on people are told
 LARGE: Final = 3000
@@ -34,12 +34,12 @@ class Unrolled:
 
     Attributes:
         line: of the loop, for people.
-        turns: how many there were, of all times that it ran.
+        iterations: how many there were, of all times that it ran.
         nodes: how many they put into the graph.
     """
 
     line: str
-    turns: int = 0
+    iterations: int = 0
     nodes: int = 0
 
     @property
@@ -52,7 +52,7 @@ class Unrolled:
 
     def __str__(self) -> str:
         nodes = "1 node" if self.nodes == 1 else f"{self.nodes:,} nodes"
-        return f"{self.line.rstrip(':')}: {self.turns:,} turns made {nodes}"
+        return f"{self.line.rstrip(':')}: {self.iterations:,} iterations made {nodes}"
 
 
 def unrolled() -> set[CodeType]:
@@ -61,14 +61,16 @@ def unrolled() -> set[CodeType]:
 
 
 def unrolled_loops(graph: Graph) -> list[Unrolled]:
-    """The loops of which several turns put nodes into a graph, those with the most nodes first."""
+    """The loops whose iterations put nodes into a graph, those with the most nodes first."""
     found: dict[CodeType, Unrolled] = {}
     for part in _parts(graph):
         for code, one in _loops.get(part, {}).items():
             before = found.get(code, Unrolled(one.line))
-            found[code] = Unrolled(one.line, before.turns + one.turns, before.nodes + one.nodes)
-    loops = [one for one in found.values() if one.turns > 1 and one.nodes]
-    return sorted(loops, key=lambda one: (-one.nodes, one.turns))
+            found[code] = Unrolled(
+                one.line, before.iterations + one.iterations, before.nodes + one.nodes
+            )
+    loops = [one for one in found.values() if one.iterations > 1 and one.nodes]
+    return sorted(loops, key=lambda one: (-one.nodes, one.iterations))
 
 
 def _parts(graph: Graph) -> Iterator[Graph]:
@@ -79,14 +81,15 @@ def _parts(graph: Graph) -> Iterator[Graph]:
 
 
 @final
-class Turns:
-    """The turns of a loop of Python that is traced.
+class Iterations:
+    """The iterations of a loop of Python that is traced.
 
     Args:
         line: of the loop.
         graph: which the nodes go into; None where nothing is traced.
-        done: turns that there were before, and the nodes that they made.
-        most: after how many turns that made nodes it is taken for one without an end; None: never.
+        done: iterations that there were before, and the nodes that they made.
+        most: after how many iterations that made nodes it is taken for one without an end; None:
+            never.
 
     Attributes:
         count: how many there were.
@@ -116,9 +119,9 @@ class Turns:
         if self._most is not None and min(self.count, self.nodes) > self._most:
             raise TraceError(
                 "a loop of Python has no end while it is traced",
-                given=f"{self.count:,} turns made {self.nodes:,} nodes, {self.line}",
+                given=f"{self.count:,} iterations made {self.nodes:,} nodes, {self.line}",
                 hint="let a tensor decide in its test, or in the `if` before its `break`; an "
-                "error that the graph raises in a turn is not there yet for an `except`",
+                "error that the graph raises in an iteration is not there yet for an `except`",
             )
 
     @property
@@ -128,21 +131,21 @@ class Turns:
 
 
 @contextmanager
-def turns_of(
+def iterations_of(
     code: CodeType, done: tuple[int, int] = (0, 0), *, most: int | None = None
-) -> Iterator[Turns]:
-    """Note the turns of a loop of Python: the block adds each.
+) -> Iterator[Iterations]:
+    """Note the iterations of a loop of Python: the block adds each.
 
     Args:
         code: of which the first line is that of the loop.
-        done: turns that there were before, and the nodes that they made.
-        most: as for `Turns`.
+        done: iterations that there were before, and the nodes that they made.
+        most: as for `Iterations`.
     """
     tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
     line = line_text(code, code.co_firstlineno)
-    turns = Turns(line, None if tracer is None else tracer.graph, done, most)
-    yield turns
+    iterations = Iterations(line, None if tracer is None else tracer.graph, done, most)
+    yield iterations
     if tracer is not None:
         one = _loops.setdefault(tracer.graph, {}).setdefault(code, Unrolled(line))
-        one.turns += turns.count
-        one.nodes += turns.nodes
+        one.iterations += iterations.count
+        one.nodes += iterations.nodes

@@ -215,11 +215,11 @@ def _refuse(slot: Slot) -> NoReturn:
 
 
 class Held(NamedTuple):
-    """A tensor that a loop holds on to while a turn is traced.
+    """A tensor that a loop holds on to while an iteration is traced.
 
     Attributes:
         tensor: the tensor.
-        alone: whether nobody but the loop has what it is in the first turn.
+        alone: whether nobody but the loop has what it is in the first iteration.
     """
 
     tensor: Tensor

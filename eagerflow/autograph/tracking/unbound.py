@@ -1,4 +1,4 @@
-"""Names that are bound in one way only: in one branch, or in a loop that may have no turn."""
+"""Names that are bound in one way only: in one branch, or in a loop that may have no iteration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def unbound_reason(tracer: Tracer, error: NameError) -> TraceError | None:
 
 
 def early_read(error: NameError) -> TraceError | None:
-    """The error for a variable that is read in a branch or a turn before it is bound elsewhere.
+    """The error for a variable that a branch or an iteration reads before it is bound elsewhere.
 
     Args:
         error: what Python raised, with its traceback.
@@ -58,7 +58,7 @@ def early_read(error: NameError) -> TraceError | None:
         f"{name} is read where it may not be bound yet",
         given=f"read at {line_text(frame.f_code, line)}\n    and bound at "
         f"{line_text(owner, later[0])}",
-        expected="a value whether or not branches are taken and loops turn: all are traced",
+        expected="a value whether or not branches are taken and loops iteration: all are traced",
         hint=f"bind it before: {name} = ...",
     )
 

@@ -40,7 +40,7 @@ def is_shared(box: list[Any], own: int) -> bool:
 
 
 def is_new(x: Tensor) -> bool:
-    """Whether a branch or a turn made a tensor, so that nobody else has it."""
+    """Whether a branch or an iteration made a tensor, so that nobody else has it."""
     data: Any = x._data
     owner: Any = getattr(data, "tracer", None)  # of the data of a symbolic tensor
     return owner is not None and not tracer_here().is_within(owner)

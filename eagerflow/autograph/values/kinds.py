@@ -1,4 +1,4 @@
-"""What kinds of values branches and turns give: which of them a graph can choose among."""
+"""What kinds of values branches and iterations give: which of them a graph can choose among."""
 
 from __future__ import annotations
 

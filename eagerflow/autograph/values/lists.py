@@ -62,7 +62,7 @@ class NeedsArray(BaseException):
 
 @final
 class Appended(AbstractStandIn, list[Any]):
-    """A list to which each turn of a loop appends the same number of elements.
+    """A list to which each iteration of a loop appends the same number of elements.
 
     Args:
         owner: the list that it stands for.
@@ -100,9 +100,9 @@ class Appended(AbstractStandIn, list[Any]):
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TraceError(
             f"{self._text or 'a list'} is read in a loop of the graph that appends to it",
-            given="a list of another length in each turn",
+            given="a list of another length in each iteration",
             expected="append() and extend() alone",
-            hint="keep what the next turn needs in a variable of its own, or go over "
+            hint="keep what the next iteration needs in a variable of its own, or go over "
             "range(n) with an int, which unrolls the loop",
         )
 
@@ -301,17 +301,17 @@ def as_lists(value: Any, what: str, hint: str, source: Any = None) -> Any:
 
 
 def one_each(values: list[Any], text: str) -> Tensor:
-    """The one tensor that each turn appends to a list of unknown length.
+    """The one tensor that each iteration appends to a list of unknown length.
 
     Raises:
-        TraceError: a turn appends another number of things, or no tensor.
+        TraceError: an iteration appends another number of things, or no tensor.
     """
     if len(values) == 1 and isinstance(values[0], AbstractArray):
         return tensor_of(values[0])
     raise TraceError(
         f"{text or 'a list'} is appended to in a loop whose turns the graph counts",
-        given=f"{len(values)} times in a turn, {', '.join(type(v).__name__ for v in values)}",
-        expected="one tensor in each turn",
+        given=f"{len(values)} times in an iteration, {', '.join(type(v).__name__ for v in values)}",
+        expected="one tensor in each iteration",
         hint="append to several lists, or one tensor that holds all",
     )
 

@@ -137,8 +137,8 @@ class BranchDerivative:
         """The outputs, the residuals and the function that goes back."""
         results = apply(self.forward, operands, sizes)
         count = len(self.whole.outputs)
-        chooser, *others = operands
-        residuals = [chooser, *[others[i] for i in self.direct], *results[count:]]
+        predicate, *others = operands
+        residuals = [predicate, *[others[i] for i in self.direct], *results[count:]]
         links = [g.link for g in self.joints[0].gradients]
         for joint in self.joints[1:]:
             links = [a or g.link for a, g in zip(links, joint.gradients, strict=True)]

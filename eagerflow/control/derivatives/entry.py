@@ -1,8 +1,9 @@
 """Derivatives of branches and loops, which are branches and loops again.
 
 Forward, a branch also gives a list of what its backward pass reads, and a loop pushes that of each
-turn on a list. Backward, the branch that was taken reads its list, and a loop goes as many turns,
-each of which pops what it reads. Values that are the same in all turns are passed once.
+iteration on a list. Backward, the branch that was taken reads its list, and a loop goes as many
+iterations, each of which pops what it reads. Values that are the same in all iterations are passed
+once.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def differentiate(
     if found is None:
         make = _MAKERS[kind_of(whole.op)]
         found = whole.derivatives[key] = make(whole, wanted, reads)
-        _warn_of_turns(whole, reads)
+        _warn_of_iterations(whole, reads)
     # in the place of all reads inside
     anchors = [bind(get_op("read"), **node.attrs) for node in reads]
     outputs, residuals, pull = found.run(apply, operands, known)
@@ -73,10 +74,10 @@ def differentiate(
     )
 
 
-def _warn_of_turns(whole: Structured, reads: Sequence[Node]) -> None:
-    """Warn of variables that one turn assigns and the next one reads.
+def _warn_of_iterations(whole: Structured, reads: Sequence[Node]) -> None:
+    """Warn of variables that one iteration assigns and the next one reads.
 
-    Of one that is read after it was assigned in the same turn, the tape warns.
+    Of one that is read after it was assigned in the same iteration, the tape warns.
     """
     if not is_loop(whole.op):
         return

@@ -1,7 +1,7 @@
 """Forward mode of branches and loops: the same again, with tangents beside the values.
 
 The tangents of what goes round go round too, so that this takes one loop and no list, however many
-turns there are.
+iterations there are.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _push_branches(whole: Structured, along: Sequence[_Along]) -> _Pushed:
         if not any(_differ(least, part.outputs) for part in parts):
             break
     attrs = {"branches": tuple([part.graph for part in parts])}
-    # the chooser has no derivative
+    # the predicate has no derivative
     inputs: list[_Along] = [None, *along[1:]]
     return _Pushed(Structured(whole.op, attrs, *_types(whole, inputs, least)), inputs, least)
 
@@ -192,7 +192,7 @@ def _push_loop(whole: Structured, along: Sequence[_Along]) -> _Pushed:
     total, taken = cuts[0][1], whole.names()
     inputs = list(along)
     rows: list[_Along] = [None] * (len(whole.outputs) - total)
-    while True:  # what a turn makes move moves in the next one
+    while True:  # what an iteration makes move moves in the next one
         part = _Part(whole.attrs["body"], inputs, [*inputs[:total], *rows], cuts, taken)
         if not _differ(part.outputs[:total], inputs[:total]):
             break

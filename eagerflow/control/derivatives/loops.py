@@ -1,4 +1,4 @@
-"""The derivative of `while_loop` and `scan`: a loop that goes back over the turns."""
+"""The derivative of `while_loop` and `scan`: a loop that goes back over the iterations."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _INT = NumberType(int)
 class LoopDerivative:
     """The derivative of a loop.
 
-    What goes round is *moving* if a turn changes it, else *fixed*; it is *active* if a cotangent
-    flows through it. The inputs of a scan that are taken apart are *sliced*.
+    What goes round is *moving* if an iteration changes it, else *fixed*; it is *active* if a
+    cotangent flows through it. The inputs of a scan that are taken apart are *sliced*.
 
-    What is fixed, and what is read of variables, gets a sum over the turns, its *sink*; or, where
-    each turn gives some rows of a sparse one, lists of them.
+    What is fixed, and what is read of variables, gets a sum over the iterations, its *sink*; or,
+    where each iteration gives some rows of a sparse one, lists of them.
 
     Args:
         whole: what is differentiated.
@@ -81,7 +81,7 @@ class LoopDerivative:
         self.pushed = [v for v in self.joint.residuals if v not in once]
         self.pushed += self._sized_zeros()
         self.place = place
-        #: what turns leave, by device: each has a list of its own
+        #: what iterations leave, by device: each has a list of its own
         self.kept = by_device(self.pushed)
         self.forward = self._forward()
         self.backward = self._backward()
@@ -89,7 +89,7 @@ class LoopDerivative:
     # --- what flows where ---
 
     def _active(self, wanted: Sequence[bool]) -> list[bool]:
-        """Which inputs of the body depend on what is wanted, in whatever turn."""
+        """Which inputs of the body depend on what is wanted, in whatever iteration."""
         active = [w and is_smooth(k) for w, k in zip(wanted, self.kinds, strict=True)]
         while True:
             reached = self._reached(active)
@@ -101,7 +101,7 @@ class LoopDerivative:
                 active[i] = True
 
     def _reached(self, active: Sequence[bool]) -> set[Value]:
-        """The values in a turn that depend on active inputs or on variables."""
+        """The values in an iteration that depend on active inputs or on variables."""
         found = {v for v, a in zip(self.body.inputs, active, strict=True) if a}
         resources = [n.attrs["resource"] for n in self.reads]
         for node in self.body.nodes:
@@ -124,7 +124,7 @@ class LoopDerivative:
             for i, s in zip(outputs, seeded, strict=True)
             if s and is_smooth(self.body.outputs[i].spec)
         ]
-        #: the names of sizes that change from turn to turn
+        #: the names of sizes that change from iteration to iteration
         self.loose = names_in(self.kinds) - names_in(self.whole.inputs)
         self.outside = sizes_in(self.whole.inputs)
         recompute, first = bool(self.whole.attrs.get("recompute")), len(self.kinds)
@@ -145,7 +145,7 @@ class LoopDerivative:
         return [Sink.of(i, kinds[i], gradients[i], known) for i in places if gradients[i].values]
 
     def _sized_zeros(self) -> list[Value]:
-        """The inputs whose cotangent is zero, of a size that changes from turn to turn."""
+        """The inputs whose cotangent is zero, of a size that changes between iterations."""
         found = [
             self.joint.inputs[i]
             for i in self.active_moving
@@ -161,15 +161,15 @@ class LoopDerivative:
         return {k: v for k, v in self.whole.attrs.items() if type(v) is not Graph}
 
     def _more(self) -> list[ValueSpec]:
-        """The types of what goes round besides: how many turns, and what they leave."""
-        turns: list[ValueSpec] = [] if self.is_scan else [_INT]
-        return [*turns, *lists_for(self.kept)]
+        """The types of what goes round besides: how many iterations, and what they leave."""
+        iterations: list[ValueSpec] = [] if self.is_scan else [_INT]
+        return [*iterations, *lists_for(self.kept)]
 
     def _forward(self) -> Structured:
         more = self._more()
         count = len(more)
 
-        def turn(xs: list[Any]) -> Sequence[Any]:
+        def iteration(xs: list[Any]) -> Sequence[Any]:
             state, extra = xs[: self.total], xs[self.total : self.total + count]
             rows = xs[self.total + count :]
             results = replay(self.joint.forward, [*state, *rows], self.outside)
@@ -185,7 +185,7 @@ class LoopDerivative:
             return [*state, *extra, *results[len(self.moving) : ends]]
 
         kinds = [*self.kinds[: self.total], *more, *self.kinds[self.total :]]
-        attrs = {**self._rest, "body": build(self.body.name, kinds, turn, self.names)}
+        attrs = {**self._rest, "body": build(self.body.name, kinds, iteration, self.names)}
         if self.is_scan:
             attrs["carry"] = self.total + count
         else:
@@ -211,7 +211,9 @@ class LoopDerivative:
         carried = [*more, *cotangents, *fixed]
         rows = [i for i in self.seeded if i >= self.total]
         parts = [self.body.outputs[i].spec for i in rows]
-        body = build(f"{self.body.name}_gradient", [*carried, *parts], self._turn_back, self.names)
+        body = build(
+            f"{self.body.name}_gradient", [*carried, *parts], self._iterate_back, self.names
+        )
         inputs = [*more, *[whole.outputs[i] for i in self.active_moving], *fixed]
         outputs = [*more, *[whole.inputs[i] for i in self.active_moving], *fixed]
         if not self.is_scan:
@@ -228,8 +230,8 @@ class LoopDerivative:
             [*outputs, *[whole.inputs[i] for i in self.sliced]],
         )  # fmt: skip
 
-    def _turn_back(self, xs: list[Any]) -> Sequence[Any]:
-        """One turn backward."""
+    def _iterate_back(self, xs: list[Any]) -> Sequence[Any]:
+        """One iteration backward."""
         joint, count = self.joint, len(self._more())
         extra, xs = xs[:count], xs[count:]
         first = len(self.active_moving)
@@ -321,7 +323,7 @@ class LoopDerivative:
 
 
 def _own_sizes(kind: ValueSpec, loose: frozenset[str], number: int) -> ValueSpec:
-    """The type of a cotangent, of sizes of its own where these change from turn to turn."""
+    """The type of a cotangent, of sizes of its own where these change between iterations."""
     if not isinstance(kind, TensorSpec) or not names_in([kind]) & loose:
         return kind
     sizes = [

@@ -44,14 +44,14 @@ def rows_of(
 
 
 class Sink(NamedTuple):
-    """Where a loop collects the cotangent of one operand or variable, over its turns.
+    """Where a loop collects the cotangent of one operand or variable, over its iterations.
 
     Attributes:
         place: the number of the operand; those of variables follow.
         kind: its type.
-        rows: if each turn gives rows of it, the types of these and of their indices. Then both
-            are pushed on lists, so that a turn costs as much as its rows, however large the whole
-            is. Else there is one sum.
+        rows: if each iteration gives rows of it, the types of these and of their indices. Then both
+            are pushed on lists, so that an iteration costs as much as its rows, however large the
+            whole is. Else there is one sum.
         dense: whether these become one sum in the end.
     """
 
@@ -67,8 +67,8 @@ class Sink(NamedTuple):
         Args:
             place: as above.
             kind: the type of the operand or variable.
-            gradient: what a turn gives.
-            known: the names of sizes that are the same in all turns.
+            gradient: what an iteration gives.
+            known: the names of sizes that are the same in all iterations.
         """
         assert isinstance(kind, TensorSpec)
         return cls(place, kind, rows_of([gradient], known), gradient.dense)
@@ -80,13 +80,13 @@ class Sink(NamedTuple):
         return [self.kind] if self.rows is None else [both, both]
 
     def start(self, sizes: Mapping[str, Size]) -> list[Tensor]:
-        """What goes round before the first turn."""
+        """What goes round before the first iteration."""
         if self.rows is None:
             return [_no_sum(self.kind, sizes)]
         return [list_new(self.kind.device), list_new(self.kind.device)]
 
     def more(self, state: Iterator[Any], g: Cotangent | None) -> list[Tensor]:
-        """What goes round after a turn that gives the cotangent ``g``."""
+        """What goes round after an iteration that gives the cotangent ``g``."""
         if self.rows is None:
             total = next(state)
             return [total if g is None else dense(add(total, g))]
@@ -94,7 +94,7 @@ class Sink(NamedTuple):
         return [list_push(next(state), g.values), list_push(next(state), g.indices)]
 
     def end(self, state: Iterator[Any], sizes: Mapping[str, Size]) -> Cotangent:
-        """The cotangent after the last turn."""
+        """The cotangent after the last iteration."""
         if self.rows is None:
             found: Tensor = next(state)
             return found

@@ -1,7 +1,7 @@
 """Which results of a branch or a loop are computed from which operands.
 
-What only decides which branch is taken, or how many turns there are, is not among them: derivatives
-do not see decisions, as little as those of Python.
+What only decides which branch is taken, or how many iterations there are, is not among them:
+derivatives do not see decisions, as little as those of Python.
 """
 
 from __future__ import annotations

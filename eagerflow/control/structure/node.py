@@ -29,7 +29,7 @@ class Structured:
         inputs: the types of the operands.
         outputs: the types of the results.
         effects: what they do to state, and to which resource.
-        fixed: the numbers of the operands of a loop that no turn changes. They come out as the
+        fixed: the numbers of the operands of a loop that no iteration changes. They come out as the
             outputs of the same numbers.
         reads: the nodes that read variables inside, the first one of each variable that a result
             with a derivative depends on.

@@ -180,7 +180,7 @@ class ParallelMapCursor(AbstractFollower):
             self._index += first.read
 
     def _fill(self) -> None:
-        """Begin what may be begun; an error of the source waits for its turn."""
+        """Begin what may be begun; an error of the source waits for its iteration."""
         waiting = sum(not begun.taken for begun in self._begun)
         if self._state is None:
             self._state = self._source.state

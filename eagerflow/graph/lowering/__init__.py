@@ -3,20 +3,21 @@
 After Yu et al., "Dynamic Control Flow in Large-Scale Machine Learning" (EuroSys 2018). A lowered
 graph has no subgraphs for what was lowered; these nodes take their place:
 
-- ``Switch(value, chooser)`` gives the value at one of its outputs, for a bool the first if it is
+- ``Switch(value, predicate)`` gives the value at one of its outputs, for a bool the first if it is
   true; what hangs on the others is *dead*.
 - ``Merge(value, …)`` gives the one that is not dead. In a loop it has one input and the attribute
-  ``back``, the name of the ``NextIteration`` that gives its value in later turns.
-- ``Enter(value) {frame=…}`` takes a value into a loop, for its first turn, or for all of them if
-  it is ``invariant``; ``Exit(value)`` takes it out. The number of turns of a loop that goes
+  ``back``, the name of the ``NextIteration`` that gives its value in later iterations.
+- ``Enter(value) {frame=…}`` takes a value into a loop, for its first iteration, or for all of them
+if
+  it is ``invariant``; ``Exit(value)`` takes it out. The number of iterations of a loop that goes
   ``backwards`` is marked so, as people count these from the end.
-- ``NextIteration(value)`` takes a value to the next turn.
+- ``NextIteration(value)`` takes a value to the next iteration.
 - ``Identity(value)`` waits for control edges, or gives them a place to start.
-- ``Slice(values, turn)`` is one element along the first axis.
+- ``Slice(values, iteration)`` is one element along the first axis.
 
 What has an effect keeps its place: in a branch it waits for the branch to be taken, and a loop
-with effects carries the number of the turn along, on which its effects wait, so that those of a
-turn come after all those of the turn before.
+with effects carries the number of the iteration along, on which its effects wait, so that those of
+a iteration come after all those of the iteration before.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ __all__ = ["lower_loop"]
 
 _INT: Final = NumberType(int)
 _TRUTH: Final = TensorType(DTYPES["bool"], ())
-_PARALLEL: Final = 10  # turns at once, where nobody said
+_PARALLEL: Final = 10  # iterations at once, where nobody said
 
 
 def lower_loop(
@@ -66,7 +66,7 @@ class _Loop:
         self.most = node.attrs.get("max_iterations")
         self.pure = is_pure(node)
         self.ends = [part.type(v.type) for v in node.outputs]
-        #: whether the number of the turn goes round too
+        #: whether the number of the iteration goes round too
         self.counted = (
             node.op == "scan" or self.most is not None or not self.pure or not self.moving
         )
@@ -77,7 +77,7 @@ class _Loop:
         kinds = self.kinds()
         self.carried = {i: self.merge(self.inputs[i], kinds[i]) for i in self.moving}
         self.stacks = [self.merge(v, v.type) for v in self.lists()]
-        self.turn = self.merge(self.constant(0), _INT, self.after) if self.counted else None
+        self.iteration = self.merge(self.constant(0), _INT, self.after) if self.counted else None
         self.inside = [
             self.carried[i].outputs[0] if i in self.carried else self.enter(v, invariant=True)
             for i, v in enumerate(self.inputs)
@@ -85,13 +85,13 @@ class _Loop:
         self.fixed = self.bounds()
         loose = [v for i, v in enumerate(self.inside) if i not in self.carried]
         loose += [*self.fixed.values(), *self.size_values()]
-        first = self.turn or next(iter(self.carried.values()))
+        first = self.iteration or next(iter(self.carried.values()))
         switches = self.switch(FlatPlace(loose, first))
         self.go_round(switches, FlatPlace(loose, switches[first].outputs[0]))
         left = {m: self.exit(s) for m, s in switches.items()}
         self.part.done[self.node] = tuple([v.node for v in left.values() if v.node is not None])
-        if self.turn is not None and not self.pure:
-            end = left[self.turn].node
+        if self.iteration is not None and not self.pure:
+            end = left[self.iteration].node
             assert end is not None
             self.part.effects.append(end)
         return self.results(left)
@@ -99,23 +99,31 @@ class _Loop:
     def switch(self, place: FlatPlace) -> dict[Node, Node]:
         """Where each value that goes round stays or leaves."""
         goes_on, effects = self.test(place)
-        merges = [*self.carried.values(), *self.stacks, *([self.turn] if self.turn else [])]
+        merges = [
+            *self.carried.values(),
+            *self.stacks,
+            *([self.iteration] if self.iteration else []),
+        ]
         return {
             m: self.part.add(
                 "Switch", (m.outputs[0], goes_on), [m.outputs[0].type] * 2, place=place,
-                after=effects if m is self.turn else (), **self.rest,
+                after=effects if m is self.iteration else (), **self.rest,
             )
             for m in merges
         }  # fmt: skip
 
     def go_round(self, switches: Mapping[Node, Node], place: FlatPlace) -> None:
-        """One turn."""
+        """One iteration."""
         values = [
             switches[self.carried[i]].outputs[0] if i in self.carried else v
             for i, v in enumerate(self.inside[: self.count])
         ]
-        turn = switches[self.turn].outputs[0] if self.turn else None
-        at = self.position(turn, place) if self.node.op == "scan" and turn is not None else None
+        iteration = switches[self.iteration].outputs[0] if self.iteration else None
+        at = (
+            self.position(iteration, place)
+            if self.node.op == "scan" and iteration is not None
+            else None
+        )
         if at is not None:
             values += [self.slice(v, at, place) for v in self.inside[self.count :]]
         turned = LoweredPart(self.part.flat, self.body, values, place)
@@ -125,10 +133,10 @@ class _Loop:
         for merge, y in zip(self.stacks, outputs[self.count :], strict=False):
             assert at is not None
             self.next(merge, self.put(switches[merge].outputs[0], at, y, place), place)
-        if self.turn is not None and turn is not None:
+        if self.iteration is not None and iteration is not None:
             one = self.constant(1, place)
-            more = self.number("python_add", turn, one, place=place, after=turned.effects)
-            self.next(self.turn, more, place)
+            more = self.number("python_add", iteration, one, place=place, after=turned.effects)
+            self.next(self.iteration, more, place)
 
     def results(self, left: Mapping[Node, Value]) -> list[Value]:
         found = []
@@ -172,7 +180,7 @@ class _Loop:
     def constant(self, value: int, place: FlatPlace | None = None) -> Value:
         attrs = {"value": value}
         return self.part.add(
-            "constant", (), [_INT], attrs, name="turn", place=place, **self.rest
+            "constant", (), [_INT], attrs, name="iteration", place=place, **self.rest
         ).outputs[0]
 
     def number(
@@ -181,10 +189,10 @@ class _Loop:
         made = self.part.add(op, inputs, [_INT], after=after, place=place, **self.rest)
         return made.outputs[0]
 
-    # --- whether there is another turn ---
+    # --- whether there is another iteration ---
 
     def test(self, place: FlatPlace) -> tuple[Value, list[Node]]:
-        """Whether there is another turn, and the effects of finding that out."""
+        """Whether there is another iteration, and the effects of finding that out."""
         if self.node.op == "scan":
             return self.less("length", place), []
         graph: Graph = self.node.attrs["cond"]
@@ -200,9 +208,9 @@ class _Loop:
         return goes_on, effects
 
     def less(self, limit: str, place: FlatPlace) -> Value:
-        """Whether there were fewer turns."""
-        assert self.turn is not None
-        operands = (self.turn.outputs[0], self.fixed[limit])
+        """Whether there were fewer iterations."""
+        assert self.iteration is not None
+        operands = (self.iteration.outputs[0], self.fixed[limit])
         made = self.part.add(
             "python_lt", operands, [_TRUTH], place=place, device=self.device(), **self.rest
         )
@@ -215,7 +223,7 @@ class _Loop:
         return next((d for d in devices if d is not None), None) or as_device(None)
 
     def bounds(self) -> dict[str, Value]:
-        """Numbers that turns are counted with."""
+        """Numbers that iterations are counted with."""
         if self.most is not None:
             return {"most": self.enter(self.constant(self.most), invariant=True)}
         if self.node.op != "scan":
@@ -231,11 +239,11 @@ class _Loop:
 
     # --- what scan takes apart and stacks ---
 
-    def position(self, turn: Value, place: FlatPlace) -> Value:
-        """Which element along the first axis it is the turn of."""
+    def position(self, iteration: Value, place: FlatPlace) -> Value:
+        """Which element along the first axis it is the iteration of."""
         if not self.node.attrs.get("reverse"):
-            return turn
-        left = self.number("python_sub", self.fixed["length"], turn, place=place)
+            return iteration
+        left = self.number("python_sub", self.fixed["length"], iteration, place=place)
         return self.number("python_sub", left, self.constant(1, place), place=place)
 
     def slice(self, values: Value, at: Value, place: FlatPlace) -> Value:
@@ -254,7 +262,7 @@ class _Loop:
             yield made.outputs[0]
 
     def put(self, values: Value, at: Value, y: Value, place: FlatPlace) -> Value:
-        """The list with the result of a turn."""
+        """The list with the result of an iteration."""
         assert isinstance(values.type, TensorType)
         kind = values.type.like(dtype=DTYPES["int64"])
         device = values.device
@@ -275,7 +283,7 @@ class _Loop:
     # --- sizes ---
 
     def kinds(self) -> list[ValueType]:
-        """The types of what goes round, in all turns."""
+        """The types of what goes round, in all iterations."""
         sizes, changing = dict[str, Size](), set[str]()
         params = self.body.inputs[: self.count]
         for param, value, later in zip(params, self.inputs, self.body.outputs, strict=False):

@@ -14,7 +14,7 @@ from eagerflow.graph.signatures import is_control
 
 __all__ = ["BranchBuilder", "LoweredPart"]
 
-#: gives outputs and the effects before them, of a branch at a place, for operands and the chooser
+#: gives outputs and the effects before them, of a branch at a place, for operands and the predicate
 BranchBuilder = Callable[[FlatPlace, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
 
 
@@ -147,7 +147,7 @@ class LoweredPart:
         """Branches, of which the first of ``inputs`` chooses one.
 
         Args:
-            inputs: the chooser, then what the branches get.
+            inputs: the predicate, then what the branches get.
             used: the numbers of those that some branch uses.
             builders: make the branches.
             types: of the results.
@@ -158,19 +158,19 @@ class LoweredPart:
         Returns:
             The results, and a node to wait for if there are effects.
         """
-        chooser, *operands = inputs
+        predicate, *operands = inputs
         source, count, pure = node.source, len(builders), is_pure(node)
         switches: dict[Value, Node] = {}
 
         def switched(value: Value, after: Sequence[Node] = (), pure: bool = True) -> Node:
             if value not in switches:
                 switches[value] = self.add(
-                    "Switch", (value, chooser), [value.type] * count, after=after, place=place,
+                    "Switch", (value, predicate), [value.type] * count, after=after, place=place,
                     source=source, scope=node.scope, pure=pure,
                 )  # fmt: skip
             return switches[value]
 
-        token = switched(chooser, after, pure)
+        token = switched(predicate, after, pure)
         results, ends = list[Sequence[Value]](), list[tuple[Value, list[Node]]]()
         for i, build in enumerate(builders):
             given = [switched(v).outputs[i] if j in used else v for j, v in enumerate(operands)]
@@ -188,4 +188,4 @@ class LoweredPart:
             self.add("Identity", [v], [v.type], after=effects, name="end").outputs[0]
             for v, effects in ends
         ]
-        return merged, [self.add("Merge", last, [chooser.type], name="end", source=source)]
+        return merged, [self.add("Merge", last, [predicate.type], name="end", source=source)]

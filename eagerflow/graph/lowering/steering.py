@@ -23,9 +23,9 @@ def is_steering(op: str) -> bool:
 
 @signature("Switch", kind="steering")
 def _switch(node: Node) -> Sequence[ValueSpec]:
-    value, chooser = _inputs(node, 2)
-    if not isinstance(chooser, TensorSpec) or chooser.shape or chooser.dtype.is_inexact:
-        raise DTypeError("Switch is chosen by a bool or an integer", given=str(chooser))
+    value, predicate = _inputs(node, 2)
+    if not isinstance(predicate, TensorSpec) or predicate.shape or predicate.dtype.is_inexact:
+        raise DTypeError("Switch is chosen by a bool or an integer", given=str(predicate))
     return [value] * len(node.outputs)
 
 

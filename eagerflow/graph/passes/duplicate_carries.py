@@ -1,4 +1,4 @@
-"""What goes round in a loop twice: values that start equal and are equal after each turn."""
+"""What goes round in a loop twice: values that start equal and are equal after each iteration."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def find_twins(
 ) -> dict[int, int]:
     """For the places of what is always equal to something before it, the place of that.
 
-    Values that start equal are taken for equal, until a turn tells them apart (Alpern, Wegman and
-    Zadeck, "Detecting equality of variables in programs", 1988).
+    Values that start equal are taken for equal, until an iteration tells them apart (Alpern, Wegman
+    and Zadeck, "Detecting equality of variables in programs", 1988).
 
     Args:
         node: a loop.
@@ -71,7 +71,7 @@ def _numbers(
 
 
 def is_read(graph: Graph, node: Node, i: int) -> bool:
-    """Whether more than its own turn reads what goes round in a loop of ``graph``."""
+    """Whether more than its own iteration reads what goes round in a loop of ``graph``."""
     if _takes(graph, node.outputs[i], -1):
         return True
     return any(_takes(part, part.inputs[i], i) for _, part in node.subgraphs())

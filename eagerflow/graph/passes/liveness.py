@@ -1,7 +1,7 @@
-"""Which values of a graph and of its subgraphs somebody reads, through the turns of loops.
+"""Which values of a graph and of its subgraphs somebody reads, through the iterations of loops.
 
-What goes round in a loop is read if its last value is, or if a turn reads it for something else
-that is; a result that is stacked, or a branch gives, if somebody takes it.
+What goes round in a loop is read if its last value is, or if an iteration reads it for something
+else that is; a result that is stacked, or a branch gives, if somebody takes it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ The text of ``y = exp(x); z = y + x`` is::
 A function of many thousand lines would compile slowly, so long programs are several functions.
 What one of them leaves to another goes through a list.
 
-Branches and loops are Python's own, with the number of the turn in a variable::
+Branches and loops are Python's own, with the number of the iteration in a variable::
 
     for k3 in count():
         r5 = less(r2, r1)
@@ -85,8 +85,8 @@ def generate(
     Args:
         name: of the graph.
         program: its instructions.
-        note: called after each of them as ``note(index, start, turns, *outputs)``, if given;
-            ``start`` is what it gave last, ``turns`` are those of the loops that it stands in.
+        note: called after each of them as ``note(index, start, iterations, *outputs)``, if given;
+            ``start`` is what it gave last, ``iterations`` are those of the loops that it stands in.
         chains: whether ``note`` is called once for a chain, without its outputs; else these are
             taken apart.
     """
@@ -124,7 +124,7 @@ class _Writer:
         self.text: list[str] = []
         self.where: list[int] = []
         self.indent = " "
-        self.turns: list[str] = []  # the variables of the loops that are being written
+        self.iterations: list[str] = []  # the variables of the loops that are being written
         #: functions that the program calls, line by line as in `ChainText`
         self.called: list[tuple[str, int]] = []
         #: for each generator: the registers of its seed and its ticket, and how many are drawn
@@ -322,7 +322,9 @@ class _Writer:
             self.put(f"{targets}= {text}" if targets else text, line)
             if self.noted:
                 end = self.ends[line.called]
-                self.add(f"{self.indent}t = note({end}, t, {self.words.tuple(self.turns)})", end)
+                self.add(
+                    f"{self.indent}t = note({end}, t, {self.words.tuple(self.iterations)})", end
+                )
             return
         assert node is not None
         try:
@@ -333,7 +335,7 @@ class _Writer:
         except EagerflowError as error:
             raise relocate(error, node.source) from None
         if self.noted and not is_number(node.op):
-            given = [self.words.tuple(self.turns), *(f"r{r}" for r in line.outputs)]
+            given = [self.words.tuple(self.iterations), *(f"r{r}" for r in line.outputs)]
             self.put(f"t = note({line.index}, t, {', '.join(given)})", line)
 
     def node(
@@ -371,9 +373,9 @@ class _Writer:
         self.move(line.carried, line.inputs[: len(line.carried)], early, line)
         self.gone.update(early)
         self._fade(line)
-        self.turns.append(f"k{line.index}")
+        self.iterations.append(f"k{line.index}")
         (self.scan if node.op == "scan" else self.loop)(line, node)
-        self.turns.pop()
+        self.iterations.pop()
 
     def _fade(self, line: Instruction) -> None:
         body = line.blocks[-1]
@@ -383,12 +385,12 @@ class _Writer:
                 self.fading.setdefault(readers[-1].index, []).append(register)
 
     def branches(self, line: Instruction, node: Node) -> None:
-        chooser = self.words.operand(line.inputs[0])
-        tests = [f"if {chooser}:", "else:"]
+        predicate = self.words.operand(line.inputs[0])
+        tests = [f"if {predicate}:", "else:"]
         if node.op == "switch":
             choice = f"b{line.index}"
             choose = self.words.bound(choose_branch, "choose")
-            self.put(f"{choice} = {choose}({chooser}, {len(line.blocks)})", line)
+            self.put(f"{choice} = {choose}({predicate}, {len(line.blocks)})", line)
             tests = [f"{'elif' if i else 'if'} {choice} == {i}:" for i in range(len(line.blocks))]
         for test, block in zip(tests, line.blocks, strict=True):
             self.put(test, line)
@@ -397,19 +399,19 @@ class _Writer:
     def loop(self, line: Instruction, node: Node) -> None:
         test, body = line.blocks
         most = node.attrs.get("max_iterations")
-        turns = f"{self.words.bound(count, 'count')}()" if most is None else f"range({most})"
-        self.put(f"for k{line.index} in {turns}:", line)
+        iterations = f"{self.words.bound(count, 'count')}()" if most is None else f"range({most})"
+        self.put(f"for k{line.index} in {iterations}:", line)
         self.indent += " "
         self.lines(test.lines, self._last_inside(test))
         self.put(f"if not {self.words.operand(test.outputs[0])}: break", line)
-        if self.noted:  # a turn of numbers alone would ask nobody whether to go on
+        if self.noted:  # an iteration of numbers alone would ask nobody whether to go on
             self.put("t = note(-1, t, ())", line)
         self.indent = self.indent[:-1]
         self.block(body, line, line.carried)
 
     def scan(self, line: Instruction, node: Node) -> None:
         (body,) = line.blocks
-        turn, total = f"k{line.index}", len(line.carried)
+        iteration, total = f"k{line.index}", len(line.carried)
         stacked = line.outputs[total:]
         for register in stacked:
             kind, lane = self.program.kinds[register], self.program.lane(register)
@@ -417,15 +419,15 @@ class _Writer:
             assert lane is not None
             shape = self.words.attribute(tuple(kind.shape), line)
             self.put(f"r{register} = {self.words.empty(lane)}({shape})", line)
-        turns = f"range({self.words.attribute(node.attrs['length'], line)})"
+        iterations = f"range({self.words.attribute(node.attrs['length'], line)})"
         if node.attrs.get("reverse"):
-            turns = f"reversed({turns})"
-        self.put(f"for {turn} in {turns}:", line)
+            iterations = f"reversed({iterations})"
+        self.put(f"for {iteration} in {iterations}:", line)
         self.indent += " "
         for register, whole in zip(line.slices, line.inputs[total:], strict=True):
-            self.put(f"r{register} = {self.words.operand(whole)}[{turn}, ...]", line)
+            self.put(f"r{register} = {self.words.operand(whole)}[{iteration}, ...]", line)
         self.indent = self.indent[:-1]
-        rows = [f"r{r}[{turn}, ...]" for r in stacked]
+        rows = [f"r{r}[{iteration}, ...]" for r in stacked]
         self.block(body, line, line.carried, rows)
 
     def block(

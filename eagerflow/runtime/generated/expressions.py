@@ -48,7 +48,7 @@ class Words:
             "broadcast": broadcast_sizes,
             "note": note,
         }
-        self.truths = _choosers(program)
+        self.truths = _predicates(program)
         self._objects: dict[int, str] = {}
         self._functions = 0
         self._made: dict[Any, Any] = {}  # objects that nodes share
@@ -224,7 +224,7 @@ class Words:
         return f"({dim.substitute(names)})"
 
 
-def _choosers(program: Instructions) -> set[int]:
+def _predicates(program: Instructions) -> set[int]:
     """The registers of comparisons of numbers that nothing but a branch or a loop looks at."""
     compared, used = set[int](), set[int](program.outputs)
     for line in program.all:

@@ -16,7 +16,7 @@ from eagerflow.graph.text.printer import print_node
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.instructions import Instruction, Instructions
 from eagerflow.runtime.generated.writes import Written
-from eagerflow.source import is_framework_frame, turn_note
+from eagerflow.source import is_framework_frame, iteration_note
 from eagerflow.types import TensorSpec, TensorType
 
 __all__ = ["failure"]
@@ -137,12 +137,12 @@ def _with_notes(
     if not isinstance(error, EagerflowError) and node.source is not None:
         error.add_note(f"  at: {node.source}")
     over: dict[int, int] = {}  # for each loop around it
-    own = [program.all[index]] if is_loop(node.op) else []  # stopped between two of its turns
+    own = [program.all[index]] if is_loop(node.op) else []  # stopped between two of its iterations
     for loop in (*own, *[one for one, _ in reversed(program.around[index])]):
-        turn = _local(frames, f"k{loop.index}")
-        if turn is not None and loop.node is not None:
-            error.add_note(turn_note(loop.node.op, turn, loop.node.source))
-            over[loop.index] = 0 if loop.node.attrs.get("reverse") else turn
+        iteration = _local(frames, f"k{loop.index}")
+        if iteration is not None and loop.node is not None:
+            error.add_note(iteration_note(loop.node.op, iteration, loop.node.source))
+            over[loop.index] = 0 if loop.node.attrs.get("reverse") else iteration
     Written.before(program, index, over, done=done).note(error)
     return error
 

@@ -300,13 +300,13 @@ class _Scope:
         return Block(lines, scope.run())
 
     def branches(self, node: Node) -> None:
-        chooser, *operands = [self.registers[v] for v in node.inputs]
+        predicate, *operands = [self.registers[v] for v in node.inputs]
         blocks = tuple([self.block(node, g, operands) for g in node.attrs["branches"]])
-        first = self.device((chooser, *operands))
+        first = self.device((predicate, *operands))
         for value in node.outputs:
             self.registers[value] = self.result.register(value.type, _place(value, first))
         outputs = tuple([self.registers[v] for v in node.outputs])
-        self.lines.append(Instruction(node, (chooser,), outputs, {}, blocks=blocks))
+        self.lines.append(Instruction(node, (predicate,), outputs, {}, blocks=blocks))
         self.name_outputs(node)
 
     def loop(self, node: Node, count: int) -> None:
@@ -323,8 +323,8 @@ class _Scope:
         graphs = [node.attrs[key] for key in ("cond", "body") if key in node.attrs]
         blocks = [self.block(node, graph, inside) for graph in graphs]
         self.lines += _take_out(blocks, (*carried, *slices), node.attrs.get("length"))
-        turn = blocks[-1]
-        turn.outputs = [turn.outputs[i] for i in moving] + turn.outputs[total:]
+        iteration = blocks[-1]
+        iteration.outputs = [iteration.outputs[i] for i in moving] + iteration.outputs[total:]
         first = self.device(operands)
         for i, value in enumerate(node.outputs):
             made = (
@@ -345,15 +345,15 @@ class _Scope:
 
 
 def _take_out(blocks: Sequence[Block], varying: Iterable[int], least: Any) -> list[Instruction]:
-    """Take the instructions out of the blocks of a loop that give the same in all turns.
+    """Take the instructions out of the blocks of a loop that give the same in all iterations.
 
-    Whether there is a turn at all may be known only when the program runs. Then those stay that
-    take long, or that may fail, which they must not without a turn.
+    Whether there is an iteration at all may be known only when the program runs. Then those stay
+    that take long, or that may fail, which they must not without an iteration.
 
     Args:
         blocks: the condition, if there is one, and the body.
-        varying: the registers that turns set, besides the instructions.
-        least: how many turns there are for certain, if that is known: a size.
+        varying: the registers that iterations set, besides the instructions.
+        least: how many iterations there are for certain, if that is known: a size.
 
     Returns:
         The instructions, in order.
@@ -468,7 +468,7 @@ def _wanted(graph: Graph) -> set[str]:
     found = set[str]()
     for node in graph.nodes:
         found |= _names(node)
-        if node.op == "scan":  # whose results are made before the first turn
+        if node.op == "scan":  # whose results are made before the first iteration
             found |= symbols(_shapes(node, node.attrs["carry"]))
         for _, inner in node.subgraphs():
             found |= _wanted(inner)

@@ -56,7 +56,7 @@ class Observer:
             region=self.region,
         )  # fmt: skip
 
-    def note(self, index: int, start: float, turns: Sequence[int], *outputs: Any) -> float:
+    def note(self, index: int, start: float, iterations: Sequence[int], *outputs: Any) -> float:
         """Tell of the instruction at ``index``, unless it is -1; gives the time now."""
         stop = perf_counter()
         waited, slept.told = slept.seconds - slept.told, slept.seconds
@@ -79,8 +79,8 @@ class Observer:
             node, specs, device=device, start=start, stop=stop, executable=self.executable,
             graph=self.graph, waited=waited,
         )  # fmt: skip
-        if turns:
-            event.frames = (*step_of.frames, *zip(self._loops(index), turns, strict=True))
+        if iterations:
+            event.frames = (*step_of.frames, *zip(self._loops(index), iterations, strict=True))
         events.end(event)
         return perf_counter()
 

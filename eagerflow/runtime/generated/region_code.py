@@ -124,9 +124,9 @@ class RegionCode:
             return None
         return position_in(code, frames, self._observer.executable, self._name)
 
-    def _note(self, index: int, start: float, turns: Sequence[int], *outputs: Any) -> float:
+    def _note(self, index: int, start: float, iterations: Sequence[int], *outputs: Any) -> float:
         _check()
-        return self._observer.note(index, start, turns, *outputs)
+        return self._observer.note(index, start, iterations, *outputs)
 
     def forget(self, op: str) -> None:
         """Compile anew before the next run, if a kernel of that op is called."""

@@ -58,20 +58,22 @@ class Written:
 
     @staticmethod
     def before(
-        program: Instructions, index: int, turns: Mapping[int, int], *, done: bool = False
+        program: Instructions, index: int, iterations: Mapping[int, int], *, done: bool = False
     ) -> Written:
         """What had been written when an instruction failed.
 
         Args:
             program: all instructions.
             index: of the one that failed.
-            turns: by the index of a loop around it, how many turns of that were over.
+            iterations: by the index of a loop around it, how many iterations of that were over.
             done: whether it had run itself.
         """
         found = Written()
         for line in _ops(program):
-            how = _SURE if done and line.index == index else _in_this_turn(program, line, index)
-            how = max(how, _in_turns_before(program, line, turns))
+            how = (
+                _SURE if done and line.index == index else _in_this_iteration(program, line, index)
+            )
+            how = max(how, _in_iterations_before(program, line, iterations))
             assert line.node is not None
             found._note(line.node, how)
         return found
@@ -99,7 +101,7 @@ class Written:
             error._written = self  # type: ignore[attr-defined]  # nobody else has that name
 
     def _notes(self) -> list[str]:
-        sure = dict.fromkeys(self.sure.values())  # a line that prints in each turn is one
+        sure = dict.fromkeys(self.sure.values())  # a line that prints in each iteration is one
         unsure = [name for key, name in self.perhaps.items() if key not in self.sure]
         perhaps = dict.fromkeys([name for name in unsure if name not in sure])
         lines = [("had already written", sure), ("may have written", perhaps)]
@@ -131,8 +133,8 @@ def _ops(program: Instructions) -> Iterator[Instruction]:
             yield line
 
 
-def _in_this_turn(program: Instructions, line: Instruction, index: int) -> int:
-    """Whether ``line`` ran before the instruction at ``index``, in the same turns of loops."""
+def _in_this_iteration(program: Instructions, line: Instruction, index: int) -> int:
+    """Whether ``line`` ran before the instruction at ``index``, in the same iterations of loops."""
     if line.index >= index:
         return 0
     inside = {one.index: block for one, block in program.around[index]}
@@ -145,11 +147,13 @@ def _in_this_turn(program: Instructions, line: Instruction, index: int) -> int:
     return how
 
 
-def _in_turns_before(program: Instructions, line: Instruction, turns: Mapping[int, int]) -> int:
-    """Whether it ran in earlier turns of a loop."""
+def _in_iterations_before(
+    program: Instructions, line: Instruction, iterations: Mapping[int, int]
+) -> int:
+    """Whether it ran in earlier iterations of a loop."""
     how = 0
     for one, _ in program.around[line.index]:
-        if _is_loop(one) and turns.get(one.index, 0) > 0:
+        if _is_loop(one) and iterations.get(one.index, 0) > 0:
             how = _SURE
         elif how:
             how = _PERHAPS

@@ -39,7 +39,7 @@ class EntryAction:
         queue: `LIGHT`, `HEAVY` (worth a thread of its own), or `HERE` (only the thread that started
             the step may run it, as it calls Python code of the user).
         begin: of an op that waits without a thread, what starts it.
-        stays: whether its input stays where it is: it goes into all turns of a loop.
+        stays: whether its input stays where it is: it goes into all iterations of a loop.
         writes: what it has written when it is done; None for nothing.
         region: its code, whose errors tell where they were raised; None for what steers tokens.
     """
@@ -90,8 +90,8 @@ def _same(given: list[Any]) -> list[Any]:
 
 
 def _slice(given: list[Any]) -> tuple[Any]:
-    turn, values = given
-    return (values[turn, ...],)
+    iteration, values = given
+    return (values[iteration, ...],)
 
 
 _NATIVE: Final[dict[str, Callable[..., Any]]] = {"Identity": _same, "Slice": _slice}

@@ -46,7 +46,7 @@ class FlowFrame:
         source: the line of the loop.
         actions: of each entry, as the plan numbers them in this frame.
         readers: for each slot how many entries read it; one more if the step gives it.
-        backwards: of a loop that counts its turns down, the slot of their number; else -1.
+        backwards: of a loop that counts its iterations down, the slot of their number; else -1.
     """
 
     __slots__ = ("actions", "backwards", "name", "readers", "source")
@@ -72,7 +72,7 @@ class Flow:
         graph: a lowered graph (see `eagerflow.graph.lowering`).
         seconds: how long a node takes, estimated: heavy parts that could run at once are apart.
         number: of the executable that it belongs to, for events.
-        overlap: whether turns of a loop may; if not, one ends before the next begins.
+        overlap: whether iterations of a loop may; if not, one ends before the next begins.
         workers: how many threads regions are cut for (see `find_regions`).
 
     Attributes:
@@ -241,7 +241,7 @@ class _Maker:
                 there = self._size_value(named.get(name, ()), place)
                 if there is not None:
                     found.setdefault(node, []).append(there)
-            once = node.op == "Enter" and not node.attrs.get("invariant")  # for the first turn
+            once = node.op == "Enter" and not node.attrs.get("invariant")  # for the first iteration
             if node.op != "constant" and not once:
                 for value in node.outputs:
                     for _, name in named_axes(value.type):
@@ -482,7 +482,7 @@ def _is_pivot(node: Node) -> bool:
 def _sizes_named_by(node: Node) -> set[str]:
     """The names of sizes that must be known to run a node."""
     found = set(named_sizes(tuple(node.attrs.values())))
-    if node.op == "scan":  # whose results are made before the first turn
+    if node.op == "scan":  # whose results are made before the first iteration
         for value in node.outputs[node.attrs["carry"] :]:
             found |= symbols(value.type.shape)
     return found

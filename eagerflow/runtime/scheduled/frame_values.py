@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 from eagerflow.graph.signatures import is_loop, signatures
 from eagerflow.runtime.scheduled.flow import Flow
-from eagerflow.source import turn_note
+from eagerflow.source import iteration_note
 
 __all__ = ["FrameValues"]
 
@@ -49,13 +49,13 @@ class FrameValues:
                 values[slot] = None
         return found
 
-    def turn_note(self, flow: Flow) -> str:
-        """In which turn of which loop this is, for errors."""
+    def iteration_note(self, flow: Flow) -> str:
+        """In which iteration of which loop this is, for errors."""
         frame = flow.frames[self.frame]
         op = next((o for o in _LOOPS if frame.name.startswith(o)), frame.name)
-        return turn_note(op, self.turn(flow), frame.source)
+        return iteration_note(op, self.counted(flow), frame.source)
 
-    def turn(self, flow: Flow) -> int:
-        """The number of the turn as the program counts them, which may be downwards."""
+    def counted(self, flow: Flow) -> int:
+        """The number of the iteration as the program counts them, which may be downwards."""
         slot = flow.frames[self.frame].backwards
         return self.iteration if slot < 0 else int(self.slots[slot]) - 1 - self.iteration

@@ -200,7 +200,7 @@ def _needs(entries: Sequence[PlanEntry]) -> list[int]:
     needs = [0] * len(entries)
     for entry in entries:
         for _, target, _ in entry.edges:
-            # what comes from the turn before is not there in the first one
+            # what comes from the iteration before is not there in the first one
             if entries[target].kind != MERGE or entry.kind != NEXT:
                 needs[target] += 1
     return needs

@@ -24,7 +24,7 @@ __all__ = ["Places", "find_regions"]
 #: how often clusters are joined at most; chains are half as many after each
 _ROUNDS: Final = 20
 
-#: the frames and branches around: ("frame", name) and (chooser, port)
+#: the frames and branches around: ("frame", name) and (predicate, port)
 Place = tuple[tuple[Any, Any], ...]
 
 

@@ -198,7 +198,7 @@ class Scheduler:
                 self._settle()
             elif targets is None:
                 self._pass(context, plan.ports[entry])
-                self._turn(context)
+                self._iteration(context)
             else:
                 # the short way: most entries have only such edges
                 pending, kinds, tag, running = (
@@ -214,7 +214,7 @@ class Scheduler:
                         else:
                             self._work.append((context, target, target in context.dead))
                 if self._work or not running:
-                    self._turn(context)
+                    self._iteration(context)
         else:
             self._handle_rest(event, kind)
         if self.log is not None:
@@ -231,7 +231,7 @@ class Scheduler:
                 self._refuse(event)
             root = self._open(None, -1, 0, 0)
             self._work += [(root, entry, False) for entry in root.plan.roots]
-            self._turn(root)
+            self._iteration(root)
         elif kind == "cancel":
             if not self.reason and not self.outcome:
                 self._stop(event[1] or "cancelled")
@@ -262,7 +262,7 @@ class Scheduler:
             return
         for number, ends in enumerate(context.plan.ports[entry]):
             self._deliver(context, ends, number != port)
-        self._turn(context)
+        self._iteration(context)
 
     def _failed(self, event: SchedulerEvent) -> None:
         self._answered(event)
@@ -290,7 +290,7 @@ class Scheduler:
 
     # --- tokens ---
 
-    def _turn(self, context: _Context) -> None:
+    def _iteration(self, context: _Context) -> None:
         """Let all tokens go as far as they can, then end what has come to its end."""
         work, touched = self._work, self._touched
         touched.append(context)

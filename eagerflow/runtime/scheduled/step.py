@@ -384,7 +384,7 @@ class FlowStep:
         if action.region is None and action.node is not None:
             placed_error(error, action.node)
         for place in self._held.around(tag):
-            error.add_note(place.turn_note(self._flow))
+            error.add_note(place.iteration_note(self._flow))
         self._error = error
 
     def _give_up(self, tag: int, entry: int) -> None:

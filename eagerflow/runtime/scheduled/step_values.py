@@ -61,9 +61,9 @@ class StepValues:
             place = self.by_tag[place.parent]
 
     def loops(self, tag: int) -> tuple[tuple[str, int], ...]:
-        """The same by the names of the loops and the numbers of turns, the outermost first."""
+        """The same by the names of the loops and the numbers of iterations, the outermost first."""
         flow = self._flow
-        found = [(flow.frames[p.frame].name, p.turn(flow)) for p in self.around(tag)]
+        found = [(flow.frames[p.frame].name, p.counted(flow)) for p in self.around(tag)]
         return tuple(found[::-1])
 
     def clear(self) -> None:

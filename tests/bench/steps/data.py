@@ -27,7 +27,7 @@ class Task:
     weights: list[np.ndarray[Any, Any]]
     batches: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
 
-    def turns(self, convert: Any) -> Any:
+    def iterations(self, convert: Any) -> Any:
         """The batches again and again, in the arrays of a library."""
         return cycle([tuple(map(convert, batch)) for batch in self.batches])
 

@@ -27,8 +27,8 @@ def _step(model: ef.nn.Module, task: Task, traced: bool) -> Callable[[], Any]:
         return loss
 
     run = ef.trace(step) if traced else step
-    turns = task.turns(ef.tensor)
-    return lambda: run(*next(turns))
+    iterations = task.iterations(ef.tensor)
+    return lambda: run(*next(iterations))
 
 
 def mlp(batch: int, hidden: int, traced: bool) -> Callable[[], Any]:

@@ -35,10 +35,10 @@ def _step(logits: Callable[[Any, Any], Any], task: Task) -> Callable[[], Any]:
     weights = [jnp.array(w) for w in task.weights]
     means, squares = ([jnp.zeros_like(w) for w in weights] for _ in range(2))
     state = [(weights, means, squares, jnp.float32(0))]
-    turns = task.turns(jnp.asarray)
+    iterations = task.iterations(jnp.asarray)
 
     def step() -> Any:
-        state[0], loss = run(state[0], *next(turns))
+        state[0], loss = run(state[0], *next(iterations))
         jax.block_until_ready(state[0])
         return loss
 
@@ -79,14 +79,14 @@ def lstm(time: int, batch: int, inputs: int, hidden: int) -> Callable[[], Any]:
     def logits(weights: Any, xs: Any) -> Any:
         w_ih, w_hh, b_ih, b_hh, w, b = weights
 
-        def turn(state: Any, x: Any) -> Any:
+        def iteration(state: Any, x: Any) -> Any:
             h, c = state
             i, f, g, o = jnp.split(x @ w_ih.T + b_ih + h @ w_hh.T + b_hh, 4, axis=1)
             c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
             return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None
 
         zeros = jnp.zeros((batch, hidden))
-        (h, _), _ = jax.lax.scan(turn, (zeros, zeros), xs)
+        (h, _), _ = jax.lax.scan(iteration, (zeros, zeros), xs)
         return h @ w.T + b
 
     return _step(logits, lstm_task(time, batch, inputs, hidden))

@@ -62,13 +62,13 @@ def cross_entropy(z: Array, labels: Array, rows: Array) -> Any:
 def formulas(batch: int, hidden: int) -> Callable[[], Any]:
     """784-H-H-10 as one writes it down."""
     task = mlp_task(batch, hidden)
-    weights, turns, rows = task.weights, task.turns(np.array), np.arange(batch)
+    weights, iterations, rows = task.weights, task.iterations(np.array), np.arange(batch)
     means, squares = [[np.zeros_like(w) for w in weights] for _ in range(2)]
     (beta1, beta2), count = BETAS, 0
 
     def step() -> Any:
         nonlocal count
-        x, labels = next(turns)
+        x, labels = next(iterations)
         w1, b1, w2, b2, w3, b3 = weights
         h1 = np.maximum(x @ w1.T + b1, 0)
         h2 = np.maximum(h1 @ w2.T + b2, 0)
@@ -100,14 +100,14 @@ def formulas(batch: int, hidden: int) -> Callable[[], Any]:
 def mlp(batch: int, hidden: int) -> Callable[[], Any]:
     """784-H-H-10."""
     task = mlp_task(batch, hidden)
-    adam, turns, rows = Adam(task.weights), task.turns(np.array), np.arange(batch)
+    adam, iterations, rows = Adam(task.weights), task.iterations(np.array), np.arange(batch)
     w1, b1, w2, b2, w3, b3 = task.weights
     g1, c1, g2, c2, g3, c3 = adam.gradients
     h1, h2, d1, d2 = (np.empty((batch, hidden), "f4") for _ in range(4))
     z, positive = np.empty((batch, 10), "f4"), np.empty((batch, hidden), bool)
 
     def step() -> Any:
-        x, labels = next(turns)
+        x, labels = next(iterations)
         for a, w, b, out in ((x, w1, b1, h1), (h1, w2, b2, h2)):
             np.matmul(a, w.T, out=out)
             out += b
@@ -172,14 +172,14 @@ class Convolution:
 def cnn() -> Callable[[], Any]:
     """The small convolution net."""
     task = cnn_task()
-    adam, turns, rows = Adam(task.weights), task.turns(np.array), np.arange(CNN_BATCH)
+    adam, iterations, rows = Adam(task.weights), task.iterations(np.array), np.arange(CNN_BATCH)
     w1, b1, w2, b2, w3, b3 = task.weights
     g1, c1, g2, c2, g3, c3 = adam.gradients
     first, second = Convolution(1, 16), Convolution(16, 32)
     d2 = np.empty((CNN_BATCH, 4, 2, 4, 2, 32), "f4")
 
     def step() -> Any:
-        x, labels = next(turns)
+        x, labels = next(iterations)
         h = first.forward(x.transpose(0, 2, 3, 1), w1, b1).reshape(CNN_BATCH, 8, 8, 16)
         h = second.forward(h, w2, b2).reshape(CNN_BATCH, 4, 2, 4, 2, 32)
         pooled = h.max(axis=(2, 4))

@@ -32,8 +32,8 @@ def _step(logits: Callable[[Any, Any], Any], task: Task, xla: bool) -> Callable[
             w.assign_sub(RATE * (m / first) / (tf.sqrt(v / second) + EPS))
         return loss
 
-    turns = task.turns(tf.constant)
-    return lambda: run(*next(turns)).numpy()
+    iterations = task.iterations(tf.constant)
+    return lambda: run(*next(iterations)).numpy()
 
 
 def mlp(batch: int, hidden: int, xla: bool) -> Callable[[], Any]:

@@ -24,11 +24,11 @@ def _step(model: Any, task: Task, compiled: bool) -> Callable[[], Any]:
         return nn.functional.cross_entropy(model(x), y)
 
     run = torch.compile(loss_of) if compiled else loss_of
-    turns = task.turns(torch.from_numpy)
+    iterations = task.iterations(torch.from_numpy)
 
     def step() -> Any:
         optimiser.zero_grad()
-        loss = run(*next(turns))
+        loss = run(*next(iterations))
         loss.backward()
         optimiser.step()
         return loss.detach()

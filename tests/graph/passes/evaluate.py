@@ -71,8 +71,8 @@ def _run(node: Node, inputs: list[Any], sizes: dict[str, int]) -> Sequence[Any]:
     if op == "call":
         return run(attrs["body"], inputs)
     if op == "cond":
-        chooser, *operands = inputs
-        return run(attrs["branches"][0 if chooser.numpy() else 1], operands)
+        predicate, *operands = inputs
+        return run(attrs["branches"][0 if predicate.numpy() else 1], operands)
     if node.reuses is not None:
         return (_in_place(node, inputs),)
     found = bind(get_op(op), *inputs, **attrs)

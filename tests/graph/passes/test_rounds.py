@@ -35,8 +35,8 @@ def rounds(f: Callable[..., Any], *args: Any) -> int:
     return sum(a is not b for a, b in zip(body.inputs, ends, strict=False))
 
 
-def scanned(turn, start):
-    return lambda xs: ef.scan(lambda c, x: (turn(c, x), None), start(), xs)[0]
+def scanned(iteration, start):
+    return lambda xs: ef.scan(lambda c, x: (iteration(c, x), None), start(), xs)[0]
 
 
 def zeros(count: int):
@@ -48,11 +48,11 @@ def test_two_sums_of_one() -> None:
 
 
 def test_values_that_depend_on_each_other() -> None:
-    def turn(c, x):
+    def iteration(c, x):
         a, b, p, q = c
         return b + x, ef.tanh(a), q + x, ef.tanh(p)
 
-    assert rounds(scanned(turn, zeros(4)), X) == 2
+    assert rounds(scanned(iteration, zeros(4)), X) == 2
 
 
 def test_all_that_is_equal_is_one() -> None:
@@ -60,11 +60,11 @@ def test_all_that_is_equal_is_one() -> None:
 
 
 def test_what_differs_later_stays_apart() -> None:
-    def turn(c, x):
+    def iteration(c, x):
         a, b, p, q = c
-        return a + x, b + x, p + a, q + b * x  # p and q differ from the second turn on
+        return a + x, b + x, p + a, q + b * x  # p and q differ from the second iteration on
 
-    assert rounds(scanned(turn, zeros(4)), X) == 3
+    assert rounds(scanned(iteration, zeros(4)), X) == 3
 
     def swapped(c, x):
         a, b, d = c
@@ -93,10 +93,10 @@ def test_the_test_of_a_while_reads_the_first() -> None:
 def test_draws_are_never_the_same() -> None:
     generator = ef.random.Generator(0)
 
-    def turn(c, x):
+    def iteration(c, x):
         return c[0] + generator.normal(()), c[1] + generator.normal(())
 
-    best, _ = optimise(ef.trace(scanned(turn, zeros(2))).graph(X))
+    best, _ = optimise(ef.trace(scanned(iteration, zeros(2))).graph(X))
     (loop,) = [n for n in best.nodes if n.op == "scan"]
     assert loop.attrs["carry"] >= 2
 
@@ -110,12 +110,12 @@ def test_sums_of_what_the_last_turn_gave() -> None:
 
 
 def test_loops_in_loops() -> None:
-    def turn(c, x):
+    def iteration(c, x):
         inner = ef.scan(lambda d, y: ((d[0] + y, d[1] + y), None), (c[0], c[1]), X)[0]
         return inner[0] * x, inner[1] * x
 
     def f(xs):
-        return ef.scan(lambda c, x: (turn(c, x), None), zeros(2)(), xs)[0]
+        return ef.scan(lambda c, x: (iteration(c, x), None), zeros(2)(), xs)[0]
 
     # what goes round within is the same if it is around, and the other way round
     assert rounds(f, X) == 1

@@ -76,11 +76,11 @@ def test_what_goes_round_for_itself_alone_goes() -> None:
     """Also in a circle, and with the parts of ``xs`` and the operands that it took."""
 
     def f(xs, w):
-        def turn(c, x):
+        def iteration(c, x):
             a, b, kept = c
             return (b + x.sum() * w, a, kept * 2), None
 
-        return ef.scan(turn, (w, w, ef.tensor(1.0)), xs)[0][2]
+        return ef.scan(iteration, (w, w, ef.tensor(1.0)), xs)[0][2]
 
     found = pruned(f, X, ef.tensor(3.0))
     node = loop_of(found)
@@ -111,11 +111,11 @@ def test_effects_stay_with_what_they_need() -> None:
     v, printed = ef.Variable(0.0), ef.Variable(0.0)
 
     def f(xs):
-        def turn(c, x):
+        def iteration(c, x):
             v.assign_add(c)
             return (c + x.sum()), ef.exp(c) * printed
 
-        ef.scan(turn, ef.tensor(1.0), xs)
+        ef.scan(iteration, ef.tensor(1.0), xs)
         return xs
 
     found = pruned(f, X)
@@ -129,16 +129,16 @@ def test_effects_stay_with_what_they_need() -> None:
 
 
 def test_loops_without_a_result() -> None:
-    """What is left has an effect in each turn, and nothing goes round."""
+    """What is left has an effect in each iteration, and nothing goes round."""
     v = ef.Variable(0)
 
     @ef.trace
     def f(n):
-        def turn(c, _):
+        def iteration(c, _):
             v.assign_add(2)
             return c + 1, None
 
-        ef.scan(turn, ef.tensor(0), None, length=5)
+        ef.scan(iteration, ef.tensor(0), None, length=5)
         ef.cond(n > 0, lambda: (v.assign_add(100), n)[1], lambda: n)
 
     f(ef.tensor(1))
@@ -184,7 +184,7 @@ def test_in_each_other() -> None:
 
 
 def test_what_tells_a_size_stays() -> None:
-    """A name that stands for another size in each turn, told by what is else not read."""
+    """A name that stands for another size in each iteration, told by what is else not read."""
 
     def grown(x, n):
         def body(y, z, i):
