@@ -43,8 +43,8 @@ def gradients(
         GradientError: a cotangent reaches an op that has no derivative, or a source reaches the
             results only through such ops.
     """
-    found = search(tape, seeds, sources, consume=consume)
-    for i, g in enumerate(found):
+    cotangents = search(tape, seeds, sources, consume=consume)
+    for i, g in enumerate(cotangents):
         if type(g) is Link:
             raise GradientError(
                 f"{what}: {name(i)} reaches the result only through {g.name}, "
@@ -52,13 +52,13 @@ def gradients(
                 hint="apply ef.stop_gradient to it, if a gradient of zero is meant",
                 source=_source(g.code, g.offset),
             )
-    return found
+    return cotangents
 
 
 def search(
     tape: Tape, seeds: Mapping[int, Cotangent], sources: Sequence[Sequence[int]], *, consume: bool
 ) -> list[Any]:
-    """What `gradients` gives, with the link in the place of a gradient that is lost at one.
+    """What `gradients` gives, with the link in place of a gradient that is lost at one.
 
     Args:
         tape: what was recorded.
@@ -72,15 +72,15 @@ def search(
     try:
         with applying_rules():
             cotangents = _run(tape, seeds, kept, consume)
-            found: list[Any] = [_total(cotangents, slots) for slots in sources]
+            totals: list[Any] = [_total(cotangents, slots) for slots in sources]
     finally:
         tape.recording = before
-    if tape.links and any(slots and g is None for slots, g in zip(sources, found, strict=True)):
+    if tape.links and any(slots and g is None for slots, g in zip(sources, totals, strict=True)):
         lost = _lost(tape, flows or map(_flow, tape.records), seeds)
         for i, slots in enumerate(sources):
-            if found[i] is None:
-                found[i] = next((lost[slot] for slot in slots if slot in lost), None)
-    return found
+            if totals[i] is None:
+                totals[i] = next((lost[slot] for slot in slots if slot in lost), None)
+    return totals
 
 
 def _run(
@@ -117,10 +117,10 @@ def _run(
     return cotangents
 
 
-def _total(found: Mapping[int, Cotangent], slots: Sequence[int]) -> Cotangent | None:
+def _total(cotangents: Mapping[int, Cotangent], slots: Sequence[int]) -> Cotangent | None:
     total: Cotangent | None = None
     for slot in reversed(slots):  # the last use first, as of any value, and as loops add up
-        g = found.get(slot)
+        g = cotangents.get(slot)
         if g is not None:
             total = g if total is None else add(total, g)
     return total
@@ -134,7 +134,7 @@ def _flow(record: Record) -> tuple[Any, Sequence[int], Any]:
 def _pull(record: Record, slots: Sequence[int], g: Any) -> Sequence[Any]:
     """The cotangents of a record's inputs, from that of its output or the list of them.
 
-    A composite may give a link in the place of a cotangent that is lost within it.
+    A composite may give a link in place of a cotangent that is lost within it.
     """
     op, _, outs, attrs, code, offset = record[:FIRST_INPUT]
     at = record[4:FIRST_INPUT]  # noqa: F841 - what rules bind belongs to the line of the op

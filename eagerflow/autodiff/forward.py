@@ -87,8 +87,8 @@ class Forward(AbstractDifferentiator):
             self._used += tangents
         elif op is not _stop_gradient:
             with use(self.below), applying_rules():
-                found = _push(op, tangents, result, outputs, inputs, attrs)
-            for out, tangent in zip(outputs, found, strict=True):
+                output_tangents = _push(op, tangents, result, outputs, inputs, attrs)
+            for out, tangent in zip(outputs, output_tangents, strict=True):
                 if not (self._rules and isinstance(tangent, Broken)):
                     self.enter(out, tangent)
         return result
@@ -125,8 +125,8 @@ class Forward(AbstractDifferentiator):
             return passed.pull(passed.residuals, gs, [t is not None for t in smooth])
 
         with use(self.below), applying_rules():
-            found = transposed(back, outputs, smooth, name=composite.name)
-        for out, tangent in zip(outputs, found, strict=True):
+            output_tangents = transposed(back, outputs, smooth, name=composite.name)
+        for out, tangent in zip(outputs, output_tangents, strict=True):
             self.enter(out, _settled(composite.name, out, tangent, smooth, broken))
         return outputs
 
@@ -136,9 +136,9 @@ class Forward(AbstractDifferentiator):
     ) -> tuple[Any, ...]:  # fmt: skip
         """The outputs of a composite that knows how tangents go through it."""
         with use(self.below):
-            results, found = push(inputs, tangents)
+            results, output_tangents = push(inputs, tangents)
         outputs = tuple([handle_of(x) for x in results])
-        for out, tangent in zip(outputs, found, strict=True):
+        for out, tangent in zip(outputs, output_tangents, strict=True):
             self.enter(out, tangent)
         return outputs
 
@@ -169,13 +169,14 @@ def _push(
         moving = any(t is not None and r is not None for t, r in zip(smooth, rules, strict=True))
     else:
         moving = any(t is not None for t in smooth)
-    found: Sequence[Tensor | None] = [None] * len(outputs)
+    output_tangents: Sequence[Tensor | None] = [None] * len(outputs)
     if moving and any(out._lane.dtype.is_inexact for out in outputs):
         if op.nondifferentiable:
             raise GradientError(f"{op.name} has no derivative")
-        found = _tangents(op, smooth, result, outputs, inputs, attrs)
+        output_tangents = _tangents(op, smooth, result, outputs, inputs, attrs)
     return [
-        _settled(op.name, out, t, smooth, broken) for out, t in zip(outputs, found, strict=True)
+        _settled(op.name, out, t, smooth, broken)
+        for out, t in zip(outputs, output_tangents, strict=True)
     ]
 
 
@@ -233,5 +234,5 @@ def transposed(
                 f"{name}: forward mode needs a backward rule that is made of ops",
                 given=f"a cotangent {u.type} that does not depend on that of the result",
             )
-    found = gradients(tape, seeds, sources, "jvp", lambda i: "a cotangent")
-    return [None if g is None else dense(g) for g in found]
+    output_tangents = gradients(tape, seeds, sources, "jvp", lambda i: "a cotangent")
+    return [None if g is None else dense(g) for g in output_tangents]

@@ -131,7 +131,7 @@ class GradientTape:
         wanted = [self._slots(x, partial(name, i)) for i, x in enumerate(leaves)]
         seeds = self._seeds(target)
         try:
-            found = gradients(
+            cotangents = gradients(
                 self._tape, seeds, wanted, "GradientTape.gradient", name,
                 consume=not self._persistent,
             )  # fmt: skip
@@ -139,7 +139,7 @@ class GradientTape:
             if not self._persistent:
                 self._used = True
                 self._tape.forget()
-        return tree.unflatten(treedef, finished(found, leaves, zeros=False))
+        return tree.unflatten(treedef, finished(cotangents, leaves, zeros=False))
 
     def _seeds(self, target: Any) -> dict[int, Cotangent]:
         seeds: dict[int, Cotangent] = {}

@@ -100,8 +100,8 @@ def _jacobian(
 
     def pull(gs: Sequence[Tensor | None]) -> list[Tensor | None]:
         seeds = {tape.slot_of(y): g for y, g in zip(ys, gs, strict=True) if g is not None}
-        found = gradients(tape, seeds, wanted, what, sources.name)
-        return [None if g is None else dense(g) for g in found]
+        cotangents = gradients(tape, seeds, wanted, what, sources.name)
+        return [None if g is None else dense(g) for g in cotangents]
 
     narrow = sum(x.size for x in xs) < sum(y.size for y in ys)
     if narrow and not any(x.dtype.is_complex for x in xs):

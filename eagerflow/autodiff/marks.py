@@ -31,7 +31,7 @@ def find(mark: Mark | None, owner: Owner) -> Any:
 
 
 def attach(x: Tensor, owner: Owner, note: Any) -> None:
-    """Note something of a value that other threads may hold, in the place of earlier notes.
+    """Note something of a value that other threads may hold, in place of earlier notes.
 
     Notes of interpreters that are gone are dropped, or a handle that lives long would collect them.
     """

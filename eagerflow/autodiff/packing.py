@@ -17,7 +17,7 @@ class Packing(NamedTuple):
 
     Attributes:
         treedef: its structure.
-        constants: its leaves, None in the place of a tensor.
+        constants: its leaves, None in place of a tensor.
         places: where the tensors were.
     """
 

@@ -35,7 +35,7 @@ _Steps = list[tuple[Record, Sequence[int]]]
 
 
 class _Forward(NamedTuple):
-    """The forward pass of a composite, which stands in the place of an op in its record.
+    """The forward pass of a composite, which stands in place of an op in its record.
 
     Attributes:
         name: of the composite; not itself, as it may hold the tensors that it was made for.
@@ -209,7 +209,7 @@ def _run(steps: _Steps, known: dict[int, Tensor]) -> None:
 
 
 def _again(op: _Forward, known: dict[int, Tensor]) -> Composite:
-    """A composite with the values of this run, which runs its records in the place of Python."""
+    """A composite with the values of this run, which runs its records in place of Python."""
 
     def body(*_: Tensor) -> tuple[Tensor, ...]:
         _run(op.steps, known)
@@ -254,8 +254,8 @@ def _held(composite: Composite, passed: Passed, first: int) -> Composite:
         def back(
             residuals: Sequence[Tensor], gs: Sequence[Any], wanted: Sequence[bool]
         ) -> Sequence[Any]:
-            found = pull(residuals, gs, wanted[:first])
-            return [*found, *[None] * (len(wanted) - first)]
+            cotangents = pull(residuals, gs, wanted[:first])
+            return [*cotangents, *[None] * (len(wanted) - first)]
 
         return Passed(inputs[first:last], inputs[last:], back)
 

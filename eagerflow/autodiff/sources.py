@@ -41,7 +41,7 @@ def _inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], tree.
         GradientError: a leaf that is no array, or one of integers.
     """
     leaves, treedef = tree.flatten(argument)
-    found = []
+    inputs = []
     for i, leaf in enumerate(leaves):
         try:
             x = tensor_of(leaf)
@@ -53,8 +53,8 @@ def _inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], tree.
             ) from None
         if not x.dtype.is_inexact:
             check_inexact(what, name + tree.paths(treedef)[i], x)
-        found.append(handle_of(x))
-    return found, treedef
+        inputs.append(handle_of(x))
+    return inputs, treedef
 
 
 @final
@@ -103,9 +103,9 @@ class Arguments:
         trees = [tree.unflatten(d, [next(rest) for _ in range(d.num_leaves)]) for d in self._defs]
         return trees[0] if self._one else tuple(trees)
 
-    def gradient(self, found: Sequence[Cotangent | None]) -> Any:
+    def gradient(self, cotangents: Sequence[Cotangent | None]) -> Any:
         """The gradients as dense tensors in the structure of the arguments."""
-        return self.tree(finished(found, self.inputs))
+        return self.tree(finished(cotangents, self.inputs))
 
 
 @final
@@ -141,9 +141,9 @@ class VariableTree:
         """What messages call a variable."""
         return f"the variable wrt{tree.paths(self._def)[index]}"
 
-    def gradient(self, found: Sequence[Cotangent | None]) -> Any:
+    def gradient(self, cotangents: Sequence[Cotangent | None]) -> Any:
         """The gradients in the structure of the tree, sparse where only rows were read."""
-        return tree.unflatten(self._def, finished(found, self.variables))
+        return tree.unflatten(self._def, finished(cotangents, self.variables))
 
 
 def is_variable(x: Any) -> bool:
@@ -152,20 +152,20 @@ def is_variable(x: Any) -> bool:
 
 
 def finished(
-    found: Sequence[Cotangent | None], likes: Sequence[AbstractArray], *, zeros: bool = True
+    cotangents: Sequence[Cotangent | None], likes: Sequence[AbstractArray], *, zeros: bool = True
 ) -> list[Cotangent | None]:
     """Gradients as they are handed out: of the dtype of their source, each a handle of its own.
 
     Those by tensors are dense, those by variables may be `IndexedSlices`.
 
     Args:
-        found: the cotangents, None where there are none.
+        cotangents: the cotangents, None where there are none.
         likes: the sources.
         zeros: whether zeros stand for None.
     """
     taken: set[int] = set()
     result: list[Cotangent | None] = []
-    for g, like in zip(found, likes, strict=True):
+    for g, like in zip(cotangents, likes, strict=True):
         if g is None and zeros:
             g = full_like(like, 0)
         if g is None or (type(g) is IndexedSlices and is_variable(like)):

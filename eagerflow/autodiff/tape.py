@@ -115,8 +115,8 @@ class Tape(AbstractDifferentiator):
 
     def slots_of_reads(self, variable: Any) -> Sequence[int]:
         """The slots of all reads of ``variable``."""
-        found = self._reads.get(id(variable.resource))
-        return () if found is None else found[1]
+        entry = self._reads.get(id(variable.resource))
+        return () if entry is None else entry[1]
 
     def forget(self) -> None:
         """Drop all that was recorded, and record no more."""

@@ -123,8 +123,8 @@ def differentiate(
         value, aux = _pair(what, result) if has_aux else (result, None)
         loss = scalar_result(what, value)
     seeds = {tape.slot_of(loss): full_like(loss, 1)}
-    found = gradients(tape, seeds, wanted, what, sources.name, consume=True)
-    return value, sources.gradient(found), aux
+    cotangents = gradients(tape, seeds, wanted, what, sources.name, consume=True)
+    return value, sources.gradient(cotangents), aux
 
 
 def check_function(what: str, f: Any) -> None:
@@ -276,11 +276,11 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     with installed(forward):
         value = f(*sources.args)
         outputs, treedef = _outputs(value)
-    found: list[Any] = [
+    output_tangents: list[Any] = [
         forward.tangent_of(y) if y is not None and y.dtype.is_inexact else None for y in outputs
     ]
-    broken = next((t for t in found if isinstance(t, Broken)), None)
-    if broken is not None and not any(isinstance(t, Tensor) for t in found):
+    broken = next((t for t in output_tangents if isinstance(t, Broken)), None)
+    if broken is not None and not any(isinstance(t, Tensor) for t in output_tangents):
         raise GradientError(
             f"jvp: the result depends on the primals only through {broken.name}, "
             "which has no derivative",
@@ -290,12 +290,12 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     for y in outputs:
         if y is not None:
             strip(y, forward.owner)  # or the value would keep its tangent alive
-    found = [_tangent(y, t) for y, t in zip(outputs, found, strict=True)]
-    return value, tree.unflatten(treedef, found)
+    output_tangents = [_tangent(y, t) for y, t in zip(outputs, output_tangents, strict=True)]
+    return value, tree.unflatten(treedef, output_tangents)
 
 
 def _outputs(value: Any) -> tuple[list[Tensor | None], tree.TreeDef]:
-    """The leaves of a result, None in the place of what is no tensor."""
+    """The leaves of a result, None in place of what is no tensor."""
     leaves, treedef = tree.flatten(value)
     return [tensor_of(y) if isinstance(y, AbstractArray) else None for y in leaves], treedef
 
@@ -323,11 +323,11 @@ def matched(
     Raises:
         GradientError: the structure, a shape or a dtype does not fit.
     """
-    leaves, found = tree.flatten(given)
-    if found != treedef:
+    leaves, given_tree = tree.flatten(given)
+    if given_tree != treedef:
         raise GradientError(
             f"{what}: the {noun} do not have the structure of {whose}",
-            given=tree.show(found),
+            given=tree.show(given_tree),
             expected=tree.show(treedef),
         )
     return [

@@ -26,9 +26,9 @@ def printed(tracer: Tracer, source: Source | None) -> bool:
 
 
 def _print(*args: Any, **options: Any) -> None:
-    """`print`; in each run of the graph if only that knows what, or whether."""
+    """`print`; in each run of the graph if only that knows the text, or whether to print."""
     if not interpreter.is_traced():
-        builtins.print(*args, **options)  # noqa: T201 - it is what the user calls
+        builtins.print(*args, **options)  # noqa: T201 - the user calls it
         return
     tracer = tracer_here()
     source = capture(1)
@@ -41,7 +41,7 @@ def _print(*args: Any, **options: Any) -> None:
 
 
 def _shown(x: Any) -> Any:
-    """What is to be printed of ``x``; its text, if that shows values that only the graph knows."""
+    """The argument of `print` for ``x``: its text, if that shows values only the graph knows."""
     if is_symbolic(x) or isinstance(x, str):
         return x
     text = str(x)

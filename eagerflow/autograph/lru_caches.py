@@ -1,7 +1,7 @@
-"""What `functools.lru_cache` gives, which nothing but the cache may hold: traces do not follow it.
+"""Results of `functools.lru_cache`, which only the cache may hold: traces do not follow them.
 
-A list, a dict or an object that a cached function gives is looked at when the trace ends. If it
-holds then what only the trace knows, an eager call would have changed it, and runs would not.
+A list, a dict or an object that a cached function gives is checked when the trace ends. If it
+then holds values of the trace, an eager call would have changed it, but runs would not.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["check_remembered", "is_cached"]
 
 
 class _Given(NamedTuple):
-    """What a cached function gave in a trace.
+    """The result of a cached function in a trace.
 
     Attributes:
-        value: what it gave.
-        before: what that held then.
+        value: the result.
+        before: the contents of the result at that time.
         name: of the function.
         source: of the first call.
     """
@@ -39,7 +39,7 @@ class _Given(NamedTuple):
     source: Source | None
 
 
-#: by trace, by the ids of what was given
+#: by trace, by the ids of the results
 _given: Final[WeakKeyDictionary[Tracer, dict[int, _Given]]] = WeakKeyDictionary()
 
 
@@ -49,26 +49,26 @@ def is_cached(x: Any) -> bool:
 
 
 def _remembering(function: Any) -> Callable[..., Any]:
-    """A function with a cache, of which the trace that is under way notes what it gives."""
+    """A function with a cache, whose results the trace under way records."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        found = function(*args, **kwargs)
+        value = function(*args, **kwargs)
         if interpreter.is_traced():
             known = _given.setdefault(tracer_here().root, {})
-            if id(found) not in known:
+            if id(value) not in known:
                 name = getattr(function, "__name__", "a function with a cache")
-                known[id(found)] = _Given(found, Snapshot([found]), name, capture())
-        return found
+                known[id(value)] = _Given(value, Snapshot([value]), name, capture())
+        return value
 
     return call
 
 
 def check_remembered(tracer: Tracer) -> None:
-    """Refuse what a trace that has ended left in what cached functions gave, and take it out.
+    """Refuse values of a trace left in results of cached functions when it ends; remove them.
 
     Raises:
-        TraceError: there is something.
+        TraceError: there are such values.
     """
     for _, before, name, source in _given.pop(tracer, {}).values():
         changed = next((slot for slot, _, new in before.changes() if is_symbolic(new)), None)

@@ -7,7 +7,7 @@ from opcode import opmap
 from types import CodeType
 from typing import Any, Final
 
-import eagerflow.autograph.flow.explicit  # noqa: F401 - it says what is called in converted code
+import eagerflow.autograph.flow.explicit  # noqa: F401 - it registers replacements for converted code
 from eagerflow.autograph.builtins import printed
 from eagerflow.autograph.conversion.convert import operators, why_not
 from eagerflow.autograph.conversion.source_code import NO_SOURCE
@@ -28,14 +28,14 @@ from eagerflow.source import Source
 __all__ = ["call", "catching", "ended", "endless", "for_", "leaving", "managed", "manager",
            "printed", "reduced", "run", "shown", "text", "while_"]  # fmt: skip
 
-#: what passes by the handlers of the user
+#: exceptions that the handlers of the user do not catch
 setattr(operators, "passing", (Escaped, Again, NeedsArray, Raised))  # noqa: B010 - as the others
 
 _RETURN: Final = opmap["RETURN_VALUE"]
 
 
 def run(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call what may be converted within a trace.
+    """Call a function that may be converted, within a trace.
 
     Raises:
         TraceError: it uses a name that only one branch on a tensor binds, or the truth of a
@@ -65,15 +65,15 @@ def run(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
 
 
 def _is_left_to_graph(error: BaseException) -> bool:
-    """Let the graph raise an exception that leaves the function, if only a run can."""
-    found = belongs_to_graph(error)
-    if found:
+    """Let the graph raise an exception that leaves the function, if only a run can raise it."""
+    belongs = belongs_to_graph(error)
+    if belongs:
         raise_in_graph(error)
-    return found
+    return belongs
 
 
 def _as_lists(result: Any, function: Any) -> Any:
-    """A result with lists in the place of those that loops of the graph made.
+    """A result with lists in place of those that loops of the graph made.
 
     Raises:
         TraceError: one has a length that depends on data.
@@ -88,7 +88,7 @@ def _as_lists(result: Any, function: Any) -> Any:
 
 
 def _returning(code: CodeType) -> Source:
-    """Where a function returns; if that is in several places, where it begins."""
+    """The line where a function returns; if there are several, where it begins."""
     ends = [2 * i for i, op in enumerate(code.co_code[::2]) if op == _RETURN]
     if len(ends) == 1:
         return Source(code, ends[0])
@@ -97,7 +97,7 @@ def _returning(code: CodeType) -> Source:
 
 
 def _remedy(source: Source) -> str:
-    """What to do where Python asks for the truth of a tensor after all."""
+    """The advice where Python asks for the truth of a tensor after all."""
     reason = why_not(source.code)
     ways = "choose with ef.where(condition, a, b) or ef.cond(condition, f, g)"
     if reason == NO_SOURCE:

@@ -1,4 +1,4 @@
-"""`call_in_scope`: a function whose nodes are in a box of pictures."""
+"""`call_in_scope`: a function whose nodes are grouped in pictures of the graph."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def call_in_scope(
     graphs there, as they do in what a traced function calls itself.
 
     Args:
-        function: what is called.
-        args: what it gets.
+        function: the function to call.
+        args: its arguments.
         kwargs: likewise.
         scope: a name, such as ``"encoder"``; see `eagerflow.name_scope`.
-        names: what variables are called that the trace meets in the call for the first time; of
+        names: names for variables that the trace meets in the call for the first time; of
             two names the first counts. None leaves the names as they are.
 
     >>> from eagerflow.extending.tracing import call_in_scope

@@ -38,7 +38,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     Args:
         f: a function, a method, or a traced function. It may read and assign variables and draw
             random numbers, and may not change anything else outside.
-        args: trees with tensors among their leaves. They are values of its own: an update in place
+        args: trees with tensors among their leaves. The function gets copies: an update in place
             does not reach the caller.
         kwargs: likewise.
 
@@ -66,30 +66,30 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     leaves = [tensor_of(x) if isinstance(x, AbstractArray) else x for x in leaves]
     known = _known.setdefault(tracer.root, {})
     key = (_identity(f), treedef, *[_token(x, tracer) for x in leaves])
-    found = known.get(key)
-    if found is None or not found.holds(tracer):
+    shared = known.get(key)
+    if shared is None or not shared.holds(tracer):
         try:
-            found = known[key] = _Shared(f, leaves, treedef, tracer)
+            shared = known[key] = _Shared(f, leaves, treedef, tracer)
         except BaseException as error:
             if not is_stated(error):
                 raise
-            found = None
-        if found is None:  # it raises whatever it gets: so does the trace around
+            shared = None
+        if shared is None:  # it raises for any arguments: so does the trace around
             args, kwargs = tree.map(_own, (args, kwargs))
             return converted(f)(*args, **kwargs)
-    return found.call(leaves, tracer)
+    return shared.call(leaves, tracer)
 
 
 def _own(x: Any) -> Any:
     return handle_of(x) if type(x) is Tensor else x
 
 
-#: by trace, what was called in it
+#: by trace, the functions called in it
 _known: Final[WeakKeyDictionary[Tracer, dict[Any, _Shared]]] = WeakKeyDictionary()
 
 
 def _identity(f: Any) -> Any:
-    """What tells functions apart: two of one code that share their variables are one."""
+    """The identity of a function: functions of one code that share their variables are equal."""
     if type(f) is FunctionType:
         defaults = (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values())
         return (id(f.__code__), id(f.__globals__), *map(id, (*(f.__closure__ or ()), *defaults)))
@@ -102,7 +102,7 @@ def _identity(f: Any) -> Any:
 
 
 def _token(x: Any, tracer: Tracer) -> Any:
-    """What an argument must have in common with that of another call of the same graph."""
+    """The part of an argument that must be equal in all calls of one graph."""
     if type(x) is Tensor:
         return "tensor", str(tracer.value_of(x).type)
     if type(x) is TracedNumber:
@@ -115,7 +115,7 @@ def _token(x: Any, tracer: Tracer) -> Any:
 
 
 class _Capture(NamedTuple):
-    """What a graph uses of what is around it.
+    """A value that a graph captures from the trace around it.
 
     Attributes:
         value: a tensor or a number; None if it is read from a variable at each call.
@@ -158,7 +158,7 @@ class _Shared:
 
         part = trace_subgraph(run, "call", tracer, arguments, users)
         self._treedef = part.treedef
-        self._results: list[Any] = []  # the number of an output, or what it is otherwise
+        self._results: list[Any] = []  # the number of an output, or any other value
         for i, leaf in enumerate(part.leaves):
             number = type(leaf.what) is TracedNumber and leaf.what.tracer is part.tracer
             self._results.append(None if leaf.value is not None or number else leaf.what)
@@ -175,7 +175,7 @@ class _Shared:
         )
 
     def holds(self, tracer: Tracer) -> bool:
-        """Whether what the function uses from around it is the same as when it was traced."""
+        """Whether the captured values are the same as when the function was traced."""
         before = self._snapshot
         if next(before.changes(), None) is not None:
             return False
@@ -193,11 +193,11 @@ class _Shared:
             for one in self._captures
         ]
         outputs = iter(apply(self._fresh(tracer), [*tensors, *captured]))
-        found = [next(outputs) if x is None else x for x in self._results]
-        return tree.unflatten(self._treedef, found)
+        results = [next(outputs) if x is None else x for x in self._results]
+        return tree.unflatten(self._treedef, results)
 
     def _fresh(self, tracer: Tracer) -> Structured:
-        """With names of its own for the sizes of this call that depend on data."""
+        """The node with new names for the sizes of this call that depend on data."""
         whole, known = self._whole, self._outside
         if all(symbols(kind.shape) <= known for kind in whole.outputs):
             return whole
@@ -220,7 +220,7 @@ def _capture(x: Any, reads: dict[Any, Any]) -> _Capture:
 
 
 def _is_here(x: Any, tracer: Tracer) -> bool:
-    """Whether a trace, or one that it is a part of, has a value."""
+    """Whether a value belongs to a trace or to a trace around it."""
     if type(x) is TracedNumber:
         return tracer.is_within(x.tracer)
     if type(x) is Tensor and isinstance(x._data, Symbol):

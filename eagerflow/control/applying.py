@@ -55,8 +55,10 @@ def apply(
     def pushed(tensors: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         rest = iter(tangents)
         along = [next(rest) if type(x) is Tensor else None for x in operands]
-        results[:], found = push(apply, whole, mixed(operands, tensors), along, sizes or {})
-        return whole.own(results), whole.own(results, found)
+        results[:], pushed_tangents = push(
+            apply, whole, mixed(operands, tensors), along, sizes or {}
+        )
+        return whole.own(results), whole.own(results, pushed_tangents)
 
     def depends() -> list[Places]:
         numbers = [i for i, x in enumerate(operands) if type(x) is Tensor]
@@ -93,15 +95,15 @@ def _tell_writes(whole: Structured) -> None:
 
 
 def _differentiators() -> Iterator[interpreter.AbstractDifferentiator]:
-    found = interpreter.current()
-    while found is not interpreter.BASE:
-        if isinstance(found, interpreter.AbstractDifferentiator):
-            yield found
-        found = found.below
+    current = interpreter.current()
+    while current is not interpreter.BASE:
+        if isinstance(current, interpreter.AbstractDifferentiator):
+            yield current
+        current = current.below
 
 
 def mixed(items: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
-    """``items`` with other tensors in the place of theirs."""
+    """``items`` with other tensors in place of theirs."""
     rest = iter(tensors)
     return [next(rest) if type(x) is Tensor else x for x in items]
 
@@ -117,8 +119,8 @@ def append(
     """Put a node into the trace that is under way."""
     tracer = tracer_of(interpreter.current())
     assert tracer is not None
-    found = rename(tracer, whole.attrs, whole.inputs, whole.outputs, operands, sizes)
-    return tracer.structured(whole.op, operands, found.attrs, found.outputs, whole.effects)
+    renamed = rename(tracer, whole.attrs, whole.inputs, whole.outputs, operands, sizes)
+    return tracer.structured(whole.op, operands, renamed.attrs, renamed.outputs, whole.effects)
 
 
 _known: Final[WeakKeyDictionary[Node, Structured]] = WeakKeyDictionary()
@@ -126,11 +128,11 @@ _known: Final[WeakKeyDictionary[Node, Structured]] = WeakKeyDictionary()
 
 def of_node(node: Node) -> Structured:
     """What a node computes; the same object each time."""
-    found = _known.get(node)
-    if found is None:
+    structured = _known.get(node)
+    if structured is None:
         inputs, outputs = [[v.spec for v in values] for values in (node.inputs, node.outputs)]
-        found = _known[node] = Structured(node.op, node.attrs, inputs, outputs)
-    return found
+        structured = _known[node] = Structured(node.op, node.attrs, inputs, outputs)
+    return structured
 
 
 def _apply_node(node: Node, inputs: Sequence[Any], sizes: Mapping[str, Size]) -> list[Any]:

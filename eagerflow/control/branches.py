@@ -100,12 +100,12 @@ def _index(index: Any) -> Any:
         return int(index)
     if not isinstance(index, AbstractArray) and not hasattr(index, "__array__"):
         raise DTypeError("switch: index is no integer", given=repr(index), expected="i64[]")
-    found = tensor_of(index)
-    if not found.dtype.is_integer:
-        raise DTypeError("switch: index is no integer", given=str(found.type), expected="i64[]")
-    if found.shape:
-        raise ShapeError("switch: index has axes", given=str(found.type), expected="i64[]")
-    return found
+    tensor = tensor_of(index)
+    if not tensor.dtype.is_integer:
+        raise DTypeError("switch: index is no integer", given=str(tensor.type), expected="i64[]")
+    if tensor.shape:
+        raise ShapeError("switch: index has axes", given=str(tensor.type), expected="i64[]")
+    return tensor
 
 
 def _own(operands: Any) -> Any:
@@ -134,5 +134,5 @@ def _choose(
         kinds,
     )
     outputs = apply(whole, [predicate, *captured])
-    found = [outputs[x.number] if type(x) is OutputPlace else x for x in results]
-    return tree.unflatten(parts[0].treedef, found)
+    leaves = [outputs[x.number] if type(x) is OutputPlace else x for x in results]
+    return tree.unflatten(parts[0].treedef, leaves)

@@ -49,25 +49,25 @@ def _own(x: Any) -> Any:
 
 def check_iteration(
     op: str, before: Sequence[Any], after: list[Any], treedef: tree.TreeDef,
-    found: tree.TreeDef, body: Any,
+    after_treedef: tree.TreeDef, body: Any,
 ) -> None:  # fmt: skip
     """Refuse what no iteration may change: the structure, a dtype, the number of axes.
 
-    A number in the place of a tensor without axes becomes one.
+    A number in place of a tensor without axes becomes one.
 
     Args:
         op: for messages.
         before: the leaves of what goes round.
         after: those that an iteration gave; changed in place.
         treedef: the structure before.
-        found: the structure after.
+        after_treedef: the structure after.
         body: the function.
 
     Raises:
         TraceError: it changed.
     """
-    if found != treedef:
-        raise other_structure(op, treedef, found, line_of(body))
+    if after_treedef != treedef:
+        raise other_structure(op, treedef, after_treedef, line_of(body))
     for i, (a, b) in enumerate(zip(before, after, strict=True)):
         if type(a) is Tensor and type(b) is Tensor:
             if a._lane is b._lane and len(a.shape) == len(b.shape):
@@ -198,9 +198,9 @@ class Carry:
         known = self._loop.guess
         if known is None or len(known.leaves) != len(self.slots):
             return
-        found = [self._as_before(*each) for each in zip(self.slots, known.leaves, strict=True)]
-        self._guessed = any(a is not b for a, b in zip(self.slots, found, strict=True))
-        self.slots = found
+        slots = [self._as_before(*each) for each in zip(self.slots, known.leaves, strict=True)]
+        self._guessed = any(a is not b for a, b in zip(self.slots, slots, strict=True))
+        self.slots = slots
 
     def _as_before(self, slot: _Slot, known: LeafOutcome) -> _Slot:
         kind, became = slot.kind, known.became
@@ -242,7 +242,7 @@ class Carry:
     @property
     def kinds(self) -> list[Any]:
         """The types of the values that the loop ends with."""
-        found = []
+        kinds = []
         for kind, _, loose, _ in self.slots:
             if isinstance(kind, TensorSpec) and loose:
                 sizes: list[Any] = [
@@ -250,22 +250,22 @@ class Carry:
                 ]
                 kind = kind.like(shape=tuple(sizes))
             if kind is not None:
-                found.append(kind)
-        return found
+                kinds.append(kind)
+        return kinds
 
     def enter(self, part: Tracer) -> list[Any]:
         """The leaves as inputs of a subgraph."""
-        found = []
+        leaves = []
         self._params = []
         for slot, name in zip(self.slots, self.names, strict=True):
             if slot.kind is None:
                 self._params.append(None)
-                found.append(slot.start)
+                leaves.append(slot.start)
                 continue
             value = part.graph.add_input(slot.kind.type, name, slot.kind.device)
             self._params.append(value)
-            found.append(part.result(value))
-        return found
+            leaves.append(part.result(value))
+        return leaves
 
     def hold(self, error: Exception) -> None:
         """Take the numbers for constants: Python asked for one, and an iteration may not change it.
@@ -332,9 +332,9 @@ class Carry:
         if leaf.kind == "number" and kind_of(leaf.what) == slot.kind:
             same_one = getattr(leaf.what, "value", None) is self._params[i]
             return _Slot(None, slot.start, stays=True) if same_one and not slot.stays else slot
-        found = leaf.value.spec if leaf.value is not None else None
-        if isinstance(found, TensorSpec) and not found.shape and weak_fits(slot.start, found.dtype):
-            return _Slot(found, as_tensor(slot.start, found.dtype, found.device))
+        spec = leaf.value.spec if leaf.value is not None else None
+        if isinstance(spec, TensorSpec) and not spec.shape and weak_fits(slot.start, spec.dtype):
+            return _Slot(spec, as_tensor(slot.start, spec.dtype, spec.device))
         raise self._changed(i, body)
 
     def _next_static(self, slot: _Slot, leaf: ResultLeaf, i: int, body: Subgraph) -> _Slot:
@@ -353,11 +353,11 @@ class Carry:
             if kind.shape or leaf.kind == "static" or not weak_fits(leaf.what, kind.dtype):
                 raise self._changed(i, body)
             return slot
-        found: Any = leaf.value.spec
-        same_kind = found.dtype is kind.dtype and found.device is kind.device
-        if not same_kind or len(found.shape) != len(kind.shape):
+        spec: Any = leaf.value.spec
+        same_kind = spec.dtype is kind.dtype and spec.device is kind.device
+        if not same_kind or len(spec.shape) != len(kind.shape):
             raise self._changed(i, body)
-        sizes = enumerate(zip(kind.shape, found.shape, strict=True))
+        sizes = enumerate(zip(kind.shape, spec.shape, strict=True))
         return self._loosened(slot, kind, {axis for axis, (a, b) in sizes if not same(a, b)})
 
     def _loosened(self, slot: _Slot, kind: TensorSpec, axes: Collection[int]) -> _Slot:

@@ -101,12 +101,12 @@ class _Loop:
 
     def iteration(self, *args: Any) -> Any:
         """What goes round next, as a tree like ``init``."""
-        found = self.body(*args)
+        carry = self.body(*args)
         if not self.spread:
-            return found
-        if type(found) not in (tuple, list) and self.treedef.num_children == 1:
-            found = (found,)
-        return self.kind(found) if type(found) in (tuple, list) else found
+            return carry
+        if type(carry) not in (tuple, list) and self.treedef.num_children == 1:
+            carry = (carry,)
+        return self.kind(carry) if type(carry) in (tuple, list) else carry
 
     # --- eagerly ---
 

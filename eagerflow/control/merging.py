@@ -140,17 +140,17 @@ def _merge_tensors(
             if shape or not weak_fits(leaf.what, kind.dtype):
                 raise _differ(op, parts, i, other, "types", against=first)
             continue
-        found: Any = leaf.value.spec
-        if found.dtype is not kind.dtype or found.device is not kind.device:
+        spec: Any = leaf.value.spec
+        if spec.dtype is not kind.dtype or spec.device is not kind.device:
             hint = "convert one: x.astype(...)"
             if (parts[0].said or "").startswith(("what `and`", "what `or`")):
                 hint += "; to choose between two values, write `y if x else z`"
             raise _differ(op, parts, i, other, "dtypes", hint, first)
-        if len(found.shape) != len(shape):
+        if len(spec.shape) != len(shape):
             raise _differ(op, parts, i, other, "numbers of axes", against=first)
         shape = [
             a if a is not None and same(a, b) else None
-            for a, b in zip(shape, found.shape, strict=True)
+            for a, b in zip(shape, spec.shape, strict=True)
         ]
     sizes = [
         tracer.fresh_size("size") if d is None or not symbols((d,)) <= outside else d for d in shape

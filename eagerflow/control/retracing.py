@@ -73,9 +73,9 @@ class Outcome:
             self._earlier, guess = (), None
         if guess is not None and not inside:
             inside = guess._parts
-        found = Outcome(code, inside, guess)
-        self._parts.append(found)
-        return found
+        outcome = Outcome(code, inside, guess)
+        self._parts.append(outcome)
+        return outcome
 
     def again(self) -> None:
         """It is traced once more."""

@@ -70,9 +70,9 @@ def _part(
     opens: bool = False,
 ) -> Subgraph:  # fmt: skip
     """A function that gives tensors, traced as a part of ``tracer``."""
-    found = within(tracer, name, kinds, function, opens)
-    found.graph.outputs = [leaf.value for leaf in found.leaves if leaf.value is not None]
-    return found
+    part = within(tracer, name, kinds, function, opens)
+    part.graph.outputs = [leaf.value for leaf in part.leaves if leaf.value is not None]
+    return part
 
 
 @final
@@ -103,9 +103,9 @@ class _Rule:
         def backward(*items: Tensor) -> Any:
             rest = iter(items[len(residuals) :])
             gs = [next(rest) if s else None for s in smooth]
-            found = passed[0].pull(items[: len(residuals)], gs, [is_smooth(k) for k in kinds])
-            self.pulled = tuple([i for i, g in enumerate(found) if g is not None])
-            return [dense(g) for g in found if g is not None]
+            pulled = passed[0].pull(items[: len(residuals)], gs, [is_smooth(k) for k in kinds])
+            self.pulled = tuple([i for i, g in enumerate(pulled) if g is not None])
+            return [dense(g) for g in pulled if g is not None]
 
         cotangents = [v.spec for v, s in zip(body.outputs, smooth, strict=True) if s]
         self.count = len(residuals) + len(cotangents)
@@ -183,8 +183,8 @@ class _Call:
             rest = iter(given)
             items = [next(rest) if x is None else x for x in fixed]
             cotangents = [g for g in gs if g is not None]
-            found = run(attrs["backward"], [*items[:count], *cotangents, *items[count:]])
-            pulled = dict(zip(attrs["pulled"], found, strict=True))
+            gradients = run(attrs["backward"], [*items[:count], *cotangents, *items[count:]])
+            pulled = dict(zip(attrs["pulled"], gradients, strict=True))
             # the rule does not know of what the function has from around it
             return [pulled.get(i) if i < own else link for i in wanted]
 

@@ -104,8 +104,8 @@ class _Scan:
         self.users = f if users is None else users
         self.reverse = reverse
         self.leaves, self.treedef = own_leaves(init)
-        found, self.x_tree = tree.flatten(xs)
-        self.xs = [tensor_of(x) for x in found]
+        x_leaves, self.x_tree = tree.flatten(xs)
+        self.xs = [tensor_of(x) for x in x_leaves]
         self.length = self._length(length)
 
     def _length(self, length: Any) -> Any:
@@ -136,15 +136,15 @@ class _Scan:
         tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
         return self.run() if tracer is None else self.trace(tracer)
 
-    def parted(self, found: Any) -> tuple[Any, Any]:
+    def parted(self, result: Any) -> tuple[Any, Any]:
         """What an iteration gave: the carry and the rest."""
-        if not isinstance(found, tuple) or len(found) != 2:
+        if not isinstance(result, tuple) or len(result) != 2:
             raise TraceError(
                 f"{self.op}: the function does not give a pair",
-                given=f"{type(found).__name__} from {line_of(self.users)}",
+                given=f"{type(result).__name__} from {line_of(self.users)}",
                 expected="(carry, y)",
             )
-        return found
+        return result
 
     # --- eagerly ---
 
@@ -157,14 +157,14 @@ class _Scan:
             carry, y = self.parted(self.f(tree.unflatten(self.treedef, leaves), x))
             after, treedef = own_leaves(carry)
             check_iteration(self.op, leaves, after, self.treedef, treedef, self.users)
-            row, found = own_leaves(y)
-            if y_tree is not None and found != y_tree:
+            row, row_tree = own_leaves(y)
+            if y_tree is not None and row_tree != y_tree:
                 raise TraceError(
                     f"{self.op}: iterations give different structures",
-                    given=f"{tree.show(found)} from {line_of(self.users)}",
+                    given=f"{tree.show(row_tree)} from {line_of(self.users)}",
                     expected=f"{tree.show(y_tree)}, as at first",
                 )
-            y_tree = found
+            y_tree = row_tree
             return after, [_row(self.op, y) for y in row]
 
         leaves, stacked = go_along(
@@ -220,17 +220,17 @@ class _Scan:
 
     def rows(self, body: Subgraph) -> list[Any]:
         """The values that are stacked."""
-        found = []
+        values = []
         for i in range(self.treedef.num_leaves, len(body.leaves)):
             leaf = body.leaves[i]
             if leaf.kind == "static":
                 raise _no_tensor(self.op, leaf.what, body.line(i))
             value = leaf.value
             if value is None:
-                found.append(body.tensor(i, tensor_spec(leaf.what)))
+                values.append(body.tensor(i, tensor_spec(leaf.what)))
             else:
-                found.append(value)
-        return found
+                values.append(value)
+        return values
 
     def trace(self, tracer: Tracer) -> tuple[Any, Any]:
         outside = tracer.known_names

@@ -72,8 +72,8 @@ class Subgraph:
         self.tracer = tracer
         self.where = where
         self.said = said
-        found, self.treedef = tree.flatten(result)
-        self.leaves = [self._leaf(x) for x in found]
+        leaves, self.treedef = tree.flatten(result)
+        self.leaves = [self._leaf(x) for x in leaves]
 
     @property
     def graph(self) -> Graph:
@@ -163,9 +163,9 @@ def trace_subgraph(
                 "all branches are: write it as a loop, or let Python values decide where it ends",
             ) from None
         outside.check(line_of(users))
-        found = Subgraph(tracer, result, line_of(users), getattr(users, "said", None))
+        subgraph = Subgraph(tracer, result, line_of(users), getattr(users, "said", None))
     outcome.done = True
-    return found
+    return subgraph
 
 
 def check_callable(what: str, *functions: Any) -> None:
@@ -206,9 +206,9 @@ def take_reads_out(parts: Sequence[Subgraph]) -> None:
     values: dict[int, Tensor] = {}
     for part in parts:
         graph = part.graph
-        found = [n for n in graph.nodes if n.op == "read"]
-        found = [n for n in found if id(n.attrs["resource"]) not in assigned]
-        for number, node in enumerate(found):
+        reads = [n for n in graph.nodes if n.op == "read"]
+        reads = [n for n in reads if id(n.attrs["resource"]) not in assigned]
+        for number, node in enumerate(reads):
             key = id(node.attrs["resource"])
             if key not in values:
                 values[key] = bind(get_op("read"), **node.attrs)
@@ -217,7 +217,7 @@ def take_reads_out(parts: Sequence[Subgraph]) -> None:
             value.node, value.label = None, node.name
             graph.inputs.append(value)
             part.tracer.operands["read", key, number] = Operand(value, values[key])
-        gone = set(found)
+        gone = set(reads)
         graph.nodes = [n for n in graph.nodes if n not in gone]
         for node in graph.nodes:
             if node.control_inputs:
@@ -287,22 +287,22 @@ def argument_names(function: Any, treedef: tree.TreeDef, *, spread: bool) -> lis
     known = code.co_varnames[: code.co_argcount] if code is not None else ()
     known = known[1:] if hasattr(function, "__self__") else known
     children = treedef.children() if spread else [treedef]
-    found = []
+    names = []
     for i, child in enumerate(children):
         name = known[i] if i < len(known) and known[i].isidentifier() else "x"
-        found += _leaf_names(child, name)
-    return found
+        names += _leaf_names(child, name)
+    return names
 
 
 def _leaf_names(treedef: tree.TreeDef, name: str) -> list[str]:
     """Names for the leaves of one argument; those of a dict have its keys."""
     if treedef.type is not dict:
         return [name] * treedef.num_leaves
-    found = []
+    names = []
     for key, child in zip(treedef.entries(), treedef.children(), strict=True):
         own = key.replace(" ", "_") if isinstance(key, str) else ""
-        found += _leaf_names(child, own if own.isidentifier() else name)
-    return found
+        names += _leaf_names(child, own if own.isidentifier() else name)
+    return names
 
 
 def whole_number(what: str, value: Any, least: int) -> int:
@@ -324,16 +324,16 @@ def whole_number(what: str, value: Any, least: int) -> int:
             hint="let the cond of a while_loop count the iterations: lambda i, x: (i < n) & ...",
         )
     try:
-        found = None if isinstance(value, bool) else operator.index(value)
+        number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
-        found = None
-    if found is None or found < least:
+        number = None
+    if number is None or number < least:
         raise TensorValueError(
             f"{what} is no int, or too small",
             given=repr(value),
             expected=f"an int from {least} on",
         )
-    return found
+    return number
 
 
 def as_truth(what: str, test: Any) -> Any:
@@ -351,11 +351,11 @@ def as_truth(what: str, test: Any) -> Any:
         return test
     if not isinstance(test, AbstractArray) and not hasattr(test, "__array__"):
         raise DTypeError(f"{what} is no bool", given=repr(test), expected="bool[]")
-    found = tensor_of(test)
-    if found.dtype.kind != "bool":
+    tensor = tensor_of(test)
+    if tensor.dtype.kind != "bool":
         hint = "compare it: x != 0"
-        raise DTypeError(f"{what} is no bool", given=str(found.type), expected="bool[]", hint=hint)
-    if found.shape:
+        raise DTypeError(f"{what} is no bool", given=str(tensor.type), expected="bool[]", hint=hint)
+    if tensor.shape:
         hint = "say which elements count: x.any() or x.all()"
-        raise ShapeError(f"{what} has axes", given=str(found.type), expected="bool[]", hint=hint)
-    return found
+        raise ShapeError(f"{what} has axes", given=str(tensor.type), expected="bool[]", hint=hint)
+    return tensor

@@ -50,11 +50,11 @@ def to_chrome(events: Sequence[AbstractEvent]) -> dict[str, Any]:
     names: dict[int | None, str] = {t.ident: t.name for t in threading.enumerate()}
     names |= {e.thread: f"runner {e.name}" for e in events if isinstance(e, RunEvent)}
     pid = os.getpid()
-    found: list[dict[str, Any]] = [_name("process_name", pid, 0, "eagerflow")]
+    entries: list[dict[str, Any]] = [_name("process_name", pid, 0, "eagerflow")]
     for ident, row in rows.items():
-        found.append(_name("thread_name", pid, row, names.get(ident, f"thread {ident}")))
+        entries.append(_name("thread_name", pid, row, names.get(ident, f"thread {ident}")))
     for s in sorted(slices, key=lambda s: (s.start, -s.stop, s.depth)):
-        found.append(
+        entries.append(
             {
                 "name": s.name,
                 "cat": s.kind,
@@ -66,11 +66,11 @@ def to_chrome(events: Sequence[AbstractEvent]) -> dict[str, Any]:
                 "args": s.args,
             }
         )
-    found += [_open(e, begin, pid, rows[e.thread]) for e in events if e.stop is None]
-    found += _arrows(moves, begin, pid, len(rows) + 1)
-    found += [_counter(e, begin, pid) for e in sorted(levels, key=lambda e: e.start)]
-    found += [row for i, e in enumerate(waits) for row in _pair(e, begin, pid, i)]
-    return {"traceEvents": found, "displayTimeUnit": "ms"}
+    entries += [_open(e, begin, pid, rows[e.thread]) for e in events if e.stop is None]
+    entries += _arrows(moves, begin, pid, len(rows) + 1)
+    entries += [_counter(e, begin, pid) for e in sorted(levels, key=lambda e: e.start)]
+    entries += [row for i, e in enumerate(waits) for row in _pair(e, begin, pid, i)]
+    return {"traceEvents": entries, "displayTimeUnit": "ms"}
 
 
 def _counter(event: LevelEvent, begin: float, pid: int) -> dict[str, Any]:
@@ -176,9 +176,9 @@ _SHOWN: Final = {
 
 
 def _args(event: AbstractEvent) -> dict[str, Any]:
-    found = {word: getattr(event, field, "") for field, word in _SHOWN.items()}
-    found["source"] = "" if event.source is None else str(event.source)
-    found["waited"] = found["waited"] or ""
-    found["step"] = event.step or ""
-    found["iteration"] = ", ".join(f"{name} {number}" for name, number in event.frames)
-    return {key: value for key, value in found.items() if value != ""}
+    args = {word: getattr(event, field, "") for field, word in _SHOWN.items()}
+    args["source"] = "" if event.source is None else str(event.source)
+    args["waited"] = args["waited"] or ""
+    args["step"] = event.step or ""
+    args["iteration"] = ", ".join(f"{name} {number}" for name, number in event.frames)
+    return {key: value for key, value in args.items() if value != ""}

@@ -19,8 +19,8 @@ _KEPT: Final = 1000  # times of one node, of which the median is taken
 
 def median(times: Iterable[float]) -> float:
     """The time in the middle; the module ``statistics`` would take 2 ms to load."""
-    found = sorted(times)
-    return (found[(len(found) - 1) // 2] + found[len(found) // 2]) / 2
+    ordered = sorted(times)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 @final

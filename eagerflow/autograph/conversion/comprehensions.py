@@ -36,12 +36,12 @@ def is_plain(node: ast.ListComp | ast.GeneratorExp) -> bool:
 
 def binds(node: ast.AST) -> list[str]:
     """The names that ``:=`` in an expression binds."""
-    found = [n.target.id for n in own_nodes([node]) if isinstance(n, ast.NamedExpr)]
-    return list(dict.fromkeys(found))
+    names = [n.target.id for n in own_nodes([node]) if isinstance(n, ast.NamedExpr)]
+    return list(dict.fromkeys(names))
 
 
 def as_function(node: ast.ListComp | ast.GeneratorExp, name: str, of: str = "list") -> Any:
-    """The function that a comprehension is, of what its first `for` goes over.
+    """The comprehension as a function of the iterable of its first `for`.
 
     Args:
         node: the comprehension.
@@ -69,7 +69,7 @@ def as_function(node: ast.ListComp | ast.GeneratorExp, name: str, of: str = "lis
 
 
 def function(name: str, arguments: Sequence[str], body: list[ast.stmt], at: ast.AST) -> Any:
-    """A function in the place of ``at``; what has a place of its own keeps it."""
+    """A function with the location of ``at``; nodes with a location of their own keep it."""
     made: Any = ast.parse(f"def f({', '.join(f'a{i}' for i in range(len(arguments)))}): pass")
     made = made.body[0]
     made.name, made.body = name, body

@@ -1,4 +1,4 @@
-"""Converts functions: code once, and for each function one that shares its cells and globals."""
+"""Converts functions: code once, then a new function for each that shares cells and globals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from eagerflow.autograph.conversion.source_code import (
 
 __all__ = ["branches", "converted", "operators", "why_not"]
 
-#: what converted code calls; the modules that define operators put them here
+#: the operators that converted code calls; the modules that define them put them here
 operators: Final = SimpleNamespace()
 _CELL: Final = CellType(operators)
 _MADE: Final = re.compile(r"\.<locals>\.@\w+")
@@ -73,8 +73,8 @@ def branches(code: CodeType) -> bool:
 
 def _remember(code: CodeType, made: CodeType | str) -> tuple[ref[CodeType], CodeType | str]:
     key, forget = id(code), _known.pop
-    found = _known[key] = (ref(code, lambda _: forget(key, None)), made)
-    return found
+    entry = _known[key] = (ref(code, lambda _: forget(key, None)), made)
+    return entry
 
 
 def _convert(function: FunctionType) -> CodeType | str:
@@ -104,7 +104,7 @@ def _matters(code: CodeType) -> bool:
 
 
 def _renamed(made: CodeType, name: str, qualname: str) -> CodeType:
-    """Code under the name that the user knows: branches go by that of their function."""
+    """Code under the name that the user knows: branches have that of their function."""
     constants = []
     for one in made.co_consts:
         if isinstance(one, CodeType):

@@ -2,7 +2,7 @@
 
 What follows an `if` of which one branch always jumps moves into the other branch, so that both
 give a value; elsewhere what follows is guarded by the names that were set. (Names that begin with
-``@`` are those of the converter: nobody can write them.)
+``@`` belong to the converter: user code cannot contain them.)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from eagerflow.autograph.conversion.source_code import OPERATORS, NotConvertible
 
 __all__ = ["RESULT", "RETURNED", "is_always", "lower_jumps", "operator", "returns_early"]
 
-#: what the function returns, and whether it has returned
+#: the result of the function, and whether it has returned
 RESULT: Final = "@result"
 RETURNED: Final = "@returned"
 
@@ -26,10 +26,10 @@ _JUMPS: Final = (ast.Return, ast.Break, ast.Continue)
 
 
 def operator(name: str, arguments: Sequence[ast.expr], at: ast.AST) -> ast.Call:
-    """The call of an operator of eagerflow, in the place of ``at``."""
+    """The call of an operator of eagerflow, with the location of ``at``."""
     function = ast.Attribute(ast.Name(OPERATORS, ast.Load()), name, ast.Load())
     made = _placed(ast.Call(function, list(arguments), []), at)
-    # of a call over several lines, tracebacks show the one where the name of its method ends
+    # for a call over several lines, tracebacks show the line where the name of its method ends
     function.end_lineno, function.end_col_offset = function.lineno, function.col_offset
     return made
 
@@ -40,7 +40,7 @@ def returns_early(body: Sequence[ast.stmt]) -> bool:
 
 
 def lower_jumps(body: Sequence[ast.stmt], at: ast.AST) -> list[ast.stmt]:
-    """The body of a function without jumps, but for a `return` at the end, in the place of ``at``.
+    """The body of a function without jumps but for a `return` at the end, located at ``at``.
 
     Loops get an attribute ``flags``: the names of which each ends the loop once it is true.
 
@@ -56,12 +56,12 @@ def lower_jumps(body: Sequence[ast.stmt], at: ast.AST) -> list[ast.stmt]:
         falls = _placed(ast.Return(ast.Constant(None)), last)
         falls.falls_off = True  # type: ignore[attr-defined]  # for messages
         body = [*body, falls]
-    found = jumps.block(body, "", "")
+    statements = jumps.block(body, "", "")
     if RETURNED in jumps.used:
-        found.insert(0, _assign(RETURNED, ast.Constant(False), body[0]))
+        statements.insert(0, _assign(RETURNED, ast.Constant(False), body[0]))
     else:
-        found = [s for s in map(_Without(RETURNED).visit, found) if s is not None]
-    return [*found, _placed(ast.Return(ast.Name(RESULT, ast.Load())), at)]
+        statements = [s for s in map(_Without(RETURNED).visit, statements) if s is not None]
+    return [*statements, _placed(ast.Return(ast.Name(RESULT, ast.Load())), at)]
 
 
 @final
@@ -79,11 +79,11 @@ class _Jumps:
 
     def block(self, body: Sequence[ast.stmt], brk: str, cont: str) -> list[ast.stmt]:
         """A block within a loop whose flags are ``brk`` and ``cont``."""
-        found: list[ast.stmt] = []
+        statements: list[ast.stmt] = []
         for i, node in enumerate(body):
             rest = body[i + 1 :]
             if isinstance(node, _JUMPS):
-                return found + self._jump(node, brk, cont)
+                return statements + self._jump(node, brk, cont)
             flags = self._flags(node, brk, cont)
             if flags and rest and isinstance(node, ast.If):
                 first, second = _ends(node.body), _ends(node.orelse)
@@ -96,26 +96,26 @@ class _Jumps:
                     ), node)  # fmt: skip
                     rest = []
                     flags = []
-                    found += self._statement(node, brk, cont)
-                    return found
-            found += self._statement(node, brk, cont)
+                    statements += self._statement(node, brk, cont)
+                    return statements
+            statements += self._statement(node, brk, cont)
             if _is_endless(node):
-                return found + _never(self.block(rest, brk, cont), node)
+                return statements + _never(self.block(rest, brk, cont), node)
             if flags:
                 if rest:
-                    found.append(self._guarded(self.block(rest, brk, cont), flags, node))
-                return found
-        return found
+                    statements.append(self._guarded(self.block(rest, brk, cont), flags, node))
+                return statements
+        return statements
 
     def _flags(self, node: ast.stmt, brk: str, cont: str) -> list[str]:
         """The flags that a statement may set and that concern what follows it."""
-        found = [RETURNED] if self.early and _has(node, ast.Return, _FUNCTIONS) else []
+        flags = [RETURNED] if self.early and _has(node, ast.Return, _FUNCTIONS) else []
         inside = (*_FUNCTIONS, *_LOOPS)
         if _breaks(node, ast.Break, inside):
-            found.append(brk)
+            flags.append(brk)
         if _breaks(node, ast.Continue, inside):
-            found.append(cont)
-        return found
+            flags.append(cont)
+        return flags
 
     def _jump(self, node: Any, brk: str, cont: str) -> list[ast.stmt]:
         if not isinstance(node, ast.Return):
@@ -186,20 +186,20 @@ class _Jumps:
         )
         loop.flags = flags
         self.used.update(flags)
-        found: list[ast.stmt] = [_placed(loop, node)]
+        statements: list[ast.stmt] = [_placed(loop, node)]
         if inner[0] in flags:
-            found.insert(0, _assign(inner[0], ast.Constant(False), node))
+            statements.insert(0, _assign(inner[0], ast.Constant(False), node))
         if node.orelse:
             orelse = self.block(node.orelse, brk, cont)
             if _is_endless(node):
                 orelse = _never(orelse, node)
-            found += [self._guarded(orelse, flags, node)] if flags and orelse else orelse
-        return found
+            statements += [self._guarded(orelse, flags, node)] if flags and orelse else orelse
+        return statements
 
 
 @final
 class _Without(ast.NodeTransformer):
-    """Drops assignments to a flag that nobody tests."""
+    """Drops assignments to a flag that is never tested."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -232,7 +232,7 @@ def _breaks(node: ast.AST, kind: Any, barriers: tuple[type, ...]) -> bool:
 
 
 def _ends(body: Sequence[ast.stmt]) -> bool:
-    """Whether what follows a block is never reached."""
+    """Whether code after a block is never reached."""
     return any(
         isinstance(s, (*_JUMPS, ast.Raise))
         or (isinstance(s, ast.If) and _ends(s.body) and _ends(s.orelse))
@@ -242,7 +242,7 @@ def _ends(body: Sequence[ast.stmt]) -> bool:
 
 
 def _is_endless(node: ast.stmt) -> bool:
-    """Whether nothing but `return` ends a loop."""
+    """Whether only `return` ends a loop."""
     if not isinstance(node, ast.While) or not is_always(node.test):
         return False
     inside = (*_FUNCTIONS, *_LOOPS)
@@ -268,7 +268,7 @@ def _assign(name: str, value: ast.expr, at: ast.AST) -> ast.Assign:
 
 
 def _placed(node: _Node, at: ast.AST) -> _Node:
-    """``node`` and all within it that has no place yet, in the place of ``at``."""
+    """``node``, with the location of ``at`` for it and all nodes within it that have none."""
     ast.copy_location(node, at)
     for child in ast.iter_child_nodes(node):
         if not hasattr(child, "lineno") and "lineno" in child._attributes:

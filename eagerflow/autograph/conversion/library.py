@@ -1,4 +1,4 @@
-"""What is library code, which a trace relies on as it is, and what is the user's own."""
+"""Tells library code, which a trace takes as it is, from the user's own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, Final
 __all__ = ["EXAMPLES", "is_bare_class", "is_library", "is_library_class"]
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
-#: parts of eagerflow that are written as users write
+#: parts of eagerflow that are written like user code
 EXAMPLES: Final = "eagerflow.demo"
-#: parts of eagerflow with classes whose attributes users set, as those of their own
+#: parts of eagerflow with classes whose attributes users set, as in their own classes
 _LIKE_USERS: Final = (
     "eagerflow.nn.layers", "eagerflow.nn.metrics", "eagerflow.nn.module",
     "eagerflow.optim", "eagerflow.data", EXAMPLES,
@@ -27,12 +27,12 @@ _STANDARD_PLACES: Final = tuple(
 _BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
 _HEAP_TYPE: Final = 1 << 9
 
-#: (module, file) -> whether it is library code; False also for what has to be looked at each time
+#: (module, file) -> whether it is library code; False also where it has to be checked each time
 _known: Final[dict[tuple[str, str], bool]] = {}
 
 
 def is_library(namespace: Mapping[str, Any]) -> bool:
-    """Whether the functions of a module are not looked into, given its global names."""
+    """Whether the functions of a module are library code, given its global names."""
     name = namespace.get("__name__")
     if not isinstance(name, str) or name == "__main__":
         return False
@@ -66,10 +66,10 @@ def _is_own(value: Any) -> bool:
 
 
 def is_library_class(cls: type) -> bool:
-    """Whether the methods of a class are not looked into."""
+    """Whether the methods of a class are library code."""
     name = cls.__module__
     if not isinstance(name, str) or name == "builtins":
-        # what `exec` makes in a namespace without a name says that it is a builtin
+        # functions made by `exec` in a namespace without a name claim to be builtins
         return not cls.__flags__ & _HEAP_TYPE
     top = name.partition(".")[0]
     module = sys.modules.get(name)
@@ -79,6 +79,6 @@ def is_library_class(cls: type) -> bool:
 
 
 def is_bare_class(cls: type) -> bool:
-    """Whether a class of libraries is one without methods, whose attributes the user makes."""
-    # that one by its name: few load its module, and those who have an instance did
+    """Whether a library class has no methods and only attributes that the user sets."""
+    # by its name: few programs load its module, and any with an instance did
     return cls in _BARE or (cls.__module__, cls.__name__) == ("argparse", "Namespace")

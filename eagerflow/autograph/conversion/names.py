@@ -23,28 +23,28 @@ def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def bound(nodes: Iterable[ast.AST]) -> dict[str, int]:
-    """The names that statements bind in their scope, with the last line that does."""
-    found: dict[str, int] = {}
+    """The names that statements bind in their scope, each with the last line that binds it."""
+    lines: dict[str, int] = {}
     inner: set[int] = set()  # targets of comprehensions
     for node in own_nodes(nodes):
         if isinstance(node, _COMPREHENSIONS):
             inner |= {id(n) for g in node.generators for n in ast.walk(g.target)}
         for name in _bound_by(node):
             if id(node) not in inner:
-                found[name] = max(found.get(name, 0), getattr(node, "lineno", 0))
-    return found
+                lines[name] = max(lines.get(name, 0), getattr(node, "lineno", 0))
+    return lines
 
 
 def augmented(nodes: Sequence[ast.AST]) -> set[str]:
-    """The names that statements bind by ``+=`` and its like only."""
-    found: dict[str, int] = {}
+    """The names that statements bind only by augmented assignment (``+=``)."""
+    counts: dict[str, int] = {}
     for node in own_nodes(nodes):
         for name in _bound_by(node):
-            found[name] = found.get(name, 0) + 1
+            counts[name] = counts.get(name, 0) + 1
     for node in own_nodes(nodes):
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            found[node.target.id] -= 1
-    return {name for name, count in found.items() if not count}
+            counts[node.target.id] -= 1
+    return {name for name, count in counts.items() if not count}
 
 
 def _bound_by(node: Any) -> Iterator[str]:
@@ -75,12 +75,12 @@ def declared(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
 
 def reads(*nodes: ast.AST | None) -> set[str]:
     """All names that are read in ``nodes``, by functions within them as well."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in nodes:
         for one in ast.walk(node) if node is not None else ():
             if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Store):
-                found.add(one.id)
-    return found
+                names.add(one.id)
+    return names
 
 
 @final
@@ -134,15 +134,15 @@ class Liveness:
         head = after | reads(first) | jumps
         while True:
             self.after[id(node)] = head
-            found = head | self._block(node.body, head)
+            live = head | self._block(node.body, head)
             if isinstance(node, ast.For):
-                found = (found - _names_of(node.target)) | head | reads(node.target)
-            if found == head:
+                live = (live - _names_of(node.target)) | head | reads(node.target)
+            if live == head:
                 return head | reads(getattr(node, "iter", None))
-            head = found
+            head = live
 
     def _compound(self, node: Any, after: set[str]) -> set[str]:
-        """Statements of which it is not known how far they run: nothing is overwritten there."""
+        """Statements that may stop anywhere: no name counts as overwritten there."""
         before = self._always
         self._always = self._always | reads(node)
         for part in ("body", "orelse", "finalbody"):

@@ -7,7 +7,7 @@
         y = 1
     operators.if_(x > 0, body, orelse, ...)
 
-The variables stay the cells that they share with such functions, so no value is copied about; a
+The variables stay the cells that they share with such functions, so no value is copied; a
 name that is not bound is an empty cell, as in Python. Lines and columns stay those of the user.
 """
 
@@ -25,7 +25,7 @@ from eagerflow.autograph.conversion.source_code import OPERATORS, NotConvertible
 
 __all__ = ["LATER", "rewrite"]
 
-#: the parameter by which lambdas that the user did not write are known
+#: the parameter that marks lambdas that the user did not write
 LATER: Final = "@later"
 
 _GENERATORS: Final = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
@@ -42,10 +42,10 @@ _COMPARISONS: Final = {
 
 
 def rewrite(node: ast.FunctionDef | ast.Lambda) -> Any:
-    """The function with operators in the place of control flow.
+    """The function with operators in place of control flow.
 
     Raises:
-        NotConvertible: it holds something that cannot be converted; the text says what.
+        NotConvertible: it contains something that cannot be converted; the text names it.
     """
     if isinstance(node, ast.Lambda):
         _check([node.body])
@@ -70,7 +70,7 @@ class _Function(ast.NodeTransformer):
     Args:
         arguments: its parameters.
         body: its statements.
-        me: what `super()` refers to, by default the first parameter.
+        me: the object of `super()`, by default the first parameter.
     """
 
     def __init__(
@@ -99,22 +99,22 @@ class _Function(ast.NodeTransformer):
             targets: list[ast.expr] = [ast.Name(n, ast.Store()) for n in names]
             made = ast.If(ast.Constant(False), [ast.Assign(targets, ast.Constant(None))], [])
             body.insert(0, _at(made, node.body[0]))
-        for kind, found in ((ast.Global, self._globals), (ast.Nonlocal, self._nonlocals)):
-            if found:
-                body.insert(0, _at(kind(sorted(found)), node.body[0]))
+        for kind, outer_names in ((ast.Global, self._globals), (ast.Nonlocal, self._nonlocals)):
+            if outer_names:
+                body.insert(0, _at(kind(sorted(outer_names)), node.body[0]))
         node.body = body
         return node
 
     def _block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        found: list[ast.stmt] = []
+        statements: list[ast.stmt] = []
         around = self._before
         for node in body:
             self._before = []
             made = self.visit(node)
-            found += self._before
-            found += made if isinstance(made, list) else [made]
+            statements += self._before
+            statements += made if isinstance(made, list) else [made]
         self._before = around
-        return found
+        return statements
 
     # --- statements ---
 
@@ -127,7 +127,7 @@ class _Function(ast.NodeTransformer):
         orelse = self._branch("else", node.orelse, node, {})
         after = self._liveness.after[id(node)]
         names = tuple(
-            (name, *[found.get(name, 0) for found in lines], name in after)
+            (name, *[bindings.get(name, 0) for bindings in lines], name in after)
             for name in sorted({**lines[0], **lines[1]})
         )
         arguments = [test, *_named(body, orelse), _constant(names)]
@@ -193,7 +193,7 @@ class _Function(ast.NodeTransformer):
         return _at(ast.Expr(operator(name, arguments, at)), at)  # type: ignore[no-any-return]  # so
 
     def _source(self, node: ast.expr) -> ast.expr:
-        """What a `for` goes over: `range`, `zip` and `enumerate` of what a graph knows as well."""
+        """The iterable of a `for`: `range`, `zip` and `enumerate` also of values of the graph."""
         plain = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         if not plain or node.func.id not in _SOURCES:  # type: ignore[attr-defined]  # a call
             return self.visit(node)  # type: ignore[no-any-return]  # an expression
@@ -230,7 +230,7 @@ class _Function(ast.NodeTransformer):
         node = self._bodies(node)
         block = ast.With([ast.withitem(operator("catching", [later], node), None)], node.body)
         node.body = [_at(block, node)]
-        if isinstance(node, ast.Try):  # a bare `except:` is not for what eagerflow tells itself
+        if isinstance(node, ast.Try):  # internal signals pass a bare `except:`
             passing = ast.Attribute(ast.Name(OPERATORS, ast.Load()), "passing", ast.Load())
             node.handlers.insert(0, _at(ast.ExceptHandler(passing, None, [ast.Raise()]), place))
         return self._finally(node, last)
@@ -275,7 +275,7 @@ class _Function(ast.NodeTransformer):
         return _at(ast.Assign([node.target], self.visit(node.value)), node)
 
     def visit_Global(self, node: ast.Global) -> Any:
-        return _at(ast.Pass(), node)  # it is said at the beginning, and wherever it matters
+        return _at(ast.Pass(), node)  # the function begins with it
 
     def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
         return _at(ast.Pass(), node)
@@ -288,13 +288,13 @@ class _Function(ast.NodeTransformer):
         try:
             return _Function(node.args, node.body).function(node)
         except NotConvertible:
-            return node  # who calls it is told
+            return node  # the caller gets the warning
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
-        return node  # its methods are converted when they are called
+        return node  # methods are converted when they are called
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
         self._visit_defaults(node.args)
@@ -383,16 +383,16 @@ class _Function(ast.NodeTransformer):
         self._count += 1
         made = as_function(node, f"@{of}{self._count}", of)
         for kind, outer in ((ast.Global, True), (ast.Nonlocal, False)):
-            found = [n for n in names if (n in self._globals) is outer]
-            if found:
-                made.body.insert(0, _at(kind(found), node))
+            outer_names = [n for n in names if (n in self._globals) is outer]
+            if outer_names:
+                made.body.insert(0, _at(kind(outer_names), node))
         self._shared.update(names)
         inner = _Function(made.args, made.body, self._self)
         self._before.append(inner.function(made))
         return _at(ast.Call(ast.Name(made.name, ast.Load()), [over], []), node)  # type: ignore[no-any-return]  # a call
 
     def _reduction(self, node: ast.Call) -> ast.expr:
-        """`any(x > 0 for x in xs)` and its like, if the name means what it says."""
+        """Calls such as `any(x > 0 for x in xs)`, if the name is that of the builtin."""
         plain: Any = copy.deepcopy(node)
         plain.args = [self.generic_visit(plain.args[0])]
         self._plain_call(plain)
@@ -424,7 +424,7 @@ class _Function(ast.NodeTransformer):
 
 
 def _is_python(test: ast.expr) -> bool:
-    """Whether a test gives a Python bool, whatever is tested."""
+    """Whether a test gives a Python bool for any operands."""
     match test:
         case ast.Constant():
             return True
@@ -473,7 +473,7 @@ def _named(*functions: ast.FunctionDef) -> list[ast.expr]:
 
 
 def _at(node: Any, place: ast.AST) -> Any:
-    """``node``, and what is within it without a place, in the place of another one."""
+    """``node``, with the location of ``place`` for it and all nodes within it that have none."""
     ast.copy_location(node, place)
     for child in ast.iter_child_nodes(node):
         if not hasattr(child, "lineno"):

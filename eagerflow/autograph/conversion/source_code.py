@@ -1,7 +1,7 @@
-"""Finds the syntax tree of a function, by its code object, and makes sure that it is the right one.
+"""Finds the syntax tree of a function by its code object, and verifies that it is the right one.
 
 The source is compiled again as it is, and has to give the same instructions: a file that changed
-since it was imported is never mistaken for the function.
+since it was imported is never taken for the source of the function.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 def _block(code: CodeType, lines: list[str]) -> ast.Module | None:
-    """The lines of a `def` with its decorators, parsed in their place."""
+    """The lines of a `def` with its decorators, parsed with their line numbers."""
     first = code.co_firstlineno - 1
     if not 0 <= first < len(lines):
         return None
@@ -113,9 +113,9 @@ def _ends(code: CodeType, lines: list[str], indent: int) -> Iterator[int]:
 
 
 def _last_line(code: CodeType) -> int:
-    found = [line for _, _, line in code.co_lines() if line is not None]
+    lines = [line for _, _, line in code.co_lines() if line is not None]
     inner = [_last_line(c) for c in code.co_consts if isinstance(c, CodeType)]
-    return max([code.co_firstlineno, *found, *inner])
+    return max([code.co_firstlineno, *lines, *inner])
 
 
 def _indent(line: str) -> int:
@@ -131,20 +131,20 @@ def _definitions(tree: ast.Module, code: CodeType) -> Iterator[Definition]:
 
 
 def _plain_name(code: CodeType) -> str:
-    """The name of a function as it is written: `_A__f` is `__f` in the class `A`."""
+    """The name of a function as it is written: `__f` for `_A__f` in the class `A`."""
     return code.co_qualname.rpartition(".")[2]
 
 
 def _fits(code: CodeType, node: Definition) -> bool:
     try:
-        found = compiled(node, code)
+        candidate = compiled(node, code)
     except (SyntaxError, NotConvertible):
         return False
     if any(name.startswith("@py_") for name in (*code.co_varnames, *code.co_names)):
-        return True  # pytest has rewritten the assertions: only the place can be compared
-    if code.co_name == "<lambda>" and _extent(found) != _extent(code):
+        return True  # pytest has rewritten the assertions: only the location can be compared
+    if code.co_name == "<lambda>" and _extent(candidate) != _extent(code):
         return False
-    return _same(found, code)
+    return _same(candidate, code)
 
 
 def _same(a: CodeType, b: CodeType) -> bool:
@@ -165,13 +165,13 @@ def _same(a: CodeType, b: CodeType) -> bool:
 
 def _extent(code: CodeType) -> set[Any]:
     """Where the text of code begins and ends: several lambdas may be on one line."""
-    places = [p for p in code.co_positions() if None not in p and p[3]]
-    return {min((p[0], p[2]) for p in places), max((p[1], p[3]) for p in places)} if places else (
+    spans = [p for p in code.co_positions() if None not in p and p[3]]
+    return {min((p[0], p[2]) for p in spans), max((p[1], p[3]) for p in spans)} if spans else (
         set())  # fmt: skip
 
 
 def _instructions(code: CodeType) -> list[tuple[str, Any]]:
-    """What code does, whether or not a module imports the names whose methods it calls."""
+    """The effect of code, whether or not a module imports the names whose methods it calls."""
     return [
         (one.opname.replace("LOAD_METHOD", "LOAD_ATTR"), None if _is_offset(one) else one.argval)
         for one in dis.get_instructions(code) if one.opname not in ("PUSH_NULL", "CALL", "PRECALL")
@@ -184,14 +184,14 @@ def _is_offset(instruction: dis.Instruction) -> bool:
 
 
 def compiled(node: Definition, code: CodeType) -> CodeType:
-    """``node`` compiled as in the place of ``code``: with its closure, class and file."""
+    """``node`` compiled as a replacement of ``code``: with its closure, class and file."""
     names = [n for n in code.co_freevars if n not in ("__class__", OPERATORS)]
     made: Any = ast.parse(f"def f({', '.join(f'a{i}' for i in range(len(names) + 1))}): pass").body
     factory = made[0]
     factory.name = _FACTORY
     for argument, name in zip(factory.args.args, [OPERATORS, *names], strict=True):
         argument.arg = name
-    bare = copy(node)  # what defaults are is known; lambdas among them are in the way here
+    bare = copy(node)  # the values of defaults are known; lambdas among them are in the way here
     bare.args = _without_defaults(node.args)
     body: Any = ast.Expr(bare) if isinstance(bare, ast.Lambda) else bare
     if isinstance(bare, ast.FunctionDef):
@@ -207,17 +207,17 @@ def compiled(node: Definition, code: CodeType) -> CodeType:
     ast.fix_missing_locations(tree)
     flags = code.co_flags & _FUTURES
     whole = compile(tree, code.co_filename, "exec", flags=flags, dont_inherit=True)
-    found = _find(whole, _OWN if isinstance(node, ast.FunctionDef) else "<lambda>")
-    if found is None:
+    inner_code = _find(whole, _OWN if isinstance(node, ast.FunctionDef) else "<lambda>")
+    if inner_code is None:
         raise NotConvertible(_CHANGED)
-    return found
+    return inner_code
 
 
 def _without_defaults(arguments: ast.arguments) -> ast.arguments:
-    found = copy(arguments)
-    found.defaults = [ast.Constant(None) for _ in arguments.defaults]
-    found.kw_defaults = [d and ast.Constant(None) for d in arguments.kw_defaults]
-    return found
+    stripped = copy(arguments)
+    stripped.defaults = [ast.Constant(None) for _ in arguments.defaults]
+    stripped.kw_defaults = [d and ast.Constant(None) for d in arguments.kw_defaults]
+    return stripped
 
 
 def _class_name(code: CodeType) -> str | None:
@@ -232,16 +232,16 @@ def _class_name(code: CodeType) -> str | None:
 def _find(whole: CodeType, name: str) -> CodeType | None:
     for one in whole.co_consts:
         if isinstance(one, CodeType):
-            found = one if one.co_name == name else _find(one, name)
-            if found is not None:
-                return found
+            code = one if one.co_name == name else _find(one, name)
+            if code is not None:
+                return code
     return None
 
 
 def first_line(code: CodeType) -> int:
     """The line of the first statement of a branch or a body."""
-    found = [i.starts_line for i in dis.get_instructions(code) if i.opname != "RESUME"]
-    return next((line for line in found if line is not None), code.co_firstlineno)
+    lines = [i.starts_line for i in dis.get_instructions(code) if i.opname != "RESUME"]
+    return next((line for line in lines if line is not None), code.co_firstlineno)
 
 
 def line_text(code: CodeType, line: int) -> str:

@@ -1,8 +1,8 @@
-"""`finally` and `with` in converted code: a run of the graph that fails does not do their ends.
+"""`finally` and `with` in converted code: a run of the graph that fails does not run their ends.
 
-They are left when the trace is made. What they do then is behind the block in the graph, where a
-run that fails in the block does not come to: where that is seen, people are told. What
-`contextlib.suppress` is for is looked at as what a handler is for.
+The trace runs them. Their nodes come after the block in the graph, which a run that fails in the
+block does not reach: where this can happen, the user is warned. The exceptions that
+`contextlib.suppress` names are treated like those of a handler.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from eagerflow.tracing.tracer import tracer_of
 
 __all__ = ["ended", "leaving", "managed", "manager"]
 
-#: ops without an effect of their own, and one whose effect happens in any case
+#: ops without an effect of their own, and an op whose effect happens in any case
 _EFFECTS: Final = ("writes", "fence", "blocks")
 
 
 @operator
 @final
 class leaving:  # noqa: N801 - converted code calls it as an operator
-    """A statement with a block and something to do after it, whatever happens in the block.
+    """A statement with a block and an end that runs whatever happens in the block.
 
     Args:
-        place: of its end, for messages.
+        place: gives the line of its end, for messages.
     """
 
     def __init__(self, place: Callable[[], Any]) -> None:
         self._place = place
-        self.kinds: tuple[type[BaseException], ...] = ()  # that it suppresses
+        self.kinds: tuple[type[BaseException], ...] = ()  # the exceptions that it suppresses
         self.block: catching | None = None
 
     def __enter__(self) -> None:
@@ -121,7 +121,7 @@ def _nodes_of(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def _with_effects(nodes: Iterable[Node]) -> Iterator[Node]:
-    """The nodes that do something other than to give values."""
+    """The nodes that do more than compute values."""
     for node in _nodes_of(nodes):
         silent = kind_of(node.op) != "op" or node.op == "mutex_release"
         if not silent and get_op(node.op).effect in _EFFECTS:

@@ -1,4 +1,4 @@
-"""`try` in converted code: handlers must not meet what only a trace raises, or only the graph."""
+"""`try` in converted code: handlers must not catch what only a trace, or only the graph, raises."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from eagerflow.tracing.tracer import Tracer, tracer_of
 __all__ = ["Escaped", "OpenBlocks", "catching", "missed", "note", "raised_by", "refuse_caught"]
 
 
-#: what handlers name that are for whatever happens
+#: the classes of handlers for any exception
 _BROAD: Final = {Exception, BaseException}
 _OUTSIDE: Final = "put the `try` around the call of the traced function"
 _HINTS: Final[dict[type[BaseException], str]] = {
@@ -57,7 +57,7 @@ class Escaped(BaseException):
 
 @final
 class OpenBlocks(threading.local):
-    """The blocks that this thread is in, the innermost last: others may run converted code, too."""
+    """The blocks that this thread is in, the innermost last; other threads may run such code."""
 
     def __init__(self) -> None:
         self.all: list[Any] = []
@@ -106,10 +106,10 @@ class catching:  # noqa: N801 - converted code calls it as an operator
     @property
     def _flat(self) -> tuple[type[BaseException], ...]:
         """The classes that the handlers name, which may be in tuples."""
-        found: list[Any] = [self._kinds()]
-        while any(type(x) is tuple for x in found):
-            found = [y for x in found for y in (x if type(x) is tuple else (x,))]
-        return tuple(found)
+        kinds: list[Any] = [self._kinds()]
+        while any(type(x) is tuple for x in kinds):
+            kinds = [y for x in kinds for y in (x if type(x) is tuple else (x,))]
+        return tuple(kinds)
 
     def _tell(self, node: Node, raised: type[BaseException]) -> None:
         what = f"{raised.__name__} is raised when the graph runs, outside of the `try` around it"

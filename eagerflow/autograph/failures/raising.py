@@ -30,7 +30,7 @@ __all__ = [
     "raise_in_graph",
 ]
 
-#: what is not in the `__dict__` of an exception
+#: attributes that are not in the `__dict__` of an exception
 _LINKS: Final = ("__cause__", "__context__", "__suppress_context__")
 _RAISE: Final = dis.opmap["RAISE_VARARGS"]
 #: the traces whose graphs raise exceptions
@@ -89,17 +89,17 @@ def is_stated(error: BaseException) -> bool:
 
 def line_of(error: BaseException) -> Source | None:
     """Where the user's code raised an exception."""
-    found, trace = None, error.__traceback__
+    source, trace = None, error.__traceback__
     while trace is not None:
         if not is_framework_frame(trace.tb_frame):
-            found = Source(trace.tb_frame.f_code, trace.tb_lasti)
+            source = Source(trace.tb_frame.f_code, trace.tb_lasti)
         trace = trace.tb_next
-    return found
+    return source
 
 
 @final
 class _Kept:
-    """An object that is the same in each run, and no tree to look into.
+    """An object that is the same in each run, and is not treated as a tree.
 
     Args:
         value: the object.
@@ -114,13 +114,13 @@ class _Kept:
 @final
 @dataclass
 class _Parts:
-    """What an exception is made of.
+    """The parts of an exception.
 
     Attributes:
         kind: its class.
         args: as exceptions have them.
         links: to other exceptions.
-        fields: what the class keeps outside of `__dict__`.
+        fields: the fields that the class keeps outside `__dict__`.
         attributes: the `__dict__`.
     """
 
@@ -135,14 +135,14 @@ class _Parts:
         kind = self.kind.value
         makes = kind
         while makes.__module__ != "builtins":
-            makes = makes.__base__  # of several, the one that says what instances are like
+            makes = makes.__base__  # of several, the base that determines the layout of instances
         error: BaseException = makes.__new__(kind, *_put_together(self.args))
         error.args = _put_together(self.args)
         members = _members(kind)
         for name, value in _put_together(self.fields).items():
             try:
                 members[name].__set__(error, value)
-            except (AttributeError, TypeError):  # the class itself has set it, and lets nobody else
+            except (AttributeError, TypeError):  # set by the class, which refuses others
                 continue
         error.__dict__.update(_put_together(self.attributes))
         for name, value in _put_together(self.links).items():
@@ -151,15 +151,15 @@ class _Parts:
 
 
 def _members(kind: type) -> Mapping[str, Any]:
-    """The attributes for which a class has a place of its own."""
-    found: dict[str, Any] = {}
+    """The attributes that a class keeps in slots."""
+    members: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
-        found.update((k, v) for k, v in vars(base).items() if type(v) is MemberDescriptorType)
-    return {k: v for k, v in found.items() if k not in _LINKS}
+        members.update((k, v) for k, v in vars(base).items() if type(v) is MemberDescriptorType)
+    return {k: v for k, v in members.items() if k not in _LINKS}
 
 
 def _taken_apart(x: Any) -> Any:
-    """A tree with `_Parts` in the place of exceptions, and what is the same in each run in one."""
+    """A tree with `_Parts` in place of exceptions, and constant objects wrapped."""
     if isinstance(x, BaseException):
         fields = {k: getattr(x, k, None) for k in _members(type(x))}
         fields = {k: v for k, v in fields.items() if v is not None}

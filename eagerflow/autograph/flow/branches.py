@@ -49,9 +49,9 @@ _SIGNS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">=": python.ge, "is": python.is_, "is not": python.is_not,
     "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
 }  # fmt: skip
-#: how often a branch is traced until it is known what it does
+#: how often a branch is traced until its effects on Python are known
 _TRIALS: Final = 8
-#: branches within branches of one function from which on it is taken for a recursion without end
+#: nested branches of one function from which on it is taken for an infinite recursion
 _DEEP: Final = 40
 
 #: a name, the lines that bind it in the branches (0: none does), whether it is read later
@@ -63,20 +63,20 @@ def if_(
     test: Any, body: Callable[[], Any], orelse: Callable[[], Any], names: Sequence[_Name]
 ) -> None:
     """``if test: body() else: orelse()``."""
-    found = as_test(test)
-    if found is None:
+    predicate = as_test(test)
+    if predicate is None:
         (body if test else orelse)()
     else:
-        Branches(found, (body, orelse), names).run()
+        Branches(predicate, (body, orelse), names).run()
 
 
 @operator
 def choose(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
     """``x if c else y``."""
-    found = as_test(test)
-    if found is None:
+    predicate = as_test(test)
+    if predicate is None:
         return body() if test else orelse()
-    return Branches(found, (body, orelse), (), said="what `x if c else y` gives").run()
+    return Branches(predicate, (body, orelse), (), said="what `x if c else y` gives").run()
 
 
 @operator
@@ -107,32 +107,32 @@ def _short(
     rest: Sequence[Callable[[], Any]],
 ) -> Any:
     """`choose`, where the user's code is ``rest``."""
-    found = as_test(test)
-    assert found is not None
+    predicate = as_test(test)
+    assert predicate is not None
     code: Any = getattr(rest[0], "__code__")  # noqa: B009 - so typed
     functions = UserCode(code, body), UserCode(code, orelse)
-    return Branches(found, functions, (), rest, f"what {said} gives").run()
+    return Branches(predicate, functions, (), rest, f"what {said} gives").run()
 
 
 @operator
 def not_(x: Any) -> Any:
     """``not x``."""
-    found = as_test(x)
-    return (not x) if found is None else logical_not(found)
+    predicate = as_test(x)
+    return (not x) if predicate is None else logical_not(predicate)
 
 
 @operator
 def compare(signs: Sequence[str], left: Any, second: Any, *rest: Callable[[], Any]) -> Any:
     """``a < b < c``."""
-    found = _SIGNS[signs[0]](left, second)
+    comparison = _SIGNS[signs[0]](left, second)
     if not rest:
-        return found
-    return and_(found, lambda: compare(signs[1:], second, rest[0](), *rest[1:]))
+        return comparison
+    return and_(comparison, lambda: compare(signs[1:], second, rest[0](), *rest[1:]))
 
 
 @operator
 def flag(x: Any) -> Any:
-    """``x`` in ``x is True``; refused where it may be a flag of which only the graph knows that."""
+    """``x`` in ``x is True``; refused where it may be a flag that only the graph knows."""
     if type(x) is Tensor and x.dtype.kind == "bool" and x.ndim == 0 and as_test(x) is not None:
         raise TraceError(
             "`is True` and `is False` of what is known only when the graph runs",
@@ -151,8 +151,8 @@ def going(*flags: Any) -> Any:
 @operator
 def failed(test: Any, message: Callable[[], Any] | None = None) -> bool:
     """Whether an assertion fails now; that of a tensor becomes a check in the graph."""
-    found = as_test(test)
-    if found is None:
+    predicate = as_test(test)
+    if predicate is None:
         return not test
 
     def fails() -> None:
@@ -160,7 +160,7 @@ def failed(test: Any, message: Callable[[], Any] | None = None) -> bool:
 
     code: Any = getattr(message or fails, "__code__")  # noqa: B009 - so typed
     body, orelse = UserCode(code, fails), UserCode(code, lambda: None)
-    Branches(logical_not(found), (body, orelse), (), [message or fails]).run()
+    Branches(logical_not(predicate), (body, orelse), (), [message or fails]).run()
     return False
 
 
@@ -170,7 +170,7 @@ def _message(message: Callable[[], Any] | None) -> tuple[Any, ...]:
         return ()
     try:
         return (message(),)
-    except TraceError as error:  # it is made by Python of values that only the graph knows
+    except TraceError as error:  # Python makes it from values that only the graph knows
         return (f"an assertion fails, whose message the graph cannot make: {error.wrong}",)
 
 
@@ -194,14 +194,14 @@ class Raised(BaseException):
 
 @final
 class Branches:
-    """An `if` of which only the graph knows which branch is taken.
+    """An `if` whose branch only the graph can choose.
 
     Args:
         test: a bool tensor.
         functions: the branches.
-        names: those that they bind.
+        names: the names that they bind.
         roots: the user's code in them, by default the branches.
-        said: what their result is, for messages.
+        said: a description of their result, for messages.
     """
 
     def __init__(
@@ -216,9 +216,9 @@ class Branches:
         self._codes: list[Any] = [getattr(f, "__code__") for f in functions]  # noqa: B009 - so typed
         self._slots: dict[Any, Slot] = {}
         self._refused: dict[Any, TraceError] = {}
-        self._like: dict[Any, Any] = {}  # what the other branch gives for a name, to fill it in
-        self._raw: list[dict[Any, Any]] = [{}, {}]  # what the slots held after each branch
-        self._made: list[Any] = [None, None]  # and what the branches gave
+        self._like: dict[Any, Any] = {}  # the value of a name in the other branch, to fill it in
+        self._raw: list[dict[Any, Any]] = [{}, {}]  # the values of the slots after each branch
+        self._made: list[Any] = [None, None]  # and the results of the branches
         cells = cells_of(*self._roots)
         for name, (_, _, live) in self.names.items():
             if live and name in cells:
@@ -226,7 +226,7 @@ class Branches:
                 self._slots[slot.identity] = slot
 
     def run(self) -> Any:
-        """Trace both branches, set what they set; gives what they give."""
+        """Trace both branches, set the names that they set, and return their result."""
         _enter(self._codes[0])
         raised: Raised | None = None
         try:
@@ -234,7 +234,7 @@ class Branches:
                 for _ in range(_TRIALS):
                     try:
                         with attempt():
-                            found = cond(self.test, self._traced(0), self._traced(1))
+                            outputs = cond(self.test, self._traced(0), self._traced(1))
                     except Again:
                         continue
                     except NeedsArray as need:
@@ -243,7 +243,7 @@ class Branches:
                     except Raised as one:
                         raised = one
                         break
-                    return self._leave(found)
+                    return self._leave(outputs)
             if raised is not None:  # and no exception is being handled
                 return self._check(raised)
         finally:
@@ -255,18 +255,18 @@ class Branches:
 
         def branch() -> Any:
             try:
-                result, raw, found = Region(self._roots, dead).run(self.functions[i])
+                result, raw, changes = Region(self._roots, dead).run(self.functions[i])
             except BaseException as error:
                 if not is_users(error):
                     raise
                 raise Raised(i, error) from None
             self._made[i] = raw
-            return self._results(i, result, found)
+            return self._results(i, result, changes)
 
         return UserCode(self._codes[i], branch, self._said)
 
     def _check(self, raised: Raised) -> Any:
-        """Where one branch raises, the graph raises; the other branch is what goes on."""
+        """Where one branch raises, the graph raises; execution goes on with the other branch."""
         refuse_caught(raised.error)
         functions = [UserCode(code, lambda: None) for code in self._codes]
         functions[raised.branch] = self._raising(raised.branch)
@@ -294,16 +294,16 @@ class Branches:
 
         return UserCode(self._codes[i], branch)
 
-    def _results(self, i: int, result: Any, found: Found) -> Any:
-        """What a branch gives: its result, and the value of each slot."""
-        new = found.keys() - self._slots.keys() - self._refused.keys()
-        self._slots.update((key, found[key][0]) for key in new)
+    def _results(self, i: int, result: Any, changes: Found) -> Any:
+        """The outputs of a branch: its result, and the value of each slot."""
+        new = changes.keys() - self._slots.keys() - self._refused.keys()
+        self._slots.update((key, changes[key][0]) for key in new)
         slots = {key: slot for key, slot in self._slots.items() if key not in self._refused}
         self._raw[i] = {
-            key: found[key][2] if key in found else slot.get() for key, slot in slots.items()
+            key: changes[key][2] if key in changes else slot.get() for key, slot in slots.items()
         }
         values = {
-            key: found[key][1] if key in found else _updated(slot.get(), found)
+            key: changes[key][1] if key in changes else _updated(slot.get(), changes)
             for key, slot in slots.items()
         }
         if i == 0:
@@ -314,20 +314,20 @@ class Branches:
         return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
 
     def _filled(self, key: Any, value: Any) -> Any:
-        """The value of a name; zeros for a result that is not there as long as none was given."""
+        """The value of a name; zeros for a result as long as no branch has given one."""
         return zeros_as(self._like[key]) if value is UNBOUND and key in self._like else value
 
     def _named(self, result: Any, values: dict[Any, Any]) -> Any:
-        found: dict[str, Any] = {"": result}
+        outputs: dict[str, Any] = {"": result}
         for key, value in values.items():
             text = self._slots[key].text.removeprefix("@") or "it"
-            found[f"{text}#{len(found)}" if text in found else text] = value
+            outputs[f"{text}#{len(outputs)}" if text in outputs else text] = value
         self._keys = list(values)
-        self._texts = list(found)[1:]
-        return found
+        self._texts = list(outputs)[1:]
+        return outputs
 
     def _compare(self) -> None:
-        """Look for slots that cannot become values of the graph."""
+        """Find slots that cannot become values of the graph."""
         again = False
         for key, b in self._raw[1].items():
             a = self._raw[0].get(key, UNBOUND if key not in self._raw[0] else None)
@@ -351,14 +351,14 @@ class Branches:
         if again:
             raise Again
 
-    def _leave(self, found: dict[str, Any]) -> Any:
-        self._pin_choices(found)
+    def _leave(self, outputs: dict[str, Any]) -> Any:
+        self._pin_choices(outputs)
         for key, text in zip(self._keys, self._texts, strict=True):
             a, b = (raw.get(key, UNBOUND) for raw in self._raw)
             slot = self._slots[key]
-            value = a if a is b else found[text]
+            value = a if a is b else outputs[text]
             if slot.kind == "handle":
-                interpreter.current().rebind(slot.owner, found[text])
+                interpreter.current().rebind(slot.owner, outputs[text])
             elif slot.get() is not value:
                 slot.set(value)
         for key, error in self._refused.items():
@@ -367,20 +367,20 @@ class Branches:
         if a is b and type(a) is Tensor and not is_new(a):
             return a
         old = [x for x in (a, b) if type(x) is Tensor and (is_pinned(x) or not is_new(x))]
-        if old and type(found[""]) is Tensor:
-            self._pin(None, old, found[""])
-        return found[""]
+        if old and type(outputs[""]) is Tensor:
+            self._pin(None, old, outputs[""])
+        return outputs[""]
 
-    def _pin_choices(self, found: dict[str, Any]) -> None:
-        """Refuse updates in place of what is a tensor that others have, or not, by the test."""
+    def _pin_choices(self, outputs: dict[str, Any]) -> None:
+        """Refuse updates in place of a result that the test may make a shared tensor."""
         for key, text in zip(self._keys, self._texts, strict=True):
-            slot, value = self._slots[key], found[text]
+            slot, value = self._slots[key], outputs[text]
             pair = [raw.get(key, UNBOUND) for raw in self._raw]
             if type(value) is not Tensor or slot.kind == "handle" or pair[0] is pair[1]:
                 continue
             box = [slot.get()]
             old = [x for x in pair if type(x) is Tensor and not is_new(x)]
-            # the slot, and for each branch that left it alone its values here and there
+            # the slot, and for each branch that did not change it its values here and there
             uses = 1 + 2 * sum(x is box[0] for x in pair) + sum(x is box[0] for x in old)
             uses += self._updates(box)
             alone = not is_shared(box, uses)
@@ -391,15 +391,15 @@ class Branches:
                 self._pin(slot, others or twice, value)
 
     def _updates(self, box: list[Any]) -> int:
-        """How many references there are to a tensor because a branch updates it in place."""
+        """The number of references to a tensor that exist because a branch updates it in place."""
         key = handle_slot(box[0]).identity
         return sum(raw.get(key) is box[0] for raw in self._raw) + (key in self._slots)
 
     def _is_twice(self, i: int, x: Any) -> bool:
         """Whether a branch leaves a tensor in two slots."""
         raw = self._raw[i].items()
-        places = [key for key, y in raw if y is x and self._slots[key].kind != "handle"]
-        return type(x) is Tensor and len(places) > 1
+        holders = [key for key, y in raw if y is x and self._slots[key].kind != "handle"]
+        return type(x) is Tensor and len(holders) > 1
 
     def _pin(self, slot: Slot | None, old: list[Tensor], value: Tensor) -> None:
         lines = self._lines(slot.key if slot is not None else None)
@@ -431,9 +431,9 @@ class Branches:
         return different_objects(what, (a, b), lines, hint)
 
 
-def _updated(x: Any, found: Found) -> Any:
-    """What a slot holds that a branch left alone, where it updated the tensor in it in place."""
-    change = found.get(handle_slot(x).identity) if type(x) is Tensor else None
+def _updated(x: Any, changes: Found) -> Any:
+    """The value of a slot that a branch did not set, after updates of its tensor in place."""
+    change = changes.get(handle_slot(x).identity) if type(x) is Tensor else None
     return x if change is None else change[1]
 
 
@@ -441,7 +441,7 @@ _active: Final[list[Any]] = []
 
 
 def _enter(code: Any) -> None:
-    """Note that the branches of a function are traced."""
+    """Note that branches of a function are being traced."""
     if sum(c is code for c in _active) >= _DEEP:
         raise TraceError(
             "a function calls itself under a condition on a tensor",

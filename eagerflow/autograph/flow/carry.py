@@ -1,4 +1,4 @@
-"""A loop of which only the graph knows how many iterations it has: what goes round in it."""
+"""A loop whose number of iterations only the graph knows: its loop-carried values."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ from eagerflow.ops.state import callbacks
 
 __all__ = ["Loop", "Names"]
 
-#: how often a body is traced until it is known what it does
+#: how often a body is traced until its effects on Python are known
 _TRIALS: Final = 8
 
 #: a name, a line that binds it, whether it is read later or in the next iteration, and whether all
-#: that binds it is of the kind of ``+=``
+#: bindings are augmented assignments (``+=``)
 Names = Sequence[tuple[str, int, bool, bool]]
 
 
 @final
 class Loop:
-    """A loop of which only the graph knows how many iterations it has.
+    """A loop whose number of iterations only the graph knows.
 
     Args:
         functions: the user's code in it.
         body: its body.
-        names: those that it binds.
-        known: whether there is at least one iteration.
+        names: the names that it binds.
+        known: whether at least one iteration is certain.
     """
 
     def __init__(
@@ -73,12 +73,12 @@ class Loop:
         self._like: dict[
             Any, Any
         ] = {}  # what an iteration gives for a name that is not bound before
-        self._lists: dict[Any, tuple[list[Any], str]] = {}  # that iterations append to
+        self._lists: dict[Any, tuple[list[Any], str]] = {}  # the lists that iterations append to
         self._over: Sequence[Tensor] = ()
         self._open = False  # whether nothing says how many iterations there are
         self._stand_ins: dict[int, Any] = {}
         self._taken: list[list[Any]] = []
-        #: what an iteration gives to slots that somebody else may have
+        #: tensors given to slots by an iteration that other handles may share
         self._aliases: dict[Any, Tensor] = {}
         self._left: set[Any] = set()  # names that no iteration binds for certain
         cells = cells_of(*functions)
@@ -100,18 +100,18 @@ class Loop:
         """Trace it as a `while_loop`, and set what it sets.
 
         Args:
-            goes: whether there is another iteration, given what goes round.
-            iteration: runs one, given what goes round; gives what goes round besides the slots.
-            extra: that before the first iteration.
+            goes: whether there is another iteration, given the carry.
+            iteration: runs an iteration, given the carry; returns the next carry without the slots.
+            extra: the initial carry without the slots.
             endless: whether only an error ends it.
         """
 
         def make(start: dict[str, Any], step: Callable[..., Any]) -> dict[str, Any]:
             body = UserCode(self._code, lambda carry: step(carry)[0])
-            found: dict[str, Any] = while_loop(UserCode(self._code, goes), body, start)
-            if endless:  # it has to run, though nobody needs what it computes
-                callbacks.check(_unreachable, found)
-            return found
+            last: dict[str, Any] = while_loop(UserCode(self._code, goes), body, start)
+            if endless:  # it has to run, although no result is needed
+                callbacks.check(_unreachable, last)
+            return last
 
         self._open = True
         self._trace(make, iteration, extra)
@@ -124,7 +124,7 @@ class Loop:
 
         Args:
             iteration: as for `run`, given the rows of the iteration as well.
-            extra: what goes round besides the slots, before the first iteration.
+            extra: the initial carry without the slots.
             rows: the tensors of which each iteration gets a row.
             length: how many iterations there are.
             over: the tensors whose rows they are, which no iteration may update.
@@ -133,8 +133,8 @@ class Loop:
         stacked: list[Any] = []
 
         def make(start: dict[str, Any], step: Callable[..., Any]) -> dict[str, Any]:
-            found, stacked[:] = scan(UserCode(self._code, step), start, rows, length=length)
-            return found  # type: ignore[no-any-return]  # as the carry
+            last, stacked[:] = scan(UserCode(self._code, step), start, rows, length=length)
+            return last  # type: ignore[no-any-return]  # as the carry
 
         self._trace(make, iteration, extra)
         for (owner, text), parts in zip(self._lists.values(), stacked, strict=True):
@@ -170,32 +170,32 @@ class Loop:
         raise TraceError("a loop on tensors does something else each time that it is traced")
 
     def _begin(self, keys: dict[Any, str]) -> dict[str, Any]:
-        """What goes round before the first iteration."""
+        """The carry before the first iteration."""
         self._start = {key: self._slots[key].get() for key in keys}
         # the slot and what the loop starts with refer to it
         self._alone = {key: not is_shared([self._start[key]], 2) for key in keys}
-        found = {}
+        carry = {}
         for key, text in keys.items():
             value = self._start[key]
             like = zeros_as(self._like[key]) if value is UNBOUND else value
-            found[text] = tree.map(_detached, like)
-        return found
+            carry[text] = tree.map(_detached, like)
+        return carry
 
     def _keys(self) -> dict[Any, str]:
-        """What goes round: the slots that have a value, or of which an iteration tells the type."""
-        found: dict[Any, str] = {}
+        """The loop-carried slots: those with a value, or whose type an iteration determines."""
+        texts: dict[Any, str] = {}
         for key, slot in self._slots.items():
             if key in self._left or (slot.get() is UNBOUND and key not in self._like):
                 continue
             text = slot.text.removeprefix("@")
-            found[key] = f"{text}#{len(found)}" if text in found.values() else text
-        return found
+            texts[key] = f"{text}#{len(texts)}" if text in texts.values() else text
+        return texts
 
     def _iteration(
         self, keys: dict[Any, str], iteration: Callable[..., dict[str, Any]], carry: dict[str, Any],
         *rows: Any,
     ) -> tuple[dict[str, Any], list[list[Any]]]:  # fmt: skip
-        """One iteration: what goes round next, and what it appends to each list."""
+        """One iteration: the next carry, and the values that it appends to each list."""
         region = Region(self._functions, self._dead)
         saved: list[tuple[Tensor, Any, Any, Any]] = []
         ends: dict[Any, Any] = {}
@@ -209,7 +209,7 @@ class Loop:
                     stood.append((slot, one.owner))
                     slot.set(one)
             holds.update((key, self._put(key, carry[text], saved)) for key, text in keys.items())
-            found = iteration(carry, *rows)
+            extra = iteration(carry, *rows)
             for key, slot in self._slots.items():
                 ends[key] = slot.get()
                 self._note_alias(key, ends[key], holds)
@@ -218,10 +218,10 @@ class Loop:
             ends.update({key: tree.map(_detached, value) for key, value in ends.items()})
             self._taken = [tree.map(_detached, one.taken()) for one in lists]
             self._stand_ins = {id(one): one.owner for one in lists}
-            return found
+            return extra
 
         try:
-            result, _, found = region.run(run)
+            result, _, changes = region.run(run)
         finally:
             for slot, owner in stood:
                 slot.set(owner)
@@ -229,7 +229,7 @@ class Loop:
                 held.pop(id(own), None)
             for handle, data, lane, mark in saved:
                 handle._data, handle._lane, handle._mark = data, lane, mark
-        self._learn(found, ends, keys)
+        self._learn(changes, ends, keys)
         result.update((text, ends[key]) for key, text in keys.items())
         return result, self._taken
 
@@ -241,7 +241,7 @@ class Loop:
             self._aliases[key] = end
 
     def _put(self, key: Any, value: Any, saved: list[Any]) -> Any:
-        """Let a slot hold what goes round; gives the tensor that iterations may update in place."""
+        """Store a loop-carried value in its slot; gives the tensor that may be updated in place."""
         slot = self._slots[key]
         if self._in_place[key]:
             handle = slot.get()
@@ -249,7 +249,7 @@ class Loop:
             BASE.rebind(handle, value)
             return handle
         if key in self._like:
-            return None  # an iteration binds it, and does not see what the last one bound
+            return None  # an iteration binds it, and does not see the binding of the last one
         own = handle_of(value) if type(value) is Tensor else value
         slot.set(own)
         if type(own) is not Tensor:
@@ -258,7 +258,7 @@ class Loop:
         return own
 
     def _check_updates(self, key: Any, before: Any, tensor: Any, now: Any) -> None:
-        """Find out whether iterations update a tensor in place, or give a name to another one."""
+        """Find out whether iterations update a tensor in place, or rebind its name."""
         if tensor is None:
             return
         if self._in_place[key]:
@@ -267,9 +267,9 @@ class Loop:
                 raise Again
         elif tensor._data is not before._data:
             if type(self._start[key]) is not Tensor:
-                return  # the first iteration made it of a number
+                return  # the first iteration made it from a number
             if now is not tensor and self._alone[key]:
-                return  # nobody sees the one that is updated
+                return  # no other handle sees the updated tensor
             if now is tensor:
                 self._in_place[key] = True
                 raise Again
@@ -280,11 +280,11 @@ class Loop:
                 hint=f"write {slot.text} = {slot.text} + … in the place of {slot.text} += …",
             )
 
-    def _learn(self, found: Found, ends: dict[Any, Any], keys: dict[Any, str]) -> None:
-        """Raise `Again` if the iteration did more than was known."""
-        self._check_rows(found, keys)
+    def _learn(self, changes: Found, ends: dict[Any, Any], keys: dict[Any, str]) -> None:
+        """Raise `Again` if the iteration had effects that were not known before."""
+        self._check_rows(changes, keys)
         before = self._known_so_far
-        for key, (slot, value, _) in found.items():
+        for key, (slot, value, _) in changes.items():
             if slot.kind == "list":
                 if self._open:
                     raise NeedsArray(slot.owner, slot.text, value[0])
@@ -306,7 +306,7 @@ class Loop:
 
     @property
     def _known_so_far(self) -> tuple[int, ...]:
-        """What grows when an iteration does more than was known."""
+        """Counts that grow when an iteration has effects that were not known before."""
         unbound = self._left - self._start.keys()
         return len(self._lists), len(self._slots), len(self._like), len(unbound)
 
@@ -320,9 +320,9 @@ class Loop:
             hint="start with a value of the same structure and type, such as ef.zeros(...)",
         )
 
-    def _check_rows(self, found: Found, keys: dict[Any, str]) -> None:
-        """Refuse an iteration that updates in place the tensor that the loop goes over."""
-        updated = [slot.owner for slot, *_ in found.values() if slot.kind == "handle"]
+    def _check_rows(self, changes: Found, keys: dict[Any, str]) -> None:
+        """Refuse an iteration that updates in place the tensor that the loop iterates over."""
+        updated = [slot.owner for slot, *_ in changes.values() if slot.kind == "handle"]
         updated += [self._start[key] for key in keys if self._in_place[key]]
         if any(x is row for x in updated for row in self._over):
             raise TraceError(
@@ -352,7 +352,7 @@ class Loop:
                 slot.set(value)
 
     def _pin(self, slot: Slot, key: Any, value: Any) -> None:
-        """Refuse updates in place of what is another tensor only if iterations made it one."""
+        """Refuse updates in place of a result that is the initial tensor after no iteration."""
         if type(value) is not Tensor:
             return
         old = [self._aliases[key]] if key in self._aliases else []

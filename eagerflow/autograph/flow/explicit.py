@@ -1,7 +1,7 @@
 """`cond`, `switch`, `while_loop`, `scan` and `map` in converted code: their functions may raise.
 
-That one raises is seen when it is traced. Then the graph raises where an eager call does: in the
-branch that is taken, in the first iteration if there is one.
+An exception shows when the function is traced. Then the graph raises where an eager call does: in
+the branch that is taken, in the first iteration if there is one.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _first_that_raises(index: Any, branches: Sequence[_Function], operands: Any)
 
 
 def _branches(test: Tensor, body: _Function, orelse: _Function) -> Any:
-    """What is as an `if` of which a branch raises."""
+    """The same as an `if` with a branch that raises."""
     functions = [UserCode(_code(f), f) for f in (body, orelse)]
     return Branches(test, functions, (), (body, orelse), "what the branches give").run()
 
@@ -161,7 +161,7 @@ def _map(f: _Function, xs: Any) -> Any:
 
 @contextmanager
 def _trial(functions: Sequence[_Function]) -> Iterator[None]:
-    """Trace functions that may raise: then what they did to Python before that is undone."""
+    """Trace functions that may raise: their earlier effects on Python are then undone."""
     before = Snapshot(functions)
     with attempt():
         try:
@@ -172,7 +172,7 @@ def _trial(functions: Sequence[_Function]) -> Iterator[None]:
 
 
 def _iteration(op: str, function: _Function, *args: Any) -> None:
-    """The first iteration, whose number the exception tells."""
+    """The first iteration, with its number in the exception."""
     try:
         function(*args)
     except Exception as error:
@@ -190,7 +190,7 @@ def _is_of_graph(predicate: Any) -> bool:
 
 
 def _code(function: _Function) -> Any:
-    """The code of a function, for messages; some other where it has none."""
+    """The code of a function, for messages; a substitute where it has none."""
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(function, "__code__", _code.__code__)

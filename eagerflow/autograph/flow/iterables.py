@@ -1,4 +1,4 @@
-"""What a `for` on tensors goes over: rows of tensors, ranges, and zips and enumerations of them."""
+"""Sources for a `for` on tensors: rows of tensors, ranges, and zips and enumerations of them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["AbstractSource", "as_range", "as_source", "source"]
 
 
 class AbstractSource(ABC):
-    """What gives an item for each iteration of a loop in the graph.
+    """A source of one item for each iteration of a loop in the graph.
 
     Attributes:
-        length: how many, None if nothing limits it. A tensor where only the graph knows.
+        length: the number of items, None if unlimited. A tensor where only the graph knows it.
     """
 
     length: Any
@@ -42,7 +42,7 @@ class AbstractSource(ABC):
         return self.item(i)
 
     def __iter__(self) -> Any:
-        """The items, where a Python loop goes over them after all."""
+        """The items, for a Python loop over them."""
         return (self.item(i) for i in range(self.length))
 
 
@@ -102,8 +102,8 @@ class _Zip(AbstractSource):
         return tuple([part.item(i) for part in self._parts])
 
     def rows(self) -> list[Tensor]:
-        found = [x for part in self._parts for x in part.rows()]
-        return [x if same(x.shape[0], self.length) else x[: self.length] for x in found]
+        rows = [x for part in self._parts for x in part.rows()]
+        return [x if same(x.shape[0], self.length) else x[: self.length] for x in rows]
 
     def pick(self, rows: Iterator[Tensor], i: Any) -> Any:
         return tuple([part.pick(rows, i) for part in self._parts])
@@ -154,11 +154,11 @@ def _shortest(lengths: Sequence[Any]) -> Any:
 
 
 def as_source(x: Any, *, concrete: bool = False) -> AbstractSource | None:
-    """What a loop in the graph goes over; None for what Python goes over.
+    """The source for a loop in the graph; None for an iterable that Python iterates over.
 
     Args:
-        x: what is gone over.
-        concrete: whether that may be a tensor with a value, from outside of the trace.
+        x: the iterable.
+        concrete: whether it may be a tensor with a value, from outside the trace.
     """
     if isinstance(x, AbstractSource):
         return x
@@ -178,7 +178,7 @@ def as_range(x: range) -> AbstractSource:
 
 @operator
 def source(function: Any) -> Callable[..., Any]:
-    """`range`, `zip`, `enumerate` or `reversed` in a `for`, of what a graph knows as well."""
+    """`range`, `zip`, `enumerate` or `reversed` in a `for`, also of values of the graph."""
     known = _FUNCTIONS.get(function) if type(function) is type else None
     return known or call(function)
 
@@ -215,9 +215,9 @@ def _whole(x: Any) -> Any:
     """
     if not isinstance(x, AbstractArray):
         return x if type(x) is Dim else _whole_number(x)
-    found = tensor_of(x)
-    found._check_index()
-    return found
+    tensor = tensor_of(x)
+    tensor._check_index()
+    return tensor
 
 
 def _whole_number(x: Any) -> Any:
@@ -227,12 +227,12 @@ def _whole_number(x: Any) -> Any:
 
 
 def _zip(*parts: Iterable[Any], strict: bool = False) -> Any:
-    found = _parts(parts)
-    if found is None:
+    sources = _parts(parts)
+    if sources is None:
         return zip(*parts, strict=strict)
-    if strict and len({part.length for part in found}) > 1 and _are_known(found):
-        return zip(*found, strict=True)  # which says so after the iterations
-    return _Zip(found)
+    if strict and len({part.length for part in sources}) > 1 and _are_known(sources):
+        return zip(*sources, strict=True)  # its own error comes after the iterations
+    return _Zip(sources)
 
 
 def _are_known(parts: Iterable[AbstractSource]) -> bool:
@@ -240,27 +240,27 @@ def _are_known(parts: Iterable[AbstractSource]) -> bool:
 
 
 def _enumerate(items: Iterable[Any], start: Any = 0) -> Any:
-    found = _parts([items])
-    return enumerate(items, start) if found is None else _Zip([_Range(start, 1, None), *found])
+    sources = _parts([items])
+    return enumerate(items, start) if sources is None else _Zip([_Range(start, 1, None), *sources])
 
 
 def _reversed(items: Any) -> Any:
-    found = _parts([items])
-    return reversed(items) if found is None else _Reversed(found[0])
+    sources = _parts([items])
+    return reversed(items) if sources is None else _Reversed(sources[0])
 
 
 def _parts(items: Sequence[Any]) -> list[AbstractSource] | None:
-    """Sources of all items, if one of them is made of tensors."""
-    found = [as_source(x, concrete=True) for x in items]
-    if not any(x is not None for x in found):
+    """Sources for all iterables, if one of them is made of tensors."""
+    sources = [as_source(x, concrete=True) for x in items]
+    if not any(x is not None for x in sources):
         return None
-    lengths = [x.length for x in found if x is not None and x.length is not None]
+    lengths = [x.length for x in sources if x is not None and x.length is not None]
     most = min(lengths) if lengths and all(type(n) is int for n in lengths) else None
-    return [_part(x, most) if y is None else y for x, y in zip(items, found, strict=True)]
+    return [_part(x, most) if y is None else y for x, y in zip(items, sources, strict=True)]
 
 
 def _part(x: Any, most: int | None) -> AbstractSource:
-    """A source of what Python goes over, of which ``most`` items are asked for."""
+    """A source for an iterable of Python, of which at most ``most`` items are taken."""
     if isinstance(x, range):
         return as_range(x)
     return _Items(x if isinstance(x, (list, tuple)) else list(islice(x, most)))

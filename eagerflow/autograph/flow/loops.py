@@ -23,7 +23,7 @@ from eagerflow.errors import EagerflowError, TraceError
 
 __all__ = ["endless", "first_iteration", "for_", "raise_in_first_iteration", "while_"]
 
-#: the most iterations that are traced one by one where nothing says how many there are
+#: the most iterations that are traced one by one where their number is unknown
 _MOST: Final = 1000
 #: the same where Python says when they end
 _MOST_OF_PYTHON: Final = 10_000
@@ -43,9 +43,9 @@ def while_(
 
     with iterations_of(test.__code__, most=_MOST_OF_PYTHON) as iterations:
         while True:
-            found = goes_on()
-            condition = as_test(found)
-            if condition is not None or not found:
+            holds = goes_on()
+            condition = as_test(holds)
+            if condition is not None or not holds:
                 break
             body()
             iterations.add()
@@ -79,8 +79,8 @@ def _run_or_raise(
     Args:
         run: traces it.
         body: of the loop.
-        test: gives whether there is an iteration.
-        first: runs the first one.
+        test: whether there is another iteration.
+        first: runs the first iteration.
         names: as for `while_`.
     """
     try:
@@ -98,23 +98,23 @@ def _run_or_raise(
 def raise_in_first_iteration(
     test: Any, iteration: Callable[[], Any], error: BaseException, code: Any, names: Names = ()
 ) -> None:
-    """A loop whose iterations raise an exception, whatever goes round: the first, if there is one.
+    """A loop whose iterations raise an exception whatever the carry: the first, if there is one.
 
     Args:
-        test: whether there is one.
+        test: whether there is an iteration.
         iteration: runs it.
-        error: what the iterations raise.
+        error: the exception that the iterations raise.
         code: the user's.
-        names: those that it binds.
+        names: the names that it binds.
 
     Raises:
         TraceError: the first iteration does not.
     """
     first = partial(first_iteration, iteration, error, code)
-    found = as_test(test)
-    if found is not None:
+    predicate = as_test(test)
+    if predicate is not None:
         functions = UserCode(code, first), UserCode(code, lambda: None)
-        Branches(found, functions, _lines(names), (iteration,)).run()
+        Branches(predicate, functions, _lines(names), (iteration,)).run()
     elif test:
         first()
 
@@ -130,13 +130,13 @@ def first_iteration(iteration: Callable[[], Any], error: BaseException, code: An
 
 
 def _lines(names: Names) -> list[tuple[str, int, int, bool]]:
-    """The names that an iteration binds, as those of an `if`."""
+    """The names that an iteration binds, in the form of those of an `if`."""
     return [(name, line, line, live) for name, line, live, _ in names]
 
 
 def _as_bool(x: Any) -> Any:
-    found = as_test(x)
-    return bool(x) if found is None else found
+    predicate = as_test(x)
+    return bool(x) if predicate is None else predicate
 
 
 @operator
@@ -177,9 +177,9 @@ def _endless_in_graph(body: FunctionType, names: Names) -> None:
 @operator
 def for_(over: Any, body: FunctionType, going: Callable[[], Any] | None, names: Names) -> None:
     """``for x in over: body(x)``, as long as ``going()`` holds."""
-    found = as_source(over, concrete=True)
-    if found is not None:
-        _for_in_graph(found, body, going, names)
+    source = as_source(over, concrete=True)
+    if source is not None:
+        _for_in_graph(source, body, going, names)
         return
     rest, condition = iter(over), None
     if rest is over:
@@ -205,16 +205,16 @@ def _for_in_graph(
     over: AbstractSource, body: Callable[[Any], None], going: Callable[[], Any] | None,
     names: Names, start: int = 0,
 ) -> None:  # fmt: skip
-    """A loop over what has a length; where that is known, another way is to trace each iteration.
+    """A loop over a source with a length; if that is known, iterations may be traced one by one.
 
-    However long it is: which way is taken depends on the body alone.
+    The choice depends on the body alone, whatever the length.
     """
     length = over.length
     if type(length) is not int:
         _for_unknown(over, body, going, names, start)
         return
     code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
-    known = set(unrolled())  # where that was tried
+    known = set(unrolled())  # where tracing as a loop was tried
     made = 0
     for first in (start, start + 1) if code not in known else ():
         if first >= length:
@@ -228,7 +228,7 @@ def _for_in_graph(
                 unrolled().add(code)
         else:
             return
-        if first == start:  # of the types after the first iteration it may be a loop
+        if first == start:  # with the types after the first iteration it may be a loop
             nodes = tracer_here().graph.nodes
             before = len(nodes)
             body(over.item(start))
@@ -244,7 +244,7 @@ def _for_unknown(
     over: AbstractSource, body: Callable[[Any], None], going: Callable[[], Any] | None,
     names: Names, start: int,
 ) -> None:  # fmt: skip
-    """A loop over what has a length that only the graph knows."""
+    """A loop over a source with a length that only the graph knows."""
 
     def run() -> None:
         _count(over, body, going, names, start)
@@ -272,8 +272,8 @@ def _count(
 
     def iteration(carry: dict[str, Any]) -> dict[str, Any]:
         body(over.item(carry[_COUNT]))
-        found = {_COUNT: carry[_COUNT] + 1}
-        return found if going is None else {**found, _GOES_ON: _as_bool(going())}
+        carried = {_COUNT: carry[_COUNT] + 1}
+        return carried if going is None else {**carried, _GOES_ON: _as_bool(going())}
 
     def goes(carry: dict[str, Any]) -> Any:
         return and_(carry.get(_GOES_ON, True), lambda: carry[_COUNT] < over.length)
@@ -303,12 +303,12 @@ def _one_by_one(
     """The iterations one after the other, each under the condition that the loop still goes on.
 
     Args:
-        items: what is gone over.
+        items: the iterable.
         body: the user's.
-        going: whether it goes on.
-        names: those that it binds.
-        before: how many iterations there were already, and how many nodes these made.
-        endless: whether nothing says how many items there are.
+        going: whether the loop goes on.
+        names: the names that it binds.
+        before: the number of earlier iterations, and of the nodes that they made.
+        endless: whether the number of items is unknown.
     """
     lines = _lines(names)
     code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable

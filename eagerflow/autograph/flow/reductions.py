@@ -1,4 +1,4 @@
-"""`any`, `all`, `sum`, `max` and `min` in converted code, of what only the graph knows."""
+"""`any`, `all`, `sum`, `max` and `min` in converted code, of values that only the graph knows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KNOWN: Final = tuple(getattr(builtins, name) for name in sorted(REDUCTIONS))
 
 @operator
 def reduced(function: Any, made: Callable[[], Any], plain: Callable[[], Any]) -> Any:
-    """The call of a builtin with a comprehension, or of what else has its name."""
+    """The call of a builtin with a comprehension, or of another function under its name."""
     known = any(function is one for one in _KNOWN)
     return made() if known else plain()
 
@@ -57,8 +57,8 @@ def _first_truth(items: Iterable[Any], *, wanted: bool) -> Any:
         if known >= 0 and hasattr(items, "__next__"):
             _refuse_effects(nodes[known:])
         truth = as_test(x)
-        found = bool(x) if truth is None else truth
-        result = or_(result, lambda found=found: found if wanted else not_(found))
+        value = bool(x) if truth is None else truth
+        result = or_(result, lambda value=value: value if wanted else not_(value))
         if result is True:
             return True
         known = len(nodes) if known < 0 and result is not False else known
@@ -66,7 +66,7 @@ def _first_truth(items: Iterable[Any], *, wanted: bool) -> Any:
 
 
 def _refuse_effects(nodes: Iterable[Node]) -> None:
-    """Refuse what was done to make an item that need not be made."""
+    """Refuse effects in the computation of an item that need not be computed."""
     late = next((node for node in nodes if effect_of(node) != "pure"), None)
     if late is not None:
         raise TraceError(
@@ -77,7 +77,7 @@ def _refuse_effects(nodes: Iterable[Node]) -> None:
 
 
 def _rows_of(items: Any) -> AbstractSource | None:
-    """What a loop in the graph goes over, as it is now; None for what Python goes over."""
+    """The source for a loop in the graph, as it is now; None for an iterable of Python."""
     return as_source(tensor_of(items) if isinstance(items, AbstractArray) else items)
 
 
@@ -94,7 +94,7 @@ def _scalars(source: Any) -> Tensor:
 
 
 def _sum(items: Iterable[Any], /, start: Any = 0) -> Any:
-    """`sum`, of what may be a tensor or a list of unknown length as well."""
+    """`sum`, also of a tensor or a list of unknown length."""
     source = _rows_of(items)
     if source is None:
         return builtins.sum(items, start)
@@ -109,7 +109,7 @@ def _sum(items: Iterable[Any], /, start: Any = 0) -> Any:
 
 
 def _max(*items: Any, **options: Any) -> Any:
-    """`max`; where tensors decide, what is greatest is found by the graph."""
+    """`max`; where tensors decide, the graph computes it."""
     return _extreme(builtins.max, operators.gt, items, options)
 
 
@@ -125,14 +125,14 @@ def _extreme(
     key = call(key) if key is not None else lambda x: x
     source = _rows_of(items[0]) if len(items) == 1 else None
     if source is None:
-        found = list(items[0] if len(items) == 1 else items)
-        if not interpreter.is_traced() or not any(as_test(key(x)) is not None for x in found):
-            return plain(found, **{**options, **({"key": key} if "key" in options else {})})
-        first, *rest = found
+        values = list(items[0] if len(items) == 1 else items)
+        if not interpreter.is_traced() or not any(as_test(key(x)) is not None for x in values):
+            return plain(values, **{**options, **({"key": key} if "key" in options else {})})
+        first, *rest = values
         return _best(first, rest, key, beats)
     rows: Any = _scalars(source)
 
-    def found_in_rows() -> Any:
+    def best_in_rows() -> Any:
         return _best(rows[0], rows[1:], key, beats)
 
     def none() -> Any:
@@ -140,17 +140,17 @@ def _extreme(
 
     length = rows.shape[0]
     if type(length) is int:
-        return found_in_rows() if length else none()
+        return best_in_rows() if length else none()
     if "default" in options:
-        return choose(tensor_of(length) > 0, found_in_rows, none)
+        return choose(tensor_of(length) > 0, best_in_rows, none)
     if_(tensor_of(length) == 0, none, lambda: None, ())
-    return found_in_rows()
+    return best_in_rows()
 
 
 def _best(
     first: Any, rest: Any, key: Callable[[Any], Any], beats: Callable[[Any, Any], Any]
 ) -> Any:
-    """The item among ``first`` and the ``rest`` whose key no other's beats, the first of them."""
+    """The item of ``first`` and ``rest`` with the best key; of equal ones the first."""
     best = first, key(first)
 
     def body(x: Any) -> None:
@@ -167,7 +167,7 @@ def _best(
 
 
 def _list(*items: Any) -> Any:
-    """`list`; one of unknown length stays what stands for it."""
+    """`list`; a list of unknown length keeps its stand-in."""
     if len(items) == 1 and type(items[0]) is Grown:
         return Grown(items[0].array, items[0].rows)
     return builtins.list(*items)

@@ -19,11 +19,11 @@ from eagerflow.tracing.tracer import Tracer, tracer_of
 
 __all__ = ["LARGE", "Iterations", "Unrolled", "iterations_of", "unrolled", "unrolled_loops"]
 
-#: nodes from which on people are told
+#: nodes from which on the user is told
 LARGE: Final = 3000
 
 _no_loops: Final[WeakKeyDictionary[Tracer, set[CodeType]]] = WeakKeyDictionary()
-#: by the graph, or the part of it, that the nodes went into
+#: by the graph, or the subgraph, that the nodes went into
 _loops: Final[WeakKeyDictionary[Graph, dict[CodeType, Unrolled]]] = WeakKeyDictionary()
 
 
@@ -33,9 +33,9 @@ class Unrolled:
     """A loop of Python in a traced function.
 
     Attributes:
-        line: of the loop, for people.
-        iterations: how many there were, of all times that it ran.
-        nodes: how many they put into the graph.
+        line: of the loop, for messages.
+        iterations: their number, over all runs of the loop.
+        nodes: the number of nodes that they put into the graph.
     """
 
     line: str
@@ -44,7 +44,7 @@ class Unrolled:
 
     @property
     def warning(self) -> str:
-        """What to tell if there are many."""
+        """The warning if there are many."""
         return (
             f"{self}; to make it one loop of the graph, go over a tensor (`for x in xs`) or "
             "`range(x.shape[0])`, and index no Python list in it"
@@ -56,20 +56,20 @@ class Unrolled:
 
 
 def unrolled() -> set[CodeType]:
-    """The bodies of loops in this trace that can be no loops of the graph."""
+    """The bodies of loops in this trace that cannot become loops of the graph."""
     return _no_loops.setdefault(tracer_here().root, set())
 
 
 def unrolled_loops(graph: Graph) -> list[Unrolled]:
     """The loops whose iterations put nodes into a graph, those with the most nodes first."""
-    found: dict[CodeType, Unrolled] = {}
+    by_code: dict[CodeType, Unrolled] = {}
     for part in _parts(graph):
         for code, one in _loops.get(part, {}).items():
-            before = found.get(code, Unrolled(one.line))
-            found[code] = Unrolled(
+            before = by_code.get(code, Unrolled(one.line))
+            by_code[code] = Unrolled(
                 one.line, before.iterations + one.iterations, before.nodes + one.nodes
             )
-    loops = [one for one in found.values() if one.iterations > 1 and one.nodes]
+    loops = [one for one in by_code.values() if one.iterations > 1 and one.nodes]
     return sorted(loops, key=lambda one: (-one.nodes, one.iterations))
 
 
@@ -92,8 +92,8 @@ class Iterations:
             never.
 
     Attributes:
-        count: how many there were.
-        line: of the loop, for people.
+        count: their number.
+        line: of the loop, for messages.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Iterations:
 
     @property
     def nodes(self) -> int:
-        """How many they made."""
+        """The number of nodes that they made."""
         return self._made + (0 if self._graph is None else len(self._graph.nodes) - self._before)
 
 

@@ -1,1 +1,1 @@
-"""What Python code can reach, and what a part of it did there."""
+"""State that Python code can reach, and the changes that a part of the code made to it."""

@@ -1,4 +1,4 @@
-"""Runs code of the user as a part of a graph, and finds what it did to Python."""
+"""Runs code of the user as a part of a graph, and finds its effects on Python."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ __all__ = [
     "tracer_here",
 ]
 
-#: what a region did: the slots by their identities, with their values, in handles of their own and
-#: as they were
+#: the effects of a region: the slots by their identities, with their values, in handles of their
+#: own and as they were
 Found = dict[Any, tuple[Slot, Any, Any]]
 
 
 @final
 class Again(BaseException):
-    """What a region does to Python is another thing than was expected."""
+    """A region had other effects on Python than expected."""
 
 
 def tracer_here() -> Tracer:
     """The part of a trace that is under way."""
-    found = tracer_of(interpreter.current())
-    assert found is not None
-    return found
+    tracer = tracer_of(interpreter.current())
+    assert tracer is not None
+    return tracer
 
 
 def as_test(x: Any) -> Tensor | None:
@@ -86,12 +86,12 @@ def _is_constant(x: Tensor) -> bool:
 
 @final
 class UserCode:
-    """What runs a branch or a body; messages say the line of the user's code.
+    """Runs a branch or a body; messages name the line of the user's code.
 
     Args:
         code: the user's.
         run: runs it.
-        said: what the code is a part of, such as ``"`and`"``, for messages.
+        said: the construct that the code is a part of, such as ``"`and`"``, for messages.
     """
 
     def __init__(self, code: CodeType, run: Callable[..., Any], said: str | None = None) -> None:
@@ -114,14 +114,14 @@ def is_reached(value: Any) -> bool:
 
 
 def refuse_reached(iterator: Any, what: str) -> None:
-    """Refuse that a region takes items of an iterator of Python that was there before it.
+    """Refuse a region that takes items of an iterator of Python that existed before it.
 
     Args:
         iterator: the iterator.
-        what: takes them.
+        what: the construct that takes them.
 
     Raises:
-        TraceError: the iterator was there before a region that is traced now.
+        TraceError: the iterator existed before a region that is traced now.
     """
     region = next((one for one in _under_way if one.snapshot.knows(iterator)), None)
     if region is not None:
@@ -138,8 +138,8 @@ class Region:
     """Code of the user that becomes a part of the graph.
 
     Args:
-        functions: what the code is.
-        dead: the names of variables that it binds and that nobody reads later.
+        functions: the code.
+        dead: the names of variables that it binds and that are not read later.
     """
 
     def __init__(self, functions: Sequence[Callable[..., Any]], dead: Sequence[str]) -> None:
@@ -156,7 +156,7 @@ class Region:
         """Run it within the part of a trace that is under way; Python is as it was then.
 
         Returns:
-            The result in handles of its own, the result as it is, and what else it did.
+            The result in handles of its own, the result as it is, and its other effects.
 
         Raises:
             TraceError: it changes something that no value of a graph can stand for, or reads a
@@ -176,18 +176,18 @@ class Region:
             self.snapshot.restore()
 
     def _found(self, tracer: Tracer) -> Found:
-        found: Found = {}
+        changes: Found = {}
         for slot, before, value in self.snapshot.changes():
             if slot.kind == "cell" and slot.key in self._dead:
                 continue
             if slot.kind == "other" or (slot.kind == "list" and len(slot.owner) < len(before)):
                 _refuse(slot)
-            found[slot.identity] = (slot, tree.map(_detached, value), value)
+            changes[slot.identity] = (slot, tree.map(_detached, value), value)
         for handle, *_ in tracer.updated.values():
             slot = handle_slot(handle)
             now = handle_of(handle)
-            found[slot.identity] = (slot, now, now)
-        return found
+            changes[slot.identity] = (slot, now, now)
+        return changes
 
 
 def _run(function: Callable[[], Any], tracer: Tracer) -> Any:
@@ -219,7 +219,7 @@ class Held(NamedTuple):
 
     Attributes:
         tensor: the tensor.
-        alone: whether nobody but the loop has what it is in the first iteration.
+        alone: whether only the loop refers to its initial value.
     """
 
     tensor: Tensor
@@ -231,18 +231,18 @@ held: Final[dict[int, Held]] = {}
 
 
 def references_of_regions(x: Tensor) -> int:
-    """How many references there are to a tensor for the sake of the regions traced now."""
-    found = sum(region.snapshot.references[id(x)] for region in _under_way)
+    """The number of references to a tensor that the regions traced now hold."""
+    count = sum(region.snapshot.references[id(x)] for region in _under_way)
     part: Tracer | None = tracer_here()
     while part is not None:
-        found += id(x) in part.updated
+        count += id(x) in part.updated
         part = part.parent
-    return found
+    return count
 
 
 @contextmanager
 def attempt() -> Iterator[None]:
-    """Trace something that may fail: then what was refused in it is forgotten."""
+    """Trace a part that may fail: its refusals are then dropped."""
     pinned = tracer_here().root.pinned
     before = dict(pinned)
     try:

@@ -1,4 +1,4 @@
-"""What objects hold in no dict, list or set: attributes in slots and of classes, and memory."""
+"""State outside dicts, lists and sets: attributes in slots and of classes, and memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final, final
 
 __all__ = ["Attributes", "HeldMemory", "memory_of", "slots_of"]
 
-#: bytes from on which memory is not looked at
+#: bytes from which on memory is not compared
 _MOST_BYTES: Final = 1 << 20
-#: classes by their modules and names: who has an instance has loaded them
+#: classes by their modules and names: a program with an instance has loaded them
 _ARRAYS: Final = frozenset({("builtins", "bytearray"), ("array", "array"), ("numpy", "ndarray")})
 _NONE: Final = object()
 
@@ -35,8 +35,8 @@ class Attributes:
         """Those that are set."""
         if self._names is None:
             return dict(vars(self.owner))
-        found = {name: getattr(self.owner, name, _NONE) for name in self._names}
-        return {name: value for name, value in found.items() if value is not _NONE}
+        values = {name: getattr(self.owner, name, _NONE) for name in self._names}
+        return {name: value for name, value in values.items() if value is not _NONE}
 
     def keys(self) -> Iterable[str]:
         return self.copy().keys()
@@ -60,18 +60,18 @@ class Attributes:
 
 def slots_of(cls: type) -> list[str]:
     """The names of the attributes that instances of a class have in slots."""
-    found = []
+    slots = []
     for base in cls.__mro__:
         names = base.__dict__.get("__slots__", ())
         for name in (names,) if isinstance(names, str) else names:
             private = name.startswith("__") and not name.endswith("__")
-            found.append(f"_{base.__name__.lstrip('_')}{name}" if private else name)
-    return [name for name in found if name not in ("__dict__", "__weakref__")]
+            slots.append(f"_{base.__name__.lstrip('_')}{name}" if private else name)
+    return [name for name in slots if name not in ("__dict__", "__weakref__")]
 
 
 @final
 class HeldMemory:
-    """What is in an array that Python writes to, and what was.
+    """The contents of an array that Python writes to, and a copy of them.
 
     Args:
         owner: the array.
@@ -87,11 +87,11 @@ class HeldMemory:
 
     @property
     def changed(self) -> bool:
-        """Whether something else is in it now."""
+        """Whether the contents have changed."""
         return memoryview(self.owner).tobytes() != memoryview(self._held).tobytes()
 
     def restore(self) -> None:
-        """Put back what was in it."""
+        """Restore the contents."""
         self.owner[... if getattr(self.owner, "shape", None) == () else slice(None)] = self._held
 
 

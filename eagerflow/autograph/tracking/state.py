@@ -1,8 +1,8 @@
-"""What Python code can reach, before and after it ran: how branches and bodies are followed.
+"""The state that Python code can reach, before and after it ran: how effects are tracked.
 
-A branch that is traced must leave no trace in Python: what it bound, set or appended is found by
-comparing what its function reaches with a copy, one level deep, and is put back. The graph then
-says which value each of these *slots* has.
+Tracing a branch must leave no effect in Python: what it bound, set or appended is found by
+comparing the state that its function reaches with a copy, one level deep, and is put back. The
+graph then determines the value of each of these *slots*.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["CACHED", "UNBOUND", "AbstractStandIn", "Slot", "Snapshot", "cells_of
 
 #: the class of functions with a cache
 CACHED: Final = type(lru_cache(lambda: None))
-#: how many objects are looked at
+#: the most objects that are followed
 _MOST: Final = 20_000
 
 
@@ -35,27 +35,27 @@ class _Unbound:
         return "unbound"
 
 
-#: in the place of the value of a name that is not bound, or of a key that is not there
+#: in place of the value of a name that is not bound, or of a missing key
 UNBOUND: Final = _Unbound()
 
 
 class AbstractStandIn:
-    """What is in the place of a container of Python.
+    """A stand-in for a container of Python.
 
     Attributes:
-        held: what it has in place of items; branches and bodies are followed in this.
+        held: its contents, in which the effects of branches and bodies are tracked.
     """
 
     held: dict[str, Any]
 
 
 class Slot(NamedTuple):
-    """A place that holds a value.
+    """A location that holds a value.
 
     Attributes:
         kind: ``"cell"`` (a variable), ``"entry"`` (of a dict, a namespace or an object) or
-            ``"item"`` (of a list), ``"list"`` (what is appended to one) or ``"handle"`` (what a
-            tensor is).
+            ``"item"`` (of a list), ``"list"`` (items appended to it) or ``"handle"`` (the value of
+            tensor).
         owner: the cell, dict, list or tensor.
         key: in it.
         text: in the user's words.
@@ -70,23 +70,23 @@ class Slot(NamedTuple):
 
     @property
     def identity(self) -> tuple[str, int, Any]:
-        """What tells it apart."""
+        """The identity of the slot."""
         owner = self.owner.owner if type(self.owner) is Attributes else self.owner
         return self.kind, id(owner), self.key
 
     def get(self) -> Any:
-        """What it holds, or `UNBOUND`."""
+        """Its value, or `UNBOUND`."""
         if self.kind == "cell":
             return _content(self.owner)
         if self.kind == "handle":
             return self.owner
         if self.kind == "entry":
-            found = self.owner.get(self.key, UNBOUND)
-            return _of_class(self.cls, self.key) if found is UNBOUND else found
+            value = self.owner.get(self.key, UNBOUND)
+            return _of_class(self.cls, self.key) if value is UNBOUND else value
         return [] if self.kind == "list" else self.owner[self.key]
 
     def set(self, value: Any) -> None:
-        """Let it hold ``value``."""
+        """Set its value."""
         if self.kind == "cell":
             _fill(self.owner, value)
         elif self.kind == "list":
@@ -101,13 +101,13 @@ def _of_class(cls: type | None, name: Any) -> Any:
     """The value that a class has for an attribute of its objects, or `UNBOUND`."""
     for base in cls.__mro__ if cls is not None else ():
         if name in base.__dict__:
-            found = base.__dict__[name]
-            return UNBOUND if hasattr(type(found), "__get__") else found
+            value = base.__dict__[name]
+            return UNBOUND if hasattr(type(value), "__get__") else value
     return UNBOUND
 
 
 def handle_slot(handle: Tensor) -> Slot:
-    """What a tensor is, which ``x += 1`` and ``x[i] = v`` change."""
+    """The slot of the value of a tensor, which ``x += 1`` and ``x[i] = v`` change."""
     return Slot("handle", handle, None, "a tensor that is updated in place")
 
 
@@ -130,23 +130,23 @@ def _fill(cell: CellType, value: Any) -> None:
 
 def cells_of(*functions: Callable[..., Any]) -> dict[str, CellType]:
     """The variables that functions share with those around them."""
-    found: dict[str, CellType] = {}
+    cells: dict[str, CellType] = {}
     for function in functions:
         code: Any = function.__code__
-        found.update(zip(code.co_freevars, function.__closure__ or (), strict=True))
-    return found
+        cells.update(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    return cells
 
 
 @final
 class Snapshot:
-    """A copy of what functions can reach.
+    """A copy of the state that functions can reach.
 
     Args:
         functions: user code.
 
     Attributes:
         tensors: those that were reached, with their data.
-        globals: the names of modules that the code says, with what they stood for.
+        globals: the names of modules that the code mentions, with their values.
     """
 
     def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
@@ -278,7 +278,7 @@ class Snapshot:
     # --- comparing ---
 
     def changes(self) -> Iterator[tuple[Slot, Any, Any]]:
-        """The slots that hold something else, with what they held and what they hold."""
+        """The slots that changed, with their old and new values."""
         for name, cell, before in self._cells:
             if _content(cell) is not before:
                 yield Slot("cell", cell, name, name), before, _content(cell)
@@ -303,7 +303,7 @@ class Snapshot:
                 if old is not new:
                     yield Slot("entry", names, key, _joined(text, key), cls), old, new
         for text, names, held in self._spaces:
-            for key in self._stored:  # others may be of other threads
+            for key in self._stored:  # the others may belong to other threads
                 old, new = held.get(key, UNBOUND), names.get(key, UNBOUND)
                 if old is not new:
                     yield Slot("entry", names, key, _joined(text, key)), old, new
@@ -331,15 +331,15 @@ class Snapshot:
 
     @functools.cached_property
     def references(self) -> Counter[int]:
-        """How many references the copies have to tensors, by the ids of these."""
+        """The number of references that the copies hold to each tensor, by id."""
         saved: list[Iterable[Any]] = [held.values() for _, _, held, _ in self._dicts]
         saved += [held.values() for _, _, held in self._spaces]
         saved += [items for _, _, items in self._lists]
         saved += [kept.values() if isinstance(kept, dict) else kept for *_, kept in self._others]
-        found = Counter(id(x) for values in saved for x in values if type(x) is Tensor)
-        found.update(id(x) for _, _, x in (*self._cells, *self.globals) if type(x) is Tensor)
-        found.update(id(x) for x, _ in self.tensors)
-        return found
+        counts = Counter(id(x) for values in saved for x in values if type(x) is Tensor)
+        counts.update(id(x) for _, _, x in (*self._cells, *self.globals) if type(x) is Tensor)
+        counts.update(id(x) for x, _ in self.tensors)
+        return counts
 
     def holders(self, value: Any) -> Iterator[Slot]:
         """The slots that held ``value``."""
@@ -392,7 +392,7 @@ def _joined(text: str, key: Any) -> str:
 
 @lru_cache(maxsize=4096)
 def _names(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """The names that code says, and those that it sets as globals or attributes."""
+    """The names that code mentions, and those that it sets as globals or attributes."""
     said, stored = set(code.co_names), set[str]()
     for one in dis.get_instructions(code):
         if one.opname in _STORES:

@@ -1,4 +1,4 @@
-"""Names that are bound in one way only: in one branch, or in a loop that may have no iteration."""
+"""Names that may stay unbound: bound in one branch, or in a loop that may have no iteration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME: Final = re.compile(r"'([^']+)'")
 
 
 def forget_name(tracer: Tracer, slot: Slot, error: TraceError) -> None:
-    """Leave a variable unbound; to use it is ``error``, or what it was if it was unbound before."""
+    """Leave a variable unbound; its use raises ``error``, or its earlier error if it has one."""
     reasons = _reasons.setdefault(tracer.root, {})
     if slot.key not in reasons or slot.get() is not UNBOUND:
         reasons[slot.key] = error
@@ -64,13 +64,13 @@ def early_read(error: NameError) -> TraceError | None:
 
 
 def _owner(frame: FrameType, name: str) -> CodeType | None:
-    """The code of the function, among those that run, whose variable a name is."""
-    inner, found = frame.f_code, frame
-    while name not in found.f_code.co_cellvars or not _holds(found.f_code, inner):
-        if found.f_back is None:
+    """The code of the running function that owns the variable of a name."""
+    inner, outer = frame.f_code, frame
+    while name not in outer.f_code.co_cellvars or not _holds(outer.f_code, inner):
+        if outer.f_back is None:
             return None
-        found = found.f_back
-    return found.f_code
+        outer = outer.f_back
+    return outer.f_code
 
 
 def _holds(code: CodeType, inner: CodeType) -> bool:

@@ -1,1 +1,1 @@
-"""Values in converted code: which of them a graph can choose among, texts, lists, calls."""
+"""Values in converted code: kinds that a graph can choose among, texts, lists, calls."""

@@ -1,4 +1,4 @@
-"""Calls in converted code: what is called is converted as well, unless it is library code."""
+"""Calls in converted code: the callee is converted as well, unless it is library code."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from eagerflow.autograph.conversion.library import is_library
 __all__ = ["call", "converted_argument", "replacements", "wrappers"]
 
 _OWN: Final = "eagerflow."
-#: modules of eagerflow whose functions keep those of the user, to be called when the graph runs
+#: modules of eagerflow whose functions keep user functions, to be called when the graph runs
 _LATE: Final = (
     "eagerflow.ops", "eagerflow.function", "eagerflow.runners", "eagerflow.data",
     "eagerflow.profiling",
 )  # fmt: skip
-#: builtins that call what they are given at once
+#: builtins that call their arguments at once
 _HIGHER: Final = frozenset({map, filter, sorted, functools.reduce, functools.partial})
-#: functions that do more in converted code: what is called in their place
+#: functions that do more in converted code, with their replacements
 replacements: Final[dict[Any, Callable[..., Any]]] = {}
 #: likewise for all functions of a module, a method of a builtin class by its name, or objects of a
-#: class: what gives the function that is called in the place of one
+#: class, each with a function that gives the replacement
 wrappers: Final[dict[Any, Callable[[Any], Callable[..., Any]]]] = {}
 
 
 @operator
 def call(function: Any) -> Any:
-    """What is to be called in the place of ``function``."""
+    """The function to call in place of ``function``."""
     kind = type(function)
     if kind is FunctionType:
         return _function(function)
@@ -66,13 +66,13 @@ def _function(function: FunctionType) -> Any:
 
 
 def _wrapped(function: Any, method: tuple[type, str] | None = None) -> Any:
-    """A function of a library, or what `wrappers` have for it."""
+    """A function of a library, or its wrapper."""
     wrap = wrappers.get(function.__module__ or method)
     return function if wrap is None else wrap(function)
 
 
 def _with_converted_cells(function: FunctionType) -> FunctionType:
-    """A function with converted ones in the place of those that it was made for."""
+    """A function with converted ones in place of those that it was made for."""
     before = [cell.cell_contents for cell in function.__closure__ or ()]
     after = [converted_argument(x) for x in before]
     if all(a is b for a, b in zip(before, after, strict=True)):
@@ -84,7 +84,7 @@ def _with_converted_cells(function: FunctionType) -> FunctionType:
 
 
 def _object(function: Any) -> Any:
-    """A callable object: its class says what happens."""
+    """A callable object: its class determines the call."""
     method = getattr(type(function), "__call__", None)  # noqa: B004 - not a test
     if type(method) is not FunctionType or is_library(method.__globals__):
         return function
@@ -102,7 +102,7 @@ def _with_converted_arguments(function: Any) -> Any:
 
 
 def converted_argument(value: Any) -> Any:
-    """What a function of eagerflow is given in the place of an argument, which it may call."""
+    """The replacement for an argument that a function of eagerflow may call."""
     if type(value) in (FunctionType, MethodType, functools.partial):
         return call(value)
     return value

@@ -1,4 +1,4 @@
-"""Who else has a tensor that a condition or a loop chooses: whether it may be updated in place."""
+"""Sharing of tensors that a condition or a loop chooses: whether they may be updated in place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["is_from_outside", "is_new", "is_pinned", "is_shared", "pin_choice"]
 
 
 def _references(box: list[Any]) -> int:
-    """How many references there are to what a list holds, with that of the list."""
+    """The number of references to the item of a list, including that of the list."""
     return sys.getrefcount(box[0])
 
 
@@ -24,11 +24,11 @@ _ONE: Final = _references([object()])
 
 
 def is_shared(box: list[Any], own: int) -> bool:
-    """Whether anybody else has a value that can be updated in place.
+    """Whether a value that can be updated in place has other references.
 
     Args:
-        box: a list with the value, of which the caller has no other reference.
-        own: how many references there are that are known and count for nothing.
+        box: a list with the value, to which the caller has no other reference.
+        own: the number of known references, which do not count.
     """
     if type(box[0]) is not Tensor:  # nothing updates it
         return False
@@ -40,7 +40,7 @@ def is_shared(box: list[Any], own: int) -> bool:
 
 
 def is_new(x: Tensor) -> bool:
-    """Whether a branch or an iteration made a tensor, so that nobody else has it."""
+    """Whether a branch or an iteration made a tensor, so that it has no other references."""
     data: Any = x._data
     owner: Any = getattr(data, "tracer", None)  # of the data of a symbolic tensor
     return owner is not None and not tracer_here().is_within(owner)
@@ -67,11 +67,11 @@ def pin_choice(
 
     Args:
         name: of the tensor, for messages.
-        old: what it may be.
+        old: the tensors that it may be.
         value: the tensor.
-        what: decides, for messages.
-        lines: where.
-        variable: the one that holds it.
+        what: the construct that decides, for messages.
+        lines: its lines.
+        variable: the variable that holds it.
     """
     followed = _is_followed()
 
@@ -96,14 +96,14 @@ def pin_choice(
 
 
 def _is_followed() -> bool:
-    """Whether a debugger, or what else may look at variables, follows the code that runs."""
+    """Whether a debugger or another tool that may read variables follows the running code."""
     monitoring: Any = getattr(sys, "monitoring", None)  # from Python 3.12 on
     tool = None if monitoring is None else monitoring.get_tool(monitoring.DEBUGGER_ID)
     return sys.gettrace() is not None or tool is not None
 
 
 def _rewritten(name: str) -> str:
-    """How to write the update in place that is under way without one."""
+    """How to write the current update in place as an assignment."""
     place = capture()
     try:
         node = ast.parse(place.text).body[0] if place is not None else None
@@ -118,11 +118,11 @@ def _rewritten(name: str) -> str:
 
 def _names(x: Tensor) -> list[str]:
     """The variables of the user's functions under way that hold a tensor."""
-    found: list[str] = []
+    names: list[str] = []
     frame: Any = sys._getframe(1)
     while frame is not None:
         if not is_framework_frame(frame):
             known = variables_of(frame)
-            found += [n for n, v in known.items() if v is x and n.isidentifier()]
+            names += [n for n, v in known.items() if v is x and n.isidentifier()]
         frame = frame.f_back
-    return found
+    return names

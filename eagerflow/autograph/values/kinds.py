@@ -1,4 +1,4 @@
-"""What kinds of values branches and iterations give: which of them a graph can choose among."""
+"""Kinds of values that branches and iterations give: which of them a graph can choose among."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["different_objects", "kind_of", "kind_text", "zeros_as"]
 
 
 def kind_of(x: Any) -> Any:
-    """The structure of a value, with the objects in it that are no values of a graph."""
+    """The structure of a value, with the objects in it that are not values of a graph."""
     leaves, treedef = tree.flatten(x)
     return treedef, tuple(map(_leaf_kind, leaves))
 
@@ -33,7 +33,7 @@ def _leaf_kind(x: Any) -> Any:
 
 @final
 class _Same:
-    """An object that equals itself, and what says that it is equal."""
+    """An object that equals itself, and the key by which it is compared."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -47,7 +47,7 @@ class _Same:
 
 
 def kind_text(x: Any) -> str:
-    """What a value is, for messages."""
+    """A description of a value, for messages."""
     if type(x) is Tensor:
         return str(x.type)
     if isinstance(x, (tuple, list, dict)):
@@ -58,12 +58,12 @@ def kind_text(x: Any) -> str:
 
 
 def zeros_as(x: Any) -> Any:
-    """Zeros in the structure of ``x``: in the place of what is not known yet."""
+    """Zeros in the structure of ``x``, in place of a value that is not known yet."""
     return tree.map(_zero, x)
 
 
 def _zero(x: Any) -> Any:
-    if issubclass(type(x), AbstractNumber):  # it may be one of a trace that has ended
+    if issubclass(type(x), AbstractNumber):  # it may belong to a trace that has ended
         return x.kind(0)
     if isinstance(x, AbstractArray) or hasattr(x, "__array__"):
         kind = tensor_of(x).type
@@ -76,13 +76,13 @@ def _zero(x: Any) -> Any:
 def different_objects(
     what: str, values: Sequence[Any], lines: Sequence[str], hint: str
 ) -> TraceError:
-    """The error for two branches that give what no value of a graph can stand for.
+    """The error for two branches whose values the graph cannot represent.
 
     Args:
-        what: what is wrong.
-        values: what they give.
-        lines: where.
-        hint: what to write in other cases than that of two texts.
+        what: the problem.
+        values: their values.
+        lines: their lines.
+        hint: the advice, except for two texts.
     """
     hint += ": None or an object cannot be chosen by a tensor"
     if all(isinstance(x, str) for x in values):

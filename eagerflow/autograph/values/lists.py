@@ -1,4 +1,4 @@
-"""What stands for Python lists in loops of the graph, and where only it knows how long they are."""
+"""Stand-ins for Python lists in loops of the graph, and where only it knows their length."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ __all__ = ["Appended", "Grown", "NeedsArray", "as_lists", "grow", "growing", "is
            "note_outside", "one_each"]  # fmt: skip
 
 _ARRAY: Final = "array"
-#: by trace, the lists that were there before it, by their ids
+#: by trace, the lists that existed before it, by their ids
 _outside: Final[WeakKeyDictionary[Tracer, frozenset[int]]] = WeakKeyDictionary()
 
 
 def note_outside(tracer: Tracer, lists: Iterable[Any]) -> None:
-    """Say which lists are there before a trace: they get no length that only the graph knows."""
+    """Record the lists that exist before a trace: only others get a length of the graph."""
     _outside[tracer] = frozenset(id(x) for x in lists if type(x) is list)
 
 
 def is_outside(owner: list[Any]) -> bool:
-    """Whether a list was there before the trace that is under way."""
+    """Whether a list existed before the trace under way."""
     return id(owner) in _outside.get(tracer_here().root, ())
 
 
@@ -66,7 +66,7 @@ class Appended(AbstractStandIn, list[Any]):
 
     Args:
         owner: the list that it stands for.
-        text: the name of that.
+        text: the name of that list.
     """
 
     def __init__(self, owner: list[Any], text: str) -> None:
@@ -86,16 +86,16 @@ class Appended(AbstractStandIn, list[Any]):
             self.append(item)
 
     def taken(self) -> list[Any]:
-        """What was appended.
+        """The appended values.
 
         Raises:
             TraceError: something other than tensors, of which the graph makes no rows.
         """
-        found = [list.__getitem__(self, i) for i in range(list.__len__(self))]
-        for x in tree.flatten(found)[0]:
+        items = [list.__getitem__(self, i) for i in range(list.__len__(self))]
+        for x in tree.flatten(items)[0]:
             if not isinstance(x, AbstractArray):
                 raise _no_tensor(self._text, x)
-        return found
+        return items
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TraceError(
@@ -113,11 +113,11 @@ class Appended(AbstractStandIn, list[Any]):
 
 @final
 class Grown(AbstractStandIn, list[Any]):
-    """A list of which only the graph knows how long it is.
+    """A list whose length only the graph knows.
 
     Args:
         array: its items.
-        rows: the same, stacked, if that is known already.
+        rows: its items, stacked, if these are known already.
     """
 
     def __init__(self, array: TensorArray, rows: Tensor | None = None) -> None:
@@ -128,12 +128,12 @@ class Grown(AbstractStandIn, list[Any]):
     @property
     def array(self) -> TensorArray:
         """All its items."""
-        found: TensorArray = self.held[_ARRAY]
-        return found
+        array: TensorArray = self.held[_ARRAY]
+        return array
 
     @property
     def length(self) -> Any:
-        """How many items there are, as the graph knows it."""
+        """The number of items, as a value of the graph."""
         array, rows = self._rows
         known = rows is not None and array is self.array
         return rows.shape[0] if known else self.array.size()  # type: ignore[union-attr]  # so
@@ -195,16 +195,16 @@ def grow(
     functions: Sequence[Callable[..., Any]], owner: list[Any], like: TensorSpec,
     rows: Tensor | None = None,
 ) -> list[Slot]:  # fmt: skip
-    """Put a `Grown` in the place of a list; gives the slots that hold it.
+    """Put a `Grown` in place of a list; gives the slots that hold it.
 
     Args:
         functions: the user's code, which can reach the list.
         owner: the list.
         like: the type of its elements.
-        rows: what is appended.
+        rows: the appended values.
 
     Raises:
-        TraceError: code that is not reached from there knows the list as well.
+        TraceError: other code holds the list as well.
     """
     line = line_text(functions[0].__code__, functions[0].__code__.co_firstlineno)
     held = list(Snapshot(functions).holders(owner))
@@ -232,10 +232,10 @@ def grow(
 
 @contextmanager
 def growing(functions: Sequence[Callable[..., Any]]) -> Iterator[Callable[[NeedsArray], None]]:
-    """Give what puts a `Grown` in the place of a list; if the block fails, the list comes back.
+    """Give a function that puts a `Grown` in place of a list; if the block fails, undo that.
 
-    What it gives raises the `NeedsArray` again if a region around reaches the list: then that one
-    has to, and a `TraceError` if the list gets something other than tensors.
+    The function raises the `NeedsArray` again if a region around reaches the list and has to do
+    this, and a `TraceError` if the list gets something other than tensors.
 
     Args:
         functions: the user's code, which can reach the lists.
@@ -281,16 +281,16 @@ def _from_outside(text: str, where: str, line: str) -> TraceError:
 
 
 def as_lists(value: Any, what: str, hint: str, source: Any = None) -> Any:
-    """A tree that leaves the trace, with lists in the place of those that loops of the graph made.
+    """A tree that leaves the trace, with lists in place of those that loops of the graph made.
 
     Args:
         value: the tree.
-        what: what is wrong if a list has a length that depends on data.
-        hint: what to do then.
+        what: the message if a list has a length that depends on data.
+        hint: the advice in that case.
         source: a line for that error.
 
     Raises:
-        TraceError: one has such a length.
+        TraceError: a list has such a length.
     """
     if not any(type(x) is Grown for x in tree.leaves(value)):
         return value
@@ -325,14 +325,14 @@ def _no_tensor(text: str, x: Any) -> TraceError:
 
 
 def _stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
-    """`stack`, of what may be a list of unknown length."""
+    """`stack`, also of a list of unknown length."""
     if type(arrays) is not Grown:
         return stack(arrays, axis=axis)
     return moveaxis(arrays.rows, 0, axis) if axis else arrays.rows
 
 
 def _len(x: Any, /) -> Any:
-    """`len`, of what may be a list of unknown length."""
+    """`len`, also of a list of unknown length."""
     return x.length if type(x) is Grown else builtins.len(x)
 
 

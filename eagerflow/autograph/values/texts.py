@@ -27,13 +27,13 @@ _SPELLINGS: Final[dict[str, Callable[[Any], str]]] = {"": str, "r": repr, "a": a
 
 @operator
 def text(made: str) -> str:
-    """An f-string: a placeholder if it shows what only the graph knows."""
+    """An f-string: a placeholder if it shows values that only the graph knows."""
     return joined((made,))
 
 
 @operator
 def shown(value: Any, conversion: str) -> Any:
-    """What an f-string is to show of a value.
+    """The text of a value in an f-string.
 
     Args:
         value: the value.
@@ -62,7 +62,7 @@ def _is_symbolic(x: Any) -> bool:
 
 
 def _is_unknown(x: Any) -> bool:
-    """Whether Python cannot have a value, as only the graph knows it."""
+    """Whether only the graph knows a value."""
     if type(x) is Tensor:
         return isinstance(x._data, AbstractSymbol)
     if type(x) is Dim:
@@ -77,7 +77,7 @@ def _holds_unknown(x: Any) -> bool:
 
 
 def _spelled(x: Any, spell: Callable[[Any], str]) -> str:
-    """The text of a tree; a placeholder if only the graph knows what is in it."""
+    """The text of a tree; a placeholder if only the graph knows its contents."""
     if not interpreter.is_traced():
         return spell(x)
     leaves = tree.leaves(x)
@@ -146,11 +146,11 @@ def _with_paths(function: Any) -> Callable[..., Any]:
 
 def _refuse_texts(args: Any, wrong: str, name: str, hint: str) -> None:
     """Refuse texts that show values, where Python looks into them at once."""
-    found = next((x for x in tree.leaves(args) if holds_placeholder(x)), None)
-    if found is not None:
+    shown = next((x for x in tree.leaves(args) if holds_placeholder(x)), None)
+    if shown is not None:
         raise TraceError(
             f"{wrong}, and only the graph knows the value",
-            given=f"{name}() of {''.join([found])!r}",
+            given=f"{name}() of {''.join([shown])!r}",
             hint=hint,
         )
 

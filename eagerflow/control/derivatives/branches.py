@@ -36,9 +36,9 @@ class BranchDerivative:
     """The derivative of `cond` and `switch`.
 
     Args:
-        whole: what is differentiated.
-        wanted: which operands cotangents are wanted of; the first chooses the branch.
-        reads: the nodes that read variables which cotangents are wanted of.
+        whole: the node to differentiate.
+        wanted: which operands need a cotangent; the first chooses the branch.
+        reads: the nodes that read the variables that need a cotangent.
     """
 
     def __init__(self, whole: Structured, wanted: Sequence[bool], reads: Sequence[Node]) -> None:
@@ -93,13 +93,13 @@ class BranchDerivative:
 
     def _flowing(self, kinds: Sequence[Any]) -> list[Branched]:
         known = names_in(self.whole.inputs)
-        found = []
+        flowing = []
         for i, kind in enumerate(kinds):
             gradients = [j.gradients[i] for j in self.joints]
             if any(g.values for g in gradients):
                 is_dense = any(g.dense for g in gradients)
-                found.append(Branched(i, kind, rows_of(gradients, known), is_dense))
-        return found
+                flowing.append(Branched(i, kind, rows_of(gradients, known), is_dense))
+        return flowing
 
     def _backward(self) -> Structured | None:
         if not self.flowing:
@@ -129,12 +129,12 @@ class BranchDerivative:
             values.update((v, from_residual(v.type, x)) for v, x in pairs)
         values.update({v: known[p] for v, p in self.places[i].items() if p in known})
         items = [*[values[v] for v in joint.residuals], *rest]
-        found = replay(joint.backward, items, self.outside)
-        gradients = flowing_gradients(joint.gradients, found)
+        outputs = replay(joint.backward, items, self.outside)
+        gradients = flowing_gradients(joint.gradients, outputs)
         return [x for flow in self.flowing for x in flow.give(gradients[flow.place])]
 
     def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
-        """The outputs, the residuals and the function that goes back."""
+        """The outputs, the residuals and the pullback."""
         results = apply(self.forward, operands, sizes)
         count = len(self.whole.outputs)
         predicate, *others = operands
@@ -144,12 +144,12 @@ class BranchDerivative:
             links = [a or g.link for a, g in zip(links, joint.gradients, strict=True)]
 
         def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
-            found: list[Any] = [None, *links]
+            gradients: list[Any] = [None, *links]
             if self.backward is not None:
                 cotangents = [g for g in gs if g is not None]
                 rest = iter(apply(self.backward, [*given, *cotangents], sizes))
                 for flow in self.flowing:
-                    found[flow.place + 1] = flow.take(rest, sizes)
-            return found
+                    gradients[flow.place + 1] = flow.take(rest, sizes)
+            return gradients
 
         return results[:count], residuals, pull

@@ -79,11 +79,11 @@ def as_residual(x: Any) -> Tensor:
 
 def by_device(values: Iterable[Value]) -> dict[Any, list[Value]]:
     """What is kept of values, by the device that it is on: it takes a list on each."""
-    found: dict[Any, list[Value]] = {}
+    grouped: dict[Any, list[Value]] = {}
     for value in values:
         device = as_device(_HOST if isinstance(value.type, NumberType) else value.device)
-        found.setdefault(device, []).append(value)
-    return found
+        grouped.setdefault(device, []).append(value)
+    return grouped
 
 
 def lists_for(devices: Iterable[Any]) -> list[TensorSpec]:
@@ -136,10 +136,10 @@ def is_smooth(kind: ValueSpec) -> bool:
 def flowing_gradients(gradients: Sequence[Gradient], values: Sequence[Any]) -> list[Any]:
     """The cotangent of each input, None where none flows."""
     rest = iter(values)
-    found: list[Any] = []
+    cotangents: list[Any] = []
     for g in gradients:
         if g.shape is not None:
-            found.append(IndexedSlices(next(rest), next(rest), g.shape))
+            cotangents.append(IndexedSlices(next(rest), next(rest), g.shape))
         else:
-            found.append(next(rest) if g.values else None)
-    return found
+            cotangents.append(next(rest) if g.values else None)
+    return cotangents

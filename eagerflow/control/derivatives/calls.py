@@ -21,9 +21,9 @@ class CallDerivative:
     """The derivative of a call; all calls of one graph share it.
 
     Args:
-        whole: what is differentiated.
-        wanted: which operands cotangents are wanted of.
-        reads: the nodes that read variables which cotangents are wanted of.
+        whole: the node to differentiate.
+        wanted: which operands need a cotangent.
+        reads: the nodes that read the variables that need a cotangent.
     """
 
     def __init__(self, whole: Structured, wanted: Sequence[bool], reads: Sequence[Node]) -> None:
@@ -51,7 +51,7 @@ class CallDerivative:
         self._backward = Structured("call", {"body": backward}, given, flowing)
 
     def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
-        """The outputs, the residuals and the function that goes back."""
+        """The outputs, the residuals and the pullback."""
         results = apply(self._forward, operands, sizes)
         made = iter(results[self._count :])
         residuals = [next(made) if i is None else operands[i] for i in self._direct]
@@ -60,8 +60,8 @@ class CallDerivative:
             if not self._backward.outputs:
                 return [g.link for g in self._joint.gradients]
             cotangents = [g for g in gs if g is not None]
-            found = iter(apply(self._backward, [*given, *cotangents], sizes))
-            return [_taken(g, found) for g in self._joint.gradients]
+            rest = iter(apply(self._backward, [*given, *cotangents], sizes))
+            return [_taken(g, rest) for g in self._joint.gradients]
 
         return results[: self._count], residuals, pull
 

@@ -42,8 +42,8 @@ def differentiate(
         apply: appends a node to the trace.
         whole: a branch or a loop.
         operands: its operands, tensors and numbers.
-        sizes: what names of sizes stand for that no operand tells.
-        wanted: which operands cotangents are wanted of.
+        sizes: the values of size names that no operand determines.
+        wanted: which operands need a cotangent.
         watched: which of ``whole.reads`` they are wanted of.
     """
     known: dict[str, Size] = dict(sizes)
@@ -52,14 +52,14 @@ def differentiate(
             known.update((name, x.shape[axis]) for axis, name in named_axes(kind))
     reads = [node for node, want in zip(whole.reads, watched, strict=True) if want]
     key = (*wanted, *watched)
-    found = whole.derivatives.get(key)
-    if found is None:
+    derivative = whole.derivatives.get(key)
+    if derivative is None:
         make = _MAKERS[kind_of(whole.op)]
-        found = whole.derivatives[key] = make(whole, wanted, reads)
+        derivative = whole.derivatives[key] = make(whole, wanted, reads)
         _warn_of_iterations(whole, reads)
-    # in the place of all reads inside
+    # in place of all reads inside
     anchors = [bind(get_op("read"), **node.attrs) for node in reads]
-    outputs, residuals, pull = found.run(apply, operands, known)
+    outputs, residuals, pull = derivative.run(apply, operands, known)
     fixed = [None if type(x) is Tensor else x for x in residuals]
     places = [i for i, x in enumerate(operands) if type(x) is Tensor]
     places += range(len(operands), len(operands) + len(reads))

@@ -39,7 +39,7 @@ def push(
         whole: a branch or a loop.
         operands: its operands, tensors and numbers.
         tangents: of each operand, None for zero.
-        sizes: what names of sizes stand for that no operand tells.
+        sizes: the values of size names that no operand determines.
     """
     along: list[_Along] = [_FLOWS if type(t) is Tensor else t for t in tangents]
     key = ("push", *map(_rank, along))
@@ -53,8 +53,8 @@ def push(
         if a is _FLOWS
     ]
     results = apply(pushed.whole, _beside(operands, given, pushed.inputs, _cuts(whole)), sizes)
-    values, found = _apart(results, pushed.outputs, _cuts(whole, after=True))
-    return values, found
+    values, output_tangents = _apart(results, pushed.outputs, _cuts(whole, after=True))
+    return values, output_tangents
 
 
 @final
@@ -88,11 +88,11 @@ def _beside(
 ) -> list[Any]:
     """Values with tangents for those that have one, after each group."""
     rest = iter(tangents)
-    found: list[Any] = []
+    items: list[Any] = []
     for start, end in pairwise(cuts):
-        found += values[start:end]
-        found += [next(rest) for a in along[start:end] if a is _FLOWS]
-    return found
+        items += values[start:end]
+        items += [next(rest) for a in along[start:end] if a is _FLOWS]
+    return items
 
 
 def _apart(
@@ -160,12 +160,12 @@ class _Part:
                 forward.enter(x, t)
         with installed(forward):
             outputs = replay(self._source, values)
-        found = [forward.tangent_of(y) if type(y) is Tensor else None for y in outputs]
-        along: list[_Along] = [_FLOWS if type(t) is Tensor else t for t in found]
+        output_tangents = [forward.tangent_of(y) if type(y) is Tensor else None for y in outputs]
+        along: list[_Along] = [_FLOWS if type(t) is Tensor else t for t in output_tangents]
         self.outputs = _join(self.outputs, along)
         moving = [
             t if type(t) is Tensor else full_like(y, 0.0)
-            for y, t, a in zip(outputs, found, self.outputs, strict=True)
+            for y, t, a in zip(outputs, output_tangents, self.outputs, strict=True)
             if a is _FLOWS
         ]
         return _beside(outputs, moving, self.outputs, self._cuts[1])

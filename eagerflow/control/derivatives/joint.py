@@ -49,7 +49,7 @@ class Gradient(NamedTuple):
 
 
 class _Watched(NamedTuple):
-    """What a tape watches in the place of a variable.
+    """What a tape watches in place of a variable.
 
     Attributes:
         resource: the state of the variable.
@@ -124,12 +124,12 @@ class Joint:
                     slot = tape.slot_of(y)
                     seeds[slot] = add(seeds[slot], g) if slot in seeds else g
             reads = [tape.slots_of_reads(variable) for variable in self._reads]
-            found = search(tape, seeds, [*slots, *reads], consume=True)
+            cotangents = search(tape, seeds, [*slots, *reads], consume=True)
             values = [
                 tracer.value_of(y) if type(y) is Tensor else tracer.number_value(y, "a result")
                 for y in outputs
             ]
-            self.gradients = [self._gradient(tracer, i, g) for i, g in enumerate(found)]
+            self.gradients = [self._gradient(tracer, i, g) for i, g in enumerate(cotangents)]
         joint = tracer.graph
         if any(r.why is not None for r in tracer.numbers) or tracer.static_sizes:
             raise EagerflowError("the derivative asks for a number")
@@ -144,10 +144,10 @@ class Joint:
         if isinstance(g, Link):
             return Gradient((), link=g)
         if type(g) is Tensor and i in self._apart and symbols(g.shape) <= self._known.keys():
-            found = rows_in(tracer, tracer.value_of(g))
-            if found is not None:
-                both = (tracer.value_of(found.values), tracer.value_of(found.indices))
-                return Gradient(both, found.shape, dense=True)
+            rows = rows_in(tracer, tracer.value_of(g))
+            if rows is not None:
+                both = (tracer.value_of(rows.values), tracer.value_of(rows.indices))
+                return Gradient(both, rows.shape, dense=True)
         if isinstance(g, IndexedSlices):
             known = all(type(d) is int for d in g.shape)
             if not self._sparse or (self._symbolic and not known):
@@ -248,15 +248,15 @@ def _tell_sizes(
 ) -> list[Value]:
     """Those of the values of the forward part whose shapes tell sizes that ``nodes`` need."""
     told = {*known, *(str(d) for v in given for d in v.type.shape)}
-    found = []
+    values = []
     for node in nodes:
         for name in named_sizes(tuple(node.attrs.values())):
             if name not in told:
                 told.add(name)
-                found += [v for v in passed if name in map(str, v.type.shape)][:1]
+                values += [v for v in passed if name in map(str, v.type.shape)][:1]
         # sizes that depend on data are told by what the backward part computes itself
         told.update(str(d) for v in node.outputs for d in v.type.shape)
-    return found
+    return values
 
 
 def part_of(

@@ -48,9 +48,9 @@ class LoopDerivative:
     where each iteration gives some rows of a sparse one, lists of them.
 
     Args:
-        whole: what is differentiated.
-        wanted: which operands cotangents are wanted of.
-        reads: the nodes that read variables which cotangents are wanted of.
+        whole: the node to differentiate.
+        wanted: which operands need a cotangent.
+        reads: the nodes that read the variables that need a cotangent.
     """
 
     def __init__(self, whole: Structured, wanted: Sequence[bool], reads: Sequence[Node]) -> None:
@@ -102,12 +102,12 @@ class LoopDerivative:
 
     def _reached(self, active: Sequence[bool]) -> set[Value]:
         """The values in an iteration that depend on active inputs or on variables."""
-        found = {v for v, a in zip(self.body.inputs, active, strict=True) if a}
+        reached = {v for v, a in zip(self.body.inputs, active, strict=True) if a}
         resources = [n.attrs["resource"] for n in self.reads]
         for node in self.body.nodes:
-            if not found.isdisjoint(node.inputs) or reads_any(node, resources):
-                found.update(node.outputs)
-        return found
+            if not reached.isdisjoint(node.inputs) or reads_any(node, resources):
+                reached.update(node.outputs)
+        return reached
 
     def _joint(self) -> Joint:
         """That of the body without what does not change."""
@@ -146,12 +146,12 @@ class LoopDerivative:
 
     def _sized_zeros(self) -> list[Value]:
         """The inputs whose cotangent is zero, of a size that changes between iterations."""
-        found = [
+        zeros = [
             self.joint.inputs[i]
             for i in self.active_moving
             if not self.joint.gradients[i].values and names_in([self.kinds[i]]) & self.loose
         ]
-        return [v for v in found if v not in self.pushed]
+        return [v for v in zeros if v not in self.pushed]
 
     # --- the two loops ---
 
@@ -252,8 +252,8 @@ class LoopDerivative:
         by_place = dict(zip(self.active_moving, cotangents, strict=True))
         seeds = [by_place[i] for i in self.seeded if i < self.total]
         items = [*[values[v] for v in joint.residuals], *seeds, *rows]
-        found = replay(joint.backward, items, self.outside)
-        gradients = flowing_gradients(joint.gradients, found)
+        outputs = replay(joint.backward, items, self.outside)
+        gradients = flowing_gradients(joint.gradients, outputs)
         new = [
             self._zeros(i, values) if gradients[i] is None else dense(gradients[i])
             for i in self.active_moving
@@ -276,7 +276,7 @@ class LoopDerivative:
     # --- running ---
 
     def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
-        """The outputs, the residuals and the function that goes back."""
+        """The outputs, the residuals and the pullback."""
         more: list[Any] = [] if self.is_scan else [0]
         more += map(list_new, self.kept)
         state = operands[: self.total]
@@ -297,12 +297,12 @@ class LoopDerivative:
         self, apply: Apply, given: Sequence[Any], gs: Sequence[Any],
         sizes: Mapping[str, Size],
     ) -> list[Any]:  # fmt: skip
-        found: list[Any] = [g.link for g in self.joint.gradients]
+        gradients: list[Any] = [g.link for g in self.joint.gradients]
         kinds = enumerate(self.whole.outputs)
         own = [i for i, k in kinds if isinstance(k, TensorSpec) and i not in self.whole.fixed]
         cotangents = dict(zip(own, gs, strict=True))
         if self.backward is None:
-            return found
+            return gradients
         more = list(given[: len(self._more())])
         if not self.is_scan:
             more[0] = from_residual(_INT, more[0])
@@ -314,12 +314,12 @@ class LoopDerivative:
         results = apply(self.backward, [*more, *seeds, *sums, *fixed, *shared, *rows], sizes)
         rest = iter(results[len(more) :])
         for i in self.active_moving:
-            found[i] = next(rest)
+            gradients[i] = next(rest)
         for sink in self.sinks:
-            found[sink.place] = sink.end(rest, sizes)
+            gradients[sink.place] = sink.end(rest, sizes)
         for i, g in zip(self.sliced, results[len(results) - len(self.sliced) :], strict=True):
-            found[i] = g
-        return found
+            gradients[i] = g
+        return gradients
 
 
 def _own_sizes(kind: ValueSpec, loose: frozenset[str], number: int) -> ValueSpec:

@@ -34,11 +34,11 @@ def rows_in(tracer: Tracer, value: Value) -> IndexedSlices | None:
     if not parts:
         return None
     shape = value.type.shape
-    found = [_rows(tracer, part, shape) for part in parts]
-    if len(found) == 1:
-        return found[0]
-    values = functions["concat"]([one.values for one in found], axis=0)
-    return IndexedSlices(values, functions["concat"]([one.indices for one in found]), shape)
+    slices = [_rows(tracer, part, shape) for part in parts]
+    if len(slices) == 1:
+        return slices[0]
+    values = functions["concat"]([one.values for one in slices], axis=0)
+    return IndexedSlices(values, functions["concat"]([one.indices for one in slices]), shape)
 
 
 def _parts(value: Value) -> list[Value] | None:

@@ -28,9 +28,9 @@ def rows_of(
         gradients: of one operand, in different parts.
         known: the names of sizes that are the same in all.
     """
-    found = [g for g in gradients if g.values]
-    kinds = [(g.values[0].spec, g.values[-1].spec) for g in found if g.shape is not None]
-    if not kinds or len(kinds) < len(found):
+    flowing = [g for g in gradients if g.values]
+    kinds = [(g.values[0].spec, g.values[-1].spec) for g in flowing if g.shape is not None]
+    if not kinds or len(kinds) < len(flowing):
         return None
     values, indices = kinds[0]
     assert isinstance(values, TensorSpec)
@@ -96,8 +96,8 @@ class Sink(NamedTuple):
     def end(self, state: Iterator[Any], sizes: Mapping[str, Size]) -> Cotangent:
         """The cotangent after the last iteration."""
         if self.rows is None:
-            found: Tensor = next(state)
-            return found
+            cotangent: Tensor = next(state)
+            return cotangent
         values, indices = [list_concat(next(state), kind) for kind in self.rows]
         return _out(IndexedSlices(values, indices, _shape(self.kind, sizes)), self.dense)
 
@@ -154,7 +154,7 @@ class Branched(NamedTuple):
     def take(self, outputs: Iterator[Any], sizes: Mapping[str, Size]) -> Cotangent:
         """The cotangent, from the outputs."""
         if self.rows is None:
-            found: Tensor = next(outputs)
-            return found
+            cotangent: Tensor = next(outputs)
+            return cotangent
         slices = IndexedSlices(next(outputs), next(outputs), _shape(self.kind, sizes))
         return _out(slices, self.dense)

@@ -35,14 +35,14 @@ def dependence(
         return _of_graph(attrs["body"], places, reads)
     if kind_of(op) == "branches":
         branches = [_of_graph(g, places[1:], reads) for g in attrs["branches"]]
-        return [_NONE.union(*found) for found in zip(*branches, strict=True)]
+        return [_NONE.union(*alternatives) for alternatives in zip(*branches, strict=True)]
     total: int = attrs["carry"] if op == "scan" else count
     carried = places[:total]
     while True:
-        found = _of_graph(attrs["body"], [*carried, *places[total:]], reads)
-        after = [a | b for a, b in zip(carried, found, strict=False)]
+        outputs = _of_graph(attrs["body"], [*carried, *places[total:]], reads)
+        after = [a | b for a, b in zip(carried, outputs, strict=False)]
         if after == carried:
-            return [*carried, *found[total:]]
+            return [*carried, *outputs[total:]]
         carried = after
 
 
@@ -51,8 +51,8 @@ def _of_graph(graph: Graph, inputs: Sequence[Places], reads: Mapping[int, int]) 
     for node in graph.nodes:
         given = [known[v] for v in node.inputs]
         if node.op == "call" or is_control(node.op):
-            found = dependence(node.op, node.attrs, len(given), reads)
-            places = [_NONE.union(*[given[i] if i >= 0 else {i} for i in f]) for f in found]
+            depends = dependence(node.op, node.attrs, len(given), reads)
+            places = [_NONE.union(*[given[i] if i >= 0 else {i} for i in f]) for f in depends]
         elif node.op == "read":
             number = reads.get(id(node.attrs["resource"]))
             places = [_NONE if number is None else frozenset((number,))]

@@ -58,13 +58,13 @@ class Structured:
             self._find_reads()
 
     def _find_reads(self) -> None:
-        found: dict[int, Node] = {}
+        by_resource: dict[int, Node] = {}
         for graph in graphs_of(self.attrs):
             for node in nodes_of(graph):
                 if node.op == "read":
-                    found.setdefault(id(node.attrs["resource"]), node)
-        reads = list(found.values())
-        numbers = {key: -1 - i for i, key in enumerate(found)}
+                    by_resource.setdefault(id(node.attrs["resource"]), node)
+        reads = list(by_resource.values())
+        numbers = {key: -1 - i for i, key in enumerate(by_resource)}
         depends = dependence(self.op, self.attrs, len(self.inputs), numbers)
         smooth = [d for d, k in zip(depends, self.outputs, strict=True) if _is_smooth(k)]
         reached = frozenset[int]().union(*smooth)

@@ -71,12 +71,12 @@ def names_of(item: Any, types: Sequence[ValueSpec | ValueType] = ()) -> set[Atom
     """The names of sizes, with their owners, in an attribute, subgraphs included, and in types."""
     sizes = (*[size for kind in types for size in kind.shape], *parts(item))
     dims = [size for size in sizes if type(size) is Dim]
-    found = set[Atom]().union(*(name_atoms(d.terms) for d in dims))
+    names = set[Atom]().union(*(name_atoms(d.terms) for d in dims))
     for graph in _graphs(item):
-        found |= names_of((), [v.type for v in graph.values()])
+        names |= names_of((), [v.type for v in graph.values()])
         for node in graph.nodes:
-            found |= names_of(tuple(node.attrs.values()))
-    return found
+            names |= names_of(tuple(node.attrs.values()))
+    return names
 
 
 def sizes_in(types: Sequence[ValueSpec]) -> dict[str, Size]:
@@ -86,13 +86,13 @@ def sizes_in(types: Sequence[ValueSpec]) -> dict[str, Size]:
 
 def _told(items: Iterable[Any], types: Iterable[ValueSpec | ValueType]) -> set[str]:
     """The names of sizes that a type says, of those given or of a value in a subgraph."""
-    found = {name for kind in types for _, name in named_axes(kind)}
+    names = {name for kind in types for _, name in named_axes(kind)}
     for item in items:
         for graph in _graphs(item):
-            found |= _told((), [v.type for v in graph.values()])
+            names |= _told((), [v.type for v in graph.values()])
             for node in graph.nodes:
-                found |= _told(node.attrs.values(), ())
-    return found
+                names |= _told(node.attrs.values(), ())
+    return names
 
 
 def _graphs(item: Any) -> Iterator[Graph]:
