@@ -1,4 +1,4 @@
-"""Going back over a tape: from the cotangents of results to those of what was watched."""
+"""Going back over a tape: from the cotangents of results to those of watched values."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ def gradients(
     tape: Tape, seeds: Mapping[int, Cotangent], sources: Sequence[Sequence[int]], what: str,
     name: Callable[[int], str], *, consume: bool = False,
 ) -> list[Cotangent | None]:  # fmt: skip
-    """The cotangent of each source, None for those that the results do not depend on.
+    """The cotangent of each source, None for sources that the results do not depend on.
 
     Args:
-        tape: what was recorded; it records nothing of this, other interpreters do.
+        tape: the recorded ops; it does not record the backward pass, other interpreters do.
         seeds: the cotangents of the results, by slot.
-        sources: what to differentiate by: the slots of its values, one, or those of the reads of a
-            variable.
+        sources: for each source the slots of its values: one, or those of the reads of a variable.
         what: the name of the transform, for messages.
         name: gives the name of the source of that number, for messages.
-        consume: let go of each record as soon as it was used, to free what it holds.
+        consume: let go of each record as soon as it was used, to free its values.
 
     Raises:
         GradientError: a cotangent reaches an op that has no derivative, or a source reaches the
@@ -58,10 +57,10 @@ def gradients(
 def search(
     tape: Tape, seeds: Mapping[int, Cotangent], sources: Sequence[Sequence[int]], *, consume: bool
 ) -> list[Any]:
-    """What `gradients` gives, with the link in place of a gradient that is lost at one.
+    """The result of `gradients`, with the link in place of a gradient that is lost at one.
 
     Args:
-        tape: what was recorded.
+        tape: the recorded ops.
         seeds: the cotangents of the results, by slot.
         sources: the slots of each source.
         consume: let go of each record as soon as it was used.
@@ -119,7 +118,7 @@ def _run(
 
 def _total(cotangents: Mapping[int, Cotangent], slots: Sequence[int]) -> Cotangent | None:
     total: Cotangent | None = None
-    for slot in reversed(slots):  # the last use first, as of any value, and as loops add up
+    for slot in reversed(slots):  # the last use first, as for any value and in sums of loops
         g = cotangents.get(slot)
         if g is not None:
             total = g if total is None else add(total, g)
@@ -137,7 +136,7 @@ def _pull(record: Record, slots: Sequence[int], g: Any) -> Sequence[Any]:
     A composite may give a link in place of a cotangent that is lost within it.
     """
     op, _, outs, attrs, code, offset = record[:FIRST_INPUT]
-    at = record[4:FIRST_INPUT]  # noqa: F841 - what rules bind belongs to the line of the op
+    at = record[4:FIRST_INPUT]  # noqa: F841 - nodes of rules belong to the line of the op
     try:
         if type(g) is list:
             assert outs is not None
@@ -178,7 +177,7 @@ def _values(kept: Sequence[Any], start: int = 0, step: int = 3) -> list[Tensor]:
             values.append(_typed(data, holder.dtype))
         else:
             x = make_tensor(data, holder._lane)
-            # others may have begun to watch the value since
+            # other interpreters may watch the value by now
             x._mark = holder._mark if holder._data is data else kept[i + 2]
             values.append(x)
     return values
@@ -212,7 +211,7 @@ def _source(code: Any, offset: int) -> Source | None:
 
 
 def _lost(tape: Tape, flows: Iterable[Sequence[Any]], results: Iterable[int]) -> dict[int, Link]:
-    """The slots on ways from ``results`` that no derivative takes, with the link next to each."""
+    """The slots on paths from ``results`` without a derivative, with the link next to each."""
     ways: defaultdict[int, list[tuple[Sequence[int], Link | None]]] = defaultdict(list)
     for link in tape.links:
         if not tape.from_rule(link.out_slot):
@@ -229,7 +228,7 @@ def _lost(tape: Tape, flows: Iterable[Sequence[Any]], results: Iterable[int]) ->
         for slot in several:
             ways[slot].append((in_slots, None))
     pending: list[tuple[int, Link | None]] = [(slot, None) for slot in results]
-    seen: set[int] = set()  # on a way that a derivative takes
+    seen: set[int] = set()  # on a path with a derivative
     lost: dict[int, Link] = {}
     while pending:
         slot, nearest = pending.pop()

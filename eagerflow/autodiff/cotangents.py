@@ -1,4 +1,4 @@
-"""Cotangents, and how the rule of one op pulls them back through it."""
+"""Cotangents, and the pullback of one op by its rule."""
 
 from __future__ import annotations
 

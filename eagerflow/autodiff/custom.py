@@ -39,7 +39,7 @@ def stop_gradient(x: Any, /) -> Any:
     """``x`` as a constant: no derivative flows through it, and none is missed.
 
     Args:
-        x: a tensor, a variable, or a tree of them; what is no array is left as it is.
+        x: a tensor, a variable, or a tree of them; leaves that are not arrays are left as they are.
 
     >>> x = ef.tensor(3.0)
     >>> ef.grad(lambda x: x * ef.stop_gradient(x))(x)
@@ -56,7 +56,7 @@ def stop_gradient(x: Any, /) -> Any:
 class custom_vjp:  # noqa: N801 - a decorator
     """A function with a reverse-mode rule of its own; give it with `defvjp`.
 
-    Its arguments may be trees; leaves that are no tensors are constants. The rule holds for
+    Its arguments may be trees; leaves that are not tensors are constants. The rule holds for
     derivatives by the arguments: to depend on a watched value in another way has none. Forward
     mode derives what it needs from the rule, if that is made of ops.
 
@@ -87,7 +87,7 @@ class custom_vjp:  # noqa: N801 - a decorator
                 ``bwd`` needs.
             bwd: ``bwd(residuals, g)`` gives a tuple with a cotangent, a tree like it, for each
                 positional argument; None for zero. ``g`` is a tree like the result, with None in
-                the place of what is no floating tensor.
+                place of leaves that are not floating tensors.
         """
         self._forward, self._backward = fwd, bwd
 
@@ -140,7 +140,7 @@ def packed_result(outputs: Sequence[Tensor], packed: Sequence[Packing]) -> Any:
 
 @final
 class _Rule:
-    """The pull of a composite: calls the user's ``bwd`` and checks what it gives.
+    """The pull of a composite: calls the user's ``bwd`` and checks its result.
 
     It holds structures and types, no tensors.
     """

@@ -33,10 +33,10 @@ _stop_gradient: Final = declare("stop_gradient")
 
 
 class Broken(NamedTuple):
-    """In the place of a tangent: the value depends on others, but without a derivative.
+    """The stand-in for a tangent: the value depends on others, but without a derivative.
 
     Attributes:
-        name: the op that has none.
+        name: the op that has no derivative.
         source: the user's line.
     """
 
@@ -101,7 +101,7 @@ class Forward(AbstractDifferentiator):
             self._used += tangents
             return self.below.call(composite, inputs)
         if self.below is not BASE and all(t is None for t in tangents):
-            return self.below.call(composite, inputs)  # whose rule it may be
+            return self.below.call(composite, inputs)  # which may have a rule for it
         if composite.push is not None:
             return self._push(composite.push, inputs, tangents)
         self._used = []
@@ -134,7 +134,7 @@ class Forward(AbstractDifferentiator):
         self, push: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, Any]],
         inputs: Sequence[Tensor], tangents: Sequence[Tangent],
     ) -> tuple[Any, ...]:  # fmt: skip
-        """The outputs of a composite that knows how tangents go through it."""
+        """The outputs of a composite with its own rule for tangents."""
         with use(self.below):
             results, output_tangents = push(inputs, tangents)
         outputs = tuple([handle_of(x) for x in results])
@@ -144,7 +144,7 @@ class Forward(AbstractDifferentiator):
 
 
 def _parted(tangents: Sequence[Tangent]) -> tuple[list[Tensor | None], Broken | None]:
-    """The tangents that are tensors, in their places, and the first that is broken."""
+    """The tangents that are tensors, None for others, and the first that is broken."""
     smooth = [None if isinstance(t, Broken) else t for t in tangents]
     return smooth, next((t for t in tangents if isinstance(t, Broken)), None)
 
@@ -152,7 +152,7 @@ def _parted(tangents: Sequence[Tangent]) -> tuple[list[Tensor | None], Broken | 
 def _settled(
     name: str, out: Tensor, tangent: Tensor | None, smooth: Sequence[Any], broken: Broken | None
 ) -> Tangent:
-    """What an output carries along."""
+    """The tangent of an output."""
     if out._lane.dtype.is_inexact:
         return broken if tangent is None else tangent
     return Broken(name, capture(3)) if any(t is not None for t in smooth) else broken
@@ -203,7 +203,7 @@ def transposed(
     """The tangents of outputs, from the function that pulls cotangents back to the inputs.
 
     That function is linear, so its own gradient, taken at any point and with the tangents as
-    cotangents, is its transpose: what pushes tangents forward.
+    cotangents, is its transpose, which pushes tangents forward.
 
     Args:
         back: gives the cotangents of the inputs from those of the outputs.

@@ -1,4 +1,4 @@
-"""`GradientTape`: gradients of what was computed within a ``with`` block."""
+"""`GradientTape`: gradients of the values computed within a ``with`` block."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["GradientTape"]
 
 @final
 class GradientTape:
-    """Records what is computed within a ``with`` block, to differentiate it afterwards.
+    """Records the ops within a ``with`` block, to differentiate their results afterwards.
 
     Trainable variables are watched from their first read on, tensors after `watch`. Tapes nest:
     the gradient that an inner one computes is recorded by the outer ones, never by itself.
@@ -115,11 +115,11 @@ class GradientTape:
 
         Returns:
             A tree like ``sources``: dense tensors, `IndexedSlices` for variables of which only
-            rows were read, None for what ``target`` does not depend on.
+            rows were read, None for sources that ``target`` does not depend on.
 
         Raises:
             GradientError: the tape was used before and is not persistent, a target that is not
-                real, a source of integers, or a way that leads only through an op without
+                real, a source of integers, or a path that leads only through an op without
                 derivative.
         """
         self._check_unused()

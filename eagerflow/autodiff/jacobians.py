@@ -65,7 +65,7 @@ def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callab
 
     Returns:
         A function of the arguments of ``f``. Its result has the structure of the argument, and in
-        the place of each tensor ``[*m]`` a tree like the argument, with ``[*m, *n]`` for ``[*n]``.
+        place of each tensor ``[*m]`` a tree like the argument, with ``[*m, *n]`` for ``[*n]``.
 
     Raises:
         GradientError: as `grad` and `jacobian`.

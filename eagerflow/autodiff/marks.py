@@ -1,9 +1,9 @@
-"""What differentiators note of values.
+"""The notes of differentiators on values.
 
 A handle carries the notes on the value that it holds: a linked list of `Mark`s, the innermost
 interpreter's first. They move with the value when a handle gets another one, so ``x[i] = v`` and
 ``x += v`` are plain ops. The owner of a note is told by a weak reference, so a value that outlives
-its tape keeps neither the tape nor what that recorded.
+its tape keeps neither the tape nor its records.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _lock: Final = threading.Lock()
 
 
 def find(mark: Mark | None, owner: Owner) -> Any:
-    """What ``owner`` noted last, None if nothing."""
+    """The last note of ``owner``, None if there is none."""
     while mark is not None:
         if mark[0] is owner:
             return mark[1]
@@ -31,7 +31,7 @@ def find(mark: Mark | None, owner: Owner) -> Any:
 
 
 def attach(x: Tensor, owner: Owner, note: Any) -> None:
-    """Note something of a value that other threads may hold, in place of earlier notes.
+    """Set a note on a value that other threads may hold, in place of earlier notes.
 
     Notes of interpreters that are gone are dropped, or a handle that lives long would collect them.
     """
@@ -40,7 +40,7 @@ def attach(x: Tensor, owner: Owner, note: Any) -> None:
 
 
 def strip(x: Tensor, owner: Owner) -> None:
-    """Drop what ``owner`` noted of a value."""
+    """Drop the notes of ``owner`` on a value."""
     with _lock:
         x._mark = _without(x._mark, owner)
 

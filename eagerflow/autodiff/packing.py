@@ -1,4 +1,4 @@
-"""Trees as flat lists of tensors and back: what a `Composite` makes of arguments and results."""
+"""Trees as flat lists of tensors and back, for the arguments and results of a `Composite`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Packing(NamedTuple):
     Attributes:
         treedef: its structure.
         constants: its leaves, None in place of a tensor.
-        places: where the tensors were.
+        places: the positions of the tensors.
     """
 
     treedef: tree.TreeDef
@@ -26,7 +26,7 @@ class Packing(NamedTuple):
     places: Sequence[int]
 
     def unpack(self, tensors: Sequence[Any]) -> Any:
-        """The tree with these tensors, in handles of its own, or whatever stands for them."""
+        """The tree with these tensors, in handles of its own, or with stand-ins for them."""
         leaves = list(self.constants)
         for i, x in zip(self.places, tensors, strict=True):
             leaves[i] = handle_of(x) if type(x) is Tensor else x

@@ -1,7 +1,7 @@
 """`Recording`: a tape's records without values, of ops that can be run again.
 
 Python does not run again, so nothing outside of the ops happens twice. Results of ops with an
-effect are held and given again: the effect is not repeated.
+effect are kept and used again: the effect is not repeated.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ __all__ = ["Recording"]
 #: `eagerflow.source` takes the local variable of this name in frames of this file for the place
 REPLAYS: Final = "at"
 
-#: records, each with the slots that nobody reads later
+#: records, each with the slots that are not read later
 _Steps = list[tuple[Record, Sequence[int]]]
 
 
 class _Forward(NamedTuple):
-    """The forward pass of a composite, which stands in place of an op in its record.
+    """The forward pass of a composite, in place of an op in its record.
 
     Attributes:
         name: of the composite; not itself, as it may hold the tensors that it was made for.
         own_rule: as the composite has it.
-        records: what ran.
-        steps: the same, once it is known what is needed.
-        outputs: the slots of what it gave.
+        records: the records of its ops.
+        steps: the needed records, once these are known.
+        outputs: the slots of its outputs.
         residuals: those of its residuals.
         captured: those of its captured values.
         pull: as in `Passed`.
@@ -80,7 +80,7 @@ class Recording(AbstractInterpreter):
         self._inside = False  # of the forward pass of a composite
 
     def rerun(self, outputs: Sequence[Tensor]) -> Callable[[Sequence[Tensor]], list[Tensor]]:
-        """A function that gives ``outputs`` again, from the inputs and then what was held.
+        """A function that gives ``outputs`` again, from the inputs followed by the held values.
 
         It lets go of values after their last use, and keeps none.
         """
@@ -153,7 +153,7 @@ class Recording(AbstractInterpreter):
         return outputs
 
     def _node(self, composite: Composite, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """One that becomes a node runs again as it is; the effects of one are held instead."""
+        """A composite that becomes a node runs again as it is; if it has effects, it is held."""
         if composite.node == "pure":
             outputs = self.below.call(composite, inputs)
             self._record(composite, self._slots(inputs), outputs, {})
@@ -225,13 +225,13 @@ def _again(op: _Forward, known: dict[int, Tensor]) -> Composite:
 
 @final
 class _AllWanted(AbstractDifferentiator):
-    """Lets a composite keep what derivatives by any input need: who asks for them comes later."""
+    """Lets a composite keep what derivatives by any input need: requests for them come later."""
 
     def begin_rules(self) -> None:
-        """Rules are all the same to it."""
+        """Rules are not treated differently."""
 
     def end_rules(self) -> None:
-        """Rules are all the same to it."""
+        """Rules are not treated differently."""
 
     def follows(self, x: Tensor) -> bool:
         return True

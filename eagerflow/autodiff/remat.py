@@ -23,13 +23,13 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
     """``f``, but a tape keeps only its inputs, and computes the rest again for the gradient.
 
     It trades time for memory: a deep network of ``remat`` blocks needs the values between the
-    blocks and those of one block at a time. The gradient is the same. What the ops of ``f`` had
-    for effects is not repeated: values read from variables and keys of random draws are kept, so
+    blocks and those of one block at a time. The gradient is the same. The effects of ops
+    of ``f`` are not repeated: values read from variables and keys of random draws are kept, so
     a dropout mask is the same in both passes. Python code does not run again either.
 
     Args:
         f: a function of trees of tensors. Its arguments are values: to update one in place does
-            not reach the caller's. It may use tensors and variables from outside.
+            not affect the caller's. It may use tensors and variables from outside.
 
     Returns:
         A function like ``f``.
@@ -66,7 +66,7 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def recorded(body: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor]) -> Passed:
-    """Run a function and keep what it needs to run its ops again, and nothing else.
+    """Run a function and keep only the values needed to run its ops again.
 
     Args:
         body: gives the outputs from the inputs.
@@ -83,7 +83,7 @@ def _pull(
     rerun: Callable[[Sequence[Tensor]], Sequence[Tensor]], residuals: Sequence[Tensor],
     gs: Sequence[Tensor | None], wanted: Sequence[bool],
 ) -> Sequence[Any]:  # fmt: skip
-    """Run what was recorded again under a tape, and go back over it."""
+    """Run the recorded ops again under a tape, and go back over it."""
     tape = Tape()
     sources = [(tape.watch(x),) if w else () for x, w in zip(residuals, wanted, strict=True)]
     with installed(tape):

@@ -1,4 +1,4 @@
-"""What a gradient is taken by: arguments of a function, or variables. Both are trees."""
+"""Sources of gradients: arguments of a function, or variables. Both are trees."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], tree.
     """The leaves of an argument as tensors in handles of their own.
 
     Raises:
-        GradientError: a leaf that is no array, or one of integers.
+        GradientError: a leaf is not an array, or has integers.
     """
     leaves, treedef = tree.flatten(argument)
     inputs = []
@@ -71,7 +71,7 @@ class Arguments:
 
     Attributes:
         args: the arguments to call the function with.
-        inputs: the leaves of those that gradients are taken by.
+        inputs: the leaves of the arguments that gradients are taken by.
         variables: none.
     """
 
@@ -93,7 +93,7 @@ class Arguments:
         return [(tape.watch(x),) for x in self.inputs]
 
     def name(self, index: int) -> str:
-        """What messages call an input."""
+        """The name of an input in messages."""
         places = zip(self._places, self._defs, strict=True)
         return [f"argument {i}{path}" for i, d in places for path in tree.paths(d)][index]
 
@@ -138,7 +138,7 @@ class VariableTree:
         return [tape.slots_of_reads(variable) for variable in self.variables]
 
     def name(self, index: int) -> str:
-        """What messages call a variable."""
+        """The name of a variable in messages."""
         return f"the variable wrt{tree.paths(self._def)[index]}"
 
     def gradient(self, cotangents: Sequence[Cotangent | None]) -> Any:

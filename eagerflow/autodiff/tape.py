@@ -5,7 +5,7 @@ a derivative flows into it; one below -1 if it depends on watched values only th
 that has no derivative (a comparison, an argmax, a cast to integers). A value that depends on none
 is `UNKNOWN`.
 
-What is spelled out in `Tape.observe` is so because each op under a tape pays for it.
+`Tape.observe` spells out its steps because each op under a tape pays for them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Tape(AbstractDifferentiator):
     Attributes:
         recording: whether it does.
         records: the ops that derivatives flow through, oldest first.
-        links: the ops that none flows through.
+        links: the ops that no derivative flows through.
         may_break: whether there are links, or records that may give some.
     """
 
@@ -94,7 +94,7 @@ class Tape(AbstractDifferentiator):
             for variable in watch_variables:
                 self.watch_variable(variable)
 
-    # --- what is watched ---
+    # --- watched values ---
 
     def watch(self, x: Tensor) -> int:
         """Follow the value that ``x`` holds now; gives its slot."""
@@ -119,7 +119,7 @@ class Tape(AbstractDifferentiator):
         return () if entry is None else entry[1]
 
     def forget(self) -> None:
-        """Drop all that was recorded, and record no more."""
+        """Drop all records, and record no more."""
         self.recording = False
         self.records = []
         self.links = []
@@ -242,7 +242,7 @@ class Tape(AbstractDifferentiator):
         self, op: Op, inputs: Sequence[Tensor], slots: Sequence[int], attrs: dict[str, Any],
         result: Any,
     ) -> None:  # fmt: skip
-        """Record an op of whatever kind: with outputs or inputs that have no derivative."""
+        """Record an op of any kind: with outputs or inputs that have no derivative."""
         if op is _stop_gradient:
             return
         outputs = result if type(result) is tuple else (result,)
@@ -323,7 +323,7 @@ class Tape(AbstractDifferentiator):
         reads = any(map(self.watches, composite.reads))
         untouched = not reads and all(s == UNKNOWN for s in slots)
         if composite.own_rule and self.below is not BASE and untouched:
-            return self.below.call(composite, inputs)  # whose rule it may be
+            return self.below.call(composite, inputs)  # which may have a rule for it
         where = position(2)
         self.recording, self._captured = False, set()
         try:
@@ -351,7 +351,7 @@ class Tape(AbstractDifferentiator):
         self, composite: Composite, outputs: Sequence[Tensor], slots: Sequence[int],
         lost: Sequence[int], where: tuple[CodeType | None, int],
     ) -> tuple[list[int], Sequence[int]]:  # fmt: skip
-        """Slots for the outputs of a composite; and those of its inputs that these depend on."""
+        """Slots for the outputs of a composite, and those of the inputs that they depend on."""
         name = composite.name
         if composite.depends is None:
             return self._enter_outputs(name, outputs, slots, slots, lost, where), slots
@@ -411,7 +411,7 @@ def warn_of_read(written: Any, read: Any) -> None:
 
 
 def keep(values: Sequence[Tensor], whole: bool) -> list[Any]:
-    """What a record holds of values, three items for each.
+    """The items of a record for values, three for each.
 
     Of a value that a rule reads: its data, the handle, and the mark, since the handle may get
     another value. Of others: the shape, the lane, None.

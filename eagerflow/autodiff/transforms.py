@@ -32,7 +32,7 @@ def grad(
         f: the function. Positional arguments are trees of tensors; others pass through.
         argnums: the positional argument to differentiate by; a tuple of them gives a tuple.
         wrt: a tree of variables to differentiate by instead.
-        has_aux: whether ``f`` gives ``(result, aux)``; ``(gradient, aux)`` is then given back.
+        has_aux: whether ``f`` gives ``(result, aux)``; ``(gradient, aux)`` is then returned.
 
     Returns:
         A function of the arguments of ``f``. Its result has the structure of the argument, with
@@ -72,7 +72,7 @@ def value_and_grad(
         argnums: as for `grad`.
         wrt: as for `grad`.
         has_aux: whether ``f`` gives ``(result, aux)``; ``((result, aux), gradient)`` is then
-            given back.
+            returned.
 
     Returns:
         A function that gives ``(result, gradient)``.
@@ -103,7 +103,7 @@ def differentiate(
     what: str, f: Callable[..., Any], argnums: Any, wrt: Any, has_aux: bool,
     args: Sequence[Any], kwargs: dict[str, Any],
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """The value, the gradient, and what ``f`` gave besides.
+    """The value, the gradient, and the auxiliary result of ``f``.
 
     Args:
         what: the transform, for messages.
@@ -128,10 +128,10 @@ def differentiate(
 
 
 def check_function(what: str, f: Any) -> None:
-    """Refuse what cannot be called.
+    """Refuse objects that cannot be called.
 
     Raises:
-        GradientError: ``f`` is no function.
+        GradientError: ``f`` is not a function.
     """
     if not callable(f):
         raise GradientError(
@@ -163,7 +163,7 @@ def scalar_result(what: str, value: Any) -> Tensor:
     """The result of a function as the real scalar that its gradient is taken of.
 
     Raises:
-        GradientError: it is none.
+        GradientError: it is not one.
     """
     if not isinstance(value, AbstractArray):
         hint = "return the tensor itself: float(...), .item() and .numpy() cut the gradient"
@@ -295,7 +295,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 def _outputs(value: Any) -> tuple[list[Tensor | None], tree.TreeDef]:
-    """The leaves of a result, None in place of what is no tensor."""
+    """The leaves of a result, None in place of leaves that are not tensors."""
     leaves, treedef = tree.flatten(value)
     return [tensor_of(y) if isinstance(y, AbstractArray) else None for y in leaves], treedef
 
@@ -310,15 +310,15 @@ def matched(
     what: str, noun: str, whose: str, given: Any, treedef: tree.TreeDef,
     types: Sequence[TensorSpec | None],
 ) -> list[Tensor | None]:  # fmt: skip
-    """The leaves of a tree of cotangents or tangents, None where nothing is to be derived.
+    """The leaves of a tree of cotangents or tangents, None for leaves without derivatives.
 
     Args:
         what: the transform, for messages.
-        noun: what the tree holds.
-        whose: what its structure must be that of.
+        noun: the contents of the tree, for messages.
+        whose: the tree whose structure it must have, for messages.
         given: the tree.
         treedef: its structure.
-        types: the types of its leaves, None for what is no tensor.
+        types: the types of its leaves, None for leaves that are not tensors.
 
     Raises:
         GradientError: the structure, a shape or a dtype does not fit.

@@ -30,16 +30,16 @@ __all__ = ["append", "apply", "mixed", "of_node"]
 def apply(
     whole: Structured, operands: Sequence[Any], sizes: Mapping[str, Size] | None = None
 ) -> list[Any]:
-    """The outputs, of the trace that is under way in this thread.
+    """The outputs, as values of the trace under way in this thread.
 
     Args:
         whole: what to apply.
         operands: tensors and numbers.
-        sizes: what names of sizes in the subgraphs stand for that no operand tells.
+        sizes: the values of size names in the subgraphs that no operand determines.
     """
     reads = [node.attrs["resource"] for node in whole.reads]
-    watched: list[bool] = []  # of the reads, those that derivatives are taken by
-    results: list[Any] = []  # as they were made: who is between may give other handles
+    watched: list[bool] = []  # which reads derivatives are taken by
+    results: list[Any] = []  # as they were made: interpreters between may give other handles
 
     def body(*tensors: Tensor) -> tuple[Any, ...]:
         results[:] = append(whole, mixed(operands, tensors), sizes or {})
@@ -103,7 +103,7 @@ def _differentiators() -> Iterator[interpreter.AbstractDifferentiator]:
 
 
 def mixed(items: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
-    """``items`` with other tensors in place of theirs."""
+    """``items`` with other tensors in place of their own."""
     rest = iter(tensors)
     return [next(rest) if type(x) is Tensor else x for x in items]
 
@@ -127,7 +127,7 @@ _known: Final[WeakKeyDictionary[Node, Structured]] = WeakKeyDictionary()
 
 
 def of_node(node: Node) -> Structured:
-    """What a node computes; the same object each time."""
+    """The computation of a node; the same object each time."""
     structured = _known.get(node)
     if structured is None:
         inputs, outputs = [[v.spec for v in values] for values in (node.inputs, node.outputs)]

@@ -32,11 +32,11 @@ class TensorArray:
     """A list of tensors of one type. It is a value: to write gives a new one.
 
     Old ones stay as they are, and to write takes the same time however long the list is. It works
-    eagerly and in traced functions, goes round in loops, and derivatives flow through it.
+    eagerly and in traced functions, may be a loop-carried value, and derivatives flow through it.
     Elements that were not written are zero.
 
     Args:
-        size: how many elements there are, at first if it is ``dynamic``.
+        size: the number of elements, the initial one if it is ``dynamic``.
         like: a tensor or a type, which gives dtype and shape of an element.
         dynamic: whether a write beyond the end makes it longer.
 
@@ -104,7 +104,7 @@ class TensorArray:
         return list_stack(self._values, self._kind, self._count)
 
     def unstack(self, value: TensorLike, /) -> TensorArray:
-        """One of the parts of ``value`` along its first axis.
+        """An array of the parts of ``value`` along its first axis.
 
         Args:
             value: ``[size, *element]``.
@@ -119,7 +119,7 @@ class TensorArray:
         return self._with(list_unstack(x))
 
     def size(self) -> Tensor:
-        """How many elements there are, int64 without axes."""
+        """The number of elements, int64 without axes."""
         return list_size(self._values)
 
     def _index(self, index: TensorLike) -> Tensor:
@@ -160,7 +160,7 @@ class TensorArray:
 
 @final
 class _Kind:
-    """What tells the structures of arrays apart."""
+    """The key by which structures of arrays are compared."""
 
     __slots__ = ("array",)
 

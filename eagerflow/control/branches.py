@@ -30,21 +30,21 @@ def cond(
     """``true_fn(*operands)`` if ``pred`` holds, else ``false_fn(*operands)``.
 
     Eagerly, and for a Python bool, this is Python's ``if``. In a traced function both are traced,
-    into one node, and the one that is taken runs. They must give trees of the same structure, with
-    tensors of the same dtypes and ranks; sizes may differ. Both may use what is around them, and
-    read and assign variables; of these effects only those of the branch that is taken happen.
+    into one node, which runs the chosen branch. They must give trees of the same structure, with
+    tensors of the same dtypes and ranks; sizes may differ. Both may use enclosing variables, and
+    read and assign `Variable` objects; only the effects of the branch that is taken happen.
 
     Args:
         pred: a bool, or a bool tensor without axes.
         true_fn: gives a tree of tensors and numbers.
         false_fn: gives a tree of the same structure.
-        operands: what both are called with, trees of tensors. In a branch these are values of its
+        operands: the arguments of both, trees of tensors. In a branch these are values of its
             own: an update in place does not reach the caller.
 
     Raises:
-        DTypeError: ``pred`` is no bool.
+        DTypeError: ``pred`` is not a bool.
         ShapeError: ``pred`` has axes.
-        TraceError: the branches give different structures or types, or are no functions.
+        TraceError: the branches give different structures or types, or are not functions.
 
     >>> @ef.trace
     ... def root(x):
@@ -68,11 +68,11 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     Args:
         index: an int, or an integer tensor without axes, 0 to ``len(branches) - 1``.
         branches: functions that give trees of the same structure.
-        operands: what they are called with, as for `cond`.
+        operands: their arguments, as for `cond`.
 
     Raises:
         TensorIndexError: there is no such branch.
-        DTypeError: ``index`` is no integer.
+        DTypeError: ``index`` is not an integer.
         ShapeError: ``index`` has axes.
         TraceError: the branches give different structures or types.
 
@@ -109,7 +109,7 @@ def _index(index: Any) -> Any:
 
 
 def _own(operands: Any) -> Any:
-    """Operands in handles that nobody else has."""
+    """Operands in handles of their own."""
     return tree.map(lambda x: handle_of(x) if type(x) is Tensor else x, operands)
 
 
@@ -125,7 +125,7 @@ def _choose(
         trace_subgraph(f, name, tracer, arguments) for f, name in zip(functions, names, strict=True)
     ]
     results, kinds = merged(op, parts, tracer, outside)
-    captured = join(parts, 0)  # what is given may be more that is used of the trace around
+    captured = join(parts, 0)  # results may capture more of the trace around
     chosen = tracer.value_of(predicate).spec
     whole = Structured(
         op,

@@ -1,4 +1,4 @@
-"""What goes round in a loop: its types, and what an iteration may change of them."""
+"""The carry of a loop: its types, and what an iteration may change of them."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def check_iteration(
     op: str, before: Sequence[Any], after: list[Any], treedef: tree.TreeDef,
     after_treedef: tree.TreeDef, body: Any,
 ) -> None:  # fmt: skip
-    """Refuse what no iteration may change: the structure, a dtype, the number of axes.
+    """Refuse changes that no iteration may make: of the structure, a dtype, the number of axes.
 
     A number in place of a tensor without axes becomes one.
 
     Args:
         op: for messages.
-        before: the leaves of what goes round.
-        after: those that an iteration gave; changed in place.
+        before: the leaves of the carry.
+        after: the leaves after an iteration; changed in place.
         treedef: the structure before.
         after_treedef: the structure after.
         body: the function.
@@ -92,7 +92,7 @@ def _text(x: Any) -> str:
 
 
 def other_structure(op: str, before: tree.TreeDef, after: tree.TreeDef, where: str) -> TraceError:
-    """The error for an iteration that changes the structure of what goes round."""
+    """The error for an iteration that changes the structure of the carry."""
     return TraceError(
         f"{op}: an iteration changes the structure of what goes round",
         given=f"{tree.show(after)} from {where}",
@@ -103,7 +103,7 @@ def other_structure(op: str, before: tree.TreeDef, after: tree.TreeDef, where: s
 def changed(
     op: str, treedef: tree.TreeDef, i: int, before: str, after: str, first: str | None, where: str
 ) -> TraceError:
-    """The error for an iteration that changes the type of a leaf of what goes round."""
+    """The error for an iteration that changes the type of a leaf of the carry."""
     path = tree.paths(treedef)[i]
     return TraceError(
         f"{op}: an iteration changes the type of what goes round{' at ' + path if path else ''}",
@@ -118,11 +118,11 @@ def changed(
 
 
 class _Slot(NamedTuple):
-    """One leaf of what goes round.
+    """One leaf of the carry.
 
     Attributes:
-        kind: its type; None of what stays the same object in all iterations.
-        start: what it is before the first iteration.
+        kind: its type; None for an object that is the same in all iterations.
+        start: its value before the first iteration.
         loose: the axes whose size changes from iteration to iteration.
         stays: of a number, whether no iteration seemed to change it.
     """
@@ -134,7 +134,7 @@ class _Slot(NamedTuple):
 
 
 def _still(slot: _Slot) -> _Slot:
-    """A number as one that stays, unless it is known whether it does."""
+    """A number taken as constant, unless it is known whether it is."""
     number = isinstance(slot.kind, NumberType) and not slot.stays
     return _Slot(None, slot.start, stays=True) if number else slot
 
@@ -158,18 +158,18 @@ def _outcome(before: _Slot, after: _Slot) -> LeafOutcome:
 
 @final
 class Carry:
-    """What goes round in a loop that is traced.
+    """The carry of a loop that is traced.
 
     Args:
         op: for messages.
         tracer: the trace around the loop.
-        leaves: what the loop starts with.
+        leaves: the leaves of the initial carry.
         treedef: their structure.
-        names: what to call them.
-        body: the function of the user.
+        names: their names.
+        body: the user's function.
 
     Attributes:
-        count: how many of the leaves are values of the graph.
+        count: the number of leaves that are values of the graph.
     """
 
     def __init__(
@@ -181,20 +181,20 @@ class Carry:
         self.treedef = treedef
         self.names = names
         self.slots = [self._slot(x) for x in leaves]
-        self._params: list[Value | None] = []  # of the part that was entered last
-        self._first: Exception | None = None  # why numbers are held
+        self._params: list[Value | None] = []  # of the subgraph that was entered last
+        self._first: Exception | None = None  # why numbers are held constant
         self._begun = self.slots
         self._loop = outcome_of(tracer).part(body)
-        self._guessed = False  # whether it is tried if it turns out as the last time
+        self._guessed = False  # whether the types of the last trace are tried
         self._guess()
 
     def begin(self) -> Outcome:
-        """Note that its parts are traced now, perhaps once more."""
+        """Note that the subgraphs are traced now, perhaps once more."""
         self._loop.again()
         return self._loop
 
     def _guess(self) -> None:
-        """Begin as it turned out when what is around it was traced before."""
+        """Begin with the types that the loop had when the trace around was traced before."""
         known = self._loop.guess
         if known is None or len(known.leaves) != len(self.slots):
             return
@@ -214,7 +214,7 @@ class Carry:
         return slot
 
     def _guessed_wrong(self) -> bool:
-        """Begin as if nothing was known, if something was guessed."""
+        """Begin with the initial types again, if types were guessed."""
         if not self._guessed:
             return False
         self.slots, self._guessed = self._begun, False
@@ -268,9 +268,9 @@ class Carry:
         return leaves
 
     def hold(self, error: Exception) -> None:
-        """Take the numbers for constants: Python asked for one, and an iteration may not change it.
+        """Take the numbers as constants: Python asked for one, and iterations may not change it.
 
-        If it does it goes round after all, and what asks for it is the error.
+        If one does, the number is loop-carried after all, and the request for it is the error.
 
         Raises:
             Exception: ``error``, or that of the first trace, if this cannot help.
@@ -288,7 +288,7 @@ class Carry:
         return [slot.start if slot.kind is None else next(rest) for slot in self.slots]
 
     def fits(self, body: Subgraph) -> bool:
-        """Whether an iteration gives what it takes; if not, it is traced again with other types.
+        """Whether an iteration gives the types that it takes; if not, it is traced with others.
 
         Raises:
             TraceError: no other types help.
@@ -311,7 +311,7 @@ class Carry:
         return True
 
     def _is_right(self, body: Subgraph) -> bool:
-        """Whether iterations do with what was guessed what they would have done anyway."""
+        """Whether an iteration confirms the guessed types."""
         try:
             after = [self._next(i, body) for i in range(len(self.slots))]
         except TraceError:
@@ -323,7 +323,7 @@ class Carry:
         )
 
     def _next(self, i: int, body: Subgraph) -> _Slot:
-        """The slot of leaf ``i`` after an iteration gave what ``body`` gives."""
+        """The slot of leaf ``i`` after an iteration with the results of ``body``."""
         slot, leaf = self.slots[i], body.leaves[i]
         if slot.kind is None:
             return self._next_static(slot, leaf, i, body)
@@ -361,7 +361,7 @@ class Carry:
         return self._loosened(slot, kind, {axis for axis, (a, b) in sizes if not same(a, b)})
 
     def _loosened(self, slot: _Slot, kind: TensorSpec, axes: Collection[int]) -> _Slot:
-        """With sizes that may change along ``axes``."""
+        """The slot with sizes that may change along ``axes``."""
         loose = slot.loose.union(axes)
         if loose == slot.loose:
             return slot

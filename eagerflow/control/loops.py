@@ -1,4 +1,4 @@
-"""`while_loop`: a loop whose number of iterations depends on what it computes."""
+"""`while_loop`: a loop whose number of iterations depends on its values."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def while_loop(
     Eagerly this is Python's ``while``. In a traced function it is one node, whose number of
     iterations is decided when it runs. Its gradient keeps what the backward pass needs of each
     iteration, so it takes memory in proportion to the number of iterations; with ``recompute`` it
-    keeps only what goes round, and computes each iteration again.
+    keeps only the carry, and computes each iteration again.
 
     Args:
         cond: gives a bool or a bool tensor without axes.
-        body: gives what goes round next: a tree of the same structure, with tensors of the same
+        body: gives the next carry: a tree of the same structure, with tensors of the same
             dtypes and ranks. Sizes may change. Python numbers stay numbers of their kind.
         init: a tree of tensors and numbers. The elements of a tuple or a list are passed to
             ``cond`` and ``body`` as separate arguments, anything else as one.
@@ -47,13 +47,13 @@ def while_loop(
         recompute: whether the gradient computes intermediate values again instead of keeping them.
 
     Returns:
-        What goes round after the last iteration, as ``init`` if there was none.
+        The carry after the last iteration, ``init`` if there was none.
 
     Raises:
         TraceError: an iteration changes a structure, a dtype or a number of axes.
         DTypeError: ``cond`` gives no bool.
         ShapeError: ``cond`` gives a tensor with axes.
-        TensorValueError: a number of iterations is no int, or too small.
+        TensorValueError: a number of iterations is not an int, or too small.
 
     >>> halve = lambda x: ef.while_loop(lambda x, n: x > 1, lambda x, n: (x / 2, n + 1), (x, 0))
     >>> halve(ef.tensor(100.0)), ef.trace(halve)(ef.tensor(100.0))
@@ -91,7 +91,7 @@ class _Loop:
         self.leaves, self.treedef = own_leaves(init)
 
     def arguments(self, leaves: Sequence[Any]) -> Any:
-        """What the functions are called with."""
+        """The arguments of the functions."""
         value = tree.unflatten(self.treedef, leaves)
         return value if self.spread else (value,)
 
@@ -100,7 +100,7 @@ class _Loop:
         return as_truth("while_loop: cond", self.cond(*args))
 
     def iteration(self, *args: Any) -> Any:
-        """What goes round next, as a tree like ``init``."""
+        """The next carry, as a tree like ``init``."""
         carry = self.body(*args)
         if not self.spread:
             return carry

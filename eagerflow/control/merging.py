@@ -1,4 +1,4 @@
-"""What results of different branches have in common: one type each, or an error with both lines."""
+"""Merges the results of branches: one type for each leaf, or an error with both lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eagerflow.types import TensorSpec
 
 __all__ = ["NO_TEXT", "OutputPlace", "merged", "same_number"]
 
-#: what to do where branches give different texts
+#: the advice where branches give different texts
 NO_TEXT: Final = (
     "a text cannot be chosen by a tensor: choose a number with ef.where(condition, 0, 1), return "
     "it, and look the text up outside; or print or raise it in the branches"
@@ -27,10 +27,10 @@ _KEY: Final = re.compile(r"\['([^']*)'\]")
 
 
 class OutputPlace(NamedTuple):
-    """In the place of a leaf that is an output of the node.
+    """The stand-in for a leaf that is an output of the node.
 
     Attributes:
-        number: which one.
+        number: the number of the output.
     """
 
     number: int
@@ -48,7 +48,7 @@ def merged(
         outside: the names of sizes that are known there.
 
     Returns:
-        For each leaf an `OutputPlace`, or what all branches give from around them; and the types
+        For each leaf an `OutputPlace`, or the outer value that all branches give; and the types
         of the outputs.
 
     Raises:
@@ -77,7 +77,7 @@ def merged(
 
 
 def _common(op: str, parts: Sequence[Subgraph], i: int) -> tuple[Any] | None:
-    """What all branches give as leaf ``i``, if none of them made it."""
+    """The value that all branches give as leaf ``i``, if none of them made it."""
     leaves = [p.leaves[i] for p in parts]
     first = leaves[0].what
     if all(leaf.kind == "static" for leaf in leaves):
@@ -98,7 +98,7 @@ def _is_made_in(part: Subgraph, leaf: ResultLeaf) -> bool:
 
 
 def same_number(a: Any, b: Any) -> bool:
-    """Whether two numbers are one, and of one kind."""
+    """Whether two numbers are equal and of one kind."""
     if type(a) is not type(b):
         return False
     if type(a) is TracedNumber:
@@ -166,7 +166,7 @@ def _leaf_name(op: str, path: str, said: str | None) -> str:
     Args:
         op: the op.
         path: of the leaf.
-        said: what Python's code is, of which it is a branch: then the keys of the result are
+        said: the Python construct of which it is a branch: then the keys of the result are
             names of variables, and the empty one is its value.
     """
     if said is None:

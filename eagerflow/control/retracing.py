@@ -1,6 +1,6 @@
-"""What is known of the loops in a part of a trace when that part is traced again.
+"""Knowledge about the loops in a part of a trace when that part is traced again.
 
-A loop is traced twice where a number that goes round turns out to become a tensor, or a size to
+A loop is traced twice where a loop-carried number turns out to become a tensor, or a size to
 change. Loops inside it would be traced four times, those inside them eight times, if each began
 anew to find out about itself. So it is noted, in the order of the trace, how loops turned out.
 """
@@ -19,7 +19,7 @@ __all__ = ["LeafOutcome", "Outcome", "note", "outcome_of"]
 
 
 class LeafOutcome(NamedTuple):
-    """How a leaf of what goes round in a loop turned out. It refers to no trace.
+    """How a leaf of the carry of a loop turned out. It refers to no trace.
 
     Attributes:
         number: the type of the number that the loop began with, if it was one.
@@ -44,7 +44,7 @@ class Outcome:
         guess: the part itself, as it was the last time.
 
     Attributes:
-        leaves: of what goes round in a loop.
+        leaves: those of the carry, for a loop.
         done: whether it was traced to its end.
     """
 
@@ -61,15 +61,15 @@ class Outcome:
         self._parts: list[Outcome] = []
 
     def part(self, function: Callable[..., Any]) -> Outcome:
-        """That of the next part inside, which is traced now."""
+        """The outcome of the next part inside, which is traced now."""
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         inside: Sequence[Outcome] = ()
-        if self._parts and not self._parts[-1].done:  # it failed, and is tried in another way
+        if self._parts and not self._parts[-1].done:  # it failed, and is traced in another way
             failed = self._parts.pop()
             inside = failed._parts if failed.code is code else ()
         place = len(self._parts)
         guess = self._earlier[place] if place < len(self._earlier) else None
-        if guess is not None and guess.code is not code:  # it takes another way this time
+        if guess is not None and guess.code is not code:  # the code takes another path this time
             self._earlier, guess = (), None
         if guess is not None and not inside:
             inside = guess._parts
@@ -78,7 +78,7 @@ class Outcome:
         return outcome
 
     def again(self) -> None:
-        """It is traced once more."""
+        """Note that it is traced once more."""
         if self._parts:
             self._earlier, self._parts = self._parts, []
 
@@ -87,10 +87,10 @@ _outcomes: Final[WeakKeyDictionary[Tracer, Outcome]] = WeakKeyDictionary()
 
 
 def outcome_of(tracer: Tracer) -> Outcome:
-    """That of what ``tracer`` traces."""
+    """The outcome of the part that ``tracer`` traces."""
     return _outcomes.setdefault(tracer, Outcome())
 
 
 def note(tracer: Tracer, outcome: Outcome) -> None:
-    """Say what ``tracer`` traces."""
+    """Set the outcome of the part that ``tracer`` traces."""
     _outcomes[tracer] = outcome

@@ -1,10 +1,10 @@
 """`custom_vjp` and `remat` in branches and bodies: ``call`` nodes that keep their own derivative.
 
-A subgraph of ops alone would be differentiated op by op. So what such a function computes becomes
-the body of a ``call`` node. That of `custom_vjp` has the two graphs of the user's rule besides:
+A subgraph of ops alone would be differentiated op by op. So such a function becomes the body of a
+``call`` node. That of `custom_vjp` has the two graphs of the user's rule besides:
 ``forward`` gives the outputs and the residuals, and ``backward`` the cotangents of the inputs with
-the numbers ``pulled``. All have the attribute ``own``, how many of the inputs are those of the
-function, others being what it uses from around it. To run, a node like this is its body.
+the numbers ``pulled``. All have the attribute ``own``, the number of inputs that are those of the
+function; the others are values that it captures. To run such a node is to run its body.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _keep(tracer: Tracer, composite: Composite, inputs: Sequence[Tensor]) -> tup
     if composite.own_rule:
         try:
             rule = _Rule(tracer, composite, kinds, body.graph)
-        except EagerflowError as error:  # who wants no derivative does not care
+        except EagerflowError as error:  # without derivatives this does not matter
             attrs["wrong"] = str(error)
         else:
             attrs.update(
@@ -83,7 +83,7 @@ class _Rule:
         forward: from the inputs to the outputs and the residuals.
         backward: from the residuals and the cotangents of the outputs to those of inputs.
         pulled: the numbers of these inputs.
-        count: how many inputs ``backward`` has of its own.
+        count: the number of inputs that ``backward`` has of its own.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class _Call:
     Args:
         node: the node.
         inputs: tensors and numbers.
-        sizes: what names of sizes stand for.
+        sizes: the values of size names.
         run: runs a subgraph.
     """
 
@@ -185,7 +185,7 @@ class _Call:
             cotangents = [g for g in gs if g is not None]
             gradients = run(attrs["backward"], [*items[:count], *cotangents, *items[count:]])
             pulled = dict(zip(attrs["pulled"], gradients, strict=True))
-            # the rule does not know of what the function has from around it
+            # the rule does not cover captured values
             return [pulled.get(i) if i < own else link for i in wanted]
 
         return Passed(results[:total], [x for x in residuals if type(x) is Tensor], pull)

@@ -40,7 +40,7 @@ _DTYPES: Final = {int: DTYPES["int64"], float: DTYPES["float32"], complex: DTYPE
 def scan(
     f: Callable[..., Any], init: Any, xs: Any, *, length: Any = None, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """Go along the first axis of ``xs`` with a state, and stack what each iteration gives.
+    """Iterate along the first axis of ``xs`` with a carry, and stack the results of iterations.
 
     Eagerly this is a Python loop. In a traced function it is one node, and so is its gradient,
     which keeps what the backward pass needs of each iteration.
@@ -48,9 +48,9 @@ def scan(
     Args:
         f: ``f(carry, x)`` gives the next carry, of the same structure and types, and a tree of
             tensors or numbers, of the same types in all iterations.
-        init: the carry at first.
+        init: the initial carry.
         xs: a tree of tensors ``[n, ...]``; ``f`` gets their parts. None for none, with ``length``.
-        length: how many iterations, if ``xs`` does not say.
+        length: the number of iterations, if ``xs`` does not determine it.
         reverse: whether to go from the last element to the first.
 
     Returns:
@@ -58,8 +58,8 @@ def scan(
         element i belongs to element i of ``xs``, in whatever direction.
 
     Raises:
-        ShapeError: the first axes differ, or nothing says how many iterations there are.
-        TensorValueError: ``length`` is no int from 0 on.
+        ShapeError: the first axes differ, or nothing determines the number of iterations.
+        TensorValueError: ``length`` is not an int from 0 on.
         TraceError: an iteration changes the structure or a type.
 
     >>> ef.scan(lambda total, x: (total + x, total), 0, ef.tensor([1, 2, 3]))
@@ -137,7 +137,7 @@ class _Scan:
         return self.run() if tracer is None else self.trace(tracer)
 
     def parted(self, result: Any) -> tuple[Any, Any]:
-        """What an iteration gave: the carry and the rest."""
+        """The result of an iteration: the carry and the rest."""
         if not isinstance(result, tuple) or len(result) != 2:
             raise TraceError(
                 f"{self.op}: the function does not give a pair",
@@ -186,7 +186,7 @@ class _Scan:
     # --- in a trace ---
 
     def body(self, tracer: Tracer) -> tuple[Carry, Subgraph, tree.TreeDef, list[Value]]:
-        """What goes round, the traced function, the structure of y, the inputs that are parts."""
+        """The carry, the traced function, the structure of y, the inputs that are parts."""
         names = argument_names(self.users, self.treedef, spread=False)
         carry = Carry(self.op, tracer, self.leaves, self.treedef, names, self.users)
         parts: list[Value] = []
@@ -273,7 +273,7 @@ def tensor_spec(number: Any) -> TensorSpec:
 
 
 def _row(op: str, y: Any) -> Tensor:
-    """One part of what is stacked."""
+    """One part of the stacked values."""
     if type(y) is Tensor:
         return y
     if isinstance(y, (bool, int, float, complex, Dim)):

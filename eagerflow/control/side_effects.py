@@ -1,7 +1,7 @@
-"""What a branch or the body of a loop does outside while it is traced, which no graph repeats.
+"""Side effects of a branch or the body of a loop while it is traced, which no graph repeats.
 
-A branch is traced once, whether it is taken or not, and a body as often as types need it: an
-append or a name that is set would happen another number of times than eagerly.
+A branch is traced once, whether it is taken or not, and a body until its types are known: an
+append or a name that is set would happen a different number of times than eagerly.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class _Seen(NamedTuple):
     Attributes:
         kind: ``"cell"``, ``"global"`` or ``"content"`` (of a container, or the attributes of an
             object).
-        name: what the function calls it.
+        name: its name in the function.
         thing: the cell, the dict of globals, the container or the dict of attributes.
-        before: what was there.
+        before: its value then.
     """
 
     kind: str
@@ -39,10 +39,10 @@ class _Seen(NamedTuple):
 
 @final
 class OutsideState:
-    """What a function can reach by name: to be made before it is traced.
+    """The state that a function can reach by name: to be made before the function is traced.
 
     Args:
-        function: the function of the user; of other callable objects nothing is known.
+        function: the user's function; other callable objects are not followed.
     """
 
     def __init__(self, function: Any) -> None:
@@ -91,7 +91,7 @@ class OutsideState:
                 self._enter(f"{name}.{key}", item, depth + 1)
 
     def check(self, where: str) -> None:
-        """Refuse what was changed since, and put it back.
+        """Refuse changes since then, and undo them.
 
         Args:
             where: the line of the function.

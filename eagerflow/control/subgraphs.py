@@ -31,12 +31,12 @@ _NUMBERS = (int, float, complex)
 
 
 class ResultLeaf(NamedTuple):
-    """One leaf of what a branch or an iteration of a loop gives.
+    """One leaf of the result of a branch or an iteration of a loop.
 
     Attributes:
         kind: ``"tensor"``, ``"number"`` or ``"static"`` (any other object).
         what: the tensor, the number or the object.
-        value: what a tensor is in the graph.
+        value: the value of a tensor in the graph.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Subgraph:
         leaves: of its result.
         treedef: the structure of that.
         where: the line of the function, for messages.
-        said: what Python's code is of which it is a part, such as an `if`; None for a call.
+        said: the Python construct that it is a part of, such as an `if`; None for a call.
     """
 
     def __init__(self, tracer: Tracer, result: Any, where: str, said: str | None = None) -> None:
@@ -94,7 +94,7 @@ class Subgraph:
         return ResultLeaf("tensor", tensor, self.tracer.value_of(tensor))
 
     def line(self, i: int) -> str:
-        """Where leaf ``i`` was made."""
+        """The line where leaf ``i`` was made."""
         value = self.leaves[i].value
         if value is None and type(self.leaves[i].what) is TracedNumber:
             value = self.leaves[i].what.value
@@ -120,7 +120,7 @@ def _number(x: Any) -> Any:
 
 
 def is_number(x: Any) -> bool:
-    """Whether ``x`` is a Python number, and no bool, or stands for one."""
+    """Whether ``x`` is a Python number, not a bool, or stands for one."""
     return type(x) in _NUMBERS or type(x) is TracedNumber
 
 
@@ -141,7 +141,7 @@ def trace_subgraph(
         name: of the graph, where the function has none.
         parent: the trace around it.
         arguments: gives those of the function, in the trace that it is given.
-        users: the function of the user, if that is another.
+        users: the user's function, if that is another.
         loop: the loop that it is a part of, which may be traced again.
     """
     users = users or function
@@ -169,14 +169,14 @@ def trace_subgraph(
 
 
 def check_callable(what: str, *functions: Any) -> None:
-    """Refuse what cannot be called.
+    """Refuse objects that cannot be called.
 
     Args:
         what: the function that they are passed to, with their name there, for messages.
-        functions: what was passed.
+        functions: the objects that were passed.
 
     Raises:
-        TraceError: one is no function.
+        TraceError: one is not a function.
     """
     for f in functions:
         if not callable(f):
@@ -198,10 +198,10 @@ def line_of(function: Any) -> str:
 
 
 def take_reads_out(parts: Sequence[Subgraph]) -> None:
-    """Let the trace around read the variables that no part assigns: they are operands then."""
+    """Let the trace around read the variables that no part assigns: they become operands."""
     effects = [e for part in parts for e in effects_of(part.graph)]
     if any(effect in ("fence", "blocks") for effect, _ in effects):
-        return  # what it calls may assign any variable
+        return  # its callees may assign any variable
     assigned = {id(resource) for effect, resource in effects if effect == "writes"}
     values: dict[int, Tensor] = {}
     for part in parts:
@@ -245,11 +245,11 @@ def within(
 
 
 def join(parts: Sequence[Subgraph], count: int | Sequence[int]) -> list[Any]:
-    """Let all graphs take the same inputs; gives what they use of the trace around.
+    """Let all graphs take the same inputs; gives the values that they capture.
 
     Args:
         parts: the subgraphs.
-        count: how many inputs they have of their own, the first ones; of each if they differ.
+        count: the number of their own inputs, the first ones; one for each if they differ.
     """
     counts = [count] * len(parts) if isinstance(count, int) else count
     take_reads_out(parts)
@@ -310,12 +310,12 @@ def whole_number(what: str, value: Any, least: int) -> int:
 
     Args:
         what: the argument, for messages.
-        value: what was passed.
-        least: the smallest that is allowed.
+        value: the argument that was passed.
+        least: the smallest value allowed.
 
     Raises:
         TraceError: it is known only when the graph runs.
-        TensorValueError: it is no int, or too small.
+        TensorValueError: it is not an int, or too small.
     """
     if isinstance(value, AbstractArray) and interpreter.is_traced():
         raise TraceError(
@@ -340,11 +340,11 @@ def as_truth(what: str, test: Any) -> Any:
     """A bool, or a bool tensor without axes.
 
     Args:
-        what: what gives it, for messages.
+        what: its source, for messages.
         test: a bool, or an array.
 
     Raises:
-        DTypeError: it is no bool.
+        DTypeError: it is not a bool.
         ShapeError: it has axes.
     """
     if isinstance(test, bool):

@@ -1,4 +1,4 @@
-"""Measuring what runs: profiles of blocks, statistics of nodes, traces for Perfetto."""
+"""Measurements of runs: profiles of blocks, statistics of nodes, traces for Perfetto."""
 
 from eagerflow.profiling.nodes import NodeRow, NodeStatistics
 from eagerflow.profiling.profiles import OpStatistics, Profile, profile

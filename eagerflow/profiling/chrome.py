@@ -2,8 +2,8 @@
 
 The format is the "JSON object format" of Chrome's trace events: complete events (``"ph": "X"``)
 with times in microseconds. Slices of one thread nest by their times: steps, their regions, nodes in
-these, waits in these. What has not ended is a beginning without an end (``"B"``). What waited
-without a thread is a pair of asynchronous events (``"b"``, ``"e"``), and how a queue stands is a
+these, waits in these. An event that has not ended is a beginning without an end (``"B"``). A wait
+without a thread is a pair of asynchronous events (``"b"``, ``"e"``), and the level of a queue is a
 counter (``"C"``). Each device that data was moved from or to has a row, and a move is an arrow
 between two of them (``"s"``, ``"f"``).
 """
@@ -90,7 +90,7 @@ def _open(event: AbstractEvent, begin: float, pid: int, row: int) -> dict[str, A
 def _arrows(
     moves: Sequence[TransferEvent], begin: float, pid: int, row: int
 ) -> Iterator[dict[str, Any]]:
-    """The rows of devices, the first one with this number, and what was moved between them."""
+    """The rows of devices, the first one with this number, and the transfers between them."""
     devices = dict.fromkeys(name for e in moves for name in (e.origin, e.device))
     rows = {name: row + i for i, name in enumerate(devices)}
     for name, number in rows.items():
@@ -137,7 +137,7 @@ class _Slice:
 
 
 def _slices(events: Iterable[AbstractEvent]) -> Iterator[_Slice]:
-    """Those of one thread: one for each event, and one around nodes in a row of one scope."""
+    """The slices of one thread: one for each event, and one around consecutive nodes of a scope."""
     opened: list[_Slice] = []
     executable = 0
     for event in events:
@@ -164,9 +164,9 @@ def _slices(events: Iterable[AbstractEvent]) -> Iterator[_Slice]:
     yield from opened
 
 
-#: what no scope goes beyond
+#: kinds of events that bound scopes
 _AROUND_SCOPES: Final = (StepEvent, RegionEvent, OpEvent, RunEvent)
-#: what is said of an event in the order in which it is shown: fields, and what they are called
+#: the arguments of an event in the order in which they are shown: fields and their labels
 _SHOWN: Final = {
     "device": "device", "origin": "from", "detail": "types", "nbytes": "bytes", "node": "node",
     "scope": "scope", "graph": "graph", "step": "step", "operation": "operation",

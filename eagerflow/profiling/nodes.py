@@ -18,7 +18,7 @@ _KEPT: Final = 1000  # times of one node, of which the median is taken
 
 
 def median(times: Iterable[float]) -> float:
-    """The time in the middle; the module ``statistics`` would take 2 ms to load."""
+    """The median; the module ``statistics`` would take 2 ms to load."""
     ordered = sorted(times)
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
@@ -26,16 +26,16 @@ def median(times: Iterable[float]) -> float:
 @final
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """What is known of one node.
+    """The statistics of one node.
 
     Attributes:
         node: its name.
         op: the name of its op.
         scope: its name scope.
         device: where it ran.
-        count: how often it ran.
+        count: the number of its runs.
         total: seconds of all runs.
-        median: seconds of the run in the middle, of the last 1000.
+        median: the median in seconds of the last 1000 runs.
     """
 
     node: str
@@ -62,11 +62,11 @@ class _Times:
 
 @final
 class NodeStatistics:
-    """How often each node of a graph ran and how long that took, within ``with`` blocks.
+    """The number of runs of each node of a graph and their time, within ``with`` blocks.
 
     Args:
-        executable: the number of the one whose nodes count (`eagerflow.runtime.Executable.number`),
-            or a function that says whether one does; all if not given.
+        executable: the number of the executable to count (`eagerflow.runtime.Executable.number`),
+            or a predicate of such numbers; all if not given.
 
     >>> from eagerflow.profiling import NodeStatistics
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
@@ -101,7 +101,7 @@ class NodeStatistics:
             events.remove_instrument(self)
 
     def begin(self, event: AbstractEvent, /) -> None:
-        """Nodes are told of at their end."""
+        """Events of nodes arrive at their end."""
 
     def end(self, event: AbstractEvent, /) -> None:
         """Count one run of a node."""
@@ -114,7 +114,7 @@ class NodeStatistics:
             times.last.append(event.seconds)
 
     def table(self) -> list[NodeRow]:
-        """The nodes, those that took longest first."""
+        """The nodes, the slowest first."""
         with self._lock:
             rows = [
                 NodeRow(

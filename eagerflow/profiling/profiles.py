@@ -39,10 +39,10 @@ class OpStatistics:
     Attributes:
         name: of the op.
         device: where it ran.
-        calls: how often.
+        calls: the number of calls.
         total: seconds of all calls.
         mean: seconds of one call.
-        median: seconds of the call in the middle.
+        median: the median of the calls in seconds.
         share: of the time of all ops, from 0 to 1.
         nbytes: bytes of all results.
     """
@@ -57,14 +57,14 @@ class OpStatistics:
     nbytes: int
 
 
-#: kinds that are of interest for the thread only that asked for them
+#: kinds that only the thread that asked for them records
 _OF_THREADS: Final = (OpEvent, NodeEvent, StepEvent, RegionEvent, TransferEvent, RetraceEvent)
 _HEADINGS: Final = ("op", "device", "calls", "total", "mean", "median", "share", "bytes")
 
 
 @final
 class Profile:
-    """What happened within a block; made by `profile`.
+    """The events within a block; made by `profile`.
 
     It prints as a table, in a notebook too.
 
@@ -79,7 +79,7 @@ class Profile:
 
     def __init__(self) -> None:
         self._events: list[AbstractEvent] = []
-        self._open: dict[int, AbstractEvent] = {}  # that have begun, by identity
+        self._open: dict[int, AbstractEvent] = {}  # events that have begun, by identity
         self._thread = 0
         self._depth = 0
         self._start = 0.0
@@ -108,7 +108,7 @@ class Profile:
             self._exits.close()
 
     def begin(self, event: AbstractEvent, /) -> None:
-        """Keep what goes on, so that a trace shows what was still waited for."""
+        """Keep the events that have begun, so that a trace shows what was still waited for."""
         if self._is_of_interest(event):
             self._open[id(event)] = event
 
@@ -133,7 +133,7 @@ class Profile:
         return self._before + (perf_counter() - self._start if self._depth else 0.0)
 
     def table(self) -> list[OpStatistics]:
-        """The ops, those that took longest first.
+        """The ops, the slowest first.
 
         >>> with ef.profile() as p:
         ...     x = ef.ones((3, 3)) @ ef.ones((3, 3))
@@ -256,8 +256,8 @@ def _bytes(count: int) -> str:
 def profile() -> Profile:
     """Record the ops that this thread runs within a ``with`` block, with their times.
 
-    So are graphs that runners (`eagerflow.spawn`) run meanwhile, whoever spawned them: their events
-    have the name of the runner.
+    So are graphs that runners (`eagerflow.spawn`) run at the same time, whichever thread spawned
+    these: their events have the name of the runner.
 
     >>> with ef.profile() as p:
     ...     x = ef.exp(ef.zeros(3))

@@ -147,7 +147,7 @@ def missed(tracer: Tracer) -> list[str]:
 
 
 def raised_by(node: Node) -> Sequence[type[BaseException]]:
-    """What a node raises in an ordinary run."""
+    """The exceptions that a node raises in an ordinary run."""
     op = find_op(node.op) if kind_of(node.op) == "op" else None
     return () if op is None else op.raised(node.attrs)
 

@@ -75,7 +75,7 @@ class Loop:
         ] = {}  # what an iteration gives for a name that is not bound before
         self._lists: dict[Any, tuple[list[Any], str]] = {}  # the lists that iterations append to
         self._over: Sequence[Tensor] = ()
-        self._open = False  # whether nothing says how many iterations there are
+        self._open = False  # whether the number of iterations is unknown
         self._stand_ins: dict[int, Any] = {}
         self._taken: list[list[Any]] = []
         #: tensors given to slots by an iteration that other handles may share
@@ -126,7 +126,7 @@ class Loop:
             iteration: as for `run`, given the rows of the iteration as well.
             extra: the initial carry without the slots.
             rows: the tensors of which each iteration gets a row.
-            length: how many iterations there are.
+            length: the number of iterations.
             over: the tensors whose rows they are, which no iteration may update.
         """
         self._over = over

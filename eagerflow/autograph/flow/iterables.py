@@ -211,7 +211,7 @@ def _whole(x: Any) -> Any:
     """An end of a range.
 
     Raises:
-        DTypeError: it is no integer without axes.
+        DTypeError: it is not an integer without axes.
     """
     if not isinstance(x, AbstractArray):
         return x if type(x) is Dim else _whole_number(x)

@@ -159,7 +159,7 @@ def endless(body: FunctionType, names: Names) -> None:
     raise TraceError(
         "a loop that only an exception ends does in its iterations what only Python can repeat",
         given=f"{iterations.count:,} iterations, {iterations.line}\n    {reason.wrong}",
-        hint=reason.hint or "let tensors and numbers go round, or end it with `break`",
+        hint=reason.hint or "carry tensors and numbers only, or end it with `break`",
         source=reason.source,
     ) from None
 

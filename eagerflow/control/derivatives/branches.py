@@ -1,4 +1,4 @@
-"""The derivative of `cond` and `switch`: the branch that was taken is gone back over."""
+"""The derivative of `cond` and `switch`: the backward pass of the branch that was taken."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class BranchDerivative:
         }
         self.joints = [Joint(g, wanted[1:], apart=every, **settings) for g in self.branches]
         places = [{v: i for i, v in enumerate(j.inputs)} for j in self.joints]
-        #: of the operands those that some branch reads again
+        #: the operands that some branch reads again
         self.direct = sorted(
             {p[v] for j, p in zip(self.joints, places, strict=True) for v in j.residuals if v in p}
         )
@@ -64,7 +64,7 @@ class BranchDerivative:
         self.made = [
             [v for v in j.residuals if v not in p] for j, p in zip(self.joints, places, strict=True)
         ]
-        #: what each branch leaves, by device; all branches give the same lists
+        #: the residuals of each branch, by device; all branches give the same lists
         self.kept = [by_device(made) for made in self.made]
         self.lists = list(dict.fromkeys(device for kept in self.kept for device in kept))
         self.forward = self._forward()

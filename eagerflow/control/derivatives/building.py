@@ -1,4 +1,4 @@
-"""What derivatives of branches and loops are built with: graphs, residuals, zeros."""
+"""Parts of the derivatives of branches and loops: graphs, residuals, zeros."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def build(
         name: of the graph.
         kinds: the types of its inputs.
         function: gives its outputs.
-        taken: the names that sizes have around it: none that it makes gets one of them.
+        taken: the names of sizes around it, which no new size gets.
     """
     tracer = Tracer(name)
     tracer.reserve_names(taken)
@@ -63,14 +63,14 @@ def build(
 
 
 def trace_under_way() -> Tracer:
-    """The trace that nodes go into."""
+    """The trace that collects the nodes."""
     tracer = tracer_of(current())
     assert tracer is not None
     return tracer
 
 
 def as_residual(x: Any) -> Tensor:
-    """What is kept of a value: of a number a tensor on the host."""
+    """The residual of a value: for a number a tensor on the host."""
     if type(x) is Tensor:
         return x
     kind = x.kind if hasattr(x, "kind") else type(x)
@@ -78,7 +78,7 @@ def as_residual(x: Any) -> Tensor:
 
 
 def by_device(values: Iterable[Value]) -> dict[Any, list[Value]]:
-    """What is kept of values, by the device that it is on: it takes a list on each."""
+    """The values by the device of their residuals: each device needs a list."""
     grouped: dict[Any, list[Value]] = {}
     for value in values:
         device = as_device(_HOST if isinstance(value.type, NumberType) else value.device)
@@ -92,12 +92,12 @@ def lists_for(devices: Iterable[Any]) -> list[TensorSpec]:
 
 
 def from_residual(kind: ValueType, x: Tensor) -> Any:
-    """The value again."""
+    """The value of a residual."""
     return x if isinstance(kind, TensorType) else trace_under_way().item(x)
 
 
 def residual_types(values: Sequence[Value], known: frozenset[str]) -> tuple[list[Any], list[Any]]:
-    """The shapes and dtypes of what is kept of these values.
+    """The shapes and dtypes of the residuals of these values.
 
     Args:
         values: the values.

@@ -34,7 +34,7 @@ class CallDerivative:
         )  # fmt: skip
         places = {v: i for i, v in enumerate(joint.inputs)}
         count = self._count = len(whole.outputs)
-        #: for each residual the operand that it is; None of what the forward graph gives
+        #: for each residual the operand that it is; None for results of the forward graph
         self._direct = [places.get(v) for v in joint.residuals]
         made = [i for i, place in enumerate(self._direct) if place is None]
         forward, backward = joint.forward, joint.backward
@@ -67,7 +67,7 @@ class CallDerivative:
 
 
 def _taken(gradient: Gradient, values: Iterator[Any]) -> Any:
-    """The cotangent of an input, or what the derivative is lost at."""
+    """The cotangent of an input, or the link at which the derivative is lost."""
     if not gradient.values:
         return gradient.link
     if gradient.shape is not None:

@@ -1,9 +1,9 @@
 """Derivatives of branches and loops, which are branches and loops again.
 
-Forward, a branch also gives a list of what its backward pass reads, and a loop pushes that of each
-iteration on a list. Backward, the branch that was taken reads its list, and a loop goes as many
-iterations, each of which pops what it reads. Values that are the same in all iterations are passed
-once.
+Forward, a branch also gives a list of the residuals of its backward pass, and a loop pushes those
+of each iteration on a list. Backward, the branch that was taken reads its list, and a loop runs as
+many iterations, each of which pops its residuals. Values that are the same in all iterations are
+passed once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def differentiate(
     apply: Apply, whole: Structured, operands: Sequence[Any], sizes: Mapping[str, Size],
     wanted: Sequence[bool], watched: Sequence[bool],
 ) -> tuple[list[Any], Passed]:  # fmt: skip
-    """The outputs, and what a tape needs to go back.
+    """The outputs, and the data that a tape needs for the backward pass.
 
     Args:
         apply: appends a node to the trace.
@@ -44,7 +44,7 @@ def differentiate(
         operands: its operands, tensors and numbers.
         sizes: the values of size names that no operand determines.
         wanted: which operands need a cotangent.
-        watched: which of ``whole.reads`` they are wanted of.
+        watched: which of ``whole.reads`` need one.
     """
     known: dict[str, Size] = dict(sizes)
     for kind, x in zip(whole.inputs, operands, strict=True):
@@ -77,7 +77,7 @@ def differentiate(
 def _warn_of_iterations(whole: Structured, reads: Sequence[Node]) -> None:
     """Warn of variables that one iteration assigns and the next one reads.
 
-    Of one that is read after it was assigned in the same iteration, the tape warns.
+    The tape warns of a variable that is read after its assignment in the same iteration.
     """
     if not is_loop(whole.op):
         return

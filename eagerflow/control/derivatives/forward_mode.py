@@ -1,7 +1,7 @@
 """Forward mode of branches and loops: the same again, with tangents beside the values.
 
-The tangents of what goes round go round too, so that this takes one loop and no list, however many
-iterations there are.
+The tangents of loop-carried values are loop-carried too, so that one loop without lists suffices,
+however many iterations there are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from eagerflow.runtime.replay import replay
 __all__ = ["push"]
 
 _FLOWS: Final = True
-#: what goes along with a value: a tensor, what breaks the derivative off, or nothing
+#: what accompanies a value: a tensor, a reason why the derivative breaks off, or nothing
 _Along = bool | Broken | None
 
 
@@ -62,9 +62,9 @@ class _Pushed(NamedTuple):
     """A branch or a loop with tangents.
 
     Attributes:
-        whole: what to apply.
-        inputs: what goes along with each operand.
-        outputs: what goes along with each output.
+        whole: the node to apply.
+        inputs: what accompanies each operand.
+        outputs: what accompanies each output.
     """
 
     whole: Structured
@@ -86,7 +86,7 @@ def _cuts(whole: Structured, *, after: bool = False) -> tuple[int, ...]:
 def _beside(
     values: Sequence[Any], tangents: Sequence[Any], along: Sequence[_Along], cuts: Sequence[int]
 ) -> list[Any]:
-    """Values with tangents for those that have one, after each group."""
+    """Values in groups, each followed by the tangents of its values."""
     rest = iter(tangents)
     items: list[Any] = []
     for start, end in pairwise(cuts):
@@ -98,7 +98,7 @@ def _beside(
 def _apart(
     items: Sequence[Any], along: Sequence[_Along], cuts: Sequence[int]
 ) -> tuple[list[Any], list[Any]]:
-    """The values, and what goes along with each: the inverse of `_beside`."""
+    """The values, and what accompanies each: the inverse of `_beside`."""
     rest = iter(items)
     values, tangents = list[Any](), list[Any]()
     for start, end in pairwise(cuts):
@@ -112,7 +112,7 @@ def _rank(along: _Along) -> int:
 
 
 def _join(a: Sequence[_Along], b: Sequence[_Along]) -> list[_Along]:
-    """What goes along in either case."""
+    """What accompanies a value in either case."""
     return [x if _rank(x) >= _rank(y) else y for x, y in zip(a, b, strict=True)]
 
 
@@ -129,14 +129,14 @@ class _Part:
 
     Args:
         graph: the subgraph.
-        inputs: what goes along with its inputs.
-        least: what must go along with its outputs, zeros if need be.
+        inputs: what accompanies its inputs.
+        least: what must accompany its outputs, zeros if need be.
         cuts: of its inputs and of its outputs.
         taken: names of sizes around it.
 
     Attributes:
         graph: with tangents.
-        outputs: what goes along with its outputs.
+        outputs: what accompanies its outputs.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ def _push_loop(whole: Structured, along: Sequence[_Along]) -> _Pushed:
     total, taken = cuts[0][1], whole.names()
     inputs = list(along)
     rows: list[_Along] = [None] * (len(whole.outputs) - total)
-    while True:  # what an iteration makes move moves in the next one
+    while True:  # an output with a tangent has one as an input of the next iteration
         part = _Part(whole.attrs["body"], inputs, [*inputs[:total], *rows], cuts, taken)
         if not _differ(part.outputs[:total], inputs[:total]):
             break

@@ -1,7 +1,7 @@
 """The derivative of a graph as two graphs: one forward that gives residuals too, one backward.
 
-Both come from one graph, made by tracing a tape as it records and goes back over a replay; what
-the results need is forward, the rest is backward, and what crosses is a residual.
+Both come from one graph, made by tracing a tape as it records a replay and goes back over it. The
+nodes that the results need are forward, the rest is backward, and values that cross are residuals.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = ["Gradient", "Joint", "close_constants", "part_of"]
 
 
 class Gradient(NamedTuple):
-    """Where the cotangent of an input comes from.
+    """The source of the cotangent of an input.
 
     Attributes:
         values: an output of the joint graph; two for rows of a sparse one; none for zero.
         shape: of the whole of a sparse one.
-        dense: whether what comes out in the end is to be dense all the same.
-        link: what the derivative is lost at, if it is.
+        dense: whether the final cotangent is to be dense all the same.
+        link: the link at which the derivative is lost, if it is.
     """
 
     values: tuple[Value, ...]
@@ -49,7 +49,7 @@ class Gradient(NamedTuple):
 
 
 class _Watched(NamedTuple):
-    """What a tape watches in place of a variable.
+    """A stand-in for a variable that a tape watches.
 
     Attributes:
         resource: the state of the variable.
@@ -64,14 +64,14 @@ class Joint:
 
     Args:
         graph: the graph.
-        watched: which inputs cotangents are wanted of; by default all that have any.
+        watched: which inputs need a cotangent; by default all that have any.
         seeded: which outputs have cotangents; by default all that can.
         sparse: whether cotangents may be rows.
         symbolic: whether those of values with symbolic sizes are made dense; else they are errors.
-        recompute: whether the backward graph computes again what it needs, from the inputs and
+        recompute: whether the backward graph recomputes its intermediate values, from inputs and
             the results of effects.
         known: the sizes that the backward graph has from around it.
-        reads: the resources of the variables that cotangents are wanted of. Those of reads inside
+        reads: the resources of the variables that need a cotangent. Those of reads inside
             are summed; they come after those of the inputs.
         apart: the numbers of the gradients that may be rows to be made dense in the end (see
             `eagerflow.control.derivatives.scattered`); those of reads follow those of inputs.
@@ -188,11 +188,11 @@ class Joint:
         """The residuals that follow from some inputs alone, by ops that cannot fail.
 
         Args:
-            places: of these inputs.
+            places: the numbers of these inputs.
 
         Returns:
-            The places of the inputs that they follow from, the residuals, and the graph from the
-            ones to the others.
+            The numbers of the inputs that they follow from, the residuals, and the graph from the
+            inputs to the residuals.
         """
         known = {self.inputs[i] for i in places}
         made = set[Value]()
@@ -246,7 +246,7 @@ def close_constants(tracer: Tracer) -> None:
 def _tell_sizes(
     passed: Sequence[Value], nodes: Sequence[Node], given: Sequence[Value], known: Collection[str]
 ) -> list[Value]:
-    """Those of the values of the forward part whose shapes tell sizes that ``nodes`` need."""
+    """The values of the forward part whose shapes determine sizes that ``nodes`` need."""
     told = {*known, *(str(d) for v in given for d in v.type.shape)}
     values = []
     for node in nodes:
@@ -254,7 +254,7 @@ def _tell_sizes(
             if name not in told:
                 told.add(name)
                 values += [v for v in passed if name in map(str, v.type.shape)][:1]
-        # sizes that depend on data are told by what the backward part computes itself
+        # the backward part computes sizes that depend on data itself
         told.update(str(d) for v in node.outputs for d in v.type.shape)
     return values
 

@@ -41,11 +41,11 @@ _INT = NumberType(int)
 class LoopDerivative:
     """The derivative of a loop.
 
-    What goes round is *moving* if an iteration changes it, else *fixed*; it is *active* if a
+    A loop-carried value is *moving* if an iteration changes it, else *fixed*; it is *active* if a
     cotangent flows through it. The inputs of a scan that are taken apart are *sliced*.
 
-    What is fixed, and what is read of variables, gets a sum over the iterations, its *sink*; or,
-    where each iteration gives some rows of a sparse one, lists of them.
+    The cotangent of a fixed value or a variable is a sum over the iterations, its *sink*; or, where
+    each iteration gives some rows of a sparse one, lists of these.
 
     Args:
         whole: the node to differentiate.
@@ -75,13 +75,13 @@ class LoopDerivative:
             if v in place and place[v] < self.total and place[v] not in self.moving
         ]
         still = [i for i in range(self.total) if i not in self.moving]
-        #: what is computed from fixed inputs alone is computed again, once, before going back
+        #: values computed from fixed inputs alone are recomputed, once, before the backward loop
         self.bases, self.shared, self.lifted = self.joint.lifted(still)
         once = {*self.shared, *[self.joint.inputs[i] for i in self.fixed]}
         self.pushed = [v for v in self.joint.residuals if v not in once]
         self.pushed += self._sized_zeros()
         self.place = place
-        #: what iterations leave, by device: each has a list of its own
+        #: the residuals of iterations, by device: each has a list of its own
         self.kept = by_device(self.pushed)
         self.forward = self._forward()
         self.backward = self._backward()
@@ -89,7 +89,7 @@ class LoopDerivative:
     # --- what flows where ---
 
     def _active(self, wanted: Sequence[bool]) -> list[bool]:
-        """Which inputs of the body depend on what is wanted, in whatever iteration."""
+        """Which inputs of the body depend on operands that need a cotangent, in any iteration."""
         active = [w and is_smooth(k) for w, k in zip(wanted, self.kinds, strict=True)]
         while True:
             reached = self._reached(active)
@@ -110,7 +110,7 @@ class LoopDerivative:
         return reached
 
     def _joint(self) -> Joint:
-        """That of the body without what does not change."""
+        """The joint graph of the body, without fixed values."""
         graph, values = clone(self.body)
         outputs = [*self.moving, *range(self.total, len(self.body.outputs))]
         graph.outputs = [values[self.body.outputs[i]] for i in outputs]
@@ -161,7 +161,7 @@ class LoopDerivative:
         return {k: v for k, v in self.whole.attrs.items() if type(v) is not Graph}
 
     def _more(self) -> list[ValueSpec]:
-        """The types of what goes round besides: how many iterations, and what they leave."""
+        """The types of the extra loop-carried values: the number of iterations, and residuals."""
         iterations: list[ValueSpec] = [] if self.is_scan else [_INT]
         return [*iterations, *lists_for(self.kept)]
 
@@ -323,7 +323,7 @@ class LoopDerivative:
 
 
 def _own_sizes(kind: ValueSpec, loose: frozenset[str], number: int) -> ValueSpec:
-    """The type of a cotangent, of sizes of its own where these change between iterations."""
+    """The type of a cotangent, with its own sizes where these change between iterations."""
     if not isinstance(kind, TensorSpec) or not names_in([kind]) & loose:
         return kind
     sizes = [

@@ -2,8 +2,8 @@
 
 The cotangent of ``x[i]`` with an index that has no axes is as large as ``x``. A loop that reads an
 element in each iteration would make and add up that many of these, so inside of loops and branches
-they are taken apart again: rows go round, and one dense sum is made of them in the end. What comes
-out is dense, as without a loop, and its elements are added in the order of the iterations.
+they are taken apart again: rows are loop-carried, and one dense sum is made of them in the end. The
+result is dense, as without a loop, and its elements are added in the order of the iterations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where cotangents that may be sparse come out of branches and loops."""
+"""Outputs for cotangents of branches and loops, which may be sparse."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rows_of(
 
 
 class Sink(NamedTuple):
-    """Where a loop collects the cotangent of one operand or variable, over its iterations.
+    """The accumulator for the cotangent of one operand or variable in a loop.
 
     Attributes:
         place: the number of the operand; those of variables follow.
@@ -62,12 +62,12 @@ class Sink(NamedTuple):
 
     @classmethod
     def of(cls, place: int, kind: ValueSpec, gradient: Gradient, known: frozenset[str]) -> Sink:
-        """That of a gradient.
+        """The sink of a gradient.
 
         Args:
-            place: as above.
+            place: the number of the operand.
             kind: the type of the operand or variable.
-            gradient: what an iteration gives.
+            gradient: the gradient of an iteration.
             known: the names of sizes that are the same in all iterations.
         """
         assert isinstance(kind, TensorSpec)
@@ -75,18 +75,18 @@ class Sink(NamedTuple):
 
     @property
     def kinds(self) -> list[TensorSpec]:
-        """The types of what goes round for it."""
+        """The types of its loop-carried values."""
         both = self.kind.like((), LIST)
         return [self.kind] if self.rows is None else [both, both]
 
     def start(self, sizes: Mapping[str, Size]) -> list[Tensor]:
-        """What goes round before the first iteration."""
+        """Its loop-carried values before the first iteration."""
         if self.rows is None:
             return [_no_sum(self.kind, sizes)]
         return [list_new(self.kind.device), list_new(self.kind.device)]
 
     def more(self, state: Iterator[Any], g: Cotangent | None) -> list[Tensor]:
-        """What goes round after an iteration that gives the cotangent ``g``."""
+        """Its loop-carried values after an iteration that gives the cotangent ``g``."""
         if self.rows is None:
             total = next(state)
             return [total if g is None else dense(add(total, g))]
@@ -143,7 +143,7 @@ class Branched(NamedTuple):
         return [k.like(shape=(count, *k.shape[1:])) for k in self.rows]  # type: ignore[arg-type]  # sizes may be dims
 
     def give(self, g: Cotangent | None) -> list[Tensor]:
-        """What a branch gives for it."""
+        """The outputs of a branch for it."""
         if self.rows is None:
             return [zeros_of(self.kind) if g is None else dense(g)]
         if g is None:

@@ -1,7 +1,7 @@
 """Which results of a branch or a loop are computed from which operands.
 
-What only decides which branch is taken, or how many iterations there are, is not among them:
-derivatives do not see decisions, as little as those of Python.
+Operands that only decide which branch is taken, or how many iterations there are, do not count:
+derivatives do not see decisions, as they do not see those of Python.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from eagerflow.graph.signatures import is_control, kind_of
 
 __all__ = ["Places", "dependence"]
 
-#: the numbers of operands; -1, -2, ... for what is read of variables
+#: the numbers of operands; -1, -2, ... for values read from variables
 Places = frozenset[int]
 _NONE: Places = frozenset()
 
@@ -22,13 +22,13 @@ _NONE: Places = frozenset()
 def dependence(
     op: str, attrs: Mapping[str, Any], count: int, reads: Mapping[int, int]
 ) -> list[Places]:
-    """For each output of a node with subgraphs what it is computed from.
+    """For each output of a node with subgraphs, the operands that it is computed from.
 
     Args:
         op: ``"cond"``, ``"switch"``, ``"while_loop"``, ``"scan"`` or ``"call"``.
         attrs: of the node.
-        count: how many operands it has.
-        reads: the number that stands for what is read of a variable, by id of its resource.
+        count: the number of its operands.
+        reads: the number for values read from a variable, by id of its resource.
     """
     places = [frozenset((i,)) for i in range(count)]
     if op == "call":

@@ -1,4 +1,4 @@
-"""`Structured`: a branch or a loop with its subgraphs, a node without its place in a graph."""
+"""`Structured`: a branch or a loop with its subgraphs, a node outside any graph."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ __all__ = ["Structured", "effects_of", "graphs_of", "nodes_of", "reads_any"]
 
 @final
 class Structured:
-    """What a node with subgraphs computes.
+    """The computation of a node with subgraphs.
 
     Attributes:
         op: ``"cond"``, ``"switch"``, ``"while_loop"`` or ``"scan"``.
         attrs: of the node: the subgraphs and how often they run.
         inputs: the types of the operands.
         outputs: the types of the results.
-        effects: what they do to state, and to which resource.
+        effects: their effects on state, each with its resource.
         fixed: the numbers of the operands of a loop that no iteration changes. They come out as the
             outputs of the same numbers.
         reads: the nodes that read variables inside, the first one of each variable that a result
             with a derivative depends on.
-        derivatives: what `eagerflow.control.derivatives` made of it, by which inputs are wanted.
+        derivatives: those that `eagerflow.control.derivatives` made, by the inputs that need one.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class Structured:
         return self._depends
 
     def own(self, results: Sequence[Any], items: Sequence[Any] | None = None) -> list[Any]:
-        """The results that are tensors and no operands; or what ``items`` has for these."""
+        """The results that are tensors and not operands; or the ``items`` for these."""
         return [
             x if items is None else items[i]
             for i, x in enumerate(results)
@@ -132,7 +132,7 @@ def reads_any(node: Node, resources: Sequence[Any]) -> bool:
 
 
 def effects_of(graph: Graph) -> Iterator[Effectful]:
-    """What the nodes of ``graph`` do to state, and to which resource."""
+    """The effects of the nodes of ``graph`` on state, each with its resource."""
     for node in graph.nodes:
         if kind_of(node.op) in ("constant", "number"):
             continue

@@ -33,15 +33,15 @@ def rename(
     tracer: Tracer, attrs: dict[str, Any], inputs: Sequence[ValueSpec],
     outputs: Sequence[ValueSpec], operands: Sequence[Any], sizes: Mapping[str, Size],
 ) -> Renamed:  # fmt: skip
-    """Say in the names of ``tracer`` what is said in those of another trace.
+    """Rename the sizes of a node of another trace to names of ``tracer``.
 
     Args:
-        tracer: where the node goes.
+        tracer: the trace that the node moves to.
         attrs: its attributes; shared with the result where all names stay.
         inputs: the types of its operands, in the old names.
         outputs: those of its outputs.
         operands: tensors and numbers of the trace.
-        sizes: what old names stand for that no operand tells.
+        sizes: the values of old names that no operand determines.
     """
     known: dict[str, Size] = dict(sizes)
     for kind, x in zip(inputs, operands, strict=True):
@@ -51,14 +51,14 @@ def rename(
     told = _told(attrs.values(), (*inputs, *outputs))
     for _, name, owner in sorted(names_of(tuple(attrs.values()), (*inputs, *outputs))):
         if name not in known:
-            # of data inside: the name may mean another size here; else of what is further out
+            # of data inside: the name may mean another size here; else of a trace further out
             if owner != tracer.owner and name in told:
                 moved[name] = tracer.fresh_size(name)
         elif not same(known[name], Dim(name, owner)):
             moved[name] = known[name]
     if not moved:
         return Renamed(attrs, outputs)
-    shell = Graph()  # one graph with all that is to be renamed
+    shell = Graph()  # one graph with all items to be renamed
     node = shell.add_node(
         "shell", (), [s.type for s in outputs], {k: copied(v) for k, v in attrs.items()},
         devices=[s.device for s in outputs],
@@ -85,7 +85,7 @@ def sizes_in(types: Sequence[ValueSpec]) -> dict[str, Size]:
 
 
 def _told(items: Iterable[Any], types: Iterable[ValueSpec | ValueType]) -> set[str]:
-    """The names of sizes that a type says, of those given or of a value in a subgraph."""
+    """The names of sizes in given types or in types of values in subgraphs."""
     names = {name for kind in types for _, name in named_axes(kind)}
     for item in items:
         for graph in _graphs(item):
