@@ -243,9 +243,9 @@ class Graph:
         >>> graph.value("y")
         %y: f32[n]
         """
-        for found in self.values():
-            if found.name == name:
-                return found
+        for value in self.values():
+            if value.name == name:
+                return value
         raise GraphError(f"the graph has no value %{name}")
 
     def __repr__(self) -> str:
@@ -341,8 +341,8 @@ class Graph:
         >>> graph.run(["z"], {"y": ef.ones(3)})
         [Tensor([2., 2., 2.], f32[3]@cpu:0)]
         """
-        found: list[Any] = _method("run")(self, fetches, feeds)
-        return found
+        results: list[Any] = _method("run")(self, fetches, feeds)
+        return results
 
     def optimise(self) -> Graph:
         """The graph after all passes (see `eagerflow.graph.passes`); this one stays as it is.

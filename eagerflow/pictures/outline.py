@@ -213,14 +213,14 @@ class _Drawing:
         if len(values) > ENDS:
             text = "\n".join(map(repr, values.values()))
             boxes = [Box(kind, [f"{len(values)} {kind}s"], text[:_TITLE], home)]
-            found = boxes * len(values)
+            ends = boxes * len(values)
         else:
-            boxes = found = [Box(kind, _end_lines(kind, v, i), repr(v), home)
+            boxes = ends = [Box(kind, _end_lines(kind, v, i), repr(v), home)
                              for i, v in values.items()]  # fmt: skip
         self.boxes += boxes
         if kind == "input":
-            self.made.update(zip(values.values(), found, strict=True))
-        return found
+            self.made.update(zip(values.values(), ends, strict=True))
+        return ends
 
     def join(self, source: Box, target: Box, kind: EdgeKind) -> Edge:
         """The edge between two boxes (one that is not drawn, if they are the same)."""
@@ -384,10 +384,10 @@ def _is_short(value: Any) -> bool:
 def _constant_text(node: Node) -> str:
     value = node.attrs.get("value")
     if isinstance(value, Tensor):
-        found = numbers(value) if has_values(value) else None
-        if found is None or len(found) > 4:
+        texts = numbers(value) if has_values(value) else None
+        if texts is None or len(texts) > 4:
             return clip(str(value.type))
-        return clip(", ".join(found))
+        return clip(", ".join(texts))
     return clip(str(value.type) if isinstance(value, Reference) else repr(value))
 
 

@@ -67,10 +67,10 @@ class Svg(str):
         }
 
 
-def _readable(found: re.Match[str]) -> str:
+def _readable(match: re.Match[str]) -> str:
     """The head of a picture that is wide enough to be read."""
-    least = _READABLE * float(found[1])
-    return f'<svg style="min-width: {least:.0f}{found[2] or "px"}" '
+    least = _READABLE * float(match[1])
+    return f'<svg style="min-width: {least:.0f}{match[2] or "px"}" '
 
 
 def to_svg(graph: Graph, limit: int = 300) -> Svg:
@@ -235,11 +235,11 @@ def _label_places(edges: list[Edge]) -> list[float | None]:
         return [None] * len(edges)
     total = Counter(edge.target for edge in edges)
     met: Counter[Box] = Counter()
-    found: list[float | None] = []
+    places: list[float | None] = []
     for edge in edges:
         met[edge.target] += 1
-        found.append(0.15 + 0.7 * met[edge.target] / (total[edge.target] + 1))
-    return found
+        places.append(0.15 + 0.7 * met[edge.target] / (total[edge.target] + 1))
+    return places
 
 
 def _arrow(end: tuple[float, float], down: bool) -> str:

@@ -121,11 +121,11 @@ class Choice:
         threads = settings.current().threads
         given = len(inputs)  # as many as there should be, or the run tells
         bits = sum([inputs[i].shape[axis].bit_length() for i, axis in self._axes if i < given])
-        found = self._decisions.get((threads, bits // 2))
-        if found is None:
-            found = self._decisions[threads, bits // 2] = Decision(self._make(inputs))
-        self.decision = found
-        return found.pick() or self._generated
+        decision = self._decisions.get((threads, bits // 2))
+        if decision is None:
+            decision = self._decisions[threads, bits // 2] = Decision(self._make(inputs))
+        self.decision = decision
+        return decision.pick() or self._generated
 
     def _begin(self, inputs: Sequence[Any]) -> None:
         """See whether enough of the graph is off the longest way through it.
@@ -162,10 +162,10 @@ class Choice:
             return is_on_one_device(node) and max(inside) < 2 * HEAVY_SECONDS
 
         # an error in one iteration must not find that later ones have written
-        found = ScheduledTier(
+        tier = ScheduledTier(
             self._graph, self._number, whole=whole, seconds=seconds, overlap=False, workers=workers
         )
-        return found if found.flow.parallel and found.flow.branches else None
+        return tier if tier.flow.parallel and tier.flow.branches else None
 
 
 def _is_wide(graph: Graph, sizes: Mapping[str, int]) -> bool:

@@ -191,10 +191,10 @@ class Executable:
                     self._direct = tier.direct
             return self._run(tier, inputs)
         start = perf_counter()
-        found = self._run(tier, inputs)
+        results = self._run(tier, inputs)
         if not NodeEvent.listeners:
             picker.took(tier, perf_counter() - start)
-        return found
+        return results
 
     def _run(self, tier: Tier, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run a step, and tell of it."""

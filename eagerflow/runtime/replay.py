@@ -119,11 +119,11 @@ class _Replay:
         return [self.values[v] for v in self.graph.outputs]
 
     def _last_uses(self) -> dict[Value, Node | None]:
-        found: dict[Value, Node | None] = {}
+        last: dict[Value, Node | None] = {}
         for node in self.graph.nodes:
-            found.update(dict.fromkeys(node.inputs, node))
-        found.update(dict.fromkeys(self.graph.outputs))
-        return found
+            last.update(dict.fromkeys(node.inputs, node))
+        last.update(dict.fromkeys(self.graph.outputs))
+        return last
 
     def node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         if node.op == "constant":

@@ -139,16 +139,16 @@ class _Loop:
             self.next(self.iteration, more, place)
 
     def results(self, left: Mapping[Node, Value]) -> list[Value]:
-        found = []
+        results = []
         for i in range(self.count):
             value = self.inputs[i]
             if i in self.carried:
                 value = left[self.carried[i]]
                 value.type = self.ends[i]  # whose sizes have other names than inside
-            found.append(value)
+            results.append(value)
         ends = self.ends[self.count :]
-        found += [self.stack(left[m], kind) for m, kind in zip(self.stacks, ends, strict=False)]
-        return found
+        results += [self.stack(left[m], kind) for m, kind in zip(self.stacks, ends, strict=False)]
+        return results
 
     # --- pieces ---
 
@@ -305,10 +305,10 @@ class _Loop:
         inside = {name for _, graph in self.node.subgraphs() for name in named_sizes(graph)}
         wanted = symbols([self.part.sizes.get(name, Dim(name)) for name in inside])
         there = {name for value in self.inside for name in lone_names(value.type)}
-        found = []
+        values = []
         for name in sorted(wanted - there):
             around = self.part.values.values()
             value = next((v for v in around if name in lone_names(v.type)), None)
             if value is not None:
-                found.append(self.enter(value, invariant=True))
-        return found
+                values.append(self.enter(value, invariant=True))
+        return values

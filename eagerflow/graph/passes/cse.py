@@ -112,14 +112,14 @@ class _Keys:
         return id(value), kind
 
     def _array(self, value: Tensor) -> Any:
-        found = self._arrays.get(id(value))
-        if found is None:
+        entry = self._arrays.get(id(value))
+        if entry is None:
             if not has_values(value) or value.nbytes > _CONTENT_LIMIT:
                 key: Any = (Tensor, id(value._data))
             else:  # strides decide in which order later sums add
                 key = (Tensor, value.numpy().strides, content_name(value))
-            found = self._arrays[id(value)] = value, key
-        return found[1]
+            entry = self._arrays[id(value)] = value, key
+        return entry[1]
 
 
 _KEYS: Final[dict[type, Callable[[Any], Any]]] = {

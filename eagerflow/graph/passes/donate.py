@@ -125,14 +125,14 @@ class _Owners:
 
     def reuses(self) -> dict[Node, int]:
         """For each node that may reuse an input which."""
-        found: dict[Node, int] = {}
+        reuses: dict[Node, int] = {}
         for place, node in enumerate(self.graph.nodes):
             if len(node.outputs) == 1 and _is_large(node.outputs[0]) and self._in_place(node):
                 for i, value in enumerate(node.inputs):
                     if self._may_go(value, node, place):
-                        found[node] = i
+                        reuses[node] = i
                         break
-        return found
+        return reuses
 
     def _in_place(self, node: Node) -> bool:
         """Whether the kernel takes an array to write into."""
@@ -149,13 +149,13 @@ class _Owners:
         if not isinstance(kind, TensorType) or not on_cpu(node.inputs[0]):
             return False
         key = node.op, kind.dtype.name
-        found = self.ufuncs.get(key)
-        if found is None:
+        plain = self.ufuncs.get(key)
+        if plain is None:
             kernel = self._kernel(node, kind.dtype.name)
             # a signature means that it does not work element by element
             plain = isinstance(kernel, self.xp.ufunc) and kernel.signature is None
-            found = self.ufuncs[key] = plain
-        return found
+            self.ufuncs[key] = plain
+        return plain
 
     def _kernel(self, node: Node, dtype: str) -> Any:
         several = table.find(node.op, "cpu", (dtype,) * len(node.inputs), self.xp)

@@ -78,10 +78,10 @@ class LiveSearch:
     def _find(self, graph: Graph, outputs: Places, outside: frozenset[str]) -> Live:
         """What is read if these outputs are; ``outside`` are the sizes that are known around it."""
         key = id(graph), outputs, outside
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._search(Live(graph, outputs), outside)
-        return found
+        live = self._known.get(key)
+        if live is None:
+            live = self._known[key] = self._search(Live(graph, outputs), outside)
+        return live
 
     def _search(self, live: Live, outside: frozenset[str]) -> Live:
         graph, nodes, values = live.graph, live.nodes, live.values
@@ -159,9 +159,9 @@ def _sorted(places: set[int]) -> Places:
 
 def _tellers(graph: Graph, outside: frozenset[str]) -> dict[str, Value]:
     """For each name of a size that is not known around the graph the first value that has it."""
-    found: dict[str, Value] = {}
+    tellers: dict[str, Value] = {}
     for value in graph.values():
         for size in value.type.shape:
             if isinstance(size, Dim) and size.is_name and str(size) not in outside:
-                found.setdefault(str(size), value)
-    return found
+                tellers.setdefault(str(size), value)
+    return tellers

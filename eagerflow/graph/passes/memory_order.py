@@ -83,9 +83,9 @@ class Memory:
     def see(self, form: Form, outputs: tuple[Value, ...]) -> None:
         """Note how the outputs of the next node lie."""
         if len(outputs) == 1 and on_cpu(outputs[0]):
-            found = self._layout_of(form, outputs[0])
-            if found:
-                self.layouts[outputs[0]] = found
+            layout = self._layout_of(form, outputs[0])
+            if layout:
+                self.layouts[outputs[0]] = layout
 
     def _layout_of(self, form: Form, output: Value) -> MemoryLayout:
         kind = kind_of(form.op)

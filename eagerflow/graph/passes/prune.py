@@ -78,6 +78,6 @@ def _with(graphs: Mapping[int, Graph], item: Any) -> Any:
     if type(item) is Graph:
         return graphs[id(item)]
     if type(item) is tuple and any(type(part) is Graph for part in item):
-        found = tuple([_with(graphs, part) for part in item])
-        return item if all(a is b for a, b in zip(item, found, strict=True)) else found
+        parts = tuple([_with(graphs, part) for part in item])
+        return item if all(a is b for a, b in zip(item, parts, strict=True)) else parts
     return item

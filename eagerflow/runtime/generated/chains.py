@@ -112,14 +112,14 @@ def find_chains(
         last: the place of the last one that reads a register.
         kernel: gives the kernel that runs an instruction.
     """
-    found: dict[int, Chain] = {}
+    chains: dict[int, Chain] = {}
     place = start
     while place < end:
         made = _Finder(program, last, kernel, place).run(lines, end)
         if made is not None:
-            found[place] = made
+            chains[place] = made
         place += len(made.lines) if made is not None else 1
-    return found
+    return chains
 
 
 @final
@@ -206,14 +206,14 @@ class _Finder:
         return is_own(op, self.kernel(line, node))  # as we know it, not somebody's own
 
     def _is_operand(self, register: int, kind: TensorType, device: Device | None) -> bool:
-        found = self.program.kinds[register]
-        if not isinstance(found, TensorType) or found.dtype is not kind.dtype:
+        operand = self.program.kinds[register]
+        if not isinstance(operand, TensorType) or operand.dtype is not kind.dtype:
             return False
         if self.program.devices[register] is not device:
             return False
-        if not found.shape:
+        if not operand.shape:
             return True
-        same = _is_array(found, device) and found.shape == kind.shape
+        same = _is_array(operand, device) and operand.shape == kind.shape
         return same and register not in self.program.constants
 
     def _assign(self, line: Instruction, node: Node, place: int) -> bool:

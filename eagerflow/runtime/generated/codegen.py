@@ -169,16 +169,16 @@ class _Writer:
 
     def _last_reads(self) -> _Last:
         lines = self.program.lines
-        found = {r: i for i, line in enumerate(lines) for r in self.reads(line)}
-        found.update((r, len(lines)) for r in self.program.outputs)
-        return found
+        last = {r: i for i, line in enumerate(lines) for r in self.reads(line)}
+        last.update((r, len(lines)) for r in self.program.outputs)
+        return last
 
     def _last_inside(self, block: Block) -> _Last:
         """The same for the registers that the block sets."""
         own = {r for line in block.lines for r in line.outputs}
-        found = {r: i for i, line in enumerate(block.lines) for r in self.reads(line) if r in own}
-        found.update((r, len(block.lines)) for r in block.outputs if r in own)
-        return found
+        last = {r: i for i, line in enumerate(block.lines) for r in self.reads(line) if r in own}
+        last.update((r, len(block.lines)) for r in block.outputs if r in own)
+        return last
 
     # --- the functions ---
 
@@ -263,15 +263,15 @@ class _Writer:
         self, lines: Sequence[Instruction], start: int, end: int, last: _Last
     ) -> Iterator[tuple[Instruction, int, int]]:
         """Instructions, and chains of them as one, with the places of their first and last one."""
-        found: dict[int, Chain] = {}
+        chains: dict[int, Chain] = {}
         if self.chains:
-            found = find_chains(self.program, lines, start, end, last, self.kernel)
+            chains = find_chains(self.program, lines, start, end, last, self.kernel)
         place = start
         while place < end:
             line, first = lines[place], place
-            if place in found:
-                line = self.chain(found[place])
-                place += len(found[place].lines) - 1
+            if place in chains:
+                line = self.chain(chains[place])
+                place += len(chains[place].lines) - 1
             yield line, first, place
             place += 1
 

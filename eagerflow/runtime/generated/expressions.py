@@ -66,8 +66,8 @@ class Words:
         def key(seed: int, ticket: int) -> Any:
             return asarray((seed, ticket % _TICKETS), dtype="uint64")
 
-        found: Callable[[int, int], Any] = self._shared(("key", asarray), key)
-        return found
+        shared: Callable[[int, int], Any] = self._shared(("key", asarray), key)
+        return shared
 
     def _shared(self, key: Any, made: Any) -> Any:
         return self._made.setdefault(key, made)
@@ -115,9 +115,9 @@ class Words:
         if op.inline is not None and is_own(op, kernel):
             types = self.program.types(line)
             site = InlineSite(words, types, node.attrs, len(node.outputs), self.bound)
-            found = op.inline(site)
-            if found is not None:
-                return found
+            inlined = op.inline(site)
+            if inlined is not None:
+                return inlined
         words += [f"{key}={self.attribute(value, line)}" for key, value in attrs.items()]
         text = f"{self.bound(kernel, node.op)}({', '.join(words)})"
         if op.moves:
@@ -137,8 +137,8 @@ class Words:
         else:
             key = as_device(attrs["device"])
             attrs = {k: v for k, v in attrs.items() if k != "device"}
-        found = op.entries.get(key)
-        return found or find_entry(op, self.program.specs(line), attrs, key), attrs
+        entry = op.entries.get(key)
+        return entry or find_entry(op, self.program.specs(line), attrs, key), attrs
 
     def reused(
         self, kernel: Callable[..., Any], line: Instruction, node: Node,
@@ -158,8 +158,8 @@ class Words:
             return kernel
         if kind.dtype is not before.dtype or not pays(kernel, kind):
             return kernel
-        found: Callable[..., Any] = self._shared((kernel, place), reusing(kernel, place))
-        return found
+        shared: Callable[..., Any] = self._shared((kernel, place), reusing(kernel, place))
+        return shared
 
     def wrapped(self, text: str, register: int, line: Instruction, node: Node) -> str:
         """An array where NumPy's functions give a scalar."""

@@ -150,10 +150,10 @@ def _taking(count: int) -> Callable[..., tuple[Any, ...]]:
     """
     text = f"lambda run, take: run({', '.join(['take()'] * count)})"
     (made, *_) = compile(text, "<taking>", "eval").co_consts
-    found: Callable[..., tuple[Any, ...]] = FunctionType(
+    taking: Callable[..., tuple[Any, ...]] = FunctionType(
         made, {"__name__": "eagerflow.runtime.generated.tier"}
     )
-    return found
+    return taking
 
 
 _lock: Final = threading.Lock()
@@ -163,8 +163,8 @@ _codes: Final[weakref.WeakSet[RegionCode]] = weakref.WeakSet()
 def _kernels_changed(op: str) -> None:
     """They count from the next call on, as they do eagerly."""
     with _lock:
-        found = list(_codes)
-    for code in found:
+        codes = list(_codes)
+    for code in codes:
         code.forget(op)
 
 

@@ -38,10 +38,10 @@ class Written:
     @staticmethod
     def by(nodes: Iterable[Node]) -> Written | None:
         """What these nodes have written once they ran; None for nothing."""
-        found = Written()
+        written = Written()
         for node in nodes:
-            found._see(node, _SURE)
-        return found if found.sure or found.perhaps else None
+            written._see(node, _SURE)
+        return written if written.sure or written.perhaps else None
 
     def _see(self, node: Node, how: int) -> None:
         for _, graph in node.subgraphs():
@@ -68,15 +68,15 @@ class Written:
             iterations: by the index of a loop around it, how many iterations of that were over.
             done: whether it had run itself.
         """
-        found = Written()
+        written = Written()
         for line in _ops(program):
             how = (
                 _SURE if done and line.index == index else _in_this_iteration(program, line, index)
             )
             how = max(how, _in_iterations_before(program, line, iterations))
             assert line.node is not None
-            found._note(line.node, how)
-        return found
+            written._note(line.node, how)
+        return written
 
     def add(self, other: Written) -> None:
         """Take over what another one knows."""

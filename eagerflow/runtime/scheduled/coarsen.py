@@ -62,9 +62,9 @@ class _Coarsening:
             costs, before = self._joined(first, second)
             if before is None:
                 continue
-            found = self._seconds(costs, before)
-            if found <= seconds:
-                seconds, self.costs, self.before = found, costs, before
+            joined_seconds = self._seconds(costs, before)
+            if joined_seconds <= seconds:
+                seconds, self.costs, self.before = joined_seconds, costs, before
                 self.home[second] = first
         return {region: self._root(region) for region in self.home}
 
@@ -121,10 +121,10 @@ def _in_order(before: Edges) -> Sequence[int] | None:
     for region, others in before.items():
         for other in others:
             after[other].append(region)
-    found = [region for region, count in left.items() if not count]
-    for region in found:  # it grows meanwhile
+    ordered = [region for region, count in left.items() if not count]
+    for region in ordered:  # it grows meanwhile
         for other in after[region]:
             left[other] -= 1
             if not left[other]:
-                found.append(other)
-    return found if len(found) == len(before) else None
+                ordered.append(other)
+    return ordered if len(ordered) == len(before) else None

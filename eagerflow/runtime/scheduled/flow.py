@@ -115,26 +115,26 @@ class Flow:
         Raises:
             SchedulerError: one was never made: it lies on a branch that was not taken, say.
         """
-        found = tuple([slots[i] for i in self.outputs])
-        for value, x in zip(self.graph.outputs, found, strict=True):
+        results = tuple([slots[i] for i in self.outputs])
+        for value, x in zip(self.graph.outputs, results, strict=True):
             if x is None:
                 raise SchedulerError(
                     f"the step has ended, and %{value.name} was not made",
                     expected="a graph whose outputs are on no branch (see Merge)",
                 )
-        return found
+        return results
 
     @property
     def text(self) -> str:
         """The generated functions of its entries."""
-        found = []
+        lines = []
         for frame, plan in zip(self.frames, self.plan.frames, strict=True):
             for number, action in zip(plan.entries, frame.actions, strict=True):
                 if action.region is not None:
                     apart = ", on a thread of its own" if action.queue == HEAVY else ""
-                    found.append(f"# {self.plan.labels[number]}{apart}")
-                    found.append(action.region.plain().text)
-        return "\n".join(found)
+                    lines.append(f"# {self.plan.labels[number]}{apart}")
+                    lines.append(action.region.plain().text)
+        return "\n".join(lines)
 
 
 def _lane(value: Value) -> Lane | None:
@@ -218,11 +218,11 @@ class _Maker:
 
     def slot(self, value: Value) -> int:
         """Where a value is kept, in its frame."""
-        found = self.slots.get(value)
-        if found is None:
+        slot = self.slots.get(value)
+        if slot is None:
             frame = self.frames[self.frame(self.places.values[value])]
-            found = self.slots[value] = frame.slot()
-        return found
+            slot = self.slots[value] = frame.slot()
+        return slot
 
     def _find_size_values(self) -> dict[Node, list[Value]]:
         """For each node the values off whose shapes sizes are read that it names.
@@ -233,20 +233,20 @@ class _Maker:
         for value in self.graph.inputs:
             for _, name in named_axes(value.type):
                 named.setdefault(name, []).append(value)
-        found: dict[Node, list[Value]] = {}
+        size_values: dict[Node, list[Value]] = {}
         for node in self.graph.nodes:
             known = {name for v in node.inputs for _, name in named_axes(v.type)}
             for name in sorted(_sizes_named_by(node) - known):
                 place = self.places.nodes[node]
                 there = self._size_value(named.get(name, ()), place)
                 if there is not None:
-                    found.setdefault(node, []).append(there)
+                    size_values.setdefault(node, []).append(there)
             once = node.op == "Enter" and not node.attrs.get("invariant")  # for the first iteration
             if node.op != "constant" and not once:
                 for value in node.outputs:
                     for _, name in named_axes(value.type):
                         named.setdefault(name, []).append(value)
-        return found
+        return size_values
 
     def _size_value(self, values: Sequence[Value], place: Place) -> Value | None:
         """The first of ``values`` that is there at that place."""
@@ -261,9 +261,9 @@ class _Maker:
 
     def plan(self) -> Plan:
         """Make all entries."""
-        found = find_regions(self.graph, self.places, self.seconds, self._before, self.workers)
-        self.branches = any(len(parts) > 1 for parts in found)
-        regions = [nodes for parts in found for nodes in parts]
+        groups = find_regions(self.graph, self.places, self.seconds, self._before, self.workers)
+        self.branches = any(len(parts) > 1 for parts in groups)
+        regions = [nodes for parts in groups for nodes in parts]
         for nodes in regions:
             self._region(nodes)
         together = {n for nodes in regions for n in nodes}
@@ -391,12 +391,12 @@ class _Maker:
         gated = self._is_gated(record)
         for node in record.nodes:
             for before in node.control_inputs:
-                found = self.maker.get(before)
-                if found is None or found is record or (gated and _is_pivot(before)):
+                source = self.maker.get(before)
+                if source is None or source is record or (gated and _is_pivot(before)):
                     continue
-                if (id(found), 0) not in sources:
-                    sources[id(found), 0] = None
-                    found.edges.append((0, record, 0))
+                if (id(source), 0) not in sources:
+                    sources[id(source), 0] = None
+                    source.edges.append((0, record, 0))
 
     def _connect_back(self, record: _Record) -> None:
         (node,) = record.nodes
@@ -481,8 +481,8 @@ def _is_pivot(node: Node) -> bool:
 
 def _sizes_named_by(node: Node) -> set[str]:
     """The names of sizes that must be known to run a node."""
-    found = set(named_sizes(tuple(node.attrs.values())))
+    names = set(named_sizes(tuple(node.attrs.values())))
     if node.op == "scan":  # whose results are made before the first iteration
         for value in node.outputs[node.attrs["carry"] :]:
-            found |= symbols(value.type.shape)
-    return found
+            names |= symbols(value.type.shape)
+    return names

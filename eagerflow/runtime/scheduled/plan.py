@@ -189,10 +189,10 @@ class Plan:
         count = max([port for port, _, _ in entry.edges], default=0) + 1
         if entry.kind == SWITCH:
             count = max(count, entry.ports)
-        found: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+        ports: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         for port, target, there in entry.edges:
-            found[port].append((self.places[target][1], there))
-        return tuple([tuple(ends) for ends in found])
+            ports[port].append((self.places[target][1], there))
+        return tuple([tuple(ends) for ends in ports])
 
 
 def _needs(entries: Sequence[PlanEntry]) -> list[int]:

@@ -53,17 +53,17 @@ class Places:
                 self.values[value] = self._after(node, place, i)
 
     def _deepest(self, node: Node) -> Place:
-        found: Place = ()
+        deepest: Place = ()
         around = [self.values[v] for v in node.inputs]
         around += [self._left(n) for n in node.control_inputs]
         if node.op == "Merge":
             return self._merged(node, around)
         for place in around:
-            longer, shorter = (place, found) if len(place) > len(found) else (found, place)
+            longer, shorter = (place, deepest) if len(place) > len(deepest) else (deepest, place)
             if longer[: len(shorter)] != shorter:
                 raise GraphError(f"&{node.name} takes values of two branches or loops")
-            found = longer
-        return found
+            deepest = longer
+        return deepest
 
     def _merged(self, node: Node, around: Sequence[Place]) -> Place:
         first = around[0]
@@ -191,10 +191,10 @@ class _Split:
             costs, waits, _ = self._clusters()
             for root, other in coarsen(costs, waits, self.workers).items():
                 self.home[root] = other
-        found: dict[int, list[Node]] = {}
+        parts: dict[int, list[Node]] = {}
         for i, node in enumerate(self.nodes):
-            found.setdefault(self._root(i), []).append(node)
-        return list(found.values())
+            parts.setdefault(self._root(i), []).append(node)
+        return list(parts.values())
 
     def _root(self, i: int) -> int:
         home = self.home
@@ -247,20 +247,20 @@ class _Split:
 
     def _levels(self, costs: dict[int, float], before: dict[int, set[int]]) -> dict[int, int]:
         """How many heavy clusters come before each, on the way where they are most."""
-        found: dict[int, int] = {}
+        levels: dict[int, int] = {}
         for start in costs:
             stack = [start]
             while stack:
                 root = stack[-1]
-                missing = [b for b in before[root] if b not in found]
+                missing = [b for b in before[root] if b not in levels]
                 if missing:
                     stack += missing
                     continue
                 stack.pop()
-                found[root] = max(
-                    [found[b] + (costs[b] >= HEAVY_SECONDS) for b in before[root]], default=0
+                levels[root] = max(
+                    [levels[b] + (costs[b] >= HEAVY_SECONDS) for b in before[root]], default=0
                 )
-        return found
+        return levels
 
     def _parallel(self) -> bool:
         """Whether two heavy clusters do not need each other."""

@@ -476,11 +476,11 @@ def rerun(plan: Plan, log: SchedulerLog) -> Scheduler:
     """
     step = Scheduler(plan, log=True)
     for number, (event, expected) in enumerate(log):
-        found = step.handle(event)
-        if tuple(found) != expected:
+        instructions = step.handle(event)
+        if tuple(instructions) != expected:
             raise SchedulerError(
                 f"event {number} {event} leads to other instructions than in the log",
-                given=str(found),
+                given=str(instructions),
                 expected=str(expected),
             )
     return step

@@ -216,14 +216,14 @@ class FlowStep:
                 self._begin(tag, entry, action, given)
                 continue
             try:
-                found = action.call(given)  # type: ignore[misc]  # it has one
+                result = action.call(given)  # type: ignore[misc]  # it has one
             except BaseException as error:
                 self._failed(tag, entry, error)
                 continue
             with lock:
-                done(tag, entry, place, action, found, given)
+                done(tag, entry, place, action, result, given)
             del given
-            found = None  # it may be large
+            result = None  # it may be large
 
     def _next(self, main: bool) -> Job | None:
         """An entry to run; waits for it in the main thread, None if there is none."""
@@ -337,7 +337,7 @@ class FlowStep:
     # --- answers ---
 
     def _done(
-        self, tag: int, entry: int, place: FrameValues, action: EntryAction, found: Any,
+        self, tag: int, entry: int, place: FrameValues, action: EntryAction, result: Any,
         given: Sequence[Any] = (),
     ) -> None:  # fmt: skip
         """An entry has run, and took what was ``given``. The lock is held."""
@@ -345,13 +345,13 @@ class FlowStep:
             return
         slots = place.slots
         if action.chooses:
-            slot = action.outputs[found]
+            slot = action.outputs[result]
             if slot >= 0:
                 slots[slot] = given[-1]
-            event: SchedulerEvent = ("chose", tag, entry, found)
+            event: SchedulerEvent = ("chose", tag, entry, result)
         else:
             if action.outputs:
-                for slot, value in zip(action.outputs, found, strict=False):
+                for slot, value in zip(action.outputs, result, strict=False):
                     slots[slot] = value
             event = ("done", tag, entry)
         if action.writes is not None:

@@ -63,8 +63,8 @@ class StepValues:
     def loops(self, tag: int) -> tuple[tuple[str, int], ...]:
         """The same by the names of the loops and the numbers of iterations, the outermost first."""
         flow = self._flow
-        found = [(flow.frames[p.frame].name, p.counted(flow)) for p in self.around(tag)]
-        return tuple(found[::-1])
+        loops = [(flow.frames[p.frame].name, p.counted(flow)) for p in self.around(tag)]
+        return tuple(loops[::-1])
 
     def clear(self) -> None:
         """Let go of all."""

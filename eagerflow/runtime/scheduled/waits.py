@@ -171,8 +171,8 @@ def _tensor_type(value: Value) -> TensorType:
 def _begin(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:
     device = _device_of(node)
     if device.backend.xp is None:  # it knows types and holds no data: nobody waits
-        found = infer_specs(get_op(node.op), _specs(node, inputs, device), dict(node.attrs))
-        completion.done(*[NullArray(t.dtype.dtype, t.shape) for t in found])
+        specs = infer_specs(get_op(node.op), _specs(node, inputs, device), dict(node.attrs))
+        completion.done(*[NullArray(t.dtype.dtype, t.shape) for t in specs])
         return lambda: None
     return _Wait(node, inputs, completion).begin()
 

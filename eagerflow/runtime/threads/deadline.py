@@ -123,8 +123,8 @@ def active() -> bool:
 
 def moment() -> float | None:
     """The time (of ``time.monotonic``) at which steps of this thread end; None if never."""
-    found = _moment.get()
-    return None if found == inf else found
+    end = _moment.get()
+    return None if end == inf else end
 
 
 def check() -> None:

@@ -13,5 +13,5 @@ def perform(job: Callable[[], object]) -> None:
     try:
         job()
     except BaseException as error:
-        found = (type(error), error, error.__traceback__, threading.current_thread())
-        threading.excepthook(threading.ExceptHookArgs(found))
+        details = (type(error), error, error.__traceback__, threading.current_thread())
+        threading.excepthook(threading.ExceptHookArgs(details))
