@@ -48,7 +48,7 @@ def wrong_attribute(op: str, label: str, names: Iterable[str]) -> WrongAttribute
     """What is wrong with the names of the attributes of a node, None if nothing is.
 
     Args:
-        op: of the node; nothing is said of one that is not known.
+        op: of the node; an unknown op is not checked.
         label: the name of the node.
         names: of its attributes.
     """
@@ -105,7 +105,7 @@ def _keywords(function: Callable[..., Any]) -> _Attributes:
 
 
 def _with_kernel(op: Op, rule: _Attributes) -> _Attributes:
-    """Those of an op whose rule hands the others on: its kernel knows them."""
+    """The keywords of an op whose rule passes further ones on: its kernel knows them."""
     kernel = table.portable_kernel(op.name)
     if isinstance(kernel, str):  # the name of a function of the namespace
         kernel = getattr(as_device("cpu:0").backend.xp, kernel, None)

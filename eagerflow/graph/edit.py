@@ -35,7 +35,7 @@ __all__ = [
 
 
 def users(graph: Graph) -> dict[Value, list[Node]]:
-    """For each value that is taken the nodes that take it, in order, each once.
+    """For each value that has readers its readers, in order, each once.
 
     >>> from eagerflow.graph.edit import users
     >>> text = "graph f(%x: f32[]) { %y = exp(%x) : f32[] %z = add(%x, %y) : f32[] return %z }"
@@ -81,7 +81,7 @@ def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] =
 
 
 def size_makers(graph: Graph, fed: Iterable[Value] = ()) -> dict[str, Node]:
-    """For each name of a size that depends on data the node whose result says what it is.
+    """For each name of a data-dependent size the node whose result determines it.
 
     Args:
         graph: the graph.
@@ -122,10 +122,10 @@ def sizes_named_by(node: Node) -> Iterator[str]:
 
 
 def find_early_use(graph: Graph) -> tuple[Node, Node] | None:
-    """The first node that comes before one which it needs, and that one; None if all is in order.
+    """The first node that precedes a node which it needs, and that node; None if there is none.
 
     Raises:
-        GraphError: a node needs one that is not in the graph.
+        GraphError: a node needs a node that is not in the graph.
     """
     place = {node: i for i, node in enumerate(graph.nodes)}
     for i, node in enumerate(graph.nodes):
@@ -138,12 +138,12 @@ def find_early_use(graph: Graph) -> tuple[Node, Node] | None:
 
 
 def sort_nodes(graph: Graph) -> None:
-    """Bring the nodes into an order in which they can run, moving no more than that needs.
+    """Bring the nodes into an order in which they can run, moving as few as possible.
 
-    Of the nodes that can come next, the one that came first is taken.
+    Of the nodes that can come next, the first in the old order is taken.
 
     Raises:
-        GraphError: nodes need each other, or one that is not in the graph.
+        GraphError: nodes need each other, or a node that is not in the graph.
     """
     if find_early_use(graph) is None:
         return
@@ -274,7 +274,7 @@ def copied(item: Any) -> Any:
 
 
 def substitute_sizes(graph: Graph, sizes: Mapping[str, Size]) -> None:
-    """Put other sizes in place of names in all types and attributes, in place.
+    """Replace names by other sizes in all types and attributes, in place.
 
     Args:
         graph: the graph; its subgraphs are changed as well.

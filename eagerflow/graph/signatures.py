@@ -34,7 +34,7 @@ _R = TypeVar("_R", bound=Rule)
 
 
 class NodeSignature(NamedTuple):
-    """What there is to know of nodes that stand for no op.
+    """What is known of nodes that stand for no op.
 
     Attributes:
         kind: what they are.
@@ -220,7 +220,7 @@ def _while_loop(node: Node) -> Sequence[ValueSpec]:
 
 @signature("scan", kind="loop", needs="body carry length", takes="reverse")
 def _scan(node: Node) -> Sequence[ValueSpec]:
-    """The first ``carry`` inputs go round, the others are taken apart along their first axis."""
+    """The first ``carry`` inputs are the carry; the others are split along their first axis."""
     count, length = node.attrs.get("carry"), node.attrs.get("length")
     if not isinstance(count, int) or not isinstance(length, (int, Dim)):
         raise GraphError("scan needs the attributes 'carry' and 'length'")

@@ -239,7 +239,7 @@ def _where(value: Value) -> str:
 
 @final
 class _Sample(dict[str, int]):
-    """Some size for every name, each another, for rules that have to know one."""
+    """A size for every name, all different, for rules that have to know one."""
 
     def __missing__(self, name: str) -> int:
         size = self[name] = _SAMPLE + len(self)

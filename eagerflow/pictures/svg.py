@@ -108,7 +108,7 @@ _LINK: Final = r'<g id="a_[^"]*"><a [^>]*?xlink:title="([^"]*)"[^>]*>'
 
 
 def _dress(svg: str) -> str:
-    """What Graphviz drew, with our style, and with titles in the place of keys and links."""
+    """What Graphviz drew, with our style, and with titles in place of keys and links."""
     svg = re.sub(r"<!--.*?-->\n?", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(rf"<title>[^<]*</title>\s*{_LINK}", r"<g><title>\1</title>", svg)
     svg = re.sub(_LINK, "<g>", svg).replace("</a>", "")

@@ -84,7 +84,7 @@ def go_along(
         source: the line of the loop, if errors do not tell it anyway.
 
     Returns:
-        The values and the stacked tensors; None in the place of these if there was no iteration.
+        The values and the stacked tensors; None in place of these if there was no iteration.
     """
     if not length:
         return values, None

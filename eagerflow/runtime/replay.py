@@ -30,7 +30,7 @@ from eagerflow.types import TensorType
 
 __all__ = ["is_watched", "replay", "symbolic"]
 
-#: `eagerflow.source` takes the local variable of this name in frames of this file for the place
+#: `eagerflow.source` takes the local variable of this name in frames of this file for the position
 REPLAYS: Final = "at"
 
 
@@ -218,7 +218,7 @@ class _Replay:
         return made
 
     def sized(self, value: Any) -> Any:
-        """An attribute with the sizes of this run in the place of names."""
+        """An attribute with the sizes of this run in place of names."""
         if type(value) is Dim:
             return substitute(value, self.sizes)
         if type(value) is tuple:

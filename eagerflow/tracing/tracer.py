@@ -108,7 +108,7 @@ class Tracer(AbstractTracer):
         self.innermost: Tracer | None = None  # of the trace of the whole function alone
 
     def _share(self, parent: Tracer) -> None:
-        """Have in common with the trace around it what is of the whole function."""
+        """Share with the trace around it what belongs to the whole function."""
         self.graph.resources, self._resources = parent.graph.resources, parent._resources
         self.sizes, self.static_sizes = parent.sizes, parent.static_sizes
         self._taken = parent._taken
@@ -186,7 +186,7 @@ class Tracer(AbstractTracer):
         Args:
             number: the number.
             name: of the input.
-            captured: whether it will be in a place outside, where other threads may meet it.
+            captured: whether it will be bound to an access path, where other threads may meet it.
         """
         kind: Any = type(number)
         root = NumberRoot(self.graph.add_input(NumberType(kind), name), number, captured)
@@ -292,7 +292,7 @@ class Tracer(AbstractTracer):
             self.graph.resources[name] = resource
 
     def created(self, resource: Any, value: Tensor) -> None:
-        """A variable that the function makes gets its first value anew in each run."""
+        """A variable that the function makes gets its first value again in each run."""
         if self.parent is not None:
             raise TraceError(
                 "a variable is made inside a branch or a loop of a traced function",

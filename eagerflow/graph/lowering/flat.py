@@ -1,4 +1,4 @@
-"""The graph that lowering makes, places in it, and the names of sizes."""
+"""The graph that lowering makes, frame paths in it, and the names of sizes."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class FlatGraph:
 
 @final
 class FlatPlace:
-    """Where in the frames and branches nodes lie.
+    """The frame path of nodes: which frames and branches they lie in.
 
     Attributes:
-        loose: values that do not tell that this place is reached: invariants of a loop.
+        loose: values that do not tell that this path is reached: invariants of a loop.
     """
 
     def __init__(self, loose: Sequence[Value] = (), gate: Value | Node | None = None) -> None:
@@ -48,7 +48,7 @@ class FlatPlace:
         self._gate = gate
 
     def pivot(self, graph: Graph) -> Node | None:
-        """A node to wait for, that runs if this place is reached."""
+        """A node to wait for, which runs if this path is reached."""
         if isinstance(self._gate, Value):
             gate = self._gate
             self._gate = graph.add_node("Identity", [gate], [gate.type], name="pivot")

@@ -59,7 +59,7 @@ def cse(graph: Graph) -> tuple[Graph, Report]:
 
 
 def _within(rewriter: Rewriter, node: Node, keys: _Keys) -> Inner:
-    """The pass for the subgraphs of ``node``: of what goes round twice, they read one.
+    """The pass for the subgraphs of ``node``: of equal loop-carried values, they read one.
 
     `prune` then takes the other out of the loop.
     """
@@ -69,7 +69,7 @@ def _within(rewriter: Rewriter, node: Node, keys: _Keys) -> Inner:
         return cse
     rewriter.replaced.update((node.outputs[i], node.outputs[j]) for i, j in twins.items())
     same = ", ".join(f"{node.outputs[i].name} as {node.outputs[j].name}" for i, j in twins.items())
-    rewriter.note(f"in &{node.name}, what goes round is the same: {same}", node)
+    rewriter.note(f"in &{node.name}, loop-carried values are equal: {same}", node)
     return lambda graph: cse(with_twins("cse", graph, twins))
 
 

@@ -1,4 +1,4 @@
-"""Buffer donation: nodes that may write their result into an input that nobody needs any more."""
+"""Buffer donation: nodes that may write their result into an input without a later reader."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class _Owners:
                 self.foreign.add(a)
 
     def reuses(self) -> dict[Node, int]:
-        """For each node that may reuse an input which."""
+        """For each node that may reuse an input the index of that input."""
         reuses: dict[Node, int] = {}
         for place, node in enumerate(self.graph.nodes):
             if len(node.outputs) == 1 and _is_large(node.outputs[0]) and self._in_place(node):
@@ -144,7 +144,7 @@ class _Owners:
         return dtype.is_native and self._is_ufunc(node)
 
     def _is_ufunc(self, node: Node) -> bool:
-        """Whether the kernel on a CPU is one, whatever is done about the dtype around it."""
+        """Whether the kernel on a CPU is a ufunc, whatever is done about the dtype around it."""
         kind = node.inputs[0].type if node.inputs else None
         if not isinstance(kind, TensorType) or not on_cpu(node.inputs[0]):
             return False

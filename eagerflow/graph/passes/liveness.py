@@ -1,7 +1,7 @@
-"""Which values of a graph and of its subgraphs somebody reads, through the iterations of loops.
+"""Which values of a graph and of its subgraphs are read, through the iterations of loops.
 
-What goes round in a loop is read if its last value is, or if an iteration reads it for something
-else that is; a result that is stacked, or a branch gives, if somebody takes it.
+A loop-carried value is read if its last value is, or if an iteration reads it for something
+else that is; a stacked result, or the result of a branch, if it has a reader.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Live:
 
     Attributes:
         graph: the graph.
-        outputs: the places of its outputs that are.
+        outputs: the indices of its outputs that are.
         nodes: those that have to run.
         values: those that these, or the outputs, take.
         inside: for each of ``nodes`` that has subgraphs what is read of and in it.
@@ -43,7 +43,7 @@ class Live:
 
     @property
     def inputs(self) -> set[int]:
-        """The places of the inputs that are read."""
+        """The indices of the inputs that are read."""
         return {v.index for v in self.values if v.node is None}
 
 
@@ -51,9 +51,9 @@ class Inside(NamedTuple):
     """What is read of a node with subgraphs.
 
     Attributes:
-        inputs: the places of the inputs that it still needs.
-        outputs: the places of the outputs that it still gives.
-        given: the places of the inputs that its subgraphs still need; None for all.
+        inputs: the indices of the inputs that it still needs.
+        outputs: the indices of the outputs that it still gives.
+        given: the indices of the inputs that its subgraphs still need; None for all.
         parts: the subgraphs, in order.
     """
 
@@ -65,7 +65,7 @@ class Inside(NamedTuple):
 
 @final
 class LiveSearch:
-    """Finds what is read; what is known of a subgraph is not found twice."""
+    """Finds what is read; no subgraph is searched twice."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, Places, frozenset[str]], Live] = {}

@@ -70,7 +70,7 @@ class Memory:
         self.layouts: dict[Value, MemoryLayout] = {}
         #: in the order of whose axes a value lies, if not of its own; for results of ufuncs
         self._kin: dict[Value, Value] = {}
-        #: for some that do not lie in rows: for each axis its place in the order of the axes
+        #: for some that do not lie in rows: for each axis its position in the order of the axes
         self._orders: dict[Value, tuple[int, ...]] = {}
         self._spread: set[Value] = set()  # one element, repeated by strides of zero
 

@@ -72,7 +72,7 @@ class Rewriter:
         self.dropped: set[Node] = set()
         self.order = graph.nodes
         self._joined: dict[Node, Node] = {}
-        #: for nodes that lose some of their outputs the places of the others
+        #: for nodes that lose some of their outputs the indices of the others
         self.kept: dict[Node, Sequence[int]] = {}
         #: the inputs and the outputs of the new graph
         self.ends: tuple[Sequence[Value], Sequence[Value]] = graph.inputs, graph.outputs

@@ -36,7 +36,7 @@ fact_rules: Final[list[Rule]] = []
 _KINDS: Final[dict[type[complex], str]] = {
     int: "signed integer", float: "real floating", complex: "complex floating",
 }  # fmt: skip
-#: how often one node is looked at again
+#: how many times one node is rewritten at most
 _LIMIT: Final = 100
 #: elements of a constant that are compared with each other
 _SMALL: Final = 1024
@@ -93,7 +93,7 @@ class RuleSite:
     def maker(self, value: Value, *ops: str) -> Form | None:
         """What computes ``value``, if it is one of ``ops``."""
         node = value.node
-        if node is None or node.control_inputs:  # who takes the value waits for these as well
+        if node is None or node.control_inputs:  # readers of the value wait for these too
             return None
         if node.op not in ops and node not in self._rewriter.forms:
             return None

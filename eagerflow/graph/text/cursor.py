@@ -1,4 +1,4 @@
-"""A place in a text: what `eagerflow.graph.text.parser` reads words and marks with."""
+"""A position in a text: what `eagerflow.graph.text.parser` reads words and marks with."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Cursor:
         )
 
     def skip(self) -> int:
-        """Go past white space; gives the place after it."""
+        """Go past white space; gives the position after it."""
         if self.text[self.place : self.place + 1].isspace():
             match = _SPACE.match(self.text, self.place)
             assert match is not None

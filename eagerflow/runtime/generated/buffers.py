@@ -1,4 +1,4 @@
-"""Results written into arrays that nobody needs any more."""
+"""Results written into arrays that have no later reader."""
 
 from __future__ import annotations
 

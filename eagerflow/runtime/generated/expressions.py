@@ -105,8 +105,8 @@ class Words:
         Args:
             line: the instruction.
             node: its node.
-            dead: whether nobody wants a register after it.
-            fading: registers that go round in a loop, of which nobody wants the old value after it.
+            dead: whether a register has no reader after it.
+            fading: loop-carried registers whose old value has no reader after it.
         """
         op = get_op(node.op)
         entry, attrs = self.entry(op, line, node)
@@ -148,7 +148,7 @@ class Words:
         place = node.reuses
         if place is None and fading:
             place = next((i for i, r in enumerate(line.inputs) if r in fading), None)
-        elif place is not None and not dead(line.inputs[place]):  # somebody wants it nevertheless
+        elif place is not None and not dead(line.inputs[place]):  # it still has a reader
             return kernel
         if place is None or node.attrs or len(line.outputs) != 1:
             return kernel

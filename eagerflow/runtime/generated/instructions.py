@@ -57,11 +57,11 @@ class Instruction:
         sizes: the registers of the sizes that its attributes name.
         axis: it takes the size of this axis of its input instead of running the node.
         blocks: the branches, or the condition and the body of a loop.
-        carried: of a loop, the registers that go round, each set to an input at first; they are
+        carried: of a loop, the carried registers, each set to an input at first; they are
             its first outputs.
         slices: of a scan, the registers of the parts of its further inputs.
         called: instead of running a node it calls the generated function of this name.
-        index: its place among all instructions of the program, in the order of the text.
+        index: its position among all instructions of the program, in the order of the text.
     """
 
     node: Node | None

@@ -26,7 +26,7 @@ class Written:
 
     Attributes:
         sure: by identity, those that were written.
-        perhaps: those in branches and loops, of which nobody has noted whether they ran.
+        perhaps: those in branches and loops, of which no record says whether they ran.
     """
 
     __slots__ = ("perhaps", "sure")
@@ -98,7 +98,7 @@ class Written:
         for text in self._notes():
             error.add_note(text)
         if self.sure or self.perhaps:
-            error._written = self  # type: ignore[attr-defined]  # nobody else has that name
+            error._written = self  # type: ignore[attr-defined]  # a name of ours alone
 
     def _notes(self) -> list[str]:
         sure = dict.fromkeys(self.sure.values())  # a line that prints in each iteration is one
@@ -109,7 +109,7 @@ class Written:
 
 
 def _name(resource: Any, node: Node) -> str | None:
-    """What a node writes, for people; None for what is no writing to them."""
+    """What a node writes, for messages; None for what users do not see as a write."""
     if isinstance(resource, GeneratorState):
         return "a generator"
     if isinstance(resource, PyFunction):

@@ -72,7 +72,7 @@ class Flow:
         graph: a lowered graph (see `eagerflow.graph.lowering`).
         seconds: how long a node takes, estimated: heavy parts that could run at once are apart.
         number: of the executable that it belongs to, for events.
-        overlap: whether iterations of a loop may; if not, one ends before the next begins.
+        overlap: whether iterations of a loop may overlap; if not, each ends before the next begins.
         workers: how many threads regions are cut for (see `find_regions`).
 
     Attributes:
@@ -110,7 +110,7 @@ class Flow:
         self.branches = made.branches
 
     def results(self, slots: Sequence[Any]) -> tuple[Any, ...]:
-        """What a step gives that has these values in frame 0 when it is done.
+        """The outputs of a step that has these values in frame 0 when it is done.
 
         Raises:
             SchedulerError: one was never made: it lies on a branch that was not taken, say.
@@ -151,7 +151,7 @@ class _Record:
 
     Attributes:
         kind: as in `PlanEntry`.
-        place: where it lies.
+        place: its frame path.
         nodes: what it runs.
         action: what it does.
         inputs: the values that it takes.
@@ -211,7 +211,7 @@ class _Maker:
                 self.frames.append(FlowFrame(node.attrs["frame"], node.source))
 
     def frame(self, place: Place) -> int:
-        """The frame of a place, which may be a branch in it."""
+        """The frame of a frame path, which may end in a branch."""
         while place not in self.frame_of:
             place = place[:-1]
         return self.frame_of[place]
@@ -225,7 +225,7 @@ class _Maker:
         return slot
 
     def _find_size_values(self) -> dict[Node, list[Value]]:
-        """For each node the values off whose shapes sizes are read that it names.
+        """For each node the values from whose shapes the sizes that it names are read.
 
         Those of its own inputs come first, and are not listed.
         """
@@ -249,7 +249,7 @@ class _Maker:
         return size_values
 
     def _size_value(self, values: Sequence[Value], place: Place) -> Value | None:
-        """The first of ``values`` that is there at that place."""
+        """The first of ``values`` that exists at that frame path."""
         frame = self.frame(place)
         for value in values:
             there = self.places.values[value]
@@ -364,7 +364,7 @@ class _Maker:
         return result, inputs, outputs
 
     def _is_wanted(self, value: Value, inside: set[Node]) -> bool:
-        """Whether somebody outside takes a value."""
+        """Whether a value has a reader outside."""
         return any(n not in inside for n in self.readers.get(value, ()))
 
     # --- edges ---
@@ -409,7 +409,7 @@ class _Maker:
         maker.edges.append((0, record, 1))
 
     def _is_gated(self, record: _Record) -> bool:
-        """Whether what it takes tells that its place is reached, so that it needs no pivot."""
+        """Whether its inputs tell that its frame path is reached, so that it needs no pivot."""
         if any(is_steering(n.op) or effect_of(n) != "pure" for n in record.nodes):
             return False
         return any(
@@ -418,7 +418,7 @@ class _Maker:
         )
 
     def _drop_pivots(self) -> None:
-        """Nobody waits for some of them."""
+        """Drop the pivots that no entry waits for."""
         self.records = [
             r for r in self.records
             if r.edges or not _is_pivot(r.nodes[0]) or r.nodes[0].outputs[0] in self.readers
@@ -428,7 +428,7 @@ class _Maker:
             record.edges = [e for e in record.edges if id(e[1]) in kept]
 
     def _count(self, record: _Record) -> None:
-        """Say where a action reads, and that it does."""
+        """Say where an action reads, and count it as a reader."""
         slots = [self.slot(v) for v in record.inputs]
         (node, *_) = record.nodes
         readers = self.frames[self.frame(record.place)].readers

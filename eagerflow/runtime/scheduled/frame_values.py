@@ -39,7 +39,7 @@ class FrameValues:
         self.slots: list[Any] = [None] * len(self.left)
 
     def take(self, slots: Sequence[int]) -> list[Any]:
-        """What slots hold, for an entry that reads it; who reads last leaves nothing."""
+        """What slots hold, for an entry that reads it; the last reader empties the slot."""
         taken = []
         left, values = self.left, self.slots
         for slot in slots:

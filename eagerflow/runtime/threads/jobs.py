@@ -1,4 +1,4 @@
-"""What threads that serve many do for each of them: an error of one is none of the others'."""
+"""How threads that serve many jobs run each of them: an error of one stays with that one."""
 
 from __future__ import annotations
 
