@@ -52,23 +52,23 @@ class CapturedInput:
         self.used = used
         self.data = data
 
-    def accept(self, found: Any) -> Any:
+    def accept(self, value: Any) -> Any:
         """What was read there as the tensor or number that it is; None if of another type."""
         if self.lane is None:
-            return found
+            return value
         if self.foreign:
-            found = as_tensor(found)
-        if found._lane is not self.lane or not fits(found._data.shape, self.pattern):
+            value = as_tensor(value)
+        if value._lane is not self.lane or not fits(value._data.shape, self.pattern):
             return None
-        if self.data is not None and found._data is not self.data:
+        if self.data is not None and value._data is not self.data:
             return None
-        return found
+        return value
 
-    def difference(self, found: Any) -> str | None:
+    def difference(self, value: Any) -> str | None:
         """How what was read there is of another type than the trace takes; None if it is not."""
-        if self.accept(found) is not None:
+        if self.accept(value) is not None:
             return None
-        now = as_tensor(found).type if self.foreign else found.type
+        now = as_tensor(value).type if self.foreign else value.type
         if str(now) == self.text:
             now = "other elements"
         return f"{self.place.described}: now {now}, before {self.text}"

@@ -74,8 +74,8 @@ class Members:
             if constructs:
                 self.constructs(cls)
         elif not is_library_class(cls):
-            self._classes[id(cls)] = found = _Class(place, cls, constructs)
-            self._new.append(found)
+            self._classes[id(cls)] = entry = _Class(place, cls, constructs)
+            self._new.append(entry)
             self._visitor.found.classes.append(Holder(place, cls))
 
     def constructs(self, cls: type) -> None:

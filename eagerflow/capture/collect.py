@@ -127,9 +127,9 @@ class _Collector:
 
     def _size(self) -> int:
         """What only grows, and grows whenever there may be more to find."""
-        found = self.found
-        known = (self.names, self.stored, found.sites, found.reads, found.objects, found.classes)
-        return sum(map(len, known)) + len(found.containers) + self.every + self.usage.changes
+        reads = self.found
+        known = (self.names, self.stored, reads.sites, reads.reads, reads.objects, reads.classes)
+        return sum(map(len, known)) + len(reads.containers) + self.every + self.usage.changes
 
     def wants(self, name: str) -> bool:
         """Whether reachable code may read an attribute of this name."""
@@ -356,9 +356,9 @@ class _Collector:
             return
         modules = Root(sys.modules, "sys.modules")
         while name:
-            found = sys.modules.get(name)
-            if isinstance(found, ModuleType) and not is_library(vars(found)):
-                self.visit(Place(modules, "item", name, name, True), found)
+            imported = sys.modules.get(name)
+            if isinstance(imported, ModuleType) and not is_library(vars(imported)):
+                self.visit(Place(modules, "item", name, name, True), imported)
             name = name.rpartition(".")[0]
 
     # --- attributes ---
@@ -373,10 +373,10 @@ class _Collector:
             return
         for name in self._wanted(_slots(type(value)), every):
             try:
-                found = getattr(value, name)
+                attribute = getattr(value, name)
             except AttributeError:
                 continue
-            self._look_at_attribute(place, value, name, found)
+            self._look_at_attribute(place, value, name, attribute)
 
     def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
         if every:

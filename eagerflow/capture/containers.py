@@ -22,10 +22,10 @@ _Path = tuple[Any, ...]
 def at(path: _Path, arguments: Sequence[Any]) -> Any:
     """What is found on a path in the arguments of a call, which are given by parameter."""
     number, *steps = path
-    found = arguments[number]
+    value = arguments[number]
     for name, key in steps:
-        found = getattr(found, name) if name else found[key]
-    return found
+        value = getattr(value, name) if name else value[key]
+    return value
 
 
 def is_container(value: Any) -> bool:
@@ -105,10 +105,10 @@ class Apart(NamedTuple):
         for paths, places in self.pairs:
             here = {id(at(path, arguments)) for path in paths}
             for place in places:
-                found = place.get()
-                if id(found) in here:
+                value = place.get()
+                if id(value) in here:
                     raise TraceError(
-                        f"{self.name} changes a {type(found).__name__} that is an argument and is "
+                        f"{self.name} changes a {type(value).__name__} that is an argument and is "
                         "also used from outside",
                         given=f"{place.text} as an argument",
                         expected="a container that is used in one of the two ways",

@@ -136,14 +136,14 @@ class Watch:
                 if key in done or kind == "attribute" or (kind == "cell" and name not in free):
                     continue
                 done.add(key)
-                found: Any = name if kind == "global" else free.index(name)
-                yield Place(place, kind, found, name)
+                slot: Any = name if kind == "global" else free.index(name)
+                yield Place(place, kind, slot, name)
 
     # --- comparing ---
 
     def changes(self) -> tuple[list[Rebinding], list[Mutation]]:
         """What is not as it was: places that were set, and containers that were changed."""
-        found: list[Rebinding | Mutation] = [
+        all_changes: list[Rebinding | Mutation] = [
             self._rebound(place, old, place.get())
             for place, old in self._places
             if _differs(old, place.get())
@@ -153,14 +153,14 @@ class Watch:
             for name in {**before, **now}:
                 old, new = before.get(name, GONE), now.get(name, GONE)
                 if _differs(old, new) and not self._is_left(holder.value, name):
-                    found.append(self._rebound(self._attribute(holder, name), old, new))
+                    all_changes.append(self._rebound(self._attribute(holder, name), old, new))
         for holder, before in self._containers:
-            found += self._container_changes(holder, before)
+            all_changes += self._container_changes(holder, before)
         for holder, before in self._arrays:
             if not _same_array(holder.value, before):
-                found.append(self._mutated(holder, "changed elements"))
-        changes = [c for c in found if isinstance(c, Rebinding)]
-        return changes, [c for c in found if isinstance(c, Mutation)]
+                all_changes.append(self._mutated(holder, "changed elements"))
+        changes = [c for c in all_changes if isinstance(c, Rebinding)]
+        return changes, [c for c in all_changes if isinstance(c, Mutation)]
 
     def _attribute(self, holder: Holder, name: str) -> Place:
         for how in ("attribute", "dict"):
@@ -230,17 +230,17 @@ class Watch:
         Whether the function stored it, or did not get there, cannot be told. Both are right as
         long as that value is there when a call begins.
         """
-        found: list[tuple[Place, Any]] = list(self._places)
+        entries: list[tuple[Place, Any]] = list(self._places)
         for holder, _, before in self._entries:
-            found += [
+            entries += [
                 (self._attribute(holder, name), value)
                 for name, value in before.items()
                 if ("attribute", name) in self._stored and not isinstance(holder.value, type)
             ]
-        found += self._stored_items()
+        entries += self._stored_items()
         return [
             Read(place, "value", old)
-            for place, old in found
+            for place, old in entries
             if type(old) in _ATOMS and place.get() is old
         ]
 
@@ -291,10 +291,10 @@ class Watch:
             for load in facts_of(site.code).loads:
                 if load.kind == "attribute" and load.name in _MUTATORS:
                     return Source(site.code, load.offset)
-        found = self._subscript(place)
-        if found is None and isinstance(place, Place):
-            found = next((Source(c, load.offset) for c, load in self._reads.loads_of(place)), None)
-        return found
+        source = self._subscript(place)
+        if source is None and isinstance(place, Place):
+            source = next((Source(c, load.offset) for c, load in self._reads.loads_of(place)), None)
+        return source
 
     # --- undoing ---
 
@@ -347,12 +347,12 @@ def _entries(holder: Holder, stored: set[tuple[str, str]]) -> _Entries:
         slots = _slots(type(value))
 
         def read() -> dict[str, Any]:
-            found = dict(instance_dict(value) or {})
+            entries = dict(instance_dict(value) or {})
             for name in slots:
                 held = getattr(value, name, GONE)
                 if held is not GONE:
-                    found[name] = held
-            return found
+                    entries[name] = held
+            return entries
 
     return _Entries(holder, read, read())
 

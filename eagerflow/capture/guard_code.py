@@ -105,8 +105,8 @@ class _Writer:
     def write(self, guards: Sequence[Guard], captured: Sequence[Place]) -> Any:
         for guard in guards:
             self._guard(guard)
-        found = [self._variable(place) for place in captured]
-        self.lines.append(f"return ({''.join(f'{x}, ' for x in found)})")
+        names = [self._variable(place) for place in captured]
+        self.lines.append(f"return ({''.join(f'{x}, ' for x in names)})")
         body = "\n  ".join(self.lines)
         text = f"def read():\n try:\n  {body}\n except Exception:\n  return None\n"
         module = compile(text, "<guards>", "exec")

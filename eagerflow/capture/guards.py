@@ -234,7 +234,7 @@ class Guards:
 
     def explain(self) -> list[str]:
         """What differs, for people; empty if all guards hold."""
-        found: list[str] = []
+        differences: list[str] = []
         broken: set[Place] = set()
         for guard in self._guards:
             place: Place | Root = guard.place
@@ -246,10 +246,10 @@ class Guards:
                 value = guard.place.get()
                 if not guard.holds(value):
                     broken.add(guard.place)
-                    found.append(guard.difference(value))
+                    differences.append(guard.difference(value))
         for one in self._relied:
-            found += one.differences()
-        return found
+            differences += one.differences()
+        return differences
 
     def specialise(self, place: Place, value: Any) -> None:
         """Make the place of a number, a tensor or an array hold exactly ``value``.
@@ -305,11 +305,11 @@ def _relying(
     """``read``, which gives None also where a reliance does not hold."""
 
     def both() -> tuple[Any, ...] | None:
-        found = read()
-        if found is not None:
+        values = read()
+        if values is not None:
             for one in relied:
                 if not one.holds():
                     return None
-        return found
+        return values
 
     return both

@@ -85,10 +85,10 @@ def joined(text: str, end: str) -> str:
 def instance_dict(value: Any) -> dict[str, Any] | None:
     """The attributes of an instance itself, whatever its class makes of attributes."""
     try:
-        found = object.__getattribute__(value, "__dict__")
+        attributes = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
-    return found if isinstance(found, dict) else None
+    return attributes if isinstance(attributes, dict) else None
 
 
 def _dict_entry(owner: Any, key: str) -> Any:

@@ -149,33 +149,33 @@ class Usage:
 
     def _keys(self, one: _Container) -> Any:
         """The keys that constant subscripts name; may find that it is used as a whole."""
-        found: list[Any] = []
+        named: list[Any] = []
         for kind, name, path in one.paths:
             if self.every or name in self.whole:
                 one.whole = True
             for _, load in self._loads.get((kind, name), ()):
                 keys, n = load.keys, len(path)
                 if keys[:n] == path and len(keys) > n:
-                    found.append(keys[n])
+                    named.append(keys[n])
                 elif path[: len(keys)] == keys and not _is_blind(load, path):
                     one.whole = True
-        return found
+        return named
 
-    def finish(self, found: Reads) -> None:
+    def finish(self, reads: Reads) -> None:
         """Note how containers that are used as a whole are compared."""
         for one in self._containers.values():
             if not one.whole and not one.missed:
                 continue
             if len(one.value) > LIMIT:
-                found.findings.append(_too_long(one, found))
+                reads.findings.append(_too_long(one, reads))
             if one.as_one:
-                found.add(one.place, "items", one.value)
+                reads.add(one.place, "items", one.value)
                 if isinstance(one.value, _SETS) and any(type(x) not in _PLAIN for x in one.value):
-                    found.findings.append(_set_of_objects(one, found))
+                    reads.findings.append(_set_of_objects(one, reads))
             elif isinstance(one.value, dict) and len(one.value) <= LIMIT:
-                found.add(one.place, "keys", one.value)
+                reads.add(one.place, "keys", one.value)
             else:
-                found.add(one.place, "length", one.value)
+                reads.add(one.place, "length", one.value)
 
 
 def _has_names(place: Place) -> bool:
@@ -206,24 +206,24 @@ def _item(one: _Container, key: Any) -> Iterator[tuple[Place, Any]]:
     yield place, value
 
 
-def _line(one: _Container, found: Reads) -> Any:
+def _line(one: _Container, reads: Reads) -> Any:
     for kind, name, _ in sorted(one.paths, key=str):
-        source = found.line_of(kind, name)
+        source = reads.line_of(kind, name)
         if source is not None:
             return source
     return None
 
 
-def _too_long(one: _Container, found: Reads) -> Finding:
+def _too_long(one: _Container, reads: Reads) -> Finding:
     return Finding(
         "unwatched", f"{one.place.text}: a {type(one.value).__name__} of {len(one.value):,} items",
         "is too long to be compared at each call: of changes only that of its length is seen",
-        "pass it as an argument, or as a tensor", _line(one, found),
+        "pass it as an argument, or as a tensor", _line(one, reads),
     )  # fmt: skip
 
 
-def _set_of_objects(one: _Container, found: Reads) -> Finding:
+def _set_of_objects(one: _Container, reads: Reads) -> Finding:
     return Finding(
         "unwatched", f"{one.place.text}: a set of objects",
-        "is compared, what its objects hold is not", "use a list or a dict", _line(one, found),
+        "is compared, what its objects hold is not", "use a list or a dict", _line(one, reads),
     )  # fmt: skip

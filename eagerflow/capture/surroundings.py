@@ -75,11 +75,11 @@ class Outside:
         self._notes: list[str] = []
         self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
         converts = any(branches(site.code) for site in self.reads.sites)
-        for found in self.reads.findings:
-            if converts and found.what == "print":
-                self._prints.append(found)
+        for finding in self.reads.findings:
+            if converts and finding.what == "print":
+                self._prints.append(finding)
             else:
-                self._report(found)
+                self._report(finding)
         #: the numbers that may differ from call to call: what they are in the graph, and where
         self._numbers: list[tuple[Value, Read]] = []
         self._substitutes: list[tuple[Place, Any]] = []
@@ -121,8 +121,8 @@ class Outside:
     def _share(self, leaf: int, value: Tensor, handle: Tensor) -> None:
         """Let a tensor that is an argument, too, be the same one in its place."""
         for read in self.reads.of_kind("tensor", "alias"):
-            found = read.value.get() if read.kind == "alias" else read.value
-            if found is value and not read.place.fixed:
+            candidate = read.value.get() if read.kind == "alias" else read.value
+            if candidate is value and not read.place.fixed:
                 self.shared.append((leaf, read.place))
                 self._substitutes.append((read.place, handle))
 
@@ -239,21 +239,21 @@ class Outside:
         """What is read from outside and may differ from call to call, for people."""
         return self._described
 
-    def _report(self, found: Finding) -> None:
+    def _report(self, finding: Finding) -> None:
         if self._request.strict:
             raise TraceError(
-                f"{self._request.name}: {found.what} {found.why}",
+                f"{self._request.name}: {finding.what} {finding.why}",
                 given="strict=True",
-                hint=found.hint,
-                source=found.source,
+                hint=finding.hint,
+                source=finding.source,
             )
-        self._notes.append(str(found))
+        self._notes.append(str(finding))
 
     def notes(self) -> list[str]:
         """What is not as in eager mode."""
-        for found in self._prints:
-            if not printed(self._tracer, found.source):
-                self._report(found)
+        for finding in self._prints:
+            if not printed(self._tracer, finding.source):
+                self._report(finding)
         for text in missed(self._tracer):
             self._doubt(text)
         return list(dict.fromkeys(self._notes))
@@ -277,19 +277,19 @@ class Outside:
         guards = self._guards
         seen: set[int] = set()
         for capture in self._tracer.captures.values():
-            found = self._read_of(capture.handle)
-            frozen = found is not None and self._was_looked_at(found)
-            if found is None or frozen:
+            origin = self._read_of(capture.handle)
+            frozen = origin is not None and self._was_looked_at(origin)
+            if origin is None or frozen:
                 constants.append((capture.value, capture.handle))
                 if not capture.fresh and not frozen:
                     where = f" at {capture.source}" if capture.source is not None else ""
                     self._doubt(f"a tensor from outside is frozen: it cannot be watched{where}")
                 continue
-            seen.add(id(found))
-            if found.kind == "content":
-                guards.relax(found.place, found.value)
-            capture.value.label = self._tracer.graph.unique(identifier(found.place.text))
-            inputs.append((capture.value, self._captured(found, capture.handle)))
+            seen.add(id(origin))
+            if origin.kind == "content":
+                guards.relax(origin.place, origin.value)
+            capture.value.label = self._tracer.graph.unique(identifier(origin.place.text))
+            inputs.append((capture.value, self._captured(origin, capture.handle)))
             self.values.append(capture.handle)
         for read in self.reads.arrays:
             if id(read) not in seen:

@@ -247,8 +247,8 @@ class Manager:
 
     def _found(self) -> list[tuple[Path, Manifest | None]]:
         """Checkpoints of steps, the newest first, after those whose manifest is damaged."""
-        found = checkpoints_in(self.directory)
-        return [(p, m) for p, m in found if _NAME.fullmatch(p.name) and (not m or "step" in m.note)]
+        pairs = checkpoints_in(self.directory)
+        return [(p, m) for p, m in pairs if _NAME.fullmatch(p.name) and (not m or "step" in m.note)]
 
     def _entries(self) -> list[_Entry]:
         """Those whose manifest is intact, the newest first."""

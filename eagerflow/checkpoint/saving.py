@@ -115,12 +115,12 @@ def save_noted(
     return saved
 
 
-def _snapshot(found: list[TreeNode]) -> tuple[dict[int, str], dict[str, ef.Tensor]]:
+def _snapshot(nodes: list[TreeNode]) -> tuple[dict[int, str], dict[str, ef.Tensor]]:
     """Names of tensors and variables by their ids, and their values by name; each once."""
     names: dict[int, str] = {}
     tensors: dict[str, ef.Tensor] = {}
     variables: dict[str, ef.Variable] = {}
-    for leaf in found:
+    for leaf in nodes:
         if leaf.kind in ARRAYS and id(leaf.value) not in names:
             name = names[id(leaf.value)] = _tensor_name(leaf.path, tensors)
             tensors[name] = leaf.value

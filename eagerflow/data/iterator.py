@@ -240,8 +240,8 @@ def _difference(value: Any, own: Any, where: str) -> str | None:
         pairs = [(f"{dot}{key}", value[key], own[key]) for key in own]
     else:
         return None if _is_count(value) else f"{name} is {value!r}"
-    found = (_difference(a, b, place) for place, a, b in pairs)
-    return next((wrong for wrong in found if wrong is not None), None)
+    differences = (_difference(a, b, place) for place, a, b in pairs)
+    return next((wrong for wrong in differences if wrong is not None), None)
 
 
 def _is_count(value: Any) -> bool:

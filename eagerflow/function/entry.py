@@ -182,36 +182,36 @@ class Trace:
 
     def local(self, name: str) -> Value | None:
         """The value in the optimised graph that a local variable was bound to."""
-        found = self.locals.get(name)
-        if found is None:
+        value = self.locals.get(name)
+        if value is None:
             return None
-        if found.node is None or found in self.optimised.inputs:
-            return next((v for v in self.optimised.inputs if v.label == found.label), None)
+        if value.node is None or value in self.optimised.inputs:
+            return next((v for v in self.optimised.inputs if v.label == value.label), None)
         made = (v for n in self.optimised.nodes for v in n.outputs)
-        return next((v for v in made if (v.label or v.name) == found.name), None)
+        return next((v for v in made if (v.label or v.name) == value.name), None)
 
     def read(self) -> Sequence[Any] | None:
         """The captured inputs as they are now; None if a guard or a type does not hold."""
-        found = self.guards.read()
-        if found and self.checks:
-            if self.updates and not self._as_distinct(found):
+        values = self.guards.read()
+        if values and self.checks:
+            if self.updates and not self._as_distinct(values):
                 return None
             accepted = []
-            for one, value in zip(self.captured, found, strict=True):
+            for one, value in zip(self.captured, values, strict=True):
                 value = one.accept(value)
                 if value is None:
                     return None
                 if one.used:
                     accepted.append(value)
             return accepted
-        return found
+        return values
 
-    def _as_distinct(self, found: Sequence[Any]) -> bool:
+    def _as_distinct(self, values: Sequence[Any]) -> bool:
         """Whether as many of the captured tensors are different objects as were at first.
 
         An update of one in place is seen in all places that hold the same object.
         """
-        count = len({id(x) for x in found if type(x) is Tensor})
+        count = len({id(x) for x in values if type(x) is Tensor})
         if self._distinct is None:
             self._distinct = count
         return count == self._distinct
@@ -250,8 +250,8 @@ class Trace:
                 self._derivative = Derivative.of(self.graph)
             if self._derivative is not None:
                 return self._derivative.call(top, inputs)
-        found: Sequence[Any] = self._replay(self.graph, inputs)
-        return found
+        outputs: Sequence[Any] = self._replay(self.graph, inputs)
+        return outputs
 
     def _finish(
         self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]

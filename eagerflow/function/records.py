@@ -88,13 +88,13 @@ class TraceRecord:
 
         Long lists are cut: the attributes have all of it.
         """
-        found = {
+        sections = {
             "static": _first(_grouped(self.static)),
             "outside": _first(self.outside),
             "unrolled": _first(self.unrolled),
             "note": self.notes,
         }
-        return [(kind, item) for kind, items in found.items() for item in items]
+        return [(kind, item) for kind, items in sections.items() for item in items]
 
 
 def _first(items: Sequence[str], most: int = 5) -> list[str]:

@@ -155,16 +155,16 @@ class _Maker:
 
     def symbolic_shape(self, shape: Any, pattern: Pattern, name: str, static: bool) -> Any:
         """``shape`` with a new name for each size that is to be symbolic, unless all is static."""
-        found: list[Size] = []
+        sizes: list[Size] = []
         for axis, (size, known) in enumerate(zip(shape, pattern, strict=True)):
             if known is not None:
-                found.append(size)
+                sizes.append(size)
                 continue
             letter = _dim_name(len(self.tracer.sizes))
             self.axes[letter] = f"axis {axis} of {name}"
             dim = self.tracer.add_size(letter, size)
-            found.append(self.tracer.size_of(dim, "type()") if static else dim)
-        return tuple(found)
+            sizes.append(self.tracer.size_of(dim, "type()") if static else dim)
+        return tuple(sizes)
 
     # --- results ---
 
@@ -258,7 +258,7 @@ class _Maker:
 
     def _updated_arguments(self) -> list[Store]:
         """The handles of the caller that get another value."""
-        found = []
+        stores = []
         done: set[int] = set()
         for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
             if type(x) is not Tensor or x._data is before or id(x) in done:
@@ -272,8 +272,8 @@ class _Maker:
                     hint="pass ef.tensor(array), or work on a copy: x = ef.tensor(x)",
                 )
             output = Output("value", self._add(self.tracer.value_of(x)))
-            found.append(Store("update", i, tree.flatten(0)[1], (output,)))
-        return found
+            stores.append(Store("update", i, tree.flatten(0)[1], (output,)))
+        return stores
 
     def _store(self, kind: str, place: Any, value: Any, outside: Outside) -> Store:
         """What puts ``value`` into a place after each run."""

@@ -169,8 +169,8 @@ def _called(run: Callable[..., None], args: Any, kwargs: Any) -> list[tuple[Any,
 
 def _own(module: Any, kind: type) -> Iterator[ef.Variable]:
     """The variables that a module holds itself, each once."""
-    found = {id(v): v for _, v in children(module, kind) if isinstance(v, ef.Variable)}
-    yield from found.values()
+    variables = {id(v): v for _, v in children(module, kind) if isinstance(v, ef.Variable)}
+    yield from variables.values()
 
 
 def _row(path: str, module: Any, outputs: list[str], own: list[ef.Variable]) -> SummaryRow:

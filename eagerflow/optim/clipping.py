@@ -122,8 +122,8 @@ def _positive(what: str, limit: Any) -> Any:
     weak = is_weak(limit)
     if not weak:
         limit = float(limit) if isinstance(limit, int | float) else ef.asarray(limit)
-    found = in_range(limit, "positive", refusal, limit, dtype=ef.float64, on=on)
-    return _Weak(found) if weak and isinstance(found, ef.Tensor) else found
+    checked = in_range(limit, "positive", refusal, limit, dtype=ef.float64, on=on)
+    return _Weak(checked) if weak and isinstance(checked, ef.Tensor) else checked
 
 
 def _beside(x: ef.Tensor, limit: Any) -> Any:

@@ -72,7 +72,7 @@ class Closing:
     def _count(self, failed: bool = False) -> list[Any]:
         """The runner counts no more; what is to be closed."""
         held, self._held = self._held, ()
-        found = []
+        to_close = []
         with _lock:
             for one in held:
                 left = _users[id(one)] - 1
@@ -81,5 +81,5 @@ class Closing:
                 else:
                     del _users[id(one)]
                 if failed or not left:
-                    found.append(one)
-        return found
+                    to_close.append(one)
+        return to_close

@@ -87,9 +87,9 @@ def _structures() -> _Structures | None:
     noted = reliances()
     if noted is None:
         return None
-    found = noted.setdefault(_Structures, _Structures())
-    assert isinstance(found, _Structures)
-    return found
+    structures = noted.setdefault(_Structures, _Structures())
+    assert isinstance(structures, _Structures)
+    return structures
 
 
 class _Part(NamedTuple):
@@ -194,8 +194,8 @@ class _Structure:
             value = part.value()
             if isinstance(value, self._kind) and id(value) not in seen:
                 own = vars(value)
-                found = {n: own[n] for n in names & own.keys() if type(own[n]) in ATOMS}
-                part.flags.update({n: x for n, x in found.items() if n not in part.flags})
+                atoms = {n: own[n] for n in names & own.keys() if type(own[n]) in ATOMS}
+                part.flags.update({n: x for n, x in atoms.items() if n not in part.flags})
 
     # --- at each call ---
 
@@ -219,10 +219,10 @@ class _Structure:
         return True
 
     def _same_parts(self) -> bool:
-        found = list(walk(self._root(), self._kind))
-        return len(found) == len(self._parts) and all(
+        parts = list(walk(self._root(), self._kind))
+        return len(parts) == len(self._parts) and all(
             path == part.path and value is part.value()
-            for part, (path, value, _) in zip(self._parts, found, strict=True)
+            for part, (path, value, _) in zip(self._parts, parts, strict=True)
         )
 
     def differences(self) -> list[str]:
@@ -233,15 +233,15 @@ class _Structure:
         if root is None:
             return []
         try:
-            found = dict(self._differences({p: v for p, v, _ in walk(root, self._kind)}))
+            differences = dict(self._differences({p: v for p, v, _ in walk(root, self._kind)}))
         except Exception as error:
             return [f"{self._name}: it cannot be looked at, {type(error).__name__}"]
-        if not found and not self._same_parts():
+        if not differences and not self._same_parts():
             return [f"{self._name}: what it holds has another order"]
         return [
             f"{self._at(path)} {what}"
-            for path, what in found.items()
-            if not any(found.get(above) == what for above in _above(path))
+            for path, what in differences.items()
+            if not any(differences.get(above) == what for above in _above(path))
         ]
 
     def _differences(self, now: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -251,8 +251,8 @@ def behind_end(index: int, length: int) -> TensorValueError:
 
 def seeds(stage: AbstractStage) -> list[Seed]:
     """The seeds of a pipeline, in the order of its text."""
-    found = [seed for source in stage.sources for seed in seeds(source)]
-    return found if stage.seed is None else [*found, stage.seed]
+    source_seeds = [seed for source in stage.sources for seed in seeds(source)]
+    return source_seeds if stage.seed is None else [*source_seeds, stage.seed]
 
 
 def threaded(stage: AbstractStage) -> bool:

@@ -152,8 +152,8 @@ def _fill(feed: weakref.ref[_Feed]) -> None:
 
 
 def _filled(feed: weakref.ref[_Feed]) -> threading.Lock | None:
-    found = feed()
-    return None if found is None else found.fill()
+    referent = feed()
+    return None if referent is None else referent.fill()
 
 
 def _make(source: AbstractCursor, device: str | None) -> _Made:

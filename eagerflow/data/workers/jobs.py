@@ -227,11 +227,11 @@ class Crew:
             self._jobs.clear()
 
     def _work(self) -> None:
-        while (found := self._next()) is not None:
-            job, done = found
+        while (task := self._next()) is not None:
+            job, done = task
             observed(self.name, job.do)
             done.queue.put_at_once(job, job.number)  # if it is closed, nobody wants it
-            del found, job, done
+            del task, job, done
 
     def _next(self) -> tuple[Job, Handover] | None:
         with self._lock:

@@ -210,12 +210,12 @@ class ParallelMapCursor(AbstractFollower):
     @property
     def state(self) -> dict[str, Any]:
         source = self._source.state if self._state is None else self._state
-        found = {"index": self._index, "source": source}
+        state = {"index": self._index, "source": source}
         if not self._ordered:
             bits = [begun.taken for begun in self._begun if begun.read]
             mask = sum(bit << i for i, bit in enumerate(bits))
-            found["overtaken"] = mask | self._overtaken << len(bits)
-        return found
+            state["overtaken"] = mask | self._overtaken << len(bits)
+        return state
 
     def restore(self, state: dict[str, Any]) -> None:
         self._source.restore(state["source"])

@@ -42,9 +42,9 @@ class _Server:
     def start_worker(self, name: str, connection: int, lifeline: int) -> int:
         """Start a worker with two file descriptors; the number of its process."""
         request = {"name": name, "folder": os.getcwd()}
-        found = self._ask(request, [connection, lifeline])
-        assert found is not None
-        return found
+        number = self._ask(request, [connection, lifeline])
+        assert number is not None
+        return number
 
     def status(self, number: int) -> int | None:
         """How a worker ended: as an exit code, negative for signals. None if nobody knows."""
@@ -61,8 +61,8 @@ class _Server:
                     channel = self._started()
                     socket.send_fds(channel, [data], descriptors)
                     if answer := channel.recv(64):
-                        found = json.loads(answer)
-                        return None if found is None else int(found)
+                        reply = json.loads(answer)
+                        return None if reply is None else int(reply)
                 except OSError:
                     if attempt:
                         raise

@@ -127,10 +127,10 @@ class Wire:
     def _read(self, buffers: list[memoryview]) -> None:
         left = [buffer for buffer in buffers if buffer.nbytes]
         while left:
-            found = self._connection.recvmsg_into(left[:_BUFFERS])[0]
-            if not found:
+            received = self._connection.recvmsg_into(left[:_BUFFERS])[0]
+            if not received:
                 raise EOFError
-            left = _behind(left, found)
+            left = _behind(left, received)
 
     def waits(self, seconds: float) -> bool:
         """Whether something comes within so many seconds."""
@@ -200,8 +200,8 @@ def _encode(leaf: Any) -> tuple[Any, memoryview, list[int]]:
 
 def _flat(values: np.ndarray[Any, Any]) -> memoryview:
     """The bytes of an array, also of a dtype that the buffer protocol does not know."""
-    found: Any = values.reshape(-1).view(np.uint8)
-    return memoryview(found)
+    flat: Any = values.reshape(-1).view(np.uint8)
+    return memoryview(flat)
 
 
 def _room(kinds: tuple[Any, ...], words: list[int]) -> list[tuple[Any, memoryview]]:

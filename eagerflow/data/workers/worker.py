@@ -99,8 +99,8 @@ def _ending(number: int, alive: set[int], ended: dict[int, int]) -> int | None:
 def _reap(alive: set[int], ended: dict[int, int]) -> None:
     """Note how workers ended."""
     for number in list(alive):
-        found, status = os.waitpid(number, os.WNOHANG)
-        if found:
+        pid, status = os.waitpid(number, os.WNOHANG)
+        if pid:
             alive.discard(number)
             ended[number] = os.waitstatus_to_exitcode(status)
 
