@@ -1,7 +1,7 @@
 """What a code object reads and writes by name, as its instructions say. Nothing is run.
 
 Names are all that is looked at: which object an attribute is taken of is not known here. So what
-is found is more than what happens, and never less, but for names that are made at run time.
+is reported is more than what happens, and never less, but for names that are made at run time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WHOLE: Final = frozenset({"vars", "dir", "__dict__", "__getattribute__", "getat
 
 
 class Load(NamedTuple):
-    """One place in the code where a name is read.
+    """One instruction by which a name is read.
 
     Attributes:
         kind: ``"global"``, ``"cell"``, ``"attribute"`` or ``"local"``.

@@ -1,4 +1,4 @@
-"""What a trace cannot follow: calls that happen while tracing only, and state that nobody shows."""
+"""What a trace cannot follow: calls that happen while tracing only, and hidden state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weakref import ReferenceType
 
 from eagerflow.autograph.conversion.library import is_library, is_library_class
 from eagerflow.capture.bytecode import Load, facts_of
-from eagerflow.capture.paths import GONE, Place, Root
+from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.reads import Finding, Reads, Site
 from eagerflow.settings import config
 from eagerflow.source import Source
@@ -185,7 +185,7 @@ def _acts(value: Any) -> bool:
         return False
     if value.__module__ in ("random", _NUMPY_RANDOM) or value is config:
         return True
-    pools = sys.modules.get("concurrent.futures._base")  # who has one has loaded it
+    pools = sys.modules.get("concurrent.futures._base")  # a pool exists only if this is loaded
     known = (threading.Thread, pools.Executor) if pools is not None else threading.Thread
     return issubclass(value, known)
 
@@ -207,7 +207,7 @@ def asks_types(reads: Reads) -> bool:
     return False
 
 
-# --- state that nobody shows ------------------------------------------------------------------
+# --- hidden state -----------------------------------------------------------------------------
 
 #: packages whose objects change without a sign
 _FOREIGN: Final = frozenset({"pandas", "polars", "pyarrow", "torch", "tensorflow", "jax", "cupy",
@@ -216,7 +216,7 @@ _FOREIGN: Final = frozenset({"pandas", "polars", "pyarrow", "torch", "tensorflow
 _HIDDEN: Final = (ContextVar, ReferenceType, MappingProxyType, array, memoryview)
 
 
-def unwatched(place: Place | Root, value: Any, reads: Reads) -> Finding | None:
+def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | None:
     """The finding that an object has state which cannot be compared, if it has."""
     cls = type(value)
     if not is_library_class(cls) and not _is_iterator(cls):
@@ -228,7 +228,7 @@ def unwatched(place: Place | Root, value: Any, reads: Reads) -> Finding | None:
     if _is_iterator(cls):
         why, hint = "has a position that a trace cannot follow", "take the items outside"
         if hasattr(cls, "read"):
-            if isinstance(place, Place) and is_handed_over(place, reads):
+            if isinstance(path, AccessPath) and is_handed_over(path, reads):
                 return None  # ef.print(..., file=out)
             why, hint = "is a file: a trace cannot follow it", _OUTSIDE
     elif isinstance(value, random.Random) or module.startswith(_NUMPY_RANDOM):
@@ -240,8 +240,8 @@ def unwatched(place: Place | Root, value: Any, reads: Reads) -> Finding | None:
             "pass it as an argument, or convert it with ef.asarray outside")  # fmt: skip
     else:
         return None
-    what = f"{place.text or 'the function'}: a {cls.__name__}"
-    return Finding("unwatched", what, why, hint, _line_of(place, reads))
+    what = f"{path.text or 'the function'}: a {cls.__name__}"
+    return Finding("unwatched", what, why, hint, _line_of(path, reads))
 
 
 def _is_iterator(cls: type) -> bool:
@@ -252,9 +252,9 @@ def _is_scalar(value: Any) -> bool:
     return getattr(type(value), "__hash__", None) not in (None, object.__hash__)
 
 
-def _line_of(place: Place | Root, reads: Reads) -> Source | None:
-    if isinstance(place, Place):
-        for code, load in reads.loads_of(place):
+def _line_of(path: AccessPath | Root, reads: Reads) -> Source | None:
+    if isinstance(path, AccessPath):
+        for code, load in reads.loads_of(path):
             return Source(code, load.offset)
     return None
 
@@ -262,16 +262,16 @@ def _line_of(place: Place | Root, reads: Reads) -> Source | None:
 # --- arrays of NumPy --------------------------------------------------------------------------
 
 
-def is_handed_over(place: Place, reads: Reads) -> bool:
+def is_handed_over(path: AccessPath, reads: Reads) -> bool:
     """Whether all that code does with an array is to pass it to functions of eagerflow.
 
     Then only eagerflow looks into it; else NumPy may compute with it while tracing, and the
     results would be frozen.
     """
-    return _every_load(place, reads, _is_passed_on)
+    return _every_load(path, reads, _is_passed_on)
 
 
-def is_operand(place: Place, reads: Reads) -> bool:
+def is_operand(path: AccessPath, reads: Reads) -> bool:
     """Whether an array is at most passed on to eagerflow, or an operand of ``+``, ``@``, ….
 
     Whether NumPy or eagerflow computes then is seen when that happens.
@@ -280,13 +280,13 @@ def is_operand(place: Place, reads: Reads) -> bool:
     def fits(site: Site, load: Load) -> bool:
         return load.end in facts_of(site.code).operands or _is_passed_on(site, load)
 
-    return _every_load(place, reads, fits)
+    return _every_load(path, reads, fits)
 
 
-def _every_load(place: Place, reads: Reads, fits: Callable[[Site, Load], bool]) -> bool:
+def _every_load(path: AccessPath, reads: Reads, fits: Callable[[Site, Load], bool]) -> bool:
     """Whether an array is read by its name alone, and all that code does with it fits."""
-    loads = list(reads.loads_of(place))
-    if not loads or place.fixed or place.how == "item":
+    loads = list(reads.loads_of(path))
+    if not loads or path.fixed or path.how == "item":
         return False
     sites = {id(site.code): site for site in reads.sites}
     return all(fits(sites[id(code)], load) for code, load in loads)

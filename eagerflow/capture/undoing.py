@@ -1,7 +1,7 @@
 """What is put back when a traced function fails.
 
-A step that fails does not undo what it did. Who writes trial values into variables of the user
-says what is to be done then, for a variable that the graph writes while it tries.
+A step that fails does not undo what it did. Code that writes trial values into variables of the
+user registers what is to be done then, for a variable that the graph writes while it tries.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def load(
     """Load a checkpoint, checking every byte that is read.
 
     With ``like=``, variables, generators, modules, optimisers and other objects with a state that
-    are in it get their values in place, once all has been read and found right: an error changes
+    are in it get their values in place, once all has been read and checked: an error changes
     nothing. What is saved and what is in ``like`` meet by path (keys joined by dots).
 
     Args:
@@ -95,7 +95,7 @@ def read_into(
             now = read_manifest(folder)
             if now.text == manifest.text:
                 raise
-            manifest = now  # it was replaced meanwhile, and its files removed
+            manifest = now  # it was replaced during the reading, and its files removed
 
 
 def _read_once(

@@ -231,7 +231,7 @@ class Manager:
         return self.directory / f"step-{step:08}"
 
     def steps(self) -> list[int]:
-        """The steps of which there is a checkpoint, the one that was saved last at the end.
+        """The steps of which there is a checkpoint, the last saved at the end.
 
         Tensors are not looked at; `restore` does that.
         """
@@ -269,7 +269,7 @@ class Manager:
     def restore(self, like: Any = None, *, step: int | None = None) -> Restored | None:
         """Load the newest intact checkpoint, and with it the state of ``ef.random``.
 
-        Damaged ones are passed over, with a warning that names them and the one that was taken.
+        Damaged ones are passed over, with a warning that names them and the one loaded instead.
 
         Args:
             like: see `eagerflow.checkpoint.load`.

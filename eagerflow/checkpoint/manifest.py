@@ -41,7 +41,7 @@ class Manifest:
     Attributes:
         text: the content of the file.
         saved: when, in nanoseconds.
-        note: by whom it was asked for: plain values.
+        note: of the code that asked for it: plain values.
         tree: what was saved.
         tensors: by name.
         shards: the files.

@@ -36,7 +36,7 @@ class RestorePlan:
         taken: what was saved, for the leaves of ``like`` and for the objects that restore
             themselves, by the ids of their nodes.
         hooks: the ids of the nodes of these objects.
-        left: paths of ``like`` that stay as they are, though nobody excepted them.
+        left: paths of ``like`` that stay as they are, though they were not excepted.
         unused: paths of the checkpoint that go nowhere.
     """
 

@@ -1,4 +1,4 @@
-"""Saving: shards under names that nobody knows yet, then the manifest that names them."""
+"""Saving: shards under names that are not known yet, then the manifest that names them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def save(path: str | os.PathLike[str], tree: Any, *, shard_bytes: int = GIGABYTE
     A checkpoint that is there is replaced at one moment, once the new one is complete and on the
     disk; until then it can be loaded, also if the process is killed or the disk is full. All
     variables are read at one instant, at the start (see `eagerflow.snapshot`), so other threads
-    may train meanwhile. What several assignments do together, or with the position of an iterator,
+    may go on training. What several assignments do together, or with the position of an iterator,
     is saved as a whole if they and this are in sections of one `eagerflow.Mutex`.
 
     Args:

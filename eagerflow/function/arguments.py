@@ -225,7 +225,7 @@ def _static(name: str, value: Any) -> Leaf:
 def _leaves(name: str, value: Any) -> Iterator[Leaf]:
     """The leaf, or the two of a sparse gradient."""
     kind = type(value)
-    if issubclass(kind, AbstractNumber):  # found in a place that another thread traces with
+    if issubclass(kind, AbstractNumber):  # from a function that another thread is tracing
         value = value.ask("an argument")
         kind = type(value)
     if kind is Tensor:
@@ -310,7 +310,7 @@ def _orders(value: Any, seen: dict[int, int]) -> Iterator[tuple[Any, ...]]:
 
 
 def _aliases(leaves: Sequence[Leaf]) -> tuple[int, ...]:
-    """For each tensor that is an earlier one once more, its place and that of the earlier one.
+    """For each tensor that is an earlier one once more, its position and that of the earlier one.
 
     An update in place of one is seen in the other, so such a call is a trace of its own.
     """

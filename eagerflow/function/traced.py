@@ -46,7 +46,7 @@ _RECORDS: Final = 1024
 _PLAIN: Final = frozenset({bool, str, type(None)})
 _BY_IDENTITY: Final[Any] = object.__hash__
 _ARRAY: Final = as_device("cpu:0").backend.array_type
-#: one trace at a time: what the function reads from outside is replaced meanwhile
+#: one trace at a time: what the function reads from outside is replaced during it
 _tracing: Final = threading.RLock()
 _stack: Final = interpreter.stack
 #: the traced function made last under each name, so that a cell that runs again finds its traces

@@ -53,7 +53,7 @@ class TraceRequest:
         signature: how the function takes its arguments.
         call: the arguments.
         sizes: for each tensor among them its shape, None for a size that is to be symbolic.
-        outside_sizes: the same for tensors from outside, by the text of their place.
+        outside_sizes: the same for tensors from outside, by the text of their access path.
         strict: whether what a trace would drop or freeze is an error.
         reason: why it is traced, for people.
     """
@@ -194,9 +194,9 @@ class _Maker:
             leaf = next((i for i, y in enumerate(self.inputs) if y is x), None)
             if leaf is not None:
                 return Output("leaf", leaf)
-            place = outside.place_of(x)
-            if place is not None:
-                return Output("place", place)
+            outer = outside.path_of(x)
+            if outer is not None:
+                return Output("place", outer)
             return Output("value", self._add_handle(x))
         if type(x) is Dim:
             x = number_of(x)
@@ -246,7 +246,7 @@ class _Maker:
         )
 
     def _add_handle(self, x: Tensor) -> int:
-        """The output for a tensor; a tensor in two places is one handle there, too."""
+        """The output for a tensor; a tensor that is returned twice is one handle there, too."""
         known = self._handles.get(id(x))
         if known is None:
             known = self._handles[id(x)] = (self._add(self.tracer.value_of(x)), x)
@@ -275,26 +275,26 @@ class _Maker:
             stores.append(Store("update", i, tree.flatten(0)[1], (output,)))
         return stores
 
-    def _store(self, kind: str, place: Any, value: Any, outside: Outside) -> Store:
-        """What puts ``value`` into a place after each run."""
+    def _store(self, kind: str, target: Any, value: Any, outside: Outside) -> Store:
+        """What stores ``value`` outside after each run."""
         leaves, treedef = tree.flatten(self.containers.marked(value))
         paths = tree.paths(treedef)
         outputs = [
             self._output(x, path, outside, stored=True)
             for x, path in zip(leaves, paths, strict=True)
         ]
-        return Store(kind, place, treedef, tuple(outputs))
+        return Store(kind, target, treedef, tuple(outputs))
 
     def _apart(self, changed: list[Any], stores: list[Store], outside: Outside) -> Iterator[Store]:
         """What looks whether a container that is changed is both an argument and from outside."""
         reads = outside.reads
-        read = [h.place for h in (*reads.containers, *reads.objects) if is_container(h.value)]
-        written = [s.place.parent if s.kind == "set" else s.place
+        read = [h.path for h in (*reads.containers, *reads.objects) if is_container(h.value)]
+        written = [s.target.parent if s.kind == "set" else s.target
                    for s in stores if s.kind in ("set", "append")]  # fmt: skip
-        written = [place for place in written if is_container(place.get())]
+        written = [path for path in written if is_container(path.get())]
         pairs = [(tuple(dict.fromkeys(changed)), tuple(read)),
                  (self.containers.paths, tuple(written))]  # fmt: skip
-        pairs = [(paths, places) for paths, places in pairs if paths and places]
+        pairs = [(paths, outer) for paths, outer in pairs if paths and outer]
         if pairs:
             apart = Apart(tuple(pairs), self.request.name)
             yield Store("change", apart, tree.flatten(None)[1], ())

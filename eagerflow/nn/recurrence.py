@@ -16,7 +16,7 @@ from eagerflow.nn import init
 __all__ = ["GATES", "State", "StepWeights", "Weights", "make_weights", "one_step", "run",
            "suffixes", "weights_of"]  # fmt: skip
 
-#: what goes round: the hidden state, which is what a step gives; of an LSTM that of the cell, too
+#: the carry: the hidden state, which is what a step gives; of an LSTM that of the cell, too
 State: TypeAlias = tuple[ef.Tensor, ...]
 Step: TypeAlias = Callable[[ef.Tensor, State], State]
 

@@ -117,7 +117,7 @@ class _Weak(NamedTuple):
 
 
 def _positive(what: str, limit: Any) -> Any:
-    """The limit; of one that is known only when a graph runs, its run tells."""
+    """The limit, checked; if it is known only when a graph runs, the run checks it."""
     refusal, on = f"{what} is not positive", current_device()
     weak = is_weak(limit)
     if not weak:

@@ -71,7 +71,7 @@ class LBFGS:
         line_search_fn: None, or ``"strong_wolfe"``.
 
     Attributes:
-        state: what has been found out, by name: the history in ``"changes"``, ``"yields"`` (of
+        state: what has been learned, by name: the history in ``"changes"``, ``"yields"`` (of
             gradients) and ``"rho"``, and the numbers of iterations and evaluations so far in
             ``"n_iter"`` and ``"func_evals"``.
 
@@ -308,7 +308,7 @@ class LBFGS:
 
         if self.line_search_fn is None:
             x, t = at(place.t), place.t
-            # a loss that changes from call to call is not asked where nobody uses it
+            # a loss that changes from call to call is not evaluated where its value is not used
             f, g = ef.cond(last, lambda: (place.f, place.g), lambda: objective(x))
             asked = ef.where(last, 0, 1)
         else:

@@ -3,7 +3,7 @@
 A *stage* says what is to be done and never changes. Reading it for one epoch makes either a
 *view*, which gives any element at any time, or a *cursor*, which gives one after the other. All
 that a cursor knows of its position are numbers. What sits on top of another stage reads its
-cursor only through `AbstractCursor`, whoever fills it.
+cursor only through `AbstractCursor`, whatever fills it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
     "threaded",
 ]
 
-#: a number of elements: infinite for endless ones, None where nobody knows
+#: a number of elements: infinite for endless ones, None where that is not known
 Length: TypeAlias = int | float | None
 #: which elements of a view: an interval, or any in any order
 Rows: TypeAlias = range | np.ndarray[Any, Any]

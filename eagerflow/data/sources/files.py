@@ -26,7 +26,7 @@ def files(method: str, paths: Paths, suffix: str | None = None) -> list[str]:
     """The files of ``paths``; those of patterns and folders in the order of names.
 
     Args:
-        method: who asks, for messages.
+        method: the caller's name, for messages.
         paths: the files.
         suffix: the end of the names of those that are meant by their folder; None if a folder means
             none.
@@ -113,7 +113,7 @@ class _AbstractFiles(AbstractStage):
     seed = None
 
     def __init__(self, method: str, paths: Paths) -> None:
-        self.source = capture()  # whoever reads may be a thread, with no line of the user
+        self.source = capture()  # the reader may be a thread, with no line of the user
         self._method = method
         self.paths = files(method, paths)
         _check_plain(method, self.paths)

@@ -30,8 +30,8 @@ def decode_image(
         size: height and width to resize to, bilinearly; None keeps them.
 
     Raises:
-        RecordError: this is no picture, a damaged one, or one that is so large when it is decoded
-            that Pillow takes it for an attack (``PIL.Image.MAX_IMAGE_PIXELS``).
+        RecordError: this is no picture, a damaged one, or a picture so large when decoded that
+            Pillow takes it for an attack (``PIL.Image.MAX_IMAGE_PIXELS``).
         SettingError: Pillow is not installed.
 
     >>> import io

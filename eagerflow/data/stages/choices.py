@@ -80,7 +80,7 @@ class _OrderView(AbstractDerived):
 
 @final
 class _BufferCursor(AbstractFollower):
-    """What is held is found again by reading the epoch from its start."""
+    """What is held is restored by reading the epoch from its start."""
 
     __slots__ = ("_buffer", "_index")
 

@@ -124,7 +124,7 @@ class _PrefetchCursor(AbstractFollower):
 
 @final
 class _Feed:
-    """Reads a source for who takes what was read."""
+    """Reads a source ahead of its consumer."""
 
     __slots__ = ("__weakref__", "_ahead", "_device", "_source")
 

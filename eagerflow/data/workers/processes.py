@@ -1,4 +1,4 @@
-"""Worker processes as who uses them sees them: a pool that calls a function elsewhere."""
+"""Worker processes from outside: a pool that calls a function elsewhere."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Server:
         return number
 
     def status(self, number: int) -> int | None:
-        """How a worker ended: as an exit code, negative for signals. None if nobody knows."""
+        """How a worker ended: as an exit code, negative for signals. None if that is not known."""
         try:
             return self._ask({"status": number}, [])
         except OSError:
@@ -100,7 +100,7 @@ class _Server:
 
 
 def _folders() -> list[str]:
-    """Where modules are looked for; what is no text there counts for nobody."""
+    """Where modules are looked for; what is no text there is ignored."""
     return [folder for folder in sys.path if isinstance(folder, str)]
 
 
@@ -221,7 +221,7 @@ class Pool:
             stacking them), and how.
 
         Raises:
-            WorkerError: the process ended meanwhile.
+            WorkerError: the process ended during the call.
             CancelledError: the pool was closed.
         """
         process = self._take()

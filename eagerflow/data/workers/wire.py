@@ -42,7 +42,7 @@ _OBJECT: Final = "object"
 
 def dump(value: Any) -> bytes:
     """``value``, a function of a notebook maybe, for a process on the same machine."""
-    # imported here: 20 ms, and nobody who stays in one process needs it
+    # imported here: 20 ms, and not needed within one process
     return bytes(import_module("cloudpickle").dumps(value))
 
 
@@ -137,9 +137,9 @@ class Wire:
         return bool(select.select([self._connection], [], [], seconds)[0])
 
     def close(self) -> None:
-        """End the connection, and whoever waits for it."""
+        """End the connection, and all waiting for it."""
         with suppress(OSError):  # it may be gone already
-            self._connection.shutdown(socket.SHUT_RDWR)  # a close alone would wake nobody
+            self._connection.shutdown(socket.SHUT_RDWR)  # a close alone would wake no thread
         self._connection.close()
 
 
