@@ -68,7 +68,7 @@ class Members:
         self._new: list[_Class] = []
 
     def add_class(self, path: AccessPath | Root, cls: type, *, constructs: bool) -> None:
-        """Note a class, if it is none of a library."""
+        """Note a class, unless a library defines it."""
         known = self._classes.get(id(cls))
         if known is not None:
             if constructs:

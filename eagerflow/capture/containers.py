@@ -138,7 +138,7 @@ class ArgumentChange(NamedTuple):
         return at(self.path, arguments)
 
     def text(self, names: Sequence[str]) -> str:
-        """What people call the container, given the names of the parameters."""
+        """The name of the container in messages, given the names of the parameters."""
         number, *steps = self.path
         return names[number] + "".join([f".{n}" if n else f"[{k!r}]" for n, k in steps])
 

@@ -51,7 +51,7 @@ class Guard:
         kind: as in the table of this module.
         expected: what is to be there; a weak reference for ``"identity"``, if there can be one.
         weak: whether it is a weak reference.
-        was: what was there, for people.
+        was: what was there, in words.
     """
 
     __slots__ = ("expected", "kind", "path", "was", "weak")
@@ -233,7 +233,7 @@ class Guards:
         return run()
 
     def explain(self) -> list[str]:
-        """What differs, for people; empty if all guards hold."""
+        """What differs, in words; empty if all guards hold."""
         differences: list[str] = []
         broken: set[AccessPath] = set()
         for guard in self._guards:

@@ -236,7 +236,7 @@ class Outside:
         return next((r.path.described for v, r in self._numbers if v is value), None)
 
     def described(self) -> list[str]:
-        """What is read from outside and may differ from call to call, for people."""
+        """What is read from outside and may differ from call to call, in words."""
         return self._described
 
     def _report(self, finding: Finding) -> None:

@@ -81,7 +81,7 @@ class Manager:
         every: steps from one checkpoint to the next; None if only time counts.
         seconds: time from one to the next; with both, whichever is over first.
         keep: how many to keep, the newest; None for all.
-        best_by: the metric by which the best is kept besides: ``"accuracy"`` (the larger the
+        best_by: the metric by which the best is kept as well: ``"accuracy"`` (the larger the
             better) or ``("loss", "min")``.
 
     Raises:

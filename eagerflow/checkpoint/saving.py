@@ -76,7 +76,7 @@ def save_noted(
     shard_bytes: int = GIGABYTE,
     after: int = 0,
 ) -> int:
-    """`save`, with what is to be remembered besides; gives the time that the checkpoint has.
+    """`save`, with a note to be saved with it; gives the time that the checkpoint has.
 
     Args:
         path: of the folder.

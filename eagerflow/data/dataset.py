@@ -194,10 +194,10 @@ class Dataset:
         Args:
             paths: a file, several, or a pattern such as ``"train-*.txt"``.
             encoding: of the text, one in which a line ends with a byte 10.
-            on_error: what becomes of a line that is none of this encoding, as for `from_records`.
+            on_error: what becomes of a line that is not in this encoding, as for `from_records`.
             as_tensors: whether to give the bytes of lines, as tensors ``bytes[]``.
 
-        Iterating raises RecordError at a line that is none of this encoding.
+        Iterating raises RecordError at a line that is not in this encoding.
 
         >>> import os, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:

@@ -45,7 +45,7 @@ class Trace:
         treedef: the structure of the result.
         outputs: its leaves.
         stores: what is put back after each run.
-        record: what people are told of the trace.
+        record: what users see of the trace.
         locals: the values that local variables of the function were bound to at its end.
         leaf_records: the arguments of the call that was traced, for messages.
         makes_resources: whether the function makes variables.

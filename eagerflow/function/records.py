@@ -1,4 +1,4 @@
-"""What people are told of traces: why each was made, and what it depends on."""
+"""What users see of traces: why each was made, and what it depends on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Reason:
     """Why a call needed a trace of its own.
 
     Attributes:
-        text: for people.
+        text: in words.
         culprit: what differed, such as ``"x"`` or ``"the size of x"``; empty for a first call.
     """
 

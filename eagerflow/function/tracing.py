@@ -55,7 +55,7 @@ class TraceRequest:
         sizes: for each tensor among them its shape, None for a size that is to be symbolic.
         outside_sizes: the same for tensors from outside, by the text of their access path.
         strict: whether what a trace would drop or freeze is an error.
-        reason: why it is traced, for people.
+        reason: why it is traced, in words.
     """
 
     fn: Callable[..., Any]

@@ -72,7 +72,7 @@ def clip_by_global_norm(gradients: Any, max_norm: float | ef.Tensor) -> tuple[An
     """Scale down all gradients alike if their norm, taken together, is above ``max_norm``.
 
     The direction of the step stays what it is (Pascanu, Mikolov and Bengio, 2013). Where an element
-    is NaN or infinite, so is the norm, and the result is of no use: look at the norm.
+    is NaN or infinite, so is the norm, and the result is useless: look at the norm.
 
     Args:
         gradients: a tree of tensors, `IndexedSlices` (rows that occur twice are added first) and

@@ -96,7 +96,7 @@ class Runner:
     that was spawned under an `eagerflow.deadline` ends with that at the latest.
 
     Attributes:
-        name: of the runner, for people.
+        name: of the runner, for messages.
     """
 
     def __init__(self, fn: Any, name: str | None, closing: Closing) -> None:
