@@ -1,8 +1,8 @@
-"""Reliances: what a trace relied on outside that is no single place, checked after the guards.
+"""Assumptions of a trace about the outside as a whole, checked after the guards.
 
 A walk over all that a model holds reads attributes by names made at run time. Guards for each of
-them would be many, and would not see what is added. Whoever walks notes a reliance instead, in the
-trace that is being made, if any; it is asked again at each call whether it holds.
+them would be many, and would not see what is added. The walk notes an assumption instead, in the
+trace that is being made, if any; each call checks again whether it holds.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Final
 
 from eagerflow.capture.reads import Reads
 
-__all__ = ["AbstractReliance", "reliances", "relying"]
+__all__ = ["AbstractAssumption", "assumptions", "relying"]
 
 #: those of the trace that is being made in this thread
-_noted: Final[ContextVar[dict[Hashable, AbstractReliance] | None]] = ContextVar(
-    "reliances", default=None
+_noted: Final[ContextVar[dict[Hashable, AbstractAssumption] | None]] = ContextVar(
+    "assumptions", default=None
 )
 
 
-class AbstractReliance(ABC):
-    """Something that must be as it was when a function was traced.
+class AbstractAssumption(ABC):
+    """A fact that must be as it was when a function was traced.
 
     It is made while the function runs, may hold the user's objects until it is settled, and holds
     them weakly from then on.
@@ -32,7 +32,7 @@ class AbstractReliance(ABC):
 
     @abstractmethod
     def settle(self, reads: Reads) -> None:
-        """Hear that the function has run, and that what it did outside is undone."""
+        """Close it after the function has run and what it did outside is undone."""
 
     @abstractmethod
     def holds(self) -> bool:
@@ -40,13 +40,13 @@ class AbstractReliance(ABC):
 
     @abstractmethod
     def differences(self) -> list[str]:
-        """What is not as it was, for people; empty if all is. Never raises."""
+        """What is not as it was, in words; empty if all is. Never raises."""
 
 
 @contextmanager
-def relying() -> Iterator[dict[Hashable, AbstractReliance]]:
-    """The reliances that are noted in the block, by their keys."""
-    noted: dict[Hashable, AbstractReliance] = {}
+def relying() -> Iterator[dict[Hashable, AbstractAssumption]]:
+    """The assumptions that are noted in the block, by their keys."""
+    noted: dict[Hashable, AbstractAssumption] = {}
     token = _noted.set(noted)
     try:
         yield noted
@@ -54,6 +54,6 @@ def relying() -> Iterator[dict[Hashable, AbstractReliance]]:
         _noted.reset(token)
 
 
-def reliances() -> dict[Hashable, AbstractReliance] | None:
+def assumptions() -> dict[Hashable, AbstractAssumption] | None:
     """Those of the trace that is being made in this thread, to add to; None if none is."""
     return _noted.get()

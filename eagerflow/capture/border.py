@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, final
 
-from eagerflow.capture.paths import Place
+from eagerflow.capture.paths import AccessPath
 from eagerflow.core.convert import as_tensor
 from eagerflow.hardware import Lane
 from eagerflow.types import Shape
@@ -29,7 +29,7 @@ class CapturedInput:
     """An input of the graph that is read from outside at each call.
 
     Attributes:
-        place: where it is read.
+        path: where it is read.
         lane: of the tensor; None for a number.
         pattern: its shape.
         text: what was there when it was traced, for messages.
@@ -38,13 +38,13 @@ class CapturedInput:
         data: what it has to hold, if Python looked at its elements.
     """
 
-    __slots__ = ("data", "foreign", "lane", "pattern", "place", "text", "used")
+    __slots__ = ("data", "foreign", "lane", "path", "pattern", "text", "used")
 
     def __init__(
-        self, place: Place, lane: Lane | None, pattern: Pattern, text: str, *,
+        self, path: AccessPath, lane: Lane | None, pattern: Pattern, text: str, *,
         foreign: bool = False, used: bool = True, data: Any = None,
     ) -> None:  # fmt: skip
-        self.place = place
+        self.path = path
         self.lane = lane
         self.pattern = pattern
         self.text = text
@@ -52,26 +52,26 @@ class CapturedInput:
         self.used = used
         self.data = data
 
-    def accept(self, found: Any) -> Any:
+    def accept(self, value: Any) -> Any:
         """What was read there as the tensor or number that it is; None if of another type."""
         if self.lane is None:
-            return found
+            return value
         if self.foreign:
-            found = as_tensor(found)
-        if found._lane is not self.lane or not fits(found._data.shape, self.pattern):
+            value = as_tensor(value)
+        if value._lane is not self.lane or not fits(value._data.shape, self.pattern):
             return None
-        if self.data is not None and found._data is not self.data:
+        if self.data is not None and value._data is not self.data:
             return None
-        return found
+        return value
 
-    def difference(self, found: Any) -> str | None:
+    def difference(self, value: Any) -> str | None:
         """How what was read there is of another type than the trace takes; None if it is not."""
-        if self.accept(found) is not None:
+        if self.accept(value) is not None:
             return None
-        now = as_tensor(found).type if self.foreign else found.type
+        now = as_tensor(value).type if self.foreign else value.type
         if str(now) == self.text:
             now = "other elements"
-        return f"{self.place.described}: now {now}, before {self.text}"
+        return f"{self.path.described}: now {now}, before {self.text}"
 
 
 class Output(NamedTuple):
@@ -81,7 +81,8 @@ class Output(NamedTuple):
         kind: ``"value"`` (an output of the graph), ``"slices"`` (two of them), ``"leaf"`` (an
             argument itself), ``"argument"`` (a container among them), ``"place"`` (an object from
             outside itself) or ``"constant"``.
-        what: the index of the output or of the argument, the path, the place, or the constant.
+        what: the index of the output or of the argument, the path in an argument, the access
+            path, or the constant.
         shape: of the whole of slices.
     """
 
@@ -95,14 +96,14 @@ class Store(NamedTuple):
 
     Attributes:
         kind: ``"update"`` puts the value into the handle that is there, ``"set"`` puts it there,
-            ``"append"`` appends the values to the list that is there, ``"change"`` does what is
-            in its place to a container among the arguments.
-        place: where; the index of an argument, for one whose handle is updated.
+            ``"append"`` appends the values to the list that is there, ``"change"`` applies its
+            target, a change of a container among the arguments.
+        target: the access path, the change, or the index of an argument whose handle is updated.
         treedef: the structure of the value.
         outputs: its leaves.
     """
 
     kind: str
-    place: Any
+    target: Any
     treedef: Any
     outputs: tuple[Output, ...]

@@ -1,7 +1,7 @@
 """What a code object reads and writes by name, as its instructions say. Nothing is run.
 
 Names are all that is looked at: which object an attribute is taken of is not known here. So what
-is found is more than what happens, and never less, but for names that are made at run time.
+is reported is more than what happens, and never less, but for names that are made at run time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WHOLE: Final = frozenset({"vars", "dir", "__dict__", "__getattribute__", "getat
 
 
 class Load(NamedTuple):
-    """One place in the code where a name is read.
+    """One instruction by which a name is read.
 
     Attributes:
         kind: ``"global"``, ``"cell"``, ``"attribute"`` or ``"local"``.
@@ -160,18 +160,18 @@ class Facts:
 
 def plain(code: CodeType) -> list[tuple[int, str, Any]]:
     """The instructions as (offset, name, argument), those that do two things as two."""
-    found: list[tuple[int, str, Any]] = []
+    instructions: list[tuple[int, str, Any]] = []
     for one in dis.get_instructions(code):
         op, value = one.opname, one.argval
         if isinstance(value, tuple) and "FAST_" in op and op.count("_FAST") == 2:
             half = op.index("_FAST") + len("_FAST_")
-            found.append((one.offset, op[: half - 1], value[0]))
-            found.append((one.offset, op[half:], value[1]))
+            instructions.append((one.offset, op[: half - 1], value[0]))
+            instructions.append((one.offset, op[half:], value[1]))
         elif op == "LOAD_FAST_CHECK" or op == "LOAD_FAST_BORROW":
-            found.append((one.offset, "LOAD_FAST", value))
+            instructions.append((one.offset, "LOAD_FAST", value))
         elif op not in ("CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL", "RESUME", "KW_NAMES"):
-            found.append((one.offset, op, value))
-    return found
+            instructions.append((one.offset, op, value))
+    return instructions
 
 
 def _load(kind: str, instructions: list[tuple[int, str, Any]], i: int) -> Load:
@@ -292,10 +292,10 @@ class _Stack:
 
     def made_for_later(self) -> list[CodeType]:
         """The code of functions that are made here for nothing but to be called later."""
-        found = [code for offset, code in self._made.items() if offset in self.later]
+        codes = [code for offset, code in self._made.items() if offset in self.later]
         read = {name for offset, name in self._loads if offset not in self.later}
         asked = {name for offset, name in self._loads if offset in self.later}
-        return found + [code for name, code in self._kept if name in asked - read]
+        return codes + [code for name, code in self._kept if name in asked - read]
 
 
 def _strings(constants: tuple[Any, ...]) -> Iterator[str]:
@@ -313,10 +313,10 @@ def nested(code: CodeType) -> list[CodeType]:
 
     Functions that `ef.py_call` gets are left out: they are not called while tracing.
     """
-    found = [code]
-    for one in found:
-        found += facts_of(one).codes
-    return found
+    codes = [code]
+    for one in codes:
+        codes += facts_of(one).codes
+    return codes
 
 
 #: by id of the code object, which the weak reference shows to be the same
@@ -326,9 +326,9 @@ _known: Final[dict[int, tuple[ref[CodeType], Facts]]] = {}
 def facts_of(code: CodeType) -> Facts:
     """The facts of a code object, worked out once."""
     key = id(code)
-    found = _known.get(key)
-    if found is not None and found[0]() is code:
-        return found[1]
+    entry = _known.get(key)
+    if entry is not None and entry[0]() is code:
+        return entry[1]
     facts = Facts(code)
     _known[key] = (ref(code, lambda _: _known.pop(key, None)), facts)
     return facts

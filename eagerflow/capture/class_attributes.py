@@ -7,7 +7,7 @@ from types import FunctionType, MemberDescriptorType
 from typing import Any, Final, Protocol, final
 
 from eagerflow.autograph.conversion.library import is_library_class
-from eagerflow.capture.paths import Place, Root
+from eagerflow.capture.paths import AccessPath, Root
 from eagerflow.capture.reads import Finding, Holder, Reads
 from eagerflow.source import Source
 
@@ -27,7 +27,7 @@ class _Visitor(Protocol):
     found: Reads
     stored: set[str]
 
-    def visit(self, place: Place | Root, value: Any) -> None:
+    def visit(self, path: AccessPath | Root, value: Any) -> None:
         """Look at a value later."""
 
     def wants(self, name: str) -> bool:
@@ -39,16 +39,16 @@ class _Class:
     """A class of the user's.
 
     Attributes:
-        place: where it was found first.
+        path: by which it was reached first.
         value: the class.
         constructs: whether code may call it.
         done: the members that were looked at.
     """
 
-    __slots__ = ("constructs", "done", "place", "value")
+    __slots__ = ("constructs", "done", "path", "value")
 
-    def __init__(self, place: Place | Root, value: type, constructs: bool) -> None:
-        self.place = place
+    def __init__(self, path: AccessPath | Root, value: type, constructs: bool) -> None:
+        self.path = path
         self.value = value
         self.constructs = constructs
         self.done: set[tuple[int, str]] = set()
@@ -67,16 +67,16 @@ class Members:
         self._classes: dict[int, _Class] = {}
         self._new: list[_Class] = []
 
-    def add_class(self, place: Place | Root, cls: type, *, constructs: bool) -> None:
-        """Note a class, if it is none of a library."""
+    def add_class(self, path: AccessPath | Root, cls: type, *, constructs: bool) -> None:
+        """Note a class, unless a library defines it."""
         known = self._classes.get(id(cls))
         if known is not None:
             if constructs:
                 self.constructs(cls)
         elif not is_library_class(cls):
-            self._classes[id(cls)] = found = _Class(place, cls, constructs)
-            self._new.append(found)
-            self._visitor.found.classes.append(Holder(place, cls))
+            self._classes[id(cls)] = entry = _Class(path, cls, constructs)
+            self._new.append(entry)
+            self._visitor.found.classes.append(Holder(path, cls))
 
     def constructs(self, cls: type) -> None:
         """Note that code may make instances of the class."""
@@ -85,10 +85,10 @@ class Members:
             known.constructs = True
             self._new.append(known)
 
-    def add_instance(self, place: Place, value: Any) -> None:
-        """Note an object; ``place`` is that of its class."""
-        self._visitor.found.add(place, "identity", type(value))
-        self.add_class(place, type(value), constructs=False)
+    def add_instance(self, path: AccessPath, value: Any) -> None:
+        """Note an object; ``path`` is that of its class."""
+        self._visitor.found.add(path, "identity", type(value))
+        self.add_class(path, type(value), constructs=False)
 
     def scan(self, *, whole: bool) -> None:
         """Look at the members whose names are read, of all classes or of the new ones."""
@@ -124,21 +124,21 @@ class Members:
         through_base = overridden or isinstance(member, (staticmethod, classmethod))
         plain = isinstance(member, FunctionType) or not hasattr(type(member), "__get__")
         how = "base" if through_base or not plain else "attribute"
-        place = Place(one.place, how, (i, name) if how == "base" else name, text, True)
+        path = AccessPath(one.path, how, (i, name) if how == "base" else name, text, True)
         if isinstance(member, (staticmethod, classmethod)):
-            self._visitor.found.add(place, "type", member)
-            visit(Place(place, "attribute", "__func__", text, True), member.__func__)
+            self._visitor.found.add(path, "type", member)
+            visit(AccessPath(path, "attribute", "__func__", text, True), member.__func__)
         elif isinstance(member, property):
-            self._visitor.found.add(place, "type", member)
+            self._visitor.found.add(path, "type", member)
             for part in ("fget", "fset", "fdel"):
                 function = getattr(member, part)
                 if function is not None:
-                    visit(Place(place, "attribute", part, text, True), function)
+                    visit(AccessPath(path, "attribute", part, text, True), function)
         elif isinstance(member, functools.cached_property):
-            self._visitor.found.add(place, "type", member)
-            visit(Place(place, "attribute", "func", text, True), member.func)
+            self._visitor.found.add(path, "type", member)
+            visit(AccessPath(path, "attribute", "func", text, True), member.func)
         else:
-            visit(place, member)
+            visit(path, member)
         if name == "__getattribute__":
             self._doubt(member, text)
 

@@ -24,7 +24,7 @@ from eagerflow.autograph.conversion.library import is_bare_class, is_library, is
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.class_attributes import Members
 from eagerflow.capture.findings import find_calls, is_handed_over, unwatched
-from eagerflow.capture.paths import GONE, Place, Root, instance_dict, joined
+from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
 from eagerflow.capture.subscripts import Usage
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -42,7 +42,7 @@ _CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
 _WRAPPED: Final = {"UserDict": "data", "UserList": "data", "ChainMap": "maps"}
 #: what a library wrapper calls the function that it wraps
 _WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
-#: places from which on no more are looked for
+#: access paths from which on no more are looked for
 MOST: Final = 20_000
 _CALLABLE: Final = (FunctionType, MethodType, functools.partial)
 
@@ -79,10 +79,10 @@ class _Collector:
         self.every = False  # whether names are made at run time
         self.usage = Usage(self.found.loads)
         self.members = Members(self)
-        self._seen: dict[int, Place | Root] = {}
+        self._seen: dict[int, AccessPath | Root] = {}
         self._alive: list[Any] = []  # what `_seen` knows, so that no id is used again
-        self._pending: deque[tuple[Place | Root, Any]] = deque()
-        self._places: dict[tuple[int, str], Place] = {}  # global names, by id of the namespace
+        self._pending: deque[tuple[AccessPath | Root, Any]] = deque()
+        self._paths: dict[tuple[int, str], AccessPath] = {}  # global names, by id of the namespace
         self._attributes: set[tuple[int, str]] = set()
         self._handed: set[tuple[int, str]] = set()  # those that are only called later
         self._codes: set[tuple[int, int]] = set()
@@ -90,9 +90,9 @@ class _Collector:
         self._scanned = 0  # how many objects
         self.visit(self.found.root, function)
 
-    def visit(self, place: Place | Root, value: Any) -> None:
+    def visit(self, path: AccessPath | Root, value: Any) -> None:
         """Look at a value later: what owns it is noted first."""
-        self._pending.append((place, value))
+        self._pending.append((path, value))
 
     def run(self) -> Reads:
         """Go on until nothing is added, then note what needs the whole picture."""
@@ -127,114 +127,114 @@ class _Collector:
 
     def _size(self) -> int:
         """What only grows, and grows whenever there may be more to find."""
-        found = self.found
-        known = (self.names, self.stored, found.sites, found.reads, found.objects, found.classes)
-        return sum(map(len, known)) + len(found.containers) + self.every + self.usage.changes
+        reads = self.found
+        known = (self.names, self.stored, reads.sites, reads.reads, reads.objects, reads.classes)
+        return sum(map(len, known)) + len(reads.containers) + self.every + self.usage.changes
 
     def wants(self, name: str) -> bool:
         """Whether reachable code may read an attribute of this name."""
         return self.every or name in self.names
 
     def _scan(self, *, whole: bool) -> None:
-        """Look at attributes, members and items: of all, or of what was found since last time."""
+        """Look at attributes, members and items: of all, or of what is new since last time."""
         objects = self.found.objects
         first, self._scanned = 0 if whole else self._scanned, len(objects)
         for holder in objects[first:]:
             self._scan_attributes(holder)
         self.members.scan(whole=whole)
-        for place, value in self.usage.new_items(whole=whole):
-            self.visit(place, value)
+        for path, value in self.usage.new_items(whole=whole):
+            self.visit(path, value)
 
     # --- values ---
 
-    def _look(self, place: Place | Root, value: Any) -> None:
+    def _look(self, path: AccessPath | Root, value: Any) -> None:
         kind = type(value)
         if kind in _NUMBERS:
-            fixed = not isinstance(place, Place) or place.fixed
-            self.found.add(place, "value" if fixed else "number", value)
+            fixed = not isinstance(path, AccessPath) or path.fixed
+            self.found.add(path, "value" if fixed else "number", value)
         elif kind in _ATOMS or issubclass(kind, enum.Enum):
-            self.found.add(place, "value", value)
+            self.found.add(path, "value", value)
         elif id(value) in self._seen:
-            self._look_again(place, value)
+            self._look_again(path, value)
         else:
-            self._seen[id(value)] = place
+            self._seen[id(value)] = path
             self._alive.append(value)
-            self._look_first(place, value)
+            self._look_first(path, value)
 
-    def _look_again(self, place: Place | Root, value: Any) -> None:
-        """Another path to an object that is known."""
-        self.found.add(place, "alias", self._seen[id(value)])
-        self.usage.widen(place, value)
+    def _look_again(self, path: AccessPath | Root, value: Any) -> None:
+        """Another access path to an object that is known."""
+        self.found.add(path, "alias", self._seen[id(value)])
+        self.usage.widen(path, value)
         if issubclass(type(value), type):
             self.members.constructs(value)
 
-    def _look_first(self, place: Place | Root, value: Any) -> None:
+    def _look_first(self, path: AccessPath | Root, value: Any) -> None:
         kind = type(value)
         if kind is Tensor:
-            self.found.add(place, "tensor", value)
+            self.found.add(path, "tensor", value)
         elif kind is self._array:
-            self.found.add(place, "array", value)
+            self.found.add(path, "array", value)
         elif issubclass(kind, (self._array, bytearray)):
-            self.found.add(place, "content", value)
+            self.found.add(path, "content", value)
         elif kind is FunctionType:
-            self._look_at_function(place, value)
+            self._look_at_function(path, value)
         elif kind is MethodType or issubclass(kind, functools.partial):
-            self._look_at_wrapper(place, value)
+            self._look_at_wrapper(path, value)
         elif issubclass(kind, type):
-            self.found.add(place, "identity", value)
-            self.members.add_class(place, value, constructs=True)
+            self.found.add(path, "identity", value)
+            self.members.add_class(path, value, constructs=True)
         elif issubclass(kind, ModuleType):
-            self.found.add(place, "identity", value)
+            self.found.add(path, "identity", value)
             if not is_library(vars(value)):
-                self.found.objects.append(Holder(place, value))
+                self.found.objects.append(Holder(path, value))
         elif issubclass(kind, _CONTAINERS):
-            self._look_at_container(place, value)
+            self._look_at_container(path, value)
         else:
-            self._look_at_object(place, value)
+            self._look_at_object(path, value)
 
-    def _look_at_wrapper(self, place: Place | Root, value: Any) -> None:
+    def _look_at_wrapper(self, path: AccessPath | Root, value: Any) -> None:
         """Bound methods and partials are what they hold."""
-        self.found.add(place, "type", value)
+        self.found.add(path, "type", value)
         parts = ("__func__", "__self__") if type(value) is MethodType else (
             "func", "args", "keywords")  # fmt: skip
         for name in parts:
-            text = _joined(place, "" if name in ("__func__", "func") else f".{name}")
+            text = _joined(path, "" if name in ("__func__", "func") else f".{name}")
             text = "self" if text == "__self__" else text
-            self.visit(Place(place, "attribute", name, text, True), getattr(value, name))
+            self.visit(AccessPath(path, "attribute", name, text, True), getattr(value, name))
 
-    def _look_at_container(self, place: Place | Root, value: Any) -> None:
-        self.found.add(place, "type", value)
-        self.found.containers.append(Holder(place, value))
-        self.usage.add(place, value)
+    def _look_at_container(self, path: AccessPath | Root, value: Any) -> None:
+        self.found.add(path, "type", value)
+        self.found.containers.append(Holder(path, value))
+        self.usage.add(path, value)
         if not is_library_class(type(value)):
-            self._add_object(place, value)
+            self._add_object(path, value)
 
-    def _look_at_object(self, place: Place | Root, value: Any) -> None:
+    def _look_at_object(self, path: AccessPath | Root, value: Any) -> None:
         cls = type(value)
         library = is_library_class(cls)
-        finding = unwatched(place, value, self.found)
+        finding = unwatched(path, value, self.found)
         if finding is not None:
-            self.found.add(place, "identity", value)
+            self.found.add(path, "identity", value)
             self.found.findings.append(finding)
         elif library and cls.__module__.partition(".")[0] == "eagerflow":
-            hidden = self._look_at_hidden(place, value)
-            self.found.add(place, "type" if hidden else "identity", value)
+            hidden = self._look_at_hidden(path, value)
+            self.found.add(path, "type" if hidden else "identity", value)
         elif not library or cls.__name__ in _WRAPPED or self._has_attributes(value):
-            self.found.add(place, "identity", value)
-            self._add_object(place, value)
+            self.found.add(path, "identity", value)
+            self._add_object(path, value)
             if library:
-                self._look_at_hidden(place, value)
+                self._look_at_hidden(path, value)
         else:
-            self.found.add(place, "value", value)
+            self.found.add(path, "value", value)
             if isinstance(value, (attrgetter, methodcaller)):
                 self._look_at_getter(value)
             if isinstance(value, BuiltinFunctionType) and isinstance(
                 value.__self__, (*_CONTAINERS, Tensor)
             ):
-                owner = Place(place, "attribute", "__self__", _joined(place, ""), True)
+                owner = AccessPath(path, "attribute", "__self__", _joined(path, ""), True)
                 self.visit(owner, value.__self__)
             elif hasattr(value, "__wrapped__"):
-                inner = Place(place, "attribute", "__wrapped__", _joined(place, ""), True)
+                inner = AccessPath(path, "attribute", "__wrapped__", _joined(path, ""), True)
                 self.visit(inner, value.__wrapped__)
 
     def _look_at_getter(self, getter: Any) -> None:
@@ -246,7 +246,7 @@ class _Collector:
     def _has_attributes(self, value: Any) -> bool:
         return instance_dict(value) is not None and not issubclass(type(value), AbstractArray)
 
-    def _look_at_hidden(self, place: Place | Root, value: Any) -> bool:
+    def _look_at_hidden(self, path: AccessPath | Root, value: Any) -> bool:
         """The functions that an object of a library holds; whether there are any."""
         if not callable(value):
             return False
@@ -254,22 +254,22 @@ class _Collector:
         for name, inner in list((instance_dict(value) or {}).items()):
             if isinstance(inner, _CALLABLE) or (name in _WRAPPERS and callable(inner)):
                 hidden = True
-                self.visit(Place(place, "dict", name, _joined(place, ""), True), inner)
+                self.visit(AccessPath(path, "dict", name, _joined(path, ""), True), inner)
         return hidden
 
-    def _add_object(self, place: Place | Root, value: Any) -> None:
-        self.found.objects.append(Holder(place, value))
+    def _add_object(self, path: AccessPath | Root, value: Any) -> None:
+        self.found.objects.append(Holder(path, value))
         cls = type(value)
         if cls.__module__ == "collections" and cls.__name__ in _WRAPPED:
             self.names.add(_WRAPPED[cls.__name__])
         if not is_library_class(cls):
             text = cls.__qualname__.rpartition(".")[2]
-            self.members.add_instance(Place(place, "class", None, text, True), value)
+            self.members.add_instance(AccessPath(path, "class", None, text, True), value)
 
     # --- functions ---
 
-    def _look_at_function(self, place: Place | Root, function: FunctionType) -> None:
-        self.found.add(place, "function", function)
+    def _look_at_function(self, path: AccessPath | Root, function: FunctionType) -> None:
+        self.found.add(path, "function", function)
         library = is_library(function.__globals__)
         codes = nested(function.__code__)
         loaded = {x.name for c in codes for x in facts_of(c).loads if x.kind == "cell"}
@@ -280,7 +280,7 @@ class _Collector:
         ):
             if name not in loaded:  # it is only set
                 continue
-            made = Place(place, "cell", i, name, library)
+            made = AccessPath(path, "cell", i, name, library)
             try:
                 value = cell.cell_contents
             except ValueError:  # not bound yet, or not any more
@@ -290,21 +290,21 @@ class _Collector:
                 self.found.add(made, "identity", value)
             else:
                 self.visit(made, value)
-        if place is not self.found.root:
-            self._look_at_defaults(place, function)
+        if path is not self.found.root:
+            self._look_at_defaults(path, function)
         if library:
             return
         if function.__dict__:
-            self.found.objects.append(Holder(place, function))
+            self.found.objects.append(Holder(path, function))
         for code in codes:
-            self._look_at_code(Site(code, function, place))
+            self._look_at_code(Site(code, function, path))
 
-    def _look_at_defaults(self, place: Place | Root, function: FunctionType) -> None:
+    def _look_at_defaults(self, path: AccessPath | Root, function: FunctionType) -> None:
         for name in ("__defaults__", "__kwdefaults__"):
             value = getattr(function, name)
             if value:
-                text = f"the defaults of {_joined(place, '')}"
-                self.visit(Place(place, "attribute", name, text, True), value)
+                text = f"the defaults of {_joined(path, '')}"
+                self.visit(AccessPath(path, "attribute", name, text, True), value)
 
     def _look_at_code(self, site: Site) -> None:
         key = (id(site.code), id(site.function.__globals__))
@@ -332,21 +332,21 @@ class _Collector:
     def _look_at_global(self, site: Site, name: str) -> None:
         namespace = site.function.__globals__
         key = (id(namespace), name)
-        if key in self._places:
+        if key in self._paths:
             return
         text, home = name, self.found.sites[0].function.__globals__
         if namespace is not home:
             text = f"{str(namespace.get('__name__', '')).rpartition('.')[2]}.{name}".lstrip(".")
-        place = Place(site.place, "global", name, text)
+        path = AccessPath(site.path, "global", name, text)
         if ("global", name) in facts_of(site.code).later:
             if name in namespace:
-                self.found.add(place, "identity", namespace[name])
+                self.found.add(path, "identity", namespace[name])
             return
-        self._places[key] = place
+        self._paths[key] = path
         if name in namespace:
-            self.visit(place, namespace[name])
+            self.visit(path, namespace[name])
         elif hasattr(builtins, name) or not name.startswith("__"):
-            self.found.add(place, "absent", None)
+            self.found.add(path, "absent", None)
 
     def _look_at_import(self, site: Site, module: str, level: int) -> None:
         try:
@@ -356,40 +356,42 @@ class _Collector:
             return
         modules = Root(sys.modules, "sys.modules")
         while name:
-            found = sys.modules.get(name)
-            if isinstance(found, ModuleType) and not is_library(vars(found)):
-                self.visit(Place(modules, "item", name, name, True), found)
+            imported = sys.modules.get(name)
+            if isinstance(imported, ModuleType) and not is_library(vars(imported)):
+                self.visit(AccessPath(modules, "item", name, name, True), imported)
             name = name.rpartition(".")[0]
 
     # --- attributes ---
 
     def _scan_attributes(self, holder: Holder) -> None:
-        place, value = holder
+        path, value = holder
         own = instance_dict(value)
         every = self._takes_every(value)
         for name in self._wanted(own or (), every):
-            self._look_at_attribute(place, value, name, (own or {})[name])
+            self._look_at_attribute(path, value, name, (own or {})[name])
         if issubclass(type(value), (ModuleType, FunctionType)):
             return
         for name in self._wanted(_slots(type(value)), every):
             try:
-                found = getattr(value, name)
+                attribute = getattr(value, name)
             except AttributeError:
                 continue
-            self._look_at_attribute(place, value, name, found)
+            self._look_at_attribute(path, value, name, attribute)
 
     def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
         if every:
             return [n for n in names if isinstance(n, str)]
         return [n for n in names if n in self.names or n in self.later]
 
-    def _look_at_attribute(self, place: Place | Root, owner: Any, name: str, value: Any) -> None:
+    def _look_at_attribute(
+        self, path: AccessPath | Root, owner: Any, name: str, value: Any
+    ) -> None:
         module = issubclass(type(owner), ModuleType)
         key = (id(owner), name)
-        if key in self._attributes or (module and (id(vars(owner)), name) in self._places):
+        if key in self._attributes or (module and (id(vars(owner)), name) in self._paths):
             return
         how = "attribute" if _is_plain(type(owner), name) else "dict"
-        made = Place(place, how, name, _joined(place, f".{name}"))
+        made = AccessPath(path, how, name, _joined(path, f".{name}"))
         if not self.wants(name):  # it is only called later: which one it is, counts
             if key not in self._handed:
                 self._handed.add(key)
@@ -397,16 +399,16 @@ class _Collector:
             return
         self._attributes.add(key)
         if module:
-            self._places[id(vars(owner)), name] = made
+            self._paths[id(vars(owner)), name] = made
         self.visit(made, value)
 
     def _finish_objects(self) -> None:
         """Of the attributes that code reads, instances get no others of their own."""
-        for place, value in self.found.objects:
+        for path, value in self.found.objects:
             own = instance_dict(value)
             if own is None or issubclass(type(value), (ModuleType, FunctionType)):
                 continue
-            entries = Place(place, "attribute", "__dict__", place.text or "the function", True)
+            entries = AccessPath(path, "attribute", "__dict__", path.text or "the function", True)
             if self._takes_every(value):
                 self.found.add(entries, "keys", own)
                 continue
@@ -417,14 +419,14 @@ class _Collector:
     def _finish_namespaces(self) -> None:
         """Of the names that `hasattr` may be asked for, classes and modules get no others."""
         modules = [h for h in self.found.objects if issubclass(type(h.value), ModuleType)]
-        for place, value in (*modules, *self.found.classes):
+        for path, value in (*modules, *self.found.classes):
             names = frozenset(
                 n
                 for n in self.asked
                 if not n.startswith("__") and getattr_static(value, n, GONE) is GONE
             )
             if names:
-                entries = Place(place, "attribute", "__dict__", place.text, True)
+                entries = AccessPath(path, "attribute", "__dict__", path.text, True)
                 self.found.add(entries, "unshadowed", names)
 
     def _takes_every(self, value: Any) -> bool:
@@ -436,7 +438,7 @@ class _Collector:
         """Arrays that NumPy may look into are compared by their content."""
         reads = self.found.reads
         for i, read in enumerate(reads):
-            if read.kind == "array" and not is_handed_over(read.place, self.found):
+            if read.kind == "array" and not is_handed_over(read.path, self.found):
                 reads[i] = read._replace(kind="content")
 
 
@@ -463,5 +465,5 @@ def _is_plain(cls: type, name: str) -> bool:
     return True
 
 
-def _joined(place: Place | Root, end: str) -> str:
-    return joined(place.text, end).lstrip(".") or "the function"
+def _joined(path: AccessPath | Root, end: str) -> str:
+    return joined(path.text, end).lstrip(".") or "the function"

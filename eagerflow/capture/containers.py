@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
-from eagerflow.capture.paths import GONE, Place, Root
+from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.errors import TraceError
 
 __all__ = ["Apart", "ArgumentChange", "Containers", "Own", "at", "is_container", "merged"]
@@ -20,12 +20,12 @@ _Path = tuple[Any, ...]
 
 
 def at(path: _Path, arguments: Sequence[Any]) -> Any:
-    """What is found on a path in the arguments of a call, which are given by parameter."""
+    """The value at the end of a path in the arguments of a call, which are given by parameter."""
     number, *steps = path
-    found = arguments[number]
+    value = arguments[number]
     for name, key in steps:
-        found = getattr(found, name) if name else found[key]
-    return found
+        value = getattr(value, name) if name else value[key]
+    return value
 
 
 def is_container(value: Any) -> bool:
@@ -70,7 +70,7 @@ def merged(value: Any, made: Any, known: dict[int, Any]) -> Any:
 
 @final
 class Own:
-    """In the place of a container that is an argument, in what a function returns or stores.
+    """Stands for a container that is an argument, in what a function returns or stores.
 
     Args:
         path: of the container.
@@ -83,17 +83,17 @@ class Own:
 
 
 class Apart(NamedTuple):
-    """That no container among the arguments of a call is one that is also used from outside.
+    """The check that no container among the arguments of a call is also used from outside.
 
     In a trace these are two objects, so that a change of one is not seen in the other. It is
     asked as changes are, before anything is done.
 
     Attributes:
-        pairs: the paths of arguments, and the places where none of these may be.
+        pairs: paths in the arguments, and access paths that may lead to none of these objects.
         name: of the function.
     """
 
-    pairs: tuple[tuple[tuple[_Path, ...], tuple[Place | Root, ...]], ...]
+    pairs: tuple[tuple[tuple[_Path, ...], tuple[AccessPath | Root, ...]], ...]
     name: str
 
     def owner(self, arguments: Sequence[Any]) -> None:
@@ -102,15 +102,15 @@ class Apart(NamedTuple):
         Raises:
             TraceError: one is used from outside as well.
         """
-        for paths, places in self.pairs:
+        for paths, outside in self.pairs:
             here = {id(at(path, arguments)) for path in paths}
-            for place in places:
-                found = place.get()
-                if id(found) in here:
+            for outer in outside:
+                value = outer.get()
+                if id(value) in here:
                     raise TraceError(
-                        f"{self.name} changes a {type(found).__name__} that is an argument and is "
+                        f"{self.name} changes a {type(value).__name__} that is an argument and is "
                         "also used from outside",
-                        given=f"{place.text} as an argument",
+                        given=f"{outer.text} as an argument",
                         expected="a container that is used in one of the two ways",
                         hint="pass a copy, or do not use the same object by its name outside",
                     )
@@ -138,7 +138,7 @@ class ArgumentChange(NamedTuple):
         return at(self.path, arguments)
 
     def text(self, names: Sequence[str]) -> str:
-        """What people call the container, given the names of the parameters."""
+        """The name of the container in messages, given the names of the parameters."""
         number, *steps = self.path
         return names[number] + "".join([f".{n}" if n else f"[{k!r}]" for n, k in steps])
 

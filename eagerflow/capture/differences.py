@@ -1,7 +1,7 @@
 """What a function did to the Python world outside while it was traced, and how it is undone.
 
 Before the function runs, what its code can reach is copied, one level deep; afterwards the two are
-compared. What was put into a place can be put there again after each run; what was done to a
+compared. A value that was stored can be stored there again after each run; what was done to a
 container, such as appending, can only be told.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, final
 
 from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.compare import same_items, same_value
-from eagerflow.capture.paths import GONE, Place, Root, instance_dict
+from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict
 from eagerflow.capture.reads import Holder, Read, Reads
 from eagerflow.capture.setters import set_by_library, sets_computed_names
 from eagerflow.source import Source
@@ -36,17 +36,17 @@ _MUTATORS: Final = frozenset({
 
 
 class Rebinding(NamedTuple):
-    """A place that holds something else. ``place.set(new)`` does it again.
+    """An access path that leads to another value. ``path.set(new)`` does it again.
 
     Attributes:
-        place: what was set.
+        path: what was set.
         old: what was there, `GONE` if nothing.
         new: what is there now, `GONE` if nothing.
         text: what happened, in the user's words.
         source: the line that most likely did it.
     """
 
-    place: Place
+    path: AccessPath
     old: Any
     new: Any
     text: str
@@ -54,7 +54,7 @@ class Rebinding(NamedTuple):
 
     def undo(self) -> None:
         """Put back what was there."""
-        _put(self.place, self.old)
+        _put(self.path, self.old)
 
     def __str__(self) -> str:
         return self.text if self.source is None else f"{self.text} at {self.source}"
@@ -64,7 +64,7 @@ class Mutation(NamedTuple):
     """A container that was changed otherwise than by setting an item.
 
     Attributes:
-        place: of the container.
+        path: of the container.
         value: the container.
         text: what happened, in the user's words.
         source: the line that most likely did it.
@@ -72,7 +72,7 @@ class Mutation(NamedTuple):
             done again.
     """
 
-    place: Place | Root
+    path: AccessPath | Root
     value: Any
     text: str
     source: Source | None
@@ -83,7 +83,7 @@ class Mutation(NamedTuple):
 
 
 class _Entries(NamedTuple):
-    """The copy of a namespace: names with what they held, as places or as keys of an object."""
+    """The copy of a namespace: names with what they held, as access paths or keys of an object."""
 
     holder: Holder
     read: Callable[[], dict[str, Any]]
@@ -112,22 +112,20 @@ class Watch:
             r.value is setattr or r.value is delattr for r in reads.reads
         )
         self._stores_items = any(facts_of(s.code).subscript_store for s in reads.sites)
-        self._places: list[tuple[Place, Any]] = [(p, p.get()) for p in self._stored_names()]
+        self._paths: list[tuple[AccessPath, Any]] = [(p, p.get()) for p in self._stored_names()]
         self._known = {
-            (id(r.place.parent), r.place.how, r.place.key): r.place
-            for r in reads.reads if r.place.how in ("global", "attribute", "dict")
+            (id(r.path.parent), r.path.how, r.path.key): r.path
+            for r in reads.reads if r.path.how in ("global", "attribute", "dict")
         }  # fmt: skip
         self._entries = [_entries(h, self._stored) for h in (*reads.objects, *reads.classes)]
         containers = [*reads.containers, *[Holder(Root(v, text), v) for text, v in extra]]
         self._containers = [(h, _copy(h.value)) for h in containers]
-        self._arrays = [
-            (Holder(r.place, r.value), r.value.copy()) for r in reads.of_kind("content")
-        ]
+        self._arrays = [(Holder(r.path, r.value), r.value.copy()) for r in reads.of_kind("content")]
 
-    def _stored_names(self) -> Iterator[Place]:
+    def _stored_names(self) -> Iterator[AccessPath]:
         """The global names and cells that reachable code sets."""
         done: set[Any] = set()
-        for code, function, place in self._reads.sites:
+        for code, function, path in self._reads.sites:
             free = function.__code__.co_freevars
             for kind, name in facts_of(code).stores:
                 key: Any = (id(function.__globals__), name)
@@ -136,48 +134,48 @@ class Watch:
                 if key in done or kind == "attribute" or (kind == "cell" and name not in free):
                     continue
                 done.add(key)
-                found: Any = name if kind == "global" else free.index(name)
-                yield Place(place, kind, found, name)
+                slot: Any = name if kind == "global" else free.index(name)
+                yield AccessPath(path, kind, slot, name)
 
     # --- comparing ---
 
     def changes(self) -> tuple[list[Rebinding], list[Mutation]]:
-        """What is not as it was: places that were set, and containers that were changed."""
-        found: list[Rebinding | Mutation] = [
-            self._rebound(place, old, place.get())
-            for place, old in self._places
-            if _differs(old, place.get())
+        """What is not as it was: names that were rebound, and containers that were changed."""
+        all_changes: list[Rebinding | Mutation] = [
+            self._rebound(path, old, path.get())
+            for path, old in self._paths
+            if _differs(old, path.get())
         ]
         for holder, read, before in self._entries:
             now = read()
             for name in {**before, **now}:
                 old, new = before.get(name, GONE), now.get(name, GONE)
                 if _differs(old, new) and not self._is_left(holder.value, name):
-                    found.append(self._rebound(self._attribute(holder, name), old, new))
+                    all_changes.append(self._rebound(self._attribute(holder, name), old, new))
         for holder, before in self._containers:
-            found += self._container_changes(holder, before)
+            all_changes += self._container_changes(holder, before)
         for holder, before in self._arrays:
             if not _same_array(holder.value, before):
-                found.append(self._mutated(holder, "changed elements"))
-        changes = [c for c in found if isinstance(c, Rebinding)]
-        return changes, [c for c in found if isinstance(c, Mutation)]
+                all_changes.append(self._mutated(holder, "changed elements"))
+        changes = [c for c in all_changes if isinstance(c, Rebinding)]
+        return changes, [c for c in all_changes if isinstance(c, Mutation)]
 
-    def _attribute(self, holder: Holder, name: str) -> Place:
+    def _attribute(self, holder: Holder, name: str) -> AccessPath:
         for how in ("attribute", "dict"):
-            known = self._known.get((id(holder.place), how, name))
+            known = self._known.get((id(holder.path), how, name))
             if known is not None and not known.fixed:  # those of classes are read-only
                 return known
-        return Place(holder.place, "attribute", name, f"{holder.place.text}.{name}".lstrip("."))
+        return AccessPath(holder.path, "attribute", name, f"{holder.path.text}.{name}".lstrip("."))
 
-    def _rebound(self, place: Place, old: Any, new: Any) -> Rebinding:
+    def _rebound(self, path: AccessPath, old: Any, new: Any) -> Rebinding:
         verb = "is deleted" if new is GONE else "is set"
-        key = place.text if place.how == "cell" else place.key
-        source = self._store(place.how, key)
-        return Rebinding(place, old, new, f"{place.described} {verb}", source)
+        key = path.text if path.how == "cell" else path.key
+        source = self._store(path.how, key)
+        return Rebinding(path, old, new, f"{path.described} {verb}", source)
 
     def _mutated(self, holder: Holder, what: str, appended: list[Any] | None = None) -> Mutation:
-        text = f"{holder.place.text or 'the function'}: {what}, only while tracing"
-        return Mutation(holder.place, holder.value, text, self._mutator(holder.place), appended)
+        text = f"{holder.path.text or 'the function'}: {what}, only while tracing"
+        return Mutation(holder.path, holder.value, text, self._mutator(holder.path), appended)
 
     def _container_changes(self, holder: Holder, before: Any) -> Iterator[Rebinding | Mutation]:
         now = holder.value
@@ -203,7 +201,7 @@ class Watch:
                     yield self._item(holder, i, old, new)
 
     def _is_left(self, owner: Any, name: str) -> bool:
-        """Whether it is of no account that an attribute changed: another thread set it."""
+        """Whether the change of an attribute does not count: another thread set it."""
         if _is_internal(name):
             return True
         if self._by_computed_names or ("attribute", name) in self._stored:
@@ -220,9 +218,9 @@ class Watch:
         return not self._stores_items
 
     def _item(self, holder: Holder, key: Any, old: Any, new: Any) -> Rebinding:
-        place = Place(holder.place, "item", key, f"{holder.place.text}[{key!r}]")
-        source = self._subscript(holder.place) or self._mutator(holder.place)
-        return Rebinding(place, old, new, f"{place.text} is set", source)
+        path = AccessPath(holder.path, "item", key, f"{holder.path.text}[{key!r}]")
+        source = self._subscript(holder.path) or self._mutator(holder.path)
+        return Rebinding(path, old, new, f"{path.text} is set", source)
 
     def unproven(self) -> list[Read]:
         """Guards for what code stores to, and where the same plain value is as before.
@@ -230,33 +228,33 @@ class Watch:
         Whether the function stored it, or did not get there, cannot be told. Both are right as
         long as that value is there when a call begins.
         """
-        found: list[tuple[Place, Any]] = list(self._places)
+        entries: list[tuple[AccessPath, Any]] = list(self._paths)
         for holder, _, before in self._entries:
-            found += [
+            entries += [
                 (self._attribute(holder, name), value)
                 for name, value in before.items()
                 if ("attribute", name) in self._stored and not isinstance(holder.value, type)
             ]
-        found += self._stored_items()
+        entries += self._stored_items()
         return [
-            Read(place, "value", old)
-            for place, old in found
-            if type(old) in _ATOMS and place.get() is old
+            Read(path, "value", old)
+            for path, old in entries
+            if type(old) in _ATOMS and path.get() is old
         ]
 
-    def _stored_items(self) -> Iterator[tuple[Place, Any]]:
+    def _stored_items(self) -> Iterator[tuple[AccessPath, Any]]:
         """The items of containers that code sets by a constant subscript, as they were."""
         stored = {
             load.stored[0]
             for loads in self._reads.loads.values() for _, load in loads if load.stored
         }  # fmt: skip
-        for (place, value), before in self._containers:
+        for (path, value), before in self._containers:
             if not isinstance(value, (list, dict)):
                 continue
             keys = before if isinstance(before, dict) else range(len(before))
             for key in stored:
                 if key in keys:
-                    yield Place(place, "item", key, f"{place.text}[{key!r}]"), before[key]
+                    yield AccessPath(path, "item", key, f"{path.text}[{key!r}]"), before[key]
 
     # --- the lines ---
 
@@ -268,11 +266,11 @@ class Watch:
                 return Source(code, offset)
         return None
 
-    def _subscript(self, place: Place | Root) -> Source | None:
+    def _subscript(self, path: AccessPath | Root) -> Source | None:
         codes = {id(s.code): s.code for s in self._reads.sites}
-        near = [c for c, _ in self._reads.loads_of(place)] if isinstance(place, Place) else []
-        if isinstance(place, Place):
-            for code, load in self._reads.loads_of(place):
+        near = [c for c, _ in self._reads.loads_of(path)] if isinstance(path, AccessPath) else []
+        if isinstance(path, AccessPath):
+            for code, load in self._reads.loads_of(path):
                 if load.stored:
                     return Source(code, load.offset)
         for code in (*near, *codes.values()):
@@ -281,20 +279,20 @@ class Watch:
                 return Source(code, offset)
         return None
 
-    def _mutator(self, place: Place | Root) -> Source | None:
-        """The call of a method that changes containers, best of the one in ``place``."""
-        if isinstance(place, Place):
-            for code, load in self._reads.loads_of(place):
+    def _mutator(self, path: AccessPath | Root) -> Source | None:
+        """The call of a method that changes containers, best of the one at ``path``."""
+        if isinstance(path, AccessPath):
+            for code, load in self._reads.loads_of(path):
                 if _MUTATORS.intersection(load.attributes[:1]):
                     return Source(code, load.offset)
         for site in self._reads.sites:
             for load in facts_of(site.code).loads:
                 if load.kind == "attribute" and load.name in _MUTATORS:
                     return Source(site.code, load.offset)
-        found = self._subscript(place)
-        if found is None and isinstance(place, Place):
-            found = next((Source(c, load.offset) for c, load in self._reads.loads_of(place)), None)
-        return found
+        source = self._subscript(path)
+        if source is None and isinstance(path, AccessPath):
+            source = next((Source(c, load.offset) for c, load in self._reads.loads_of(path)), None)
+        return source
 
     # --- undoing ---
 
@@ -322,9 +320,9 @@ class Watch:
                 new = now.get(name, GONE)
                 if old is not new and not self._is_left(holder.value, name):
                     _quietly(self._attribute(holder, name), holder.value, old)
-        for place, old in self._places:
-            if place.get() is not old:
-                _put(place, old)
+        for path, old in self._paths:
+            if path.get() is not old:
+                _put(path, old)
         for holder, before in self._arrays:
             if not _same_array(holder.value, before):
                 holder.value[...] = before
@@ -347,12 +345,12 @@ def _entries(holder: Holder, stored: set[tuple[str, str]]) -> _Entries:
         slots = _slots(type(value))
 
         def read() -> dict[str, Any]:
-            found = dict(instance_dict(value) or {})
+            entries = dict(instance_dict(value) or {})
             for name in slots:
                 held = getattr(value, name, GONE)
                 if held is not GONE:
-                    found[name] = held
-            return found
+                    entries[name] = held
+            return entries
 
     return _Entries(holder, read, read())
 
@@ -441,14 +439,14 @@ def _restore_container(value: Any, before: Any) -> None:
         deque.extend(value, before)
 
 
-def _quietly(place: Place, owner: Any, old: Any) -> None:
+def _quietly(path: AccessPath, owner: Any, old: Any) -> None:
     """Put an attribute back into ``owner``, to which the path may lead no more."""
-    _put(Place(Root(owner), "attribute", place.key, place.text), old)
+    _put(AccessPath(Root(owner), "attribute", path.key, path.text), old)
 
 
-def _put(place: Place, old: Any) -> None:
+def _put(path: AccessPath, old: Any) -> None:
     try:
-        place.set(old)
+        path.set(old)
     except (TypeError, AttributeError, ValueError):  # what cannot be set was not set
         return
 
@@ -469,22 +467,22 @@ def watching(reads: Reads, extra: Iterable[tuple[str, Any]] = ()) -> Iterator[Wa
 
 
 @contextmanager
-def substituted(pairs: Sequence[tuple[Place, Any]]) -> Iterator[None]:
-    """Put other objects into places for the time of the block.
+def substituted(pairs: Sequence[tuple[AccessPath, Any]]) -> Iterator[None]:
+    """Substitute other objects at access paths for the time of the block.
 
-    At its end each place gets back what it held, unless something else was put there meanwhile.
+    At its end each path leads to its old value again, unless another was stored in the block.
 
     Args:
-        pairs: places, and what to put there.
+        pairs: access paths, and the objects to store there.
     """
-    before: list[tuple[Place, Any, Any]] = []
+    before: list[tuple[AccessPath, Any, Any]] = []
     try:
-        for place, value in pairs:
-            old = place.get()
-            place.set(value)
-            before.append((place, old, value))
+        for path, value in pairs:
+            old = path.get()
+            path.set(value)
+            before.append((path, old, value))
         yield
     finally:
-        for place, old, value in reversed(before):
-            if place.get() is value:
-                place.set(old)
+        for path, old, value in reversed(before):
+            if path.get() is value:
+                path.set(old)

@@ -1,4 +1,4 @@
-"""What a trace cannot follow: calls that happen while tracing only, and state that nobody shows."""
+"""What a trace cannot follow: calls that happen while tracing only, and hidden state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weakref import ReferenceType
 
 from eagerflow.autograph.conversion.library import is_library, is_library_class
 from eagerflow.capture.bytecode import Load, facts_of
-from eagerflow.capture.paths import GONE, Place, Root
+from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.reads import Finding, Reads, Site
 from eagerflow.settings import config
 from eagerflow.source import Source
@@ -78,10 +78,10 @@ _FOLLOWED: Final = frozenset({"logging", "_io", "random", "concurrent.futures.th
                               "concurrent.futures.process"})  # fmt: skip
 
 
-def find_calls(found: Reads) -> None:
+def find_calls(reads: Reads) -> None:
     """Note the calls in reachable code that do not belong into a graph."""
     told: set[tuple[int, int]] = set()
-    for site in found.sites:
+    for site in reads.sites:
         for load in facts_of(site.code).loads:
             key = (id(site.code), load.offset)
             if load.kind == "attribute" or key in told:
@@ -89,7 +89,7 @@ def find_calls(found: Reads) -> None:
             finding = _judge(site, load)
             if finding is not None:
                 told.add(key)
-                found.findings.append(finding)
+                reads.findings.append(finding)
 
 
 def _judge(site: Site, load: Load) -> Finding | None:
@@ -116,12 +116,12 @@ def _start(site: Site, load: Load) -> Any:
     """What a name stands for, as far as that is known without running code."""
     function = site.function
     if load.kind == "global":
-        found = function.__globals__.get(load.name, GONE)
-        return getattr(builtins, load.name, GONE) if found is GONE else found
+        value = function.__globals__.get(load.name, GONE)
+        return getattr(builtins, load.name, GONE) if value is GONE else value
     if load.kind == "local":
         module, level, attribute = facts_of(site.code).aliases[load.name]
-        found = GONE if level else sys.modules.get(module, GONE)
-        return _member(found, attribute) if attribute else found
+        value = GONE if level else sys.modules.get(module, GONE)
+        return _member(value, attribute) if attribute else value
     code: Any = function.__code__
     if load.name in code.co_freevars:
         try:
@@ -185,7 +185,7 @@ def _acts(value: Any) -> bool:
         return False
     if value.__module__ in ("random", _NUMPY_RANDOM) or value is config:
         return True
-    pools = sys.modules.get("concurrent.futures._base")  # who has one has loaded it
+    pools = sys.modules.get("concurrent.futures._base")  # a pool exists only if this is loaded
     known = (threading.Thread, pools.Executor) if pools is not None else threading.Thread
     return issubclass(value, known)
 
@@ -194,12 +194,12 @@ def _plain(module: str) -> str:
     return _PLAIN_NAMES.get(module, module)
 
 
-def asks_types(found: Reads) -> bool:
+def asks_types(reads: Reads) -> bool:
     """Whether reachable code looks at ``type(x)``, and not only at its name.
 
     A number in a trace is an int or a float for ``isinstance``; its type is its own.
     """
-    for code, load in found.loads.get(("global", "type"), ()):
+    for code, load in reads.loads.get(("global", "type"), ()):
         ops = [i for i in dis.get_instructions(code) if i.offset >= load.offset]
         called = next((n for n, i in enumerate(ops) if i.opname == "CALL"), None)
         if called is not None and ops[called + 1].opname not in ("LOAD_ATTR", "LOAD_METHOD"):
@@ -207,7 +207,7 @@ def asks_types(found: Reads) -> bool:
     return False
 
 
-# --- state that nobody shows ------------------------------------------------------------------
+# --- hidden state -----------------------------------------------------------------------------
 
 #: packages whose objects change without a sign
 _FOREIGN: Final = frozenset({"pandas", "polars", "pyarrow", "torch", "tensorflow", "jax", "cupy",
@@ -216,7 +216,7 @@ _FOREIGN: Final = frozenset({"pandas", "polars", "pyarrow", "torch", "tensorflow
 _HIDDEN: Final = (ContextVar, ReferenceType, MappingProxyType, array, memoryview)
 
 
-def unwatched(place: Place | Root, value: Any, found: Reads) -> Finding | None:
+def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | None:
     """The finding that an object has state which cannot be compared, if it has."""
     cls = type(value)
     if not is_library_class(cls) and not _is_iterator(cls):
@@ -228,7 +228,7 @@ def unwatched(place: Place | Root, value: Any, found: Reads) -> Finding | None:
     if _is_iterator(cls):
         why, hint = "has a position that a trace cannot follow", "take the items outside"
         if hasattr(cls, "read"):
-            if isinstance(place, Place) and is_handed_over(place, found):
+            if isinstance(path, AccessPath) and is_handed_over(path, reads):
                 return None  # ef.print(..., file=out)
             why, hint = "is a file: a trace cannot follow it", _OUTSIDE
     elif isinstance(value, random.Random) or module.startswith(_NUMPY_RANDOM):
@@ -240,8 +240,8 @@ def unwatched(place: Place | Root, value: Any, found: Reads) -> Finding | None:
             "pass it as an argument, or convert it with ef.asarray outside")  # fmt: skip
     else:
         return None
-    what = f"{place.text or 'the function'}: a {cls.__name__}"
-    return Finding("unwatched", what, why, hint, _line_of(place, found))
+    what = f"{path.text or 'the function'}: a {cls.__name__}"
+    return Finding("unwatched", what, why, hint, _line_of(path, reads))
 
 
 def _is_iterator(cls: type) -> bool:
@@ -252,9 +252,9 @@ def _is_scalar(value: Any) -> bool:
     return getattr(type(value), "__hash__", None) not in (None, object.__hash__)
 
 
-def _line_of(place: Place | Root, found: Reads) -> Source | None:
-    if isinstance(place, Place):
-        for code, load in found.loads_of(place):
+def _line_of(path: AccessPath | Root, reads: Reads) -> Source | None:
+    if isinstance(path, AccessPath):
+        for code, load in reads.loads_of(path):
             return Source(code, load.offset)
     return None
 
@@ -262,16 +262,16 @@ def _line_of(place: Place | Root, found: Reads) -> Source | None:
 # --- arrays of NumPy --------------------------------------------------------------------------
 
 
-def is_handed_over(place: Place, found: Reads) -> bool:
+def is_handed_over(path: AccessPath, reads: Reads) -> bool:
     """Whether all that code does with an array is to pass it to functions of eagerflow.
 
     Then only eagerflow looks into it; else NumPy may compute with it while tracing, and the
     results would be frozen.
     """
-    return _every_load(place, found, _is_passed_on)
+    return _every_load(path, reads, _is_passed_on)
 
 
-def is_operand(place: Place, found: Reads) -> bool:
+def is_operand(path: AccessPath, reads: Reads) -> bool:
     """Whether an array is at most passed on to eagerflow, or an operand of ``+``, ``@``, ….
 
     Whether NumPy or eagerflow computes then is seen when that happens.
@@ -280,15 +280,15 @@ def is_operand(place: Place, found: Reads) -> bool:
     def fits(site: Site, load: Load) -> bool:
         return load.end in facts_of(site.code).operands or _is_passed_on(site, load)
 
-    return _every_load(place, found, fits)
+    return _every_load(path, reads, fits)
 
 
-def _every_load(place: Place, found: Reads, fits: Callable[[Site, Load], bool]) -> bool:
+def _every_load(path: AccessPath, reads: Reads, fits: Callable[[Site, Load], bool]) -> bool:
     """Whether an array is read by its name alone, and all that code does with it fits."""
-    loads = list(found.loads_of(place))
-    if not loads or place.fixed or place.how == "item":
+    loads = list(reads.loads_of(path))
+    if not loads or path.fixed or path.how == "item":
         return False
-    sites = {id(site.code): site for site in found.sites}
+    sites = {id(site.code): site for site in reads.sites}
     return all(fits(sites[id(code)], load) for code, load in loads)
 
 

@@ -7,7 +7,7 @@ from operator import is_
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.capture.paths import Place, Root, instance_dict
+from eagerflow.capture.paths import AccessPath, Root, instance_dict
 from eagerflow.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write"]
 
-#: how a place is read, given the name of the variable that holds its owner
+#: how an access path is read, given the name of the variable that holds its owner
 _READ: Final = {
     "global": "{owner}.__globals__[{key}]",
     "cell": "{owner}.__closure__[{key}].cell_contents",
@@ -42,9 +42,9 @@ _TESTS: Final = {
 
 
 def write(
-    guards: Sequence[Guard], captured: Sequence[Place]
+    guards: Sequence[Guard], captured: Sequence[AccessPath]
 ) -> Callable[[], tuple[Any, ...] | None]:
-    """The function that checks all guards and gives what the captured places hold.
+    """The function that checks all guards and gives the captured values.
 
     That the code of eagerflow itself stays what it is, is not looked at.
     """
@@ -55,31 +55,31 @@ def write(
 
 def _is_settled(guard: Guard) -> bool:
     """Whether it is about a part of eagerflow's own code."""
-    place: Place | Root = guard.place
-    if isinstance(place, Place) and _is_own_name(place, guard.kind):
+    path: AccessPath | Root = guard.path
+    if isinstance(path, AccessPath) and _is_own_name(path, guard.kind):
         return True
-    while isinstance(place, Place):
-        if _is_own_member(place):
+    while isinstance(path, AccessPath):
+        if _is_own_member(path):
             return True
-        place = place.parent
+        path = path.parent
     return False
 
 
-def _is_own_name(place: Place, kind: str) -> bool:
+def _is_own_name(path: AccessPath, kind: str) -> bool:
     """Whether it is a global name in eagerflow that stands for code."""
-    if place.how != "global" or not _is_own(place.parent.get()):
+    if path.how != "global" or not _is_own(path.parent.get()):
         return False
-    return kind in ("absent", "function") or isinstance(place.get(), type | ModuleType)
+    return kind in ("absent", "function") or isinstance(path.get(), type | ModuleType)
 
 
-def _is_own_member(place: Place) -> bool:
+def _is_own_member(path: AccessPath) -> bool:
     """Whether it is a member of a class of eagerflow, a default or a constant there."""
-    owner = place.parent.get()
-    if place.how == "global":
-        return _is_own(owner) and place.key.isupper()
-    if place.how == "base":
-        owner = owner.__mro__[place.key[0]]
-    elif place.how not in ("attribute", "dict"):
+    owner = path.parent.get()
+    if path.how == "global":
+        return _is_own(owner) and path.key.isupper()
+    if path.how == "base":
+        owner = owner.__mro__[path.key[0]]
+    elif path.how not in ("attribute", "dict"):
         return False
     return isinstance(owner, type | FunctionType) and _is_own(owner)
 
@@ -92,7 +92,7 @@ def _is_own(code: Any) -> bool:
 
 @final
 class _Writer:
-    """Writes one function; each place is read once."""
+    """Writes one function; each access path is read once."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -100,13 +100,13 @@ class _Writer:
             "Tensor": Tensor, "own": _own, "item": _item, "holds": _holds, "bound": _bound,
             "same": _same, "tuple_item": tuple.__getitem__,
         }  # fmt: skip
-        self.variables: dict[Place | Root, str] = {}
+        self.variables: dict[AccessPath | Root, str] = {}
 
-    def write(self, guards: Sequence[Guard], captured: Sequence[Place]) -> Any:
+    def write(self, guards: Sequence[Guard], captured: Sequence[AccessPath]) -> Any:
         for guard in guards:
             self._guard(guard)
-        found = [self._variable(place) for place in captured]
-        self.lines.append(f"return ({''.join(f'{x}, ' for x in found)})")
+        names = [self._variable(path) for path in captured]
+        self.lines.append(f"return ({''.join(f'{x}, ' for x in names)})")
         body = "\n  ".join(self.lines)
         text = f"def read():\n try:\n  {body}\n except Exception:\n  return None\n"
         module = compile(text, "<guards>", "exec")
@@ -121,50 +121,50 @@ class _Writer:
         self.names[name] = value
         return name
 
-    def _variable(self, place: Place | Root) -> str:
-        known = self.variables.get(place)
+    def _variable(self, path: AccessPath | Root) -> str:
+        known = self.variables.get(path)
         if known is None:
             # its owner gets a variable first, so the number is not known before
-            expression = self._root(place) if isinstance(place, Root) else self._read(place)
+            expression = self._root(path) if isinstance(path, Root) else self._read(path)
             known = f"v{len(self.variables)}"
-            self.variables[place] = known
+            self.variables[path] = known
             self.lines.append(f"{known} = {expression}")
         return known
 
     def _root(self, root: Root) -> str:
         return f"{self._constant(root.get)}()" if root.weak else self._constant(root.get())
 
-    def _read(self, place: Place) -> str:
-        key = self._key(place.key)
-        parent = place.parent
-        if isinstance(parent, Root) and not parent.weak and place.how in ("global", "cell"):
+    def _read(self, path: AccessPath) -> str:
+        key = self._key(path.key)
+        parent = path.parent
+        if isinstance(parent, Root) and not parent.weak and path.how in ("global", "cell"):
             # the function itself, whose namespace and cells stay what they are
             function = parent.get()
-            if place.how == "global":
+            if path.how == "global":
                 return f"{self._constant(function.__globals__)}[{key}]"
-            return f"{self._constant(function.__closure__[place.key])}.cell_contents"
+            return f"{self._constant(function.__closure__[path.key])}.cell_contents"
         owner = self._variable(parent)
-        if place.how == "item":
+        if path.how == "item":
             kind = type(parent.get())
             if kind in (list, tuple, dict):
                 return f"{owner}[{key}]"
             if issubclass(kind, tuple):  # of a named tuple; on anything else it raises
                 return f"tuple_item({owner}, {key})"
             return f"item({owner}, {key})"
-        if place.how == "attribute" and not place.key.isidentifier():
+        if path.how == "attribute" and not path.key.isidentifier():
             return f"getattr({owner}, {key})"
-        return _READ[place.how].format(owner=owner, key=key, name=place.key)
+        return _READ[path.how].format(owner=owner, key=key, name=path.key)
 
     def _guard(self, guard: Guard) -> None:
         if guard.kind == "absent":
-            assert isinstance(guard.place, Place)
-            owner, key = self._variable(guard.place.parent), guard.place.key
+            assert isinstance(guard.path, AccessPath)
+            owner, key = self._variable(guard.path.parent), guard.path.key
             there = f"{key!r} in {owner}.__globals__"
-            if guard.place.how == "cell":
+            if guard.path.how == "cell":
                 there = f"bound({owner}.__closure__[{key}])"
             self.lines.append(f"if {there}: return None")
             return
-        x = self._variable(guard.place)
+        x = self._variable(guard.path)
         expected, namespace = guard.expected, ""
         if guard.kind == "alias":
             e = self._variable(expected)

@@ -1,21 +1,21 @@
 """`Guards`: what a trace relied on outside, checked again at each call.
 
-A guard is a place, a kind and what is expected there:
+A guard is an access path, a kind and what is expected there:
 
 ==============  ===============================================================================
-``tensor``      a tensor; which one is of no account
+``tensor``      any tensor
 ``number``      a Python number of this type, whatever its value
-``array``       a NumPy array; which one is of no account
+``array``       any NumPy array
 ``value``       an equal value of the same type; -0.0 and 0.0, 1 and True differ
 ``identity``    the same object
-``alias``       the object that another place holds
+``alias``       the object that another access path leads to
 ``function``    a function with equal code and the same global names
 ``type``        an object of this very class
 ``length``      a container of so many items
 ``keys``        a dict with these keys, in this order
 ``items``       a container with equal items
 ``content``     an array with equal elements
-``absent``      no such global name, or an enclosing one that is not bound
+``absent``      no such global name, or an enclosing name that is not bound
 ``unshadowed``  no names of these in an instance
 ==============  ===============================================================================
 
@@ -31,10 +31,10 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final, final
 from weakref import ref
 
-from eagerflow.capture.assumptions import AbstractReliance
+from eagerflow.capture.assumptions import AbstractAssumption
 from eagerflow.capture.compare import content_of, same_items, same_value
 from eagerflow.capture.guard_code import write
-from eagerflow.capture.paths import GONE, Place, Root
+from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.reads import Read, Reads
 from eagerflow.capture.static_keys import describe
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -47,17 +47,17 @@ class Guard:
     """One fact.
 
     Attributes:
-        place: where.
+        path: where.
         kind: as in the table of this module.
         expected: what is to be there; a weak reference for ``"identity"``, if there can be one.
         weak: whether it is a weak reference.
-        was: what was there, for people.
+        was: what was there, in words.
     """
 
-    __slots__ = ("expected", "kind", "place", "was", "weak")
+    __slots__ = ("expected", "kind", "path", "was", "weak")
 
     def __init__(self, read: Read) -> None:
-        self.place = read.place
+        self.path = read.path
         self.kind = read.kind
         self.was = _describe(read)
         self.weak = False
@@ -77,7 +77,7 @@ class Guard:
         return value
 
     def holds(self, value: Any) -> bool:
-        """Whether what was read from the place is as expected; slow and plain."""
+        """Whether the value that was read is as expected; slow and plain."""
         if self.kind == "absent":
             return value is GONE
         if value is GONE:
@@ -93,21 +93,21 @@ class Guard:
     def difference(self, value: Any) -> str:
         """How what is there now differs."""
         if value is GONE:
-            return f"{self.place.described} is gone, was {self.was}"
+            return f"{self.path.described} is gone, was {self.was}"
         if self.kind == "absent":
-            hides = ", hides the builtin" if self.place.how == "global" else ""
-            return f"{self.place.described} is there now{hides}"
+            hides = ", hides the builtin" if self.path.how == "global" else ""
+            return f"{self.path.described} is there now{hides}"
         if self.kind == "function" and isinstance(value, FunctionType):
-            return f"{self.place.text} was redefined"
+            return f"{self.path.text} was redefined"
         if self.kind == "unshadowed":
             names = ", ".join(sorted(self.expected & value.keys()))
-            return f"{self.place.text} has its own {names} now"
+            return f"{self.path.text} has its own {names} now"
         if self.kind == "alias":
-            return f"{self.place.described} is not {self.was} any more"
-        now = _describe(Read(self.place, self.kind, value))
+            return f"{self.path.described} is not {self.was} any more"
+        now = _describe(Read(self.path, self.kind, value))
         if now == self.was:
-            return f"{self.place.described} {_CHANGED.get(self.kind, 'is another object')}: {now}"
-        return f"{self.place.described}: was {self.was}, now {now}"
+            return f"{self.path.described} {_CHANGED.get(self.kind, 'is another object')}: {now}"
+        return f"{self.path.described}: was {self.was}, now {now}"
 
 
 def _same_code(value: Any, expected: tuple[CodeType, ref[Any], int]) -> bool:
@@ -193,16 +193,16 @@ class Guards:
 
     Args:
         reads: what the function reads from outside.
-        captured: places of which `read` gives what they hold, in this order.
+        captured: access paths whose values `read` gives, in this order.
     """
 
     __slots__ = ("_captured", "_guards", "_read", "_relied", "_root")
 
-    def __init__(self, reads: Reads, captured: Sequence[Place] = ()) -> None:
+    def __init__(self, reads: Reads, captured: Sequence[AccessPath] = ()) -> None:
         self._root = reads.root
         self._guards = [Guard(read) for read in reads.reads]
         self._captured = tuple(captured)
-        self._relied: tuple[AbstractReliance, ...] = ()
+        self._relied: tuple[AbstractAssumption, ...] = ()
         self._renew()
 
     def __len__(self) -> int:
@@ -220,7 +220,7 @@ class Guards:
         return self.read() is not None
 
     def read(self) -> tuple[Any, ...] | None:
-        """What the captured places hold now; None if a guard does not hold. Never raises."""
+        """The captured values now; None if a guard does not hold. Never raises."""
         run = self._read
         if run is None:
             try:
@@ -233,83 +233,83 @@ class Guards:
         return run()
 
     def explain(self) -> list[str]:
-        """What differs, for people; empty if all guards hold."""
-        found: list[str] = []
-        broken: set[Place] = set()
+        """What differs, in words; empty if all guards hold."""
+        differences: list[str] = []
+        broken: set[AccessPath] = set()
         for guard in self._guards:
-            place: Place | Root = guard.place
-            while isinstance(place, Place):
-                if place in broken:
+            path: AccessPath | Root = guard.path
+            while isinstance(path, AccessPath):
+                if path in broken:
                     break
-                place = place.parent
+                path = path.parent
             else:
-                value = guard.place.get()
+                value = guard.path.get()
                 if not guard.holds(value):
-                    broken.add(guard.place)
-                    found.append(guard.difference(value))
+                    broken.add(guard.path)
+                    differences.append(guard.difference(value))
         for one in self._relied:
-            found += one.differences()
-        return found
+            differences += one.differences()
+        return differences
 
-    def specialise(self, place: Place, value: Any) -> None:
-        """Make the place of a number, a tensor or an array hold exactly ``value``.
+    def specialise(self, path: AccessPath, value: Any) -> None:
+        """Require exactly ``value`` of the access path of a number, a tensor or an array.
 
         Args:
-            place: one of the places.
+            path: one of the access paths.
             value: what the trace used: a number, or an array whose content counts from now on.
         """
         kind = "value"
         if not isinstance(value, (int, float, complex)):
             kind = "identity" if isinstance(value, AbstractArray) else "content"
-        self.add(Read(place, kind, value))
+        self.add(Read(path, kind, value))
 
-    def relax(self, place: Place, value: Any) -> None:
+    def relax(self, path: AccessPath, value: Any) -> None:
         """Let an array differ whose content was to be the same: it is an input."""
-        guards = [g for g in self._guards if g.place is not place or g.kind != "content"]
-        self._guards = [*guards, Guard(Read(place, "array", value))]
+        guards = [g for g in self._guards if g.path is not path or g.kind != "content"]
+        self._guards = [*guards, Guard(Read(path, "array", value))]
         self._renew()
 
     def add(self, read: Read) -> None:
-        """Another guard; it takes the place of those for numbers, tensors and arrays there."""
+        """Another guard; it replaces those for numbers, tensors and arrays there."""
         new = Guard(read)
         for i, guard in enumerate(self._guards):
-            if guard.place is read.place and guard.kind in ("number", "tensor", "array"):
+            if guard.path is read.path and guard.kind in ("number", "tensor", "array"):
                 self._guards[i] = new
                 break
         else:
             self._guards.append(new)
         self._renew()
 
-    def rely(self, reliances: Iterable[AbstractReliance]) -> None:
+    def rely(self, assumptions: Iterable[AbstractAssumption]) -> None:
         """Set what is checked after all guards."""
-        self._relied = tuple(reliances)
+        self._relied = tuple(assumptions)
         self._renew()
 
-    def capture(self, places: Iterable[Place]) -> None:
+    def capture(self, paths: Iterable[AccessPath]) -> None:
         """Set what `read` gives."""
-        self._captured = tuple(places)
+        self._captured = tuple(paths)
         self._renew()
 
     def rebase(self, function: Callable[..., Any]) -> None:
         """Check another function from now on, such as that of a cell that ran again.
 
-        All places follow, those of captured values too. The caller has compared the code.
+        All access paths follow, those of captured values too. The caller has compared the code.
         """
         self._root.point_to(function)
         self._renew()
 
 
 def _relying(
-    read: Callable[[], tuple[Any, ...] | None], relied: Sequence[AbstractReliance]
+    read: Callable[[], tuple[Any, ...] | None], relied: Sequence[AbstractAssumption]
 ) -> Callable[[], tuple[Any, ...] | None]:
-    """``read``, which gives None also where a reliance does not hold."""
+    """``read``, which gives None also where an assumption does not hold."""
 
     def both() -> tuple[Any, ...] | None:
-        found = read()
-        if found is not None:
+        values = read()
+        if values is not None:
             for one in relied:
                 if not one.holds():
                     return None
-        return found
+        return values
 
     return both

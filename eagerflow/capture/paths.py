@@ -1,8 +1,8 @@
-"""Places: where the values live that a function reads from outside.
+"""Access paths: how the values are reached that a function reads from outside.
 
-A place is a path: it starts at a `Root` (the function, or a static argument) and goes on by global
-name, closure cell, attribute or item. So it can be read again at each call, finds what is there
-then, and keeps none of the user's objects alive.
+An access path starts at a `Root` (the function, or a static argument) and goes on by global name,
+closure cell, attribute or item. So it can be read again at each call, gives what it leads to then,
+and keeps none of the user's objects alive.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from types import MemberDescriptorType
 from typing import Any, Final, final
 from weakref import ref
 
-__all__ = ["GONE", "Place", "Root", "instance_dict", "joined"]
+__all__ = ["GONE", "AccessPath", "Root", "instance_dict", "joined"]
 
-#: characters of a path that people are shown
+#: characters of a path in messages
 _LONG: Final = 200
 
 
@@ -29,7 +29,7 @@ class _Gone:
         return "nothing"
 
 
-#: what is read from a place that is no more
+#: what an access path gives that leads nowhere any more
 GONE: Final = _Gone()
 
 
@@ -39,7 +39,7 @@ class Root:
 
     Args:
         value: the object.
-        text: what people call it; empty for the function itself.
+        text: its name in messages; empty for the function itself.
         weak: whether not to keep the object alive.
     """
 
@@ -85,10 +85,10 @@ def joined(text: str, end: str) -> str:
 def instance_dict(value: Any) -> dict[str, Any] | None:
     """The attributes of an instance itself, whatever its class makes of attributes."""
     try:
-        found = object.__getattribute__(value, "__dict__")
+        attributes = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
-    return found if isinstance(found, dict) else None
+    return attributes if isinstance(attributes, dict) else None
 
 
 def _dict_entry(owner: Any, key: str) -> Any:
@@ -163,22 +163,22 @@ _WRITE: Final[dict[str, Callable[[Any, Any, Any], None]]] = {
 
 
 @final
-class Place:
-    """One place. Equality is identity: whoever collects places makes one for each path.
+class AccessPath:
+    """The way to one value. Equality is identity: a collection holds one object for each path.
 
     Args:
-        parent: the place, or the root, of the object that it belongs to.
+        parent: the access path, or the root, of the object that it belongs to.
         how: ``"global"`` or ``"cell"`` of a function, ``"attribute"``, ``"dict"`` (an entry of the
             instance itself), ``"item"``, ``"class"``, or ``"base"`` (a name of a base class).
         key: the name, index or key.
-        text: what people call it, such as ``self.cfg.lr``.
-        fixed: whether nothing is ever put there, such as an item of a tuple.
+        text: its name in messages, such as ``self.cfg.lr``.
+        fixed: whether the value never changes, such as an item of a tuple.
     """
 
     __slots__ = ("__weakref__", "fixed", "how", "key", "parent", "text")
 
     def __init__(
-        self, parent: Place | Root, how: str, key: Any, text: str, fixed: bool = False
+        self, parent: AccessPath | Root, how: str, key: Any, text: str, fixed: bool = False
     ) -> None:
         self.parent = parent
         self.how = how
@@ -188,15 +188,15 @@ class Place:
 
     def get(self) -> Any:
         """What is there now, or `GONE`."""
-        path = [self]  # no recursion: lists that are linked by attributes may be long
-        while isinstance(path[-1].parent, Place):
-            path.append(path[-1].parent)
-        value = path[-1].parent.get()
+        steps = [self]  # no recursion: lists that are linked by attributes may be long
+        while isinstance(steps[-1].parent, AccessPath):
+            steps.append(steps[-1].parent)
+        value = steps[-1].parent.get()
         try:
-            for place in reversed(path):
+            for step in reversed(steps):
                 if value is GONE:
                     return GONE
-                value = _READ[place.how](value, place.key)
+                value = _READ[step.how](value, step.key)
         except Exception:
             return GONE
         return value
@@ -210,7 +210,7 @@ class Place:
         self.put(self.parent.get(), value)
 
     def put(self, owner: Any, value: Any) -> None:
-        """Put a value there, as `set` does, in the object that ``owner`` was found to be."""
+        """Put a value there, as `set` does, in ``owner``, the object that it belongs to."""
         if self.fixed or owner is GONE or self.how not in _WRITE:
             raise TypeError(f"{self.text} cannot be set")
         if value is GONE:
@@ -229,7 +229,7 @@ class Place:
         return self.text
 
     def __repr__(self) -> str:
-        return f"Place({self.described})"
+        return f"AccessPath({self.described})"
 
 
 def _delete(how: str, owner: Any, key: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a function reads from outside: the places, the code that reads them, and what is in doubt.
+"""What a function reads from outside: access paths, the code that reads them, and doubtful reads.
 
 `collect` starts at the function and takes whatever its code can reach by name: the global names
 and cells that it reads, the attributes of those objects if their name occurs in reachable code,
@@ -13,24 +13,24 @@ from types import CodeType
 from typing import Any, Final, NamedTuple, final
 
 from eagerflow.capture.bytecode import Load
-from eagerflow.capture.paths import Place, Root
+from eagerflow.capture.paths import AccessPath, Root
 from eagerflow.source import Source
 
 __all__ = ["Finding", "Read", "Reads"]
 
 
 class Read(NamedTuple):
-    """One place, with what is there when the function is traced and what a trace relies on.
+    """One access path, with its value when the function is traced and what a trace relies on.
 
     Attributes:
-        place: the place. For ``"absent"`` that of a name to which nothing is bound.
+        path: the access path. For ``"absent"`` that of a name to which nothing is bound.
         kind: ``"tensor"``, ``"number"`` (may differ from call to call), ``"array"`` (of NumPy, and
             read by eagerflow alone), or how it is guarded: see `eagerflow.capture.guards`.
-        value: what is there; for ``"alias"`` the place or root that holds the same object, for
+        value: what is there; for ``"alias"`` the path or root that holds the same object, for
             ``"unshadowed"`` the names that the instance itself does not have.
     """
 
-    place: Place
+    path: AccessPath
     kind: str
     value: Any
 
@@ -63,11 +63,11 @@ class Holder(NamedTuple):
     """A reachable object that has attributes or items.
 
     Attributes:
-        place: where it was found first.
+        path: by which it was reached first.
         value: the object.
     """
 
-    place: Place | Root
+    path: AccessPath | Root
     value: Any
 
 
@@ -77,12 +77,12 @@ class Site(NamedTuple):
     Attributes:
         code: the code.
         function: whose global names and cells it uses.
-        place: of the function.
+        path: of the function.
     """
 
     code: CodeType
     function: Any
-    place: Place | Root
+    path: AccessPath | Root
 
 
 @final
@@ -91,7 +91,7 @@ class Reads:
 
     Attributes:
         root: where paths from the function begin.
-        reads: the places, owners before what they own.
+        reads: the access paths, owners before what they own.
         findings: what a trace cannot follow.
         sites: the reachable code of the user.
         objects: reachable objects with attributes: instances, modules, functions.
@@ -109,35 +109,35 @@ class Reads:
         self.containers: list[Holder] = []
         self.loads: dict[tuple[str, str], list[tuple[CodeType, Load]]] = {}
 
-    def add(self, place: Place | Root, kind: str, value: Any) -> None:
-        """Note what is in a place; nothing is to be noted of a root."""
-        if isinstance(place, Place):
-            self.reads.append(Read(place, kind, value))
+    def add(self, path: AccessPath | Root, kind: str, value: Any) -> None:
+        """Note the value of an access path; nothing is to be noted of a root."""
+        if isinstance(path, AccessPath):
+            self.reads.append(Read(path, kind, value))
 
     def of_kind(self, *kinds: str) -> list[Read]:
-        """The places of these kinds."""
+        """The reads of these kinds."""
         return [r for r in self.reads if r.kind in kinds]
 
     @property
     def tensors(self) -> list[Read]:
-        """The places with tensors, each tensor once."""
+        """The reads of tensors, each tensor once."""
         return self.of_kind("tensor")
 
     @property
     def numbers(self) -> list[Read]:
-        """The places with Python numbers in which a trace can put symbolic ones."""
+        """The reads of Python numbers for which a trace can substitute symbolic ones."""
         return self.of_kind("number")
 
     @property
     def arrays(self) -> list[Read]:
-        """The places with NumPy arrays that eagerflow alone looks into."""
+        """The reads of NumPy arrays that eagerflow alone looks into."""
         return self.of_kind("array")
 
-    def place_of(self, value: Any) -> Place | None:
-        """The place of an object that is there by identity, None if there is none."""
+    def path_of(self, value: Any) -> AccessPath | None:
+        """The access path of an object, compared by identity; None if there is none."""
         for read in self.reads:
             if read.value is value and read.kind not in _NOT_HELD:
-                return read.place
+                return read.path
         return None
 
     def line_of(self, kind: str, name: str) -> Source | None:
@@ -146,12 +146,12 @@ class Reads:
             return Source(code, load.offset)
         return None
 
-    def loads_of(self, place: Place) -> Iterator[tuple[CodeType, Load]]:
-        """Where the code reads the name of a place, and perhaps this place."""
-        how = "attribute" if place.how in ("dict", "base") else place.how
-        name = place.key[1] if place.how == "base" else place.key
+    def loads_of(self, path: AccessPath) -> Iterator[tuple[CodeType, Load]]:
+        """Where the code reads the name at the end of an access path, and perhaps this value."""
+        how = "attribute" if path.how in ("dict", "base") else path.how
+        name = path.key[1] if path.how == "base" else path.key
         if how == "cell":
-            name = place.text
+            name = path.text
         if isinstance(name, str):
             yield from self.loads.get((how, name), ())
 

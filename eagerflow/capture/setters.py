@@ -1,4 +1,4 @@
-"""Who may set an attribute otherwise than by a statement that names it."""
+"""Code that may set an attribute otherwise than by a statement that names it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eagerflow.capture.bytecode import plain
 
 __all__ = ["set_by_library", "sets_computed_names"]
 
-#: names with which code sets attributes by names that nobody sees
+#: names with which code sets attributes by names that do not show in it
 _COMPUTED: Final = frozenset({"vars", "exec", "eval", "globals", "__dict__", "__globals__"})
 #: and by names that are arguments
 _BY_NAME: Final = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 
 from eagerflow.autograph.conversion.library import is_bare_class, is_library_class
 from eagerflow.capture.bytecode import Load
-from eagerflow.capture.paths import Place, Root, joined
+from eagerflow.capture.paths import AccessPath, Root, joined
 from eagerflow.capture.reads import Finding, Reads
 
 __all__ = ["LIMIT", "Usage"]
@@ -29,7 +29,7 @@ _NAMED: Final = frozenset({"attribute", "dict"})
 _DEEP: Final = 8
 
 #: how code names a container: kind and name, and the subscripts from there
-_Path = tuple[str, str, tuple[Any, ...]]
+_Mention = tuple[str, str, tuple[Any, ...]]
 
 
 @final
@@ -37,22 +37,22 @@ class _Container:
     """What is known of one container.
 
     Attributes:
-        place: where it was found first.
+        path: by which it was reached first.
         value: the container.
-        paths: how code names it.
+        mentions: how code names it.
         owners: the containers that it is an item of, with its keys there.
         unnamed: whether it can be reached without a name.
         whole: whether it may be iterated, passed on, or indexed by what is not constant.
         visited: the keys of which the items were looked at.
-        missed: whether one that code names was not there.
+        missed: whether an item that code names was not there.
     """
 
-    __slots__ = ("missed", "owners", "paths", "place", "unnamed", "value", "visited", "whole")
+    __slots__ = ("mentions", "missed", "owners", "path", "unnamed", "value", "visited", "whole")
 
-    def __init__(self, place: Place | Root, value: Any) -> None:
-        self.place = place
+    def __init__(self, path: AccessPath | Root, value: Any) -> None:
+        self.path = path
         self.value = value
-        self.paths: set[_Path] = set()
+        self.mentions: set[_Mention] = set()
         self.owners: list[tuple[_Container, Any]] = []
         self.unnamed = False
         self.whole = issubclass(type(value), _SETS)
@@ -69,16 +69,16 @@ class _Container:
 
     def follow_owners(self) -> bool:
         """Take over how the containers that hold it are named; whether that is new."""
-        before = len(self.paths) + self.whole
+        before = len(self.mentions) + self.whole
         for owner, key in self.owners:
             self.unnamed = self.unnamed or owner.unnamed
-            for kind, name, keys in list(owner.paths):
+            for kind, name, keys in list(owner.mentions):
                 if len(keys) < _DEEP:
-                    self.paths.add((kind, name, (*keys, key)))
+                    self.mentions.add((kind, name, (*keys, key)))
                 else:
                     self.unnamed = True
         self.whole = self.whole or self.unnamed
-        return len(self.paths) + self.whole != before
+        return len(self.mentions) + self.whole != before
 
 
 @final
@@ -102,35 +102,35 @@ class Usage:
         self.every = False
         self.changes = 0
 
-    def add(self, place: Place | Root, value: Any) -> None:
+    def add(self, path: AccessPath | Root, value: Any) -> None:
         """Note a container."""
-        self._containers[id(value)] = _Container(place, value)
-        self.widen(place, value)
+        self._containers[id(value)] = _Container(path, value)
+        self.widen(path, value)
 
-    def widen(self, place: Place | Root, value: Any) -> None:
+    def widen(self, path: AccessPath | Root, value: Any) -> None:
         """Note another path to what may be a container."""
         known = self._containers.get(id(value))
         if known is None or known.value is not value:
             return
         self._new.append(known)
         self.changes += 1
-        if not isinstance(place, Place):
+        if not isinstance(path, AccessPath):
             known.unnamed = True
-        elif place.how == "item":
-            owner = self._containers.get(id(place.parent.get()))
+        elif path.how == "item":
+            owner = self._containers.get(id(path.parent.get()))
             if owner is None:
                 known.unnamed = True
             else:
-                known.owners.append((owner, place.key))
-        elif place.how == "cell" and not place.fixed:
-            known.paths.add(("cell", place.text, ()))
-        elif place.how == "global" or (place.how in _NAMED and _has_names(place)):
+                known.owners.append((owner, path.key))
+        elif path.how == "cell" and not path.fixed:
+            known.mentions.add(("cell", path.text, ()))
+        elif path.how == "global" or (path.how in _NAMED and _has_names(path)):
             # functions of a module say the name, all others an attribute of the module
-            known.paths |= {("global", place.key, ()), ("attribute", place.key, ())}
+            known.mentions |= {("global", path.key, ()), ("attribute", path.key, ())}
         else:
             known.unnamed = True
 
-    def new_items(self, *, whole: bool) -> Iterator[tuple[Place, Any]]:
+    def new_items(self, *, whole: bool) -> Iterator[tuple[AccessPath, Any]]:
         """The items that are read and were not given before, of all containers or of new ones."""
         containers, self._new = list(self._containers.values()) if whole else self._new, []
         for one in containers:
@@ -149,51 +149,51 @@ class Usage:
 
     def _keys(self, one: _Container) -> Any:
         """The keys that constant subscripts name; may find that it is used as a whole."""
-        found: list[Any] = []
-        for kind, name, path in one.paths:
+        named: list[Any] = []
+        for kind, name, steps in one.mentions:
             if self.every or name in self.whole:
                 one.whole = True
             for _, load in self._loads.get((kind, name), ()):
-                keys, n = load.keys, len(path)
-                if keys[:n] == path and len(keys) > n:
-                    found.append(keys[n])
-                elif path[: len(keys)] == keys and not _is_blind(load, path):
+                keys, n = load.keys, len(steps)
+                if keys[:n] == steps and len(keys) > n:
+                    named.append(keys[n])
+                elif steps[: len(keys)] == keys and not _is_blind(load, steps):
                     one.whole = True
-        return found
+        return named
 
-    def finish(self, found: Reads) -> None:
+    def finish(self, reads: Reads) -> None:
         """Note how containers that are used as a whole are compared."""
         for one in self._containers.values():
             if not one.whole and not one.missed:
                 continue
             if len(one.value) > LIMIT:
-                found.findings.append(_too_long(one, found))
+                reads.findings.append(_too_long(one, reads))
             if one.as_one:
-                found.add(one.place, "items", one.value)
+                reads.add(one.path, "items", one.value)
                 if isinstance(one.value, _SETS) and any(type(x) not in _PLAIN for x in one.value):
-                    found.findings.append(_set_of_objects(one, found))
+                    reads.findings.append(_set_of_objects(one, reads))
             elif isinstance(one.value, dict) and len(one.value) <= LIMIT:
-                found.add(one.place, "keys", one.value)
+                reads.add(one.path, "keys", one.value)
             else:
-                found.add(one.place, "length", one.value)
+                reads.add(one.path, "length", one.value)
 
 
-def _has_names(place: Place) -> bool:
+def _has_names(path: AccessPath) -> bool:
     """Whether only code of the user that says its name reads an attribute."""
-    cls = type(place.parent.get())
-    return not place.key.startswith("__") and (
+    cls = type(path.parent.get())
+    return not path.key.startswith("__") and (
         cls is type or is_bare_class(cls) or not is_library_class(cls)
     )
 
 
-def _is_blind(load: Load, path: tuple[Any, ...]) -> bool:
+def _is_blind(load: Load, steps: tuple[Any, ...]) -> bool:
     """Whether nothing of the container is read there, but perhaps something is put into it."""
-    return bool(load.stored) or (not path and not _BLIND.isdisjoint(load.attributes[:1]))
+    return bool(load.stored) or (not steps and not _BLIND.isdisjoint(load.attributes[:1]))
 
 
-def _item(one: _Container, key: Any) -> Iterator[tuple[Place, Any]]:
+def _item(one: _Container, key: Any) -> Iterator[tuple[AccessPath, Any]]:
     fixed = isinstance(one.value, tuple)
-    place = Place(one.place, "item", key, joined(one.place.text, f"[{key!r}]"), fixed)
+    path = AccessPath(one.path, "item", key, joined(one.path.text, f"[{key!r}]"), fixed)
     try:
         value = dict.__getitem__(one.value, key) if isinstance(one.value, dict) else one.value[key]
     except LookupError:
@@ -203,27 +203,27 @@ def _item(one: _Container, key: Any) -> Iterator[tuple[Place, Any]]:
         return
     if not isinstance(one.value, (list, tuple, dict, deque)):
         return
-    yield place, value
+    yield path, value
 
 
-def _line(one: _Container, found: Reads) -> Any:
-    for kind, name, _ in sorted(one.paths, key=str):
-        source = found.line_of(kind, name)
+def _line(one: _Container, reads: Reads) -> Any:
+    for kind, name, _ in sorted(one.mentions, key=str):
+        source = reads.line_of(kind, name)
         if source is not None:
             return source
     return None
 
 
-def _too_long(one: _Container, found: Reads) -> Finding:
+def _too_long(one: _Container, reads: Reads) -> Finding:
     return Finding(
-        "unwatched", f"{one.place.text}: a {type(one.value).__name__} of {len(one.value):,} items",
+        "unwatched", f"{one.path.text}: a {type(one.value).__name__} of {len(one.value):,} items",
         "is too long to be compared at each call: of changes only that of its length is seen",
-        "pass it as an argument, or as a tensor", _line(one, found),
+        "pass it as an argument, or as a tensor", _line(one, reads),
     )  # fmt: skip
 
 
-def _set_of_objects(one: _Container, found: Reads) -> Finding:
+def _set_of_objects(one: _Container, reads: Reads) -> Finding:
     return Finding(
-        "unwatched", f"{one.place.text}: a set of objects",
-        "is compared, what its objects hold is not", "use a list or a dict", _line(one, found),
+        "unwatched", f"{one.path.text}: a set of objects",
+        "is compared, what its objects hold is not", "use a list or a dict", _line(one, reads),
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """What a trace has to do with the world outside of its function: inputs, guards, what is put back.
 
-While the function is traced, the numbers that it reads from outside are symbolic in their places;
-afterwards all is as it was. What the function puts into places outside becomes part of each run.
+While the function is traced, the numbers that it reads from outside are replaced by symbolic ones;
+afterwards all is as it was. What the function stores outside becomes part of each run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from eagerflow.capture.collect import collect
 from eagerflow.capture.differences import Mutation, Rebinding, substituted, watching
 from eagerflow.capture.findings import asks_types, is_operand
 from eagerflow.capture.guards import Guards
-from eagerflow.capture.paths import GONE, Place
+from eagerflow.capture.paths import GONE, AccessPath
 from eagerflow.capture.reads import Finding, Read
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor
@@ -75,14 +75,14 @@ class Outside:
         self._notes: list[str] = []
         self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
         converts = any(branches(site.code) for site in self.reads.sites)
-        for found in self.reads.findings:
-            if converts and found.what == "print":
-                self._prints.append(found)
+        for finding in self.reads.findings:
+            if converts and finding.what == "print":
+                self._prints.append(finding)
             else:
-                self._report(found)
+                self._report(finding)
         #: the numbers that may differ from call to call: what they are in the graph, and where
         self._numbers: list[tuple[Value, Read]] = []
-        self._substitutes: list[tuple[Place, Any]] = []
+        self._substitutes: list[tuple[AccessPath, Any]] = []
         self.asks_types = asks_types(self.reads)
         self._tensors = {id(r.value): r for r in self.reads.tensors}
         self._data = {id(r.value._data): r for r in self.reads.tensors}
@@ -90,41 +90,41 @@ class Outside:
         #: arrays that NumPy may compute with: whether it does is seen when the function runs
         self._watched: dict[int, WatchedArray] = {}
         for read in self.reads.of_kind("content"):
-            if type(read.value) is _ARRAY and is_operand(read.place, self.reads):
+            if type(read.value) is _ARRAY and is_operand(read.path, self.reads):
                 self._watched[id(read)] = watched = WatchedArray.of(read.value)
-                self._substitutes.append((read.place, watched))
+                self._substitutes.append((read.path, watched))
                 self._arrays[_memory(as_tensor(read.value))] = read
         #: arguments that are read from outside as well: which leaf, and where
-        self.shared: list[tuple[int, Place]] = []
-        self._kept: list[tuple[Place, Any]] = []  # what stays as the function left it
+        self.shared: list[tuple[int, AccessPath]] = []
+        self._kept: list[tuple[AccessPath, Any]] = []  # what stays as the function left it
         self._described: list[str] = []
         self.values: list[Any] = []
 
     def connect(self, inputs: Sequence[Any]) -> None:
-        """Prepare what is put into places outside while the function runs.
+        """Prepare the substitutes for values outside while the function runs.
 
         Args:
             inputs: what the leaves of the arguments are in the trace.
         """
         for read in self.reads.numbers:
-            name = identifier(read.place.text)
+            name = identifier(read.path.text)
             number = self._tracer.add_number(read.value, name, captured=True)
             self._numbers.append((number.value, read))
             if self.asks_types:
                 number.fix("type()")
             else:
-                self._substitutes.append((read.place, number))
+                self._substitutes.append((read.path, number))
         for i, (leaf, handle) in enumerate(zip(self._request.call.leaves, inputs, strict=True)):
             if type(handle) is Tensor and not leaf.foreign:
                 self._share(i, leaf.value, handle)
 
     def _share(self, leaf: int, value: Tensor, handle: Tensor) -> None:
-        """Let a tensor that is an argument, too, be the same one in its place."""
+        """Substitute the handle of the argument for a tensor outside that is an argument, too."""
         for read in self.reads.of_kind("tensor", "alias"):
-            found = read.value.get() if read.kind == "alias" else read.value
-            if found is value and not read.place.fixed:
-                self.shared.append((leaf, read.place))
-                self._substitutes.append((read.place, handle))
+            candidate = read.value.get() if read.kind == "alias" else read.value
+            if candidate is value and not read.path.fixed:
+                self.shared.append((leaf, read.path))
+                self._substitutes.append((read.path, handle))
 
     def converted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function with Python's control flow on tensors as that of graphs, if it has any."""
@@ -151,8 +151,8 @@ class Outside:
         self._restore_handles()
         self._stack.__exit__(kind, value, trace)
         if kind is None:
-            for place, new in self._kept:
-                place.set(new)
+            for path, new in self._kept:
+                path.set(new)
 
     def _restore_handles(self) -> None:
         """Give handles from outside back what they held."""
@@ -164,7 +164,7 @@ class Outside:
         """What is put back after each run; to be asked for while the trace is alive.
 
         Args:
-            make: ``make(kind, place, value, outside)`` gives a store.
+            make: ``make(kind, target, value, outside)`` gives a store.
         """
         for handle, *_ in self._tracer.updated.values():
             now = Tensor()
@@ -173,36 +173,36 @@ class Outside:
             if read is None:
                 self._doubt("a tensor from outside is updated in a way that cannot be repeated")
             else:
-                yield make("update", read.place, now, self)
+                yield make("update", read.path, now, self)
         self._unproven = self._watch.unproven()
         changes, mutations = self._watch.changes()
         for change in changes:
-            if self._is_own(change.place, change.new):
+            if self._is_own(change.path, change.new):
                 continue
             _refuse_text(change, change.new)
-            new = kept_lists(change.new, change.place.text, change.source)
+            new = kept_lists(change.new, change.path.text, change.source)
             try:
                 if new is GONE:
                     raise TypeError
-                yield make("set", change.place, new, self)
+                yield make("set", change.path, new, self)
             except (TraceError, TypeError):
                 self._doubt(f"{change}, only while tracing")
-                self._kept.append((change.place, new))
+                self._kept.append((change.path, new))
         for mutation in mutations:
             _refuse_text(mutation, mutation.appended)
-            appended = kept_lists(mutation.appended, mutation.place.text, mutation.source)
+            appended = kept_lists(mutation.appended, mutation.path.text, mutation.source)
             try:
                 if appended is None:
                     raise TypeError
-                yield make("append", mutation.place, appended, self)
+                yield make("append", mutation.path, appended, self)
             except (TraceError, TypeError):
                 self._doubt(str(mutation))
                 self._watch.kept.add(id(mutation.value))
 
-    def _is_own(self, place: Place, value: Any) -> bool:
-        """Whether the new value of a place is what was put there, of all places, for the trace."""
+    def _is_own(self, path: AccessPath, value: Any) -> bool:
+        """Whether the new value at an access path is the substitute that the trace put there."""
         return type(value) in (Tensor, WatchedArray, TracedNumber) and any(
-            value is substitute and _slot(place) == _slot(own)
+            value is substitute and _slot(path) == _slot(own)
             for own, substitute in self._substitutes
         )
 
@@ -214,10 +214,10 @@ class Outside:
 
     # --- results ---
 
-    def place_of(self, x: Tensor) -> Place | None:
+    def path_of(self, x: Tensor) -> AccessPath | None:
         """Where a tensor from outside is that a result is, unchanged or updated."""
         read = self._tensors.get(id(x))
-        return None if read is None else read.place
+        return None if read is None else read.path
 
     def is_array(self, x: Any) -> bool:
         """Whether ``x`` is an array of NumPy."""
@@ -233,27 +233,27 @@ class Outside:
 
     def name_of(self, value: Value) -> str | None:
         """What a number from outside is called."""
-        return next((r.place.described for v, r in self._numbers if v is value), None)
+        return next((r.path.described for v, r in self._numbers if v is value), None)
 
     def described(self) -> list[str]:
-        """What is read from outside and may differ from call to call, for people."""
+        """What is read from outside and may differ from call to call, in words."""
         return self._described
 
-    def _report(self, found: Finding) -> None:
+    def _report(self, finding: Finding) -> None:
         if self._request.strict:
             raise TraceError(
-                f"{self._request.name}: {found.what} {found.why}",
+                f"{self._request.name}: {finding.what} {finding.why}",
                 given="strict=True",
-                hint=found.hint,
-                source=found.source,
+                hint=finding.hint,
+                source=finding.source,
             )
-        self._notes.append(str(found))
+        self._notes.append(str(finding))
 
     def notes(self) -> list[str]:
         """What is not as in eager mode."""
-        for found in self._prints:
-            if not printed(self._tracer, found.source):
-                self._report(found)
+        for finding in self._prints:
+            if not printed(self._tracer, finding.source):
+                self._report(finding)
         for text in missed(self._tracer):
             self._doubt(text)
         return list(dict.fromkeys(self._notes))
@@ -277,27 +277,27 @@ class Outside:
         guards = self._guards
         seen: set[int] = set()
         for capture in self._tracer.captures.values():
-            found = self._read_of(capture.handle)
-            frozen = found is not None and self._was_looked_at(found)
-            if found is None or frozen:
+            origin = self._read_of(capture.handle)
+            frozen = origin is not None and self._was_looked_at(origin)
+            if origin is None or frozen:
                 constants.append((capture.value, capture.handle))
                 if not capture.fresh and not frozen:
                     where = f" at {capture.source}" if capture.source is not None else ""
                     self._doubt(f"a tensor from outside is frozen: it cannot be watched{where}")
                 continue
-            seen.add(id(found))
-            if found.kind == "content":
-                guards.relax(found.place, found.value)
-            capture.value.label = self._tracer.graph.unique(identifier(found.place.text))
-            inputs.append((capture.value, self._captured(found, capture.handle)))
+            seen.add(id(origin))
+            if origin.kind == "content":
+                guards.relax(origin.path, origin.value)
+            capture.value.label = self._tracer.graph.unique(identifier(origin.path.text))
+            inputs.append((capture.value, self._captured(origin, capture.handle)))
             self.values.append(capture.handle)
         for read in self.reads.arrays:
             if id(read) not in seen:
-                guards.specialise(read.place, read.value)
-        self._described = [f"{one.place.described}: {one.text}" for _, one in inputs]
+                guards.specialise(read.path, read.value)
+        self._described = [f"{one.path.described}: {one.text}" for _, one in inputs]
         idle = [r for r in self.reads.tensors if id(r) not in seen]
         inputs += [(None, self._captured(r, r.value, used=False)) for r in idle]
-        guards.capture([one.place for _, one in inputs])
+        guards.capture([one.path for _, one in inputs])
         return inputs, constants, guards
 
     def _close_numbers(self, static: dict[int, Any]) -> Iterator[tuple[Value, CapturedInput]]:
@@ -305,16 +305,16 @@ class Outside:
         used = self._used()
         for value, read in self._numbers:
             if id(value) in static:
-                self._guards.specialise(read.place, read.value)
+                self._guards.specialise(read.path, read.value)
             elif value in used:
                 self.values.append(read.value)
-                yield value, CapturedInput(read.place, None, (), type(read.value).__name__)
+                yield value, CapturedInput(read.path, None, (), type(read.value).__name__)
 
     def _captured(self, read: Read, handle: Tensor, *, used: bool = True) -> CapturedInput:
         data = handle._data if id(handle._data) in self._tracer.looked_at else None
         foreign = read.kind in ("array", "content")
         return CapturedInput(
-            read.place, handle._lane, handle._data.shape, str(handle.type),
+            read.path, handle._lane, handle._data.shape, str(handle.type),
             foreign=foreign, used=used, data=None if foreign else data,
         )  # fmt: skip
 
@@ -361,15 +361,15 @@ def kept_lists(value: Any, text: str, source: Source | None) -> Any:
     )
 
 
-def _slot(place: Place) -> tuple[Any, ...]:
-    """What is the same for two places that are one, whatever the path."""
-    how = "attribute" if place.how == "dict" else place.how
-    owner = place.parent.get()
+def _slot(path: AccessPath) -> tuple[Any, ...]:
+    """A key that is the same for two access paths to one variable, attribute or item."""
+    how = "attribute" if path.how == "dict" else path.how
+    owner = path.parent.get()
     if how == "global":
-        return (id(owner.__globals__), how, place.key)
+        return (id(owner.__globals__), how, path.key)
     if how == "cell":
-        return (id(owner.__closure__[place.key]), how)
-    return (id(owner), how, place.key)
+        return (id(owner.__closure__[path.key]), how)
+    return (id(owner), how, path.key)
 
 
 def _memory(x: Tensor) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 """What is put back when a traced function fails.
 
-A step that fails does not undo what it did. Who writes trial values into variables of the user
-says what is to be done then, for a variable that the graph writes while it tries.
+A step that fails does not undo what it did. Code that writes trial values into variables of the
+user registers what is to be done then, for a variable that the graph writes while it tries.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ def undoing(run: Callable[..., Sequence[Any]], resources: Iterable[Any]) -> Call
         run: runs a graph.
         resources: what the graph refers to.
     """
-    found = [_actions[r] for r in resources if type(r) is VariableState and r in _actions]
-    if not found:
+    actions = [_actions[r] for r in resources if type(r) is VariableState and r in _actions]
+    if not actions:
         return run
 
     def run_or_undo(*args: Any) -> Sequence[Any]:
         try:
             return run(*args)
         except BaseException:
-            for owner_ref, action_ref in found:
+            for owner_ref, action_ref in actions:
                 owner, action = owner_ref(), action_ref()
                 if owner is not None and action is not None:
                     action(owner)

@@ -13,7 +13,7 @@ __all__ = ["Manager", "Restored", "load", "save"]
 
 
 def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest one that is."""
+    """Word the error for a name that is not here, with the nearest name that is."""
     if name.startswith("__"):
         raise AttributeError(name)
     raise _unknown_name("eagerflow.checkpoint", name, globals())

@@ -1,7 +1,7 @@
 """Files and folders of checkpoints: locks, durable writing, and what a killed process left.
 
-Nobody looks at a file before a manifest names it, so that the rename of a manifest is the moment
-in which a checkpoint appears. Only who holds the lock of a folder writes in it; locks end with
+No file is looked at before a manifest names it, so that the rename of a manifest is the moment
+in which a checkpoint appears. Only the holder of the lock of a folder writes in it; locks end with
 their process, however it ends. What lies there unnamed while the lock is held is left over.
 """
 
@@ -85,7 +85,7 @@ def locked(folder: Path, wait: bool = True) -> Iterator[Lock | None]:
 
     Args:
         folder: whose lock; its parents are made as well.
-        wait: for whoever holds it; otherwise None is given then.
+        wait: for its holder; otherwise None is given then.
 
     Raises:
         CheckpointError: it is a file.
@@ -96,7 +96,7 @@ def locked(folder: Path, wait: bool = True) -> Iterator[Lock | None]:
         created = _make(folder) or created
         try:
             descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-        except FileNotFoundError:  # removed at this moment by one who held the lock
+        except FileNotFoundError:  # removed at this moment by the holder of the lock
             continue
         except BaseException:
             if created:
@@ -126,7 +126,7 @@ def _make(folder: Path) -> bool:
 
 
 def _take(descriptor: int, wait: bool) -> bool | None:
-    """Whether locking is known to the file system; None where somebody else has the lock."""
+    """Whether locking is known to the file system; None where another process has the lock."""
     if sys.platform == "win32":
         return False
     try:
@@ -251,7 +251,7 @@ def remove_left_over(
     Args:
         folder: of the checkpoint.
         keep: those that the manifest names.
-        among: the candidates, where the lock excludes nobody.
+        among: the candidates, where the lock excludes no other process.
     """
     for name in os.listdir(folder) if among is None else among:
         if _OWN.fullmatch(name) and name not in keep:
@@ -260,7 +260,7 @@ def remove_left_over(
 
 
 def remove(folder: Path, unfinished: bool = False) -> None:
-    """Remove a checkpoint, the manifest first, unless somebody is at work in it.
+    """Remove a checkpoint, the manifest first, unless it is in use.
 
     Files of others stay, and then the folder does.
 

@@ -35,7 +35,7 @@ def load(
     """Load a checkpoint, checking every byte that is read.
 
     With ``like=``, variables, generators, modules, optimisers and other objects with a state that
-    are in it get their values in place, once all has been read and found right: an error changes
+    are in it get their values in place, once all has been read and checked: an error changes
     nothing. What is saved and what is in ``like`` meet by path (keys joined by dots).
 
     Args:
@@ -95,7 +95,7 @@ def read_into(
             now = read_manifest(folder)
             if now.text == manifest.text:
                 raise
-            manifest = now  # it was replaced meanwhile, and its files removed
+            manifest = now  # it was replaced during the reading, and its files removed
 
 
 def _read_once(
@@ -114,15 +114,15 @@ def _read_once(
 
 def _tensors(folder: Path, manifest: Manifest, names: Collection[str]) -> dict[str, ef.Tensor]:
     """Tensors by name, read and checked."""
-    found: dict[str, ef.Tensor] = {}
+    tensors: dict[str, ef.Tensor] = {}
     total = sum(manifest.tensors[name].nbytes for name in names)
     with hashing() as pool, shards.watched(f"loading {folder.name}", total) as advance:
         for number, shard in enumerate(manifest.shards):
             stored = manifest.of_shard(number)
             wanted = [name for name in stored if name in names]
             if wanted:
-                found |= shards.read(folder, shard, stored, wanted, pool, advance)
-    return found
+                tensors |= shards.read(folder, shard, stored, wanted, pool, advance)
+    return tensors
 
 
 def _report(plan: RestorePlan, folder: Path) -> None:
@@ -144,15 +144,15 @@ def _some(names: list[str]) -> str:
 
 def checkpoints_in(folder: Path) -> list[tuple[Path, Manifest | None]]:
     """Checkpoints in a folder, the newest first; those whose manifest is damaged before all."""
-    found: list[tuple[Path, Manifest | None]] = []
+    pairs: list[tuple[Path, Manifest | None]] = []
     with suppress(OSError):
         for path in sorted(p.parent for p in folder.glob(f"*/{MANIFEST}")):
             try:
-                found.append((path, read_manifest(path)))
+                pairs.append((path, read_manifest(path)))
             except Damaged:
                 if (path / MANIFEST).exists():  # else another manager has just removed it
-                    found.append((path, None))
-    return sorted(found, key=lambda pair: (pair[1] is not None, -pair[1].saved if pair[1] else 0))
+                    pairs.append((path, None))
+    return sorted(pairs, key=lambda pair: (pair[1] is not None, -pair[1].saved if pair[1] else 0))
 
 
 def _worded(damage: Damaged, folder: Path) -> CheckpointError:

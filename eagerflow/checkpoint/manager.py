@@ -81,7 +81,7 @@ class Manager:
         every: steps from one checkpoint to the next; None if only time counts.
         seconds: time from one to the next; with both, whichever is over first.
         keep: how many to keep, the newest; None for all.
-        best_by: the metric by which the best is kept besides: ``"accuracy"`` (the larger the
+        best_by: the metric by which the best is kept as well: ``"accuracy"`` (the larger the
             better) or ``("loss", "min")``.
 
     Raises:
@@ -231,7 +231,7 @@ class Manager:
         return self.directory / f"step-{step:08}"
 
     def steps(self) -> list[int]:
-        """The steps of which there is a checkpoint, the one that was saved last at the end.
+        """The steps of which there is a checkpoint, the last saved at the end.
 
         Tensors are not looked at; `restore` does that.
         """
@@ -247,8 +247,8 @@ class Manager:
 
     def _found(self) -> list[tuple[Path, Manifest | None]]:
         """Checkpoints of steps, the newest first, after those whose manifest is damaged."""
-        found = checkpoints_in(self.directory)
-        return [(p, m) for p, m in found if _NAME.fullmatch(p.name) and (not m or "step" in m.note)]
+        pairs = checkpoints_in(self.directory)
+        return [(p, m) for p, m in pairs if _NAME.fullmatch(p.name) and (not m or "step" in m.note)]
 
     def _entries(self) -> list[_Entry]:
         """Those whose manifest is intact, the newest first."""
@@ -269,7 +269,7 @@ class Manager:
     def restore(self, like: Any = None, *, step: int | None = None) -> Restored | None:
         """Load the newest intact checkpoint, and with it the state of ``ef.random``.
 
-        Damaged ones are passed over, with a warning that names them and the one that was taken.
+        Damaged ones are passed over, with a warning that names them and the one loaded instead.
 
         Args:
             like: see `eagerflow.checkpoint.load`.

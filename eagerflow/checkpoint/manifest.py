@@ -41,7 +41,7 @@ class Manifest:
     Attributes:
         text: the content of the file.
         saved: when, in nanoseconds.
-        note: by whom it was asked for: plain values.
+        note: of the code that asked for it: plain values.
         tree: what was saved.
         tensors: by name.
         shards: the files.
@@ -99,12 +99,12 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _parsed(text: bytes, path: Path) -> Manifest:
     try:
-        found = json.loads(text)
+        fields = json.loads(text)
     except (ValueError, RecursionError):
         raise Damaged(path, "is damaged: it cannot be read") from None
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+    if not isinstance(fields, dict) or fields.get("format") != _FORMAT:
         raise Damaged(path, "is not the manifest of a checkpoint of eagerflow")
-    version = found.get("version")
+    version = fields.get("version")
     if type(version) is not int or version < 1:
         raise Damaged(path, "is damaged: it says no version")
     if version > VERSION:
@@ -115,13 +115,13 @@ def _parsed(text: bytes, path: Path) -> Manifest:
     if text[: place.start] != START or text[place] != sha256(unsummed).hexdigest().encode():
         raise Damaged(path, "is damaged: its checksum does not match")
     try:
-        return _of_json(text, found)
+        return _of_json(text, fields)
     except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
         # the checksum is right: it was written so
         raise Damaged(path, f"holds no checkpoint: {error!r}") from None
 
 
-def _of_json(text: bytes, found: dict[str, Any]) -> Manifest:
+def _of_json(text: bytes, fields: dict[str, Any]) -> Manifest:
     tensors = {
         name: Stored(
             as_dtype(str(e["dtype"])),
@@ -130,12 +130,12 @@ def _of_json(text: bytes, found: dict[str, Any]) -> Manifest:
             e["checksum"],
             e.get("packed", 0),
         )
-        for name, e in found["tensors"].items()
+        for name, e in fields["tensors"].items()
     }
-    shards = [Shard(Path(e["file"]).name, e["bytes"], e["header"]) for e in found["shards"]]
-    note = build(from_json(found["note"]), {})
+    shards = [Shard(Path(e["file"]).name, e["bytes"], e["header"]) for e in fields["shards"]]
+    note = build(from_json(fields["note"]), {})
     return Manifest(
-        text, index(found["saved"]), note, from_json(found["tree"]), tensors, tuple(shards)
+        text, index(fields["saved"]), note, from_json(fields["tree"]), tensors, tuple(shards)
     )
 
 

@@ -198,23 +198,23 @@ def encode(node: TreeNode, names: Mapping[int, str]) -> Any:
         return _encode_plain(node.value)
     if node.kind == "generator":
         return {"generator": [_encode_plain(part) for part in node.value.state.values()]}
-    found = [encode(child, names) for _, child in node.children]
+    encoded = [encode(child, names) for _, child in node.children]
     keys = [key for key, _ in node.children]
     match node.kind:
         case "list":
-            return found
+            return encoded
         case "dict" if not all(type(key) is str for key in keys):
-            return {"items": [list(p) for p in zip(map(_encode_key, keys), found, strict=True)]}
+            return {"items": [list(p) for p in zip(map(_encode_key, keys), encoded, strict=True)]}
         case "dict":
-            return {"dict": dict(zip(keys, found, strict=True))}
+            return {"dict": dict(zip(keys, encoded, strict=True))}
         case "fields":
-            named = dict(zip(keys, found, strict=True))
+            named = dict(zip(keys, encoded, strict=True))
             return {"fields": named, "class": type(node.value).__name__}
         case "state":
-            return {"state": found[0], "class": type(node.value).__name__}
+            return {"state": encoded[0], "class": type(node.value).__name__}
         case "slices":
-            return {"slices": found, "shape": list(node.value.shape)}
-    return {"tuple": found}
+            return {"slices": encoded, "shape": list(node.value.shape)}
+    return {"tuple": encoded}
 
 
 def _encode_key(key: Any) -> Any:
@@ -231,28 +231,28 @@ def _encode_plain(value: Any) -> Any:
     return value
 
 
-def from_json(found: Any) -> TreeNode:
+def from_json(encoded: Any) -> TreeNode:
     """The node that was encoded, with all below it.
 
     Raises:
         KeyError, TypeError, ValueError, RecursionError: this is none.
     """
-    root = _read(found)
+    root = _read(encoded)
     _name(root, "", set())
     return root
 
 
-def _read(found: Any) -> TreeNode:
-    if isinstance(found, list):
-        return TreeNode("list", None, [(i, _read(x)) for i, x in enumerate(found)])
-    if not isinstance(found, dict):
-        return TreeNode("plain", found)
-    kind = next(iter(found))
-    return _READERS[kind](found[kind], found)
+def _read(encoded: Any) -> TreeNode:
+    if isinstance(encoded, list):
+        return TreeNode("list", None, [(i, _read(x)) for i, x in enumerate(encoded)])
+    if not isinstance(encoded, dict):
+        return TreeNode("plain", encoded)
+    kind = next(iter(encoded))
+    return _READERS[kind](encoded[kind], encoded)
 
 
-def _key(found: Any) -> Any:
-    node = _read(found)
+def _key(encoded: Any) -> Any:
+    node = _read(encoded)
     return build(node, {})
 
 
@@ -291,14 +291,14 @@ def build(node: TreeNode, tensors: Mapping[str, ef.Tensor]) -> Any:
         made = ef.random.Generator(0)
         made.state = dict(zip(("seed", "ticket"), node.value, strict=True))
         return made
-    found = [(key, build(child, tensors)) for key, child in node.children]
+    children = [(key, build(child, tensors)) for key, child in node.children]
     match node.kind:
         case "list":
-            return [x for _, x in found]
+            return [x for _, x in children]
         case "tuple":
-            return tuple([x for _, x in found])
+            return tuple([x for _, x in children])
         case "state":
-            return found[0][1]
+            return children[0][1]
         case "slices":
-            return ef.IndexedSlices(found[0][1], found[1][1], node.value)
-    return dict(found)
+            return ef.IndexedSlices(children[0][1], children[1][1], node.value)
+    return dict(children)

@@ -36,7 +36,7 @@ class RestorePlan:
         taken: what was saved, for the leaves of ``like`` and for the objects that restore
             themselves, by the ids of their nodes.
         hooks: the ids of the nodes of these objects.
-        left: paths of ``like`` that stay as they are, though nobody excepted them.
+        left: paths of ``like`` that stay as they are, though they were not excepted.
         unused: paths of the checkpoint that go nowhere.
     """
 
@@ -70,15 +70,15 @@ def fit(
         if callable(partial) and not partial(path):
             continue
         hooked = target.kind == "state"
-        found = (containers if hooked else there).get(path)
-        if found is None:
+        source = (containers if hooked else there).get(path)
+        if source is None:
             plan.left.append(path)
             continue
-        used.update(map(id, leaves(found)))
-        plan.taken[id(target)] = found
+        used.update(map(id, leaves(source)))
+        plan.taken[id(target)] = source
         if hooked:
             plan.hooks.add(id(target))
-        wrong = _hook_misfit(target) if hooked else _misfit(target, found, stored, shared)
+        wrong = _hook_misfit(target) if hooked else _misfit(target, source, stored, shared)
         misfits += [f"{path or 'the tree'} ({wrong})"] if wrong else []
     plan.unused = [path for path, leaf in there.items() if id(leaf) not in used]
     _check(plan, partial, misfits)
@@ -183,11 +183,11 @@ def _hook(owner: Any) -> Callable[[dict[str, Any]], None] | None:
 
 
 def _misfit(
-    target: TreeNode, found: TreeNode, stored: Mapping[str, Stored], shared: dict[int, Stored]
+    target: TreeNode, source: TreeNode, stored: Mapping[str, Stored], shared: dict[int, Stored]
 ) -> str:
-    """What keeps ``found`` from going to a leaf; empty if nothing does."""
-    if target.kind in ARRAYS and found.kind in ARRAYS:
-        here, there = target.value, stored[found.value]
+    """What keeps ``source`` from going to a leaf; empty if nothing does."""
+    if target.kind in ARRAYS and source.kind in ARRAYS:
+        here, there = target.value, stored[source.value]
         if here.dtype is not there.dtype or tuple(here.shape) != there.shape:
             saved = TensorType(there.dtype, there.shape)
             return f"{saved} for {TensorType(here.dtype, here.shape)}"
@@ -195,12 +195,12 @@ def _misfit(
         if first.checksum != there.checksum:
             return "one variable here, and two values in the checkpoint"
         return ""
-    if target.kind != found.kind:
-        return f"{_words(found)} for {_words(target)}"
+    if target.kind != source.kind:
+        return f"{_words(source)} for {_words(target)}"
     if target.kind == "plain":
-        kinds = {type(target.value), type(found.value)} - {type(None)}
+        kinds = {type(target.value), type(source.value)} - {type(None)}
         if len(kinds) > 1:
-            return f"{found.value!r} for {target.value!r}"
+            return f"{source.value!r} for {target.value!r}"
     return ""
 
 
@@ -251,19 +251,19 @@ def put(plan: RestorePlan, tensors: Mapping[str, ef.Tensor]) -> Any:
     moved: dict[int, ef.Tensor] = {}
     hooks: list[tuple[TreeNode, dict[str, Any]]] = []
     for node in walk(plan.like):
-        found = plan.taken.get(id(node))
-        if found is not None and id(node) in plan.hooks:
-            hooks.append((node, build(found, tensors)))
-        elif found is not None and node.kind in ARRAYS:
-            moved[id(node)] = tensors[found.value].to(node.value.device)
+        source = plan.taken.get(id(node))
+        if source is not None and id(node) in plan.hooks:
+            hooks.append((node, build(source, tensors)))
+        elif source is not None and node.kind in ARRAYS:
+            moved[id(node)] = tensors[source.value].to(node.value.device)
     result = _rebuilt(plan.like, plan.taken, moved)
     _run(hooks)
     for node in walk(plan.like):
-        found = plan.taken.get(id(node))
-        if found is None or id(node) in plan.hooks:
+        source = plan.taken.get(id(node))
+        if source is None or id(node) in plan.hooks:
             continue
         if node.kind == "generator":
-            node.value.state = dict(zip(("seed", "ticket"), found.value, strict=True))
+            node.value.state = dict(zip(("seed", "ticket"), source.value, strict=True))
         elif node.kind == "variable":
             node.value.assign(moved.pop(id(node)))
     return result
@@ -289,10 +289,10 @@ def _run(hooks: list[tuple[TreeNode, dict[str, Any]]]) -> None:
 def _rebuilt(node: TreeNode, taken: Mapping[int, TreeNode], moved: Mapping[int, ef.Tensor]) -> Any:
     """A tree like that of ``node``, with the leaves that are taken."""
     if not node.children:
-        found = taken.get(id(node))
-        if found is None or node.kind not in ("tensor", "plain"):
+        source = taken.get(id(node))
+        if source is None or node.kind not in ("tensor", "plain"):
             return node.value
-        return moved[id(node)] if node.kind == "tensor" else found.value
+        return moved[id(node)] if node.kind == "tensor" else source.value
     if node.kind == "state":
         return node.value
     parts = {key: _rebuilt(child, taken, moved) for key, child in node.children}

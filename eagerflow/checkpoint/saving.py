@@ -1,4 +1,4 @@
-"""Saving: shards under names that nobody knows yet, then the manifest that names them."""
+"""Saving: shards under names that are not known yet, then the manifest that names them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def save(path: str | os.PathLike[str], tree: Any, *, shard_bytes: int = GIGABYTE
     A checkpoint that is there is replaced at one moment, once the new one is complete and on the
     disk; until then it can be loaded, also if the process is killed or the disk is full. All
     variables are read at one instant, at the start (see `eagerflow.snapshot`), so other threads
-    may train meanwhile. What several assignments do together, or with the position of an iterator,
+    may go on training. What several assignments do together, or with the position of an iterator,
     is saved as a whole if they and this are in sections of one `eagerflow.Mutex`.
 
     Args:
@@ -76,7 +76,7 @@ def save_noted(
     shard_bytes: int = GIGABYTE,
     after: int = 0,
 ) -> int:
-    """`save`, with what is to be remembered besides; gives the time that the checkpoint has.
+    """`save`, with a note to be saved with it; gives the time that the checkpoint has.
 
     Args:
         path: of the folder.
@@ -115,12 +115,12 @@ def save_noted(
     return saved
 
 
-def _snapshot(found: list[TreeNode]) -> tuple[dict[int, str], dict[str, ef.Tensor]]:
+def _snapshot(nodes: list[TreeNode]) -> tuple[dict[int, str], dict[str, ef.Tensor]]:
     """Names of tensors and variables by their ids, and their values by name; each once."""
     names: dict[int, str] = {}
     tensors: dict[str, ef.Tensor] = {}
     variables: dict[str, ef.Variable] = {}
-    for leaf in found:
+    for leaf in nodes:
         if leaf.kind in ARRAYS and id(leaf.value) not in names:
             name = names[id(leaf.value)] = _tensor_name(leaf.path, tensors)
             tensors[name] = leaf.value

@@ -106,7 +106,7 @@ def watched(what: str, total: int) -> AbstractContextManager[Callable[..., objec
 
 def assign(tensors: Mapping[str, ef.Tensor], shard_bytes: int) -> dict[str, Stored]:
     """The shard of each tensor: as many in a row as fit; a larger one has a shard of its own."""
-    found: dict[str, Stored] = {}
+    assigned: dict[str, Stored] = {}
     shard = used = 0
     for name, tensor in tensors.items():
         packed = packed_size(tensor.numpy()) if tensor.dtype is BYTES else 0
@@ -115,8 +115,8 @@ def assign(tensors: Mapping[str, ef.Tensor], shard_bytes: int) -> dict[str, Stor
             shard, used = shard + 1, 0
             stored = replace(stored, shard=shard)
         used += stored.nbytes
-        found[name] = stored
-    return found
+        assigned[name] = stored
+    return assigned
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -176,8 +176,8 @@ def _elements(tensor: ef.Tensor) -> memoryview:
 
 
 def _bytes(array: np.ndarray[Any, Any]) -> memoryview:
-    found: memoryview = array.reshape(-1).view(np.uint8).data
-    return found
+    view: memoryview = array.reshape(-1).view(np.uint8).data
+    return view
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def read(
         Damaged: the file is missing, truncated or changed.
     """
     path = folder / shard.file
-    found: dict[str, ef.Tensor] = {}
+    tensors: dict[str, ef.Tensor] = {}
     checksums: dict[str, Checksum] = {}
     with _opened(path, shard, stored) as (file, offsets):
         for name in sorted(names, key=lambda name: offsets[name]):
@@ -218,10 +218,10 @@ def read(
                 _fill(file, piece, path)
                 checksum.add(piece)
                 advance(len(piece))
-            found[name] = ef.asarray(unpack(array.data, one.shape) if packed else array)
+            tensors[name] = ef.asarray(unpack(array.data, one.shape) if packed else array)
     for name, checksum in checksums.items():  # at the end: no piece waits for another tensor's
         _compare(checksum, stored[name], name, path)
-    return found
+    return tensors
 
 
 def _raw(dtype: DType) -> np.dtype[Any]:

@@ -20,7 +20,7 @@ __all__ = ["Dataset", "DatasetIterator", "decode_image", "write_records"]
 
 
 def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest one that is."""
+    """Word the error for a name that is not here, with the nearest name that is."""
     if name.startswith("__"):
         raise AttributeError(name)
     raise _unknown_name("eagerflow.data", name, globals(), _DATA)

@@ -38,10 +38,10 @@ __all__ = ["Dataset"]
 
 @final
 class Dataset:
-    """Elements to be read one after the other, as often as wanted.
+    """Elements to be read one after the other, any number of times.
 
     An element is a pytree of tensors: a tensor, a tuple, a dict, a dataclass. Each method gives a
-    new dataset that reads this one; nothing is computed before somebody iterates. Each iteration
+    new dataset that reads this one; nothing is computed before an iteration. Each iteration
     is one **epoch**. Orders and other random choices are a function of the seed and the number of
     the epoch, and so the same on every machine. An iterator has a position (`DatasetIterator`)
     that can be saved and restored.
@@ -194,10 +194,10 @@ class Dataset:
         Args:
             paths: a file, several, or a pattern such as ``"train-*.txt"``.
             encoding: of the text, one in which a line ends with a byte 10.
-            on_error: what becomes of a line that is none of this encoding, as for `from_records`.
+            on_error: what becomes of a line that is not in this encoding, as for `from_records`.
             as_tensors: whether to give the bytes of lines, as tensors ``bytes[]``.
 
-        Iterating raises RecordError at a line that is none of this encoding.
+        Iterating raises RecordError at a line that is not in this encoding.
 
         >>> import os, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -271,7 +271,7 @@ class Dataset:
                 gets tensors also for ``bytes``, to read with `eagerflow.io`.
             seed: if given, ``function`` takes a second argument, a generator for its random
                 numbers, which depend on this seed, the epoch and the number of the element only.
-            workers: how many threads call it, ahead of who reads; 0 for the one that reads. It
+            workers: how many threads call it, ahead of the reader; 0 for the reader itself. It
                 is then called outside of scopes such as ``ef.device`` that this one is in.
             processes: whether the workers are processes, which do not share one interpreter lock.
                 They get a copy of the function and of all that it reads, the elements as bytes.
@@ -459,7 +459,7 @@ class Dataset:
         return self.iterator()
 
     def iterator(self, state: dict[str, Any] | None = None) -> DatasetIterator:
-        """The next epoch, or one that goes on where another iterator stood.
+        """The next epoch, or an epoch that goes on where another iterator stood.
 
         Args:
             state: a position: `DatasetIterator.state` of an iterator of this dataset, or of one

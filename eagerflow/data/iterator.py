@@ -45,8 +45,8 @@ class DatasetIterator:
         self._cursor: AbstractCursor | None = open_stage(dataset._stage, epoch)
         self._position: dict[str, Any] = {}  # where there is no cursor
         self._ended = False
-        # of who reads; not of who closes, which ends the reading. A handler of signals may ask for
-        # the state in the middle of it
+        # of the reader; not of a thread that closes, which ends the reading. A handler of signals
+        # may ask for the state in the middle of it
         self._lock = threading.RLock()
         self._reads = 0  # how many elements were asked for
         self._over = False  # the program ends in the middle of the epoch
@@ -86,7 +86,7 @@ class DatasetIterator:
             raise
 
     def _take_back(self, number: int, before: dict[str, Any]) -> None:
-        """Go back to before a reading whose element nobody has got.
+        """Go back to before a reading whose element was not handed out.
 
         Ctrl-C may come as late as the lock is let go of; the position is still that of the element
         unless another thread reads, or has read since.
@@ -150,7 +150,7 @@ class DatasetIterator:
         """The position: dicts and lists of plain numbers. Set it to go on from there.
 
         It does not contain what belongs to others, such as the state of a generator that a mapped
-        function draws from, or how far somebody has read in a file.
+        function draws from, or the position in a file.
 
         >>> iterator = iter(ef.data.Dataset.from_tensors(ef.arange(3)))
         >>> start = iterator.state
@@ -189,7 +189,7 @@ class DatasetIterator:
             for (seed, _), number in zip(own, before, strict=True):
                 seed.adopt(number)
             raise
-        self._leave()  # who reads is told, and lets go of the lock
+        self._leave()  # the reader is told, and lets go of the lock
         with self._lock:
             self._cursor, self._epoch, self._ended = cursor, state["epoch"], False
         with self._dataset._lock:
@@ -240,8 +240,8 @@ def _difference(value: Any, own: Any, where: str) -> str | None:
         pairs = [(f"{dot}{key}", value[key], own[key]) for key in own]
     else:
         return None if _is_count(value) else f"{name} is {value!r}"
-    found = (_difference(a, b, place) for place, a, b in pairs)
-    return next((wrong for wrong in found if wrong is not None), None)
+    differences = (_difference(a, b, place) for place, a, b in pairs)
+    return next((wrong for wrong in differences if wrong is not None), None)
 
 
 def _is_count(value: Any) -> bool:

@@ -38,13 +38,13 @@ def main(
     chosen = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
     print(f"digits: {train:,} images of 8x8 pixels to learn from, {test} to test with, {chosen}")
     print()
-    runs = [results, *(found for _, found in others)]
+    runs = [results, *(run for _, run in others)]
     print(table(results) if len(seeds) == 1 else accuracies(seeds, runs))
     print()
     for eager, traced in zip(*halves(runs), strict=True):
         print(f"{eager[0].name}: {comparison(eager, traced)}")
     print()
-    longest = max(sum(r.step_times) for found in runs for r in found)
+    longest = max(sum(r.step_times) for run in runs for r in run)
     print(f"trained in {seconds:.1f} s; the steps of the longest run took {longest:.1f} s of that")
     draw(digits, results, picture)
     print(f"curves and mistakes: {picture}")
@@ -73,9 +73,9 @@ def table(results: list[Result]) -> str:
 def accuracies(seeds: Sequence[int], runs: list[list[Result]]) -> str:
     """A row per seed, a column per run, and the means."""
     head = "accuracy  " + "".join(f"{f'{r.name} {_how(r)}':>12}" for r in runs[0])
-    found = np.array([[r.accuracy for r in results] for results in runs])
-    rows = [(f"seed {seed}", *row) for seed, row in zip(seeds, found, strict=True)]
-    rows.append(("mean", *found.mean(axis=0)))
+    scores = np.array([[r.accuracy for r in results] for results in runs])
+    rows = [(f"seed {seed}", *row) for seed, row in zip(seeds, scores, strict=True)]
+    rows.append(("mean", *scores.mean(axis=0)))
     lines = [f"{name:10}" + "".join(f"{x:12.4f}" for x in numbers) for name, *numbers in rows]
     rule = "-" * len(head)
     return "\n".join([head, rule, *lines[:-1], rule, lines[-1]])

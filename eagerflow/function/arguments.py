@@ -124,14 +124,14 @@ class Signature:
 
     def _paths_of(self, treedef: tree.TreeDef) -> list[str]:
         """The paths of leaves: a path takes longer to write than a call to run."""
-        found = self._paths.get(treedef)
-        if found is None:
+        paths = self._paths.get(treedef)
+        if paths is None:
             if len(self._paths) >= _STRUCTURES:
                 self._paths.clear()
             leaf = treedef.num_nodes == treedef.num_leaves == 1
-            found = [""] if leaf else tree.paths(treedef)
-            self._paths[treedef] = found
-        return found
+            paths = [""] if leaf else tree.paths(treedef)
+            self._paths[treedef] = paths
+        return paths
 
     def parse(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """The call with these arguments.
@@ -148,9 +148,9 @@ class Signature:
                 treedefs.append(None)
                 leaves.append(_static(name, value))
                 continue
-            found, treedef = tree.flatten(value)
+            parts, treedef = tree.flatten(value)
             treedefs.append(treedef)
-            for path, leaf in zip(self._paths_of(treedef), found, strict=True):
+            for path, leaf in zip(self._paths_of(treedef), parts, strict=True):
                 leaves += _leaves(name + path, leaf)
         seen: dict[int, int] = {}
         orders = tuple(
@@ -225,7 +225,7 @@ def _static(name: str, value: Any) -> Leaf:
 def _leaves(name: str, value: Any) -> Iterator[Leaf]:
     """The leaf, or the two of a sparse gradient."""
     kind = type(value)
-    if issubclass(kind, AbstractNumber):  # found in a place that another thread traces with
+    if issubclass(kind, AbstractNumber):  # from a function that another thread is tracing
         value = value.ask("an argument")
         kind = type(value)
     if kind is Tensor:
@@ -310,15 +310,15 @@ def _orders(value: Any, seen: dict[int, int]) -> Iterator[tuple[Any, ...]]:
 
 
 def _aliases(leaves: Sequence[Leaf]) -> tuple[int, ...]:
-    """For each tensor that is an earlier one once more, its place and that of the earlier one.
+    """For each tensor that is an earlier one once more, its position and that of the earlier one.
 
     An update in place of one is seen in the other, so such a call is a trace of its own.
     """
     first: dict[int, int] = {}
-    found = []
+    pairs = []
     for i, leaf in enumerate(leaves):
         if leaf.kind == "tensor":
             place = first.setdefault(id(leaf.value), i)
             if place != i:
-                found += [i, place]
-    return tuple(found)
+                pairs += [i, place]
+    return tuple(pairs)

@@ -71,12 +71,12 @@ class Cache:
 
     def group(self, call: Call) -> TraceGroup | None:
         """The traces of a call's key."""
-        found = self._groups.get(call.key)
-        if found is not None and len(self._groups) > _FEW:  # the order matters near the limit
+        group = self._groups.get(call.key)
+        if group is not None and len(self._groups) > _FEW:  # the order matters near the limit
             with self._lock:
                 if call.key in self._groups:
                     self._groups.move_to_end(call.key)
-        return found
+        return group
 
     def add(self, call: Call, entry: Trace) -> None:
         """Keep a trace; drop the ones used longest ago where there are too many."""
@@ -144,15 +144,15 @@ class Cache:
     def drop(self, key: Any) -> None:
         """Drop the traces of a key."""
         # by identity: an object that has died is equal to nothing
-        for found in [k for k in list(self._groups) if k is key]:
-            self._groups.pop(found, None)
+        for stored in [k for k in list(self._groups) if k is key]:
+            self._groups.pop(stored, None)
         self._shortcuts.clear()
 
 
 def _forget(cache: ref[Cache], key: Any) -> None:
-    found = cache()
-    if found is not None:
-        found.drop(key)
+    referent = cache()
+    if referent is not None:
+        referent.drop(key)
 
 
 def _identities(key: Any) -> Iterator[IdentityKey]:

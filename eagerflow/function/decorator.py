@@ -44,7 +44,7 @@ def trace(
             random numbers, take gradients, and call other functions, traced or not.
         static: names of parameters whose arguments are static, whatever they are: another value
             is another trace. Strings, bools, None and objects are so anyway.
-        compile: when to compile: ``"background"`` runs at once and compiles meanwhile, ``"now"``
+        compile: when to compile: ``"background"`` runs at once while it compiles, ``"now"``
             compiles first, ``"off"`` never does.
         strict: whether what a trace would drop or freeze (a ``print``, ``time.time()``, an
             ``append`` to a list from outside) is an error instead of a warning.

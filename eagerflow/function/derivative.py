@@ -120,33 +120,33 @@ class Derivative:
         graph, executable = self._part(tuple(wanted))
         inputs = [*residuals, *[g for g in gs if g is not None]]
         rest = iter(replay(graph, inputs) if is_watched() else executable.apply(inputs))
-        found: list[Any] = []
+        cotangents: list[Any] = []
         kinds = [type(v.type) is TensorType for v in self._joint.inputs]
         for gradient, want, tensor in zip(self._joint.gradients, wanted, kinds, strict=True):
             if not tensor:
                 continue
             if gradient.link is not None:
-                found.append(gradient.link)
+                cotangents.append(gradient.link)
             elif not want or not gradient.values:
-                found.append(None)
+                cotangents.append(None)
             elif gradient.shape is not None:
-                found.append(IndexedSlices(next(rest), next(rest), gradient.shape))
+                cotangents.append(IndexedSlices(next(rest), next(rest), gradient.shape))
             else:
-                found.append(next(rest))
-        return found
+                cotangents.append(next(rest))
+        return cotangents
 
     def _part(self, wanted: tuple[bool, ...]) -> tuple[Graph, Executable]:
         """The backward graph for some of the inputs."""
-        found = self._backward.get(wanted)
-        if found is None:
+        entry = self._backward.get(wanted)
+        if entry is None:
             outputs = iter(self.backward.outputs)
             ends = []
             for gradient, want in zip(self._joint.gradients, wanted, strict=True):
                 values = [next(outputs) for _ in gradient.values]
                 ends += values if want else []
             part = part_of(self.backward, self.backward.inputs, self.backward.nodes, ends)
-            found = self._backward[wanted] = (part, Executable(optimise(part)[0]))
-        return found
+            entry = self._backward[wanted] = (part, Executable(optimise(part)[0]))
+        return entry
 
 
 def _only_draws(node: Node) -> bool:
@@ -164,9 +164,9 @@ def _depend_alike(graph: Graph) -> bool:
     """
     known: dict[Value, frozenset[Value]] = {v: frozenset((v,)) for v in graph.inputs}
     for node in graph.nodes:
-        found = frozenset().union(*(known[v] for v in node.inputs))
+        origins = frozenset().union(*(known[v] for v in node.inputs))
         for value in node.outputs:
-            known[value] = frozenset((value,)) if node.op == "read" else found
+            known[value] = frozenset((value,)) if node.op == "read" else origins
     kinds = [v for v in graph.outputs if isinstance(v.type, TensorType) and v.type.dtype.is_inexact]
     return len({known[v] for v in kinds}) <= 1
 

@@ -9,7 +9,7 @@ from eagerflow.autodiff.tape import Tape
 from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, fits
 from eagerflow.capture.containers import at
 from eagerflow.capture.guards import Guards
-from eagerflow.capture.paths import Place
+from eagerflow.capture.paths import AccessPath
 from eagerflow.capture.undoing import undoing
 from eagerflow.core import interpreter, tree
 from eagerflow.core.slices import IndexedSlices
@@ -24,7 +24,7 @@ from eagerflow.runtime.replay import is_watched, replay
 
 __all__ = ["Trace"]
 
-_NOTHING: Final[list[Any]] = []  # nobody changes it
+_NOTHING: Final[list[Any]] = []  # never changed
 _SHOWN: Final = 4  # differences that a reason names
 
 
@@ -45,7 +45,7 @@ class Trace:
         treedef: the structure of the result.
         outputs: its leaves.
         stores: what is put back after each run.
-        record: what people are told of the trace.
+        record: what users see of the trace.
         locals: the values that local variables of the function were bound to at its end.
         leaf_records: the arguments of the call that was traced, for messages.
         makes_resources: whether the function makes variables.
@@ -69,7 +69,7 @@ class Trace:
     patterns: tuple[Pattern, ...]
     numbers: tuple[tuple[int, Any], ...]
     captured: tuple[CapturedInput, ...]
-    shared: tuple[tuple[int, Place], ...]
+    shared: tuple[tuple[int, AccessPath], ...]
     guards: Guards
     treedef: Any
     outputs: tuple[Output, ...]
@@ -108,18 +108,18 @@ class Trace:
     def shares(self, call: Call) -> bool:
         """Whether the same arguments as in the trace are read from outside as well.
 
-        If nothing is updated in place that is of no account, but for those that were.
+        Without updates in place, only the arguments that were shared while tracing matter.
         """
-        if any(place.get() is not call.leaves[i].value for i, place in self.shared):
+        if any(path.get() is not call.leaves[i].value for i, path in self.shared):
             return False
         if not any(store.kind == "update" for store in self.stores):
             return True
-        known = {id(place) for _, place in self.shared}
+        known = {id(path) for _, path in self.shared}
         handles = {id(leaf.value) for leaf in call.leaves if leaf.kind == "tensor"}
         return not any(
-            id(one.place.get()) in handles
+            id(one.path.get()) in handles
             for one in self.captured
-            if one.lane is not None and id(one.place) not in known
+            if one.lane is not None and id(one.path) not in known
         )
 
     def same_numbers(self, args: Sequence[Any]) -> bool:
@@ -182,36 +182,36 @@ class Trace:
 
     def local(self, name: str) -> Value | None:
         """The value in the optimised graph that a local variable was bound to."""
-        found = self.locals.get(name)
-        if found is None:
+        value = self.locals.get(name)
+        if value is None:
             return None
-        if found.node is None or found in self.optimised.inputs:
-            return next((v for v in self.optimised.inputs if v.label == found.label), None)
+        if value.node is None or value in self.optimised.inputs:
+            return next((v for v in self.optimised.inputs if v.label == value.label), None)
         made = (v for n in self.optimised.nodes for v in n.outputs)
-        return next((v for v in made if (v.label or v.name) == found.name), None)
+        return next((v for v in made if (v.label or v.name) == value.name), None)
 
     def read(self) -> Sequence[Any] | None:
         """The captured inputs as they are now; None if a guard or a type does not hold."""
-        found = self.guards.read()
-        if found and self.checks:
-            if self.updates and not self._as_distinct(found):
+        values = self.guards.read()
+        if values and self.checks:
+            if self.updates and not self._as_distinct(values):
                 return None
             accepted = []
-            for one, value in zip(self.captured, found, strict=True):
+            for one, value in zip(self.captured, values, strict=True):
                 value = one.accept(value)
                 if value is None:
                     return None
                 if one.used:
                     accepted.append(value)
             return accepted
-        return found
+        return values
 
-    def _as_distinct(self, found: Sequence[Any]) -> bool:
+    def _as_distinct(self, values: Sequence[Any]) -> bool:
         """Whether as many of the captured tensors are different objects as were at first.
 
-        An update of one in place is seen in all places that hold the same object.
+        An update of one in place is seen wherever the same object is held.
         """
-        count = len({id(x) for x in found if type(x) is Tensor})
+        count = len({id(x) for x in values if type(x) is Tensor})
         if self._distinct is None:
             self._distinct = count
         return count == self._distinct
@@ -232,7 +232,7 @@ class Trace:
         return self._finish(self._run_watched(inputs), leaves, arguments)
 
     def raw_inputs(self, leaves: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
-        """Arrays and numbers of a run that somebody else performs."""
+        """Arrays and numbers of a run that the caller performs."""
         inputs = [*[leaves[i] for i in self.leaves], *captured]
         return [x._data if type(x) is Tensor else x for x in inputs]
 
@@ -250,27 +250,27 @@ class Trace:
                 self._derivative = Derivative.of(self.graph)
             if self._derivative is not None:
                 return self._derivative.call(top, inputs)
-        found: Sequence[Any] = self._replay(self.graph, inputs)
-        return found
+        outputs: Sequence[Any] = self._replay(self.graph, inputs)
+        return outputs
 
     def _finish(
         self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
     ) -> Any:
         """Put back what is stored outside, and build the result."""
         results = [_output(out, values, leaves, arguments) for out in self.outputs]
-        # both found before anything is done: one may be taken out of another, or store it
+        # both before anything is done: one may be taken out of another, or store it
         owners = [_owner(store, leaves, arguments) for store in self.stores]
         made = [
             tree.unflatten(s.treedef, [_output(o, values, leaves, arguments) for o in s.outputs])
             for s in self.stores
         ]
-        for (kind, place, *_), owner, value in zip(self.stores, owners, made, strict=True):
+        for (kind, target, *_), owner, value in zip(self.stores, owners, made, strict=True):
             if kind == "set":
-                place.put(owner, value)
+                target.put(owner, value)
             elif kind == "append":
                 owner.extend(value)
             elif kind == "change":
-                place.apply(owner, value)
+                target.apply(owner, value)
             else:
                 interpreter.current().rebind(owner, value)
         return tree.unflatten(self.treedef, results)
@@ -278,12 +278,12 @@ class Trace:
 
 def _owner(store: Store, leaves: Sequence[Any], arguments: Sequence[Any]) -> Any:
     """The object that a store changes."""
-    kind, place, *_ = store
+    kind, target, *_ = store
     if kind == "set":
-        return place.parent.get()
+        return target.parent.get()
     if kind == "change":
-        return place.owner(arguments)
-    return leaves[place] if isinstance(place, int) else place.get()
+        return target.owner(arguments)
+    return leaves[target] if isinstance(target, int) else target.get()
 
 
 def _output(

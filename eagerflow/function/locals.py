@@ -56,11 +56,11 @@ class LocalNames:
 
     def values(self, tracer: Tracer) -> dict[str, Value]:
         """The values of the graph that local variables are bound to; forgets all others."""
-        found = {}
+        values = {}
         for name, x in self._found.items():
             if type(x) is Tensor and type(x._data) is Symbol and x._data.tracer is tracer:
-                found[name] = x._data.value
+                values[name] = x._data.value
             elif type(x) is TracedNumber and x.tracer is tracer:
-                found[name] = x.value
+                values[name] = x.value
         self._found.clear()
-        return found
+        return values

@@ -1,4 +1,4 @@
-"""What people are told of traces: why each was made, and what it depends on."""
+"""What users see of traces: why each was made, and what it depends on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Reason:
     """Why a call needed a trace of its own.
 
     Attributes:
-        text: for people.
+        text: in words.
         culprit: what differed, such as ``"x"`` or ``"the size of x"``; empty for a first call.
     """
 
@@ -88,13 +88,13 @@ class TraceRecord:
 
         Long lists are cut: the attributes have all of it.
         """
-        found = {
+        sections = {
             "static": _first(_grouped(self.static)),
             "outside": _first(self.outside),
             "unrolled": _first(self.unrolled),
             "note": self.notes,
         }
-        return [(kind, item) for kind, items in found.items() for item in items]
+        return [(kind, item) for kind, items in sections.items() for item in items]
 
 
 def _first(items: Sequence[str], most: int = 5) -> list[str]:

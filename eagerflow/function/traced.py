@@ -46,7 +46,7 @@ _RECORDS: Final = 1024
 _PLAIN: Final = frozenset({bool, str, type(None)})
 _BY_IDENTITY: Final[Any] = object.__hash__
 _ARRAY: Final = as_device("cpu:0").backend.array_type
-#: one trace at a time: what the function reads from outside is replaced meanwhile
+#: one trace at a time: what the function reads from outside is replaced during it
 _tracing: Final = threading.RLock()
 _stack: Final = interpreter.stack
 #: the traced function made last under each name, so that a cell that runs again finds its traces
@@ -158,14 +158,14 @@ class TracedFunction:
 
     def _find(self, call: Call) -> tuple[Trace, Sequence[Any]]:
         """The trace for a call, made if there is none, and what it reads from outside."""
-        found = self._existing(call)
-        if found is not None:
-            return found
+        match = self._existing(call)
+        if match is not None:
+            return match
         with _tracing:
             if self._legacy is not None:
                 self._adopt()
-            found = self._existing(call)  # another thread may have made it meanwhile
-            return found if found is not None else self._trace(call)
+            match = self._existing(call)  # another thread may have made it meanwhile
+            return match if match is not None else self._trace(call)
 
     def _existing(self, call: Call) -> tuple[Trace, Sequence[Any]] | None:
         group = self._cache.group(call)
@@ -312,19 +312,19 @@ class TracedFunction:
         entry = next((e for e in self._cache.latest()), None)
         if entry is None:
             raise TraceError(f"{self.name} was not traced yet", hint="call it first")
-        found = entry.local(name)
-        if found is None and name in entry.locals:
+        value = entry.local(name)
+        if value is None and name in entry.locals:
             raise TraceError(
                 f"the graph that runs has no value of its own for {name!r}",
                 given=repr(entry.locals[name]),
                 hint=f"passes dropped it or merged it: {self.name}.graph(...).diff() shows where",
             )
-        if found is None:
+        if value is None:
             raise TraceError(
                 f"{self.name} has no local variable {name!r} that holds a tensor of the graph",
                 given=", ".join(sorted(entry.locals)) or "no such variables",
             )
-        return found
+        return value
 
     def stats(self) -> NodeStatistics:
         """Times per node, of the calls within a ``with`` block.

@@ -53,9 +53,9 @@ class TraceRequest:
         signature: how the function takes its arguments.
         call: the arguments.
         sizes: for each tensor among them its shape, None for a size that is to be symbolic.
-        outside_sizes: the same for tensors from outside, by the text of their place.
+        outside_sizes: the same for tensors from outside, by the text of their access path.
         strict: whether what a trace would drop or freeze is an error.
-        reason: why it is traced, for people.
+        reason: why it is traced, in words.
     """
 
     fn: Callable[..., Any]
@@ -155,16 +155,16 @@ class _Maker:
 
     def symbolic_shape(self, shape: Any, pattern: Pattern, name: str, static: bool) -> Any:
         """``shape`` with a new name for each size that is to be symbolic, unless all is static."""
-        found: list[Size] = []
+        sizes: list[Size] = []
         for axis, (size, known) in enumerate(zip(shape, pattern, strict=True)):
             if known is not None:
-                found.append(size)
+                sizes.append(size)
                 continue
             letter = _dim_name(len(self.tracer.sizes))
             self.axes[letter] = f"axis {axis} of {name}"
             dim = self.tracer.add_size(letter, size)
-            found.append(self.tracer.size_of(dim, "type()") if static else dim)
-        return tuple(found)
+            sizes.append(self.tracer.size_of(dim, "type()") if static else dim)
+        return tuple(sizes)
 
     # --- results ---
 
@@ -194,9 +194,9 @@ class _Maker:
             leaf = next((i for i, y in enumerate(self.inputs) if y is x), None)
             if leaf is not None:
                 return Output("leaf", leaf)
-            place = outside.place_of(x)
-            if place is not None:
-                return Output("place", place)
+            outer = outside.path_of(x)
+            if outer is not None:
+                return Output("place", outer)
             return Output("value", self._add_handle(x))
         if type(x) is Dim:
             x = number_of(x)
@@ -246,7 +246,7 @@ class _Maker:
         )
 
     def _add_handle(self, x: Tensor) -> int:
-        """The output for a tensor; a tensor in two places is one handle there, too."""
+        """The output for a tensor; a tensor that is returned twice is one handle there, too."""
         known = self._handles.get(id(x))
         if known is None:
             known = self._handles[id(x)] = (self._add(self.tracer.value_of(x)), x)
@@ -258,7 +258,7 @@ class _Maker:
 
     def _updated_arguments(self) -> list[Store]:
         """The handles of the caller that get another value."""
-        found = []
+        stores = []
         done: set[int] = set()
         for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
             if type(x) is not Tensor or x._data is before or id(x) in done:
@@ -272,29 +272,29 @@ class _Maker:
                     hint="pass ef.tensor(array), or work on a copy: x = ef.tensor(x)",
                 )
             output = Output("value", self._add(self.tracer.value_of(x)))
-            found.append(Store("update", i, tree.flatten(0)[1], (output,)))
-        return found
+            stores.append(Store("update", i, tree.flatten(0)[1], (output,)))
+        return stores
 
-    def _store(self, kind: str, place: Any, value: Any, outside: Outside) -> Store:
-        """What puts ``value`` into a place after each run."""
+    def _store(self, kind: str, target: Any, value: Any, outside: Outside) -> Store:
+        """What stores ``value`` outside after each run."""
         leaves, treedef = tree.flatten(self.containers.marked(value))
         paths = tree.paths(treedef)
         outputs = [
             self._output(x, path, outside, stored=True)
             for x, path in zip(leaves, paths, strict=True)
         ]
-        return Store(kind, place, treedef, tuple(outputs))
+        return Store(kind, target, treedef, tuple(outputs))
 
     def _apart(self, changed: list[Any], stores: list[Store], outside: Outside) -> Iterator[Store]:
         """What looks whether a container that is changed is both an argument and from outside."""
         reads = outside.reads
-        read = [h.place for h in (*reads.containers, *reads.objects) if is_container(h.value)]
-        written = [s.place.parent if s.kind == "set" else s.place
+        read = [h.path for h in (*reads.containers, *reads.objects) if is_container(h.value)]
+        written = [s.target.parent if s.kind == "set" else s.target
                    for s in stores if s.kind in ("set", "append")]  # fmt: skip
-        written = [place for place in written if is_container(place.get())]
+        written = [path for path in written if is_container(path.get())]
         pairs = [(tuple(dict.fromkeys(changed)), tuple(read)),
                  (self.containers.paths, tuple(written))]  # fmt: skip
-        pairs = [(paths, places) for paths, places in pairs if paths and places]
+        pairs = [(paths, outer) for paths, outer in pairs if paths and outer]
         if pairs:
             apart = Apart(tuple(pairs), self.request.name)
             yield Store("change", apart, tree.flatten(None)[1], ())

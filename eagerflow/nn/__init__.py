@@ -50,10 +50,10 @@ def __getattr__(name: str) -> object:
         raise _errors.UnknownNameError(f"eagerflow.nn has no {name!r}", hint=_NN[name])
     plain = name[:-2] if name.endswith(("1d", "2d", "3d")) else name
     functions = {n.replace("_", ""): n for n in vars(functional) if not n.startswith("_")}
-    found = functions.get(plain.lower()) or functions.get(plain.lower().removesuffix("loss"))
-    if found is None or plain in globals() or name.lower() in map(str.lower, globals()):
+    match = functions.get(plain.lower()) or functions.get(plain.lower().removesuffix("loss"))
+    if match is None or plain in globals() or name.lower() in map(str.lower, globals()):
         raise _unknown_name("eagerflow.nn", name, globals())
     raise _errors.UnknownNameError(
         f"eagerflow.nn has no {name!r}",
-        hint=f"use the function ef.nn.functional.{found}; Sequential takes functions as they are",
+        hint=f"use the function ef.nn.functional.{match}; Sequential takes functions as they are",
     )

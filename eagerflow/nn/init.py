@@ -321,7 +321,7 @@ kaiming_normal = he_normal
 
 
 def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest one that is."""
+    """Word the error for a name that is not here, with the nearest name that is."""
     if name.startswith("__"):
         raise AttributeError(name)
     raise unknown_name("eagerflow.nn.init", name, {n: globals()[n] for n in __all__})

@@ -252,8 +252,8 @@ def _modules(module: Module) -> Iterator[tuple[str, Module]]:
 
 def _variables(module: Module) -> dict[int, tuple[str, ef.Variable, list[Module]]]:
     """Each variable once, by id: its first path and the modules that hold it."""
-    found: dict[int, tuple[str, ef.Variable, list[Module]]] = {}
+    variables: dict[int, tuple[str, ef.Variable, list[Module]]] = {}
     for path, value, owner in walk(module, Module):
         if isinstance(value, ef.Variable):
-            found.setdefault(id(value), (path, value, []))[2].append(owner)
-    return found
+            variables.setdefault(id(value), (path, value, []))[2].append(owner)
+    return variables

@@ -16,7 +16,7 @@ from eagerflow.nn import init
 __all__ = ["GATES", "State", "StepWeights", "Weights", "make_weights", "one_step", "run",
            "suffixes", "weights_of"]  # fmt: skip
 
-#: what goes round: the hidden state, which is what a step gives; of an LSTM that of the cell, too
+#: the carry: the hidden state, which is what a step gives; of an LSTM that of the cell, too
 State: TypeAlias = tuple[ef.Tensor, ...]
 Step: TypeAlias = Callable[[ef.Tensor, State], State]
 
@@ -104,8 +104,8 @@ def make_weights(
 def weights_of(module: Any, ends: Sequence[str]) -> Weights:
     """What `make_weights` made, for each of these suffixes."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-    found: list[list[Any]] = [[getattr(module, n + end, None) for n in names] for end in ends]
-    return Weights([StepWeights(*one) for one in found])
+    weights: list[list[Any]] = [[getattr(module, n + end, None) for n in names] for end in ends]
+    return Weights([StepWeights(*one) for one in weights])
 
 
 # --- a step -------------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ def run(
         for way in range(directions):
             i = layer * directions + way
             start = tuple([part[i] for part in state])
-            found, end = _sweep(kind, weights[i], x, start, inside, reverse=way == 1)
-            outputs.append(found)
+            output, end = _sweep(kind, weights[i], x, start, inside, reverse=way == 1)
+            outputs.append(output)
             ends.append(end)
         x = outputs[0] if directions == 1 else ef.concat(outputs, axis=-1)
     return x, tuple([ef.stack(parts) for parts in zip(*ends, strict=True)])

@@ -82,8 +82,8 @@ def _part(name: str, part: ef.Tensor, shape: tuple[Size, ...], dtype: DType) -> 
 
 def _sized(x: ef.Tensor, shape: tuple[Size, ...], wrong: str, given: str) -> ef.Tensor:
     """``x``, whose sizes may have other names in a trace, if it is of that shape."""
-    found = matched(x, x.shape, shape, wrong, given)
-    return found if all(map(same, x.shape, shape)) else found.reshape(shape)
+    sized = matched(x, x.shape, shape, wrong, given)
+    return sized if all(map(same, x.shape, shape)) else sized.reshape(shape)
 
 
 def mask_of(name: str, lengths: TensorLike, x: ef.Tensor) -> ef.Tensor:
@@ -101,19 +101,19 @@ def mask_of(name: str, lengths: TensorLike, x: ef.Tensor) -> ef.Tensor:
             runs.
     """
     steps, batch = x.shape[:2]
-    found = ef.asarray(lengths)
-    if not found.dtype.is_integer:
-        raise DTypeError(f"{name}: the lengths are no integers", given=f"lengths={found.type}")
+    counts = ef.asarray(lengths)
+    if not counts.dtype.is_integer:
+        raise DTypeError(f"{name}: the lengths are no integers", given=f"lengths={counts.type}")
     wrong = f"{name}: there is not one length for each sequence"
-    given = f"lengths={found.type}, {batch} sequences"
-    if len(found.shape) != 1 or not may_equal(found.shape[0], batch):
+    given = f"lengths={counts.type}, {batch} sequences"
+    if len(counts.shape) != 1 or not may_equal(counts.shape[0], batch):
         raise ShapeError(wrong, given=given, expected=f"[{batch}]")
-    found = _sized(found, (batch,), wrong, given).to(x.device).astype(ef.int64)
+    counts = _sized(counts, (batch,), wrong, given).to(x.device).astype(ef.int64)
     most = ef.full((), steps, dtype=ef.int64, device=x.device)
     for refusal, a, b in (
-        ("a length is negative", ef.zeros_like(most), found),
-        ("a sequence is longer than the input", found, most),
+        ("a length is negative", ef.zeros_like(most), counts),
+        ("a sequence is longer than the input", counts, most),
     ):
         wrong = f"{name}: {refusal}"
-        found = in_range(found, "bounds", wrong, a, b, dtype=ef.int64, on=x.device)
-    return (ef.arange(steps, device=x.device)[:, None] < found)[..., None]
+        counts = in_range(counts, "bounds", wrong, a, b, dtype=ef.int64, on=x.device)
+    return (ef.arange(steps, device=x.device)[:, None] < counts)[..., None]

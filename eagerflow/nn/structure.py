@@ -1,4 +1,4 @@
-"""What traces rely on that ask modules for all that they hold, and how modules are made.
+"""Assumptions of traces that ask modules for all that they hold, and how modules are made.
 
 Library code for traces, so that nothing it reads is a guard.
 """
@@ -12,7 +12,7 @@ from eagerflow.extending import tracing
 __all__ = ["made", "note_modules", "note_walk"]
 
 _T = TypeVar("_T")
-#: how people are told of flags of modules: what is so now, by name and value
+#: flags of modules in messages: what is so now, by name and value
 _FLAGS: Final = {
     ("frozen", True): "is frozen now",
     ("frozen", False): "is not frozen any more",
@@ -22,14 +22,14 @@ _FLAGS: Final = {
 
 
 def made(cls: type[_T], **attributes: Any) -> _T:
-    """A new object with these attributes, also where its class lets nobody set any."""
+    """A new object with these attributes, also where its class refuses to set any."""
     value = object.__new__(cls)
     vars(value).update(attributes)
     return value
 
 
 def note_walk(module: Any, kind: type, *flags: str) -> None:
-    """Note, in the trace that is being made, if any, that somebody asks what a module holds.
+    """Note, in the trace that is being made, if any, that the contents of a module were asked for.
 
     Args:
         module: where the walk begins.
@@ -40,6 +40,6 @@ def note_walk(module: Any, kind: type, *flags: str) -> None:
 
 
 def note_modules(module: Any, kind: type) -> None:
-    """Note, as `note_walk` does, that somebody gets the modules and may look at them."""
+    """Note, as `note_walk` does, that the caller gets the modules and may look at them."""
     flags = (name for name, _ in _FLAGS)
     tracing.note_walk(module, kind, flags, words=_FLAGS, gives_parts=True)

@@ -161,7 +161,7 @@ def _precision(module: Any, inputs: Any) -> str:
 def _called(run: Callable[..., None], args: Any, kwargs: Any) -> list[tuple[Any, Any]]:
     """The modules that are called, each with what it gives."""
     with noting() as notes, warnings.catch_warnings():
-        # what a trace cannot follow is of no account: this one is never run
+        # whatever a trace cannot follow does not matter: this one is never run
         warnings.simplefilter("ignore", TraceWarning)
         ef.trace(run).graph(*args, **kwargs)
         return notes
@@ -169,8 +169,8 @@ def _called(run: Callable[..., None], args: Any, kwargs: Any) -> list[tuple[Any,
 
 def _own(module: Any, kind: type) -> Iterator[ef.Variable]:
     """The variables that a module holds itself, each once."""
-    found = {id(v): v for _, v in children(module, kind) if isinstance(v, ef.Variable)}
-    yield from found.values()
+    variables = {id(v): v for _, v in children(module, kind) if isinstance(v, ef.Variable)}
+    yield from variables.values()
 
 
 def _row(path: str, module: Any, outputs: list[str], own: list[ef.Variable]) -> SummaryRow:

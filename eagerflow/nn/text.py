@@ -36,17 +36,17 @@ def _lines(module: Any, kind: type, above: frozenset[int]) -> list[str]:
 
 def _alike(parts: list[tuple[str, list[str]]]) -> list[tuple[list[str], list[str]]]:
     """Items of one container that follow each other and look the same, together."""
-    found: list[tuple[list[str], list[str]]] = []
+    groups: list[tuple[list[str], list[str]]] = []
     for path, lines in parts:
         owner, _, item = path.rpartition(".")
-        last = found[-1] if found else None
+        last = groups[-1] if groups else None
         if last is not None and last[1] == lines and item.isdigit():
             before, _, number = last[0][-1].rpartition(".")
             if before == owner and number.isdigit() and int(number) + 1 == int(item):
                 last[0].append(path)
                 continue
-        found.append(([path], lines))
-    return found
+        groups.append(([path], lines))
+    return groups
 
 
 def _settings(module: Any, kind: type) -> list[str]:
@@ -55,7 +55,7 @@ def _settings(module: Any, kind: type) -> list[str]:
     Those with their defaults are left out; where there is nothing else, its variables are shown.
     """
     parameters = inspect.signature(type(module).__init__).parameters.values()
-    found = []
+    settings = []
     for parameter in parameters:
         value = vars(module).get(parameter.name, parameter.default)
         if isinstance(parameter.default, bool) and not isinstance(value, bool):
@@ -63,9 +63,9 @@ def _settings(module: Any, kind: type) -> list[str]:
         if not _is_plain(value) or _same(value, parameter.default):
             continue
         required = parameter.default is inspect.Parameter.empty
-        found.append(repr(value) if required else f"{parameter.name}={value!r}")
-    if found:
-        return found
+        settings.append(repr(value) if required else f"{parameter.name}={value!r}")
+    if settings:
+        return settings
     return [f"{n}: {_type(v)}" for n, v in children(module, kind) if isinstance(v, ef.Variable)]
 
 

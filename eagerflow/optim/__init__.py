@@ -35,7 +35,7 @@ from eagerflow.optim.sgd import Momentum as Momentum
 
 
 def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest one that is."""
+    """Word the error for a name that is not here, with the nearest name that is."""
     if name.startswith("__"):
         raise AttributeError(name)
     raise _unknown_name("eagerflow.optim", name, globals(), _OPTIM)

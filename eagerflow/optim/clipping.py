@@ -72,7 +72,7 @@ def clip_by_global_norm(gradients: Any, max_norm: float | ef.Tensor) -> tuple[An
     """Scale down all gradients alike if their norm, taken together, is above ``max_norm``.
 
     The direction of the step stays what it is (Pascanu, Mikolov and Bengio, 2013). Where an element
-    is NaN or infinite, so is the norm, and the result is of no use: look at the norm.
+    is NaN or infinite, so is the norm, and the result is useless: look at the norm.
 
     Args:
         gradients: a tree of tensors, `IndexedSlices` (rows that occur twice are added first) and
@@ -117,13 +117,13 @@ class _Weak(NamedTuple):
 
 
 def _positive(what: str, limit: Any) -> Any:
-    """The limit; of one that is known only when a graph runs, its run tells."""
+    """The limit, checked; if it is known only when a graph runs, the run checks it."""
     refusal, on = f"{what} is not positive", current_device()
     weak = is_weak(limit)
     if not weak:
         limit = float(limit) if isinstance(limit, int | float) else ef.asarray(limit)
-    found = in_range(limit, "positive", refusal, limit, dtype=ef.float64, on=on)
-    return _Weak(found) if weak and isinstance(found, ef.Tensor) else found
+    checked = in_range(limit, "positive", refusal, limit, dtype=ef.float64, on=on)
+    return _Weak(checked) if weak and isinstance(checked, ef.Tensor) else checked
 
 
 def _beside(x: ef.Tensor, limit: Any) -> Any:

@@ -71,7 +71,7 @@ class LBFGS:
         line_search_fn: None, or ``"strong_wolfe"``.
 
     Attributes:
-        state: what has been found out, by name: the history in ``"changes"``, ``"yields"`` (of
+        state: what has been learned, by name: the history in ``"changes"``, ``"yields"`` (of
             gradients) and ``"rho"``, and the numbers of iterations and evaluations so far in
             ``"n_iter"`` and ``"func_evals"``.
 
@@ -101,9 +101,9 @@ class LBFGS:
         history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:
-        found, _ = named_variables("LBFGS", variables)
-        self._variables = tuple(found.values())
-        device, dtype = _shared(found)
+        named, _ = named_variables("LBFGS", variables)
+        self._variables = tuple(named.values())
+        device, dtype = _shared(named)
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
         _check_counts(max_iter=max_iter, max_eval=max_eval, history_size=history_size)
         for name, number in (
@@ -218,14 +218,14 @@ class LBFGS:
 
         def objective(x: ef.Tensor) -> tuple[ef.Tensor, ef.Tensor]:
             self._put(x)
-            loss, found = evaluate()
-            return loss.astype(ef.float64), self._flat(found)
+            loss, new_gradients = evaluate()
+            return loss.astype(ef.float64), self._flat(new_gradients)
 
         end = ef.while_loop(
             lambda place: place.goes_on, lambda place: self._iteration(place, objective), start
         )
-        found = {"direction": end.direction, "t": end.t, "gradient": end.g_before}
-        done = [state[name].assign(value) for name, value in found.items()]
+        updates = {"direction": end.direction, "t": end.t, "gradient": end.g_before}
+        done = [state[name].assign(value) for name, value in updates.items()]
         done.append(state["func_evals"].assign_add(end.evaluations))
         return loss, [*done, *self._put(end.x)]
 
@@ -288,8 +288,8 @@ class LBFGS:
             lambda n, q, alpha: n >= 0, back, (kept - 1, -g, ef.zeros(most, dtype=g.dtype))
         )
         r = q * state["scale"].value.astype(g.dtype)
-        _, found = ef.while_loop(lambda n, r: n < kept, forth, (ef.zeros_like(kept), r))
-        return found  # type: ignore[no-any-return]  # a tensor
+        _, direction = ef.while_loop(lambda n, r: n < kept, forth, (ef.zeros_like(kept), r))
+        return direction  # type: ignore[no-any-return]  # a tensor
 
     def _moved(
         self, place: _Place, slope: ef.Tensor,
@@ -308,17 +308,17 @@ class LBFGS:
 
         if self.line_search_fn is None:
             x, t = at(place.t), place.t
-            # a loss that changes from call to call is not asked where nobody uses it
+            # a loss that changes from call to call is not evaluated where its value is not used
             f, g = ef.cond(last, lambda: (place.f, place.g), lambda: objective(x))
             asked = ef.where(last, 0, 1)
         else:
             start = Point(ef.zeros_like(place.t), place.f, slope)
-            found = strong_wolfe(
+            search = strong_wolfe(
                 on_line, start, place.g, place.t,
                 most=self.max_eval - place.evaluations,
                 smallest=self.tolerance_change / _f64(_size(d)),
             )  # fmt: skip
-            (t, f, _), g, asked = found
+            (t, f, _), g, asked = search
             x = at(t)
         evaluations = place.evaluations + asked
         stops = last | (evaluations >= self.max_eval) | (_size(g) <= self.tolerance_grad)
@@ -330,8 +330,8 @@ class LBFGS:
 
     def _flat(self, parts: Any) -> ef.Tensor:
         dtype = self.state["gradient"].dtype
-        found = [p.to_dense() if isinstance(p, ef.IndexedSlices) else p for p in parts]
-        return ef.concat([p.reshape(-1).astype(dtype) for p in found])
+        dense = [p.to_dense() if isinstance(p, ef.IndexedSlices) else p for p in parts]
+        return ef.concat([p.reshape(-1).astype(dtype) for p in dense])
 
     def _put(self, x: ef.Tensor) -> list[ef.Tensor]:
         end, done = 0, []

@@ -104,8 +104,8 @@ def strong_wolfe(
 
     zero, no = ef.zeros_like(most), ef.zeros_like(most, dtype=ef.bool)
     first = _Search(zero + _BRACKETING, t, start, gradient, start, ~no, no, zero)
-    found = ef.while_loop(goes_on, iteration, first)
-    return Found(found.low, found.gradient, found.evaluations)
+    end = ef.while_loop(goes_on, iteration, first)
+    return Found(end.low, end.gradient, end.evaluations)
 
 
 def _too_high(start: Point, new: Point) -> ef.Tensor:
@@ -126,14 +126,14 @@ def _bracketed(
     last = again == most
     too_far = _too_high(start, new) | ((again > 1) & (new.f >= before.f))
     done = last | (~too_far & _flat_enough(start, new))
-    found = ~done & (too_far | (new.slope >= 0))
+    bracketed = ~done & (too_far | (new.slope >= 0))
     # the interval begins at the point before; where there is no time to look at it, at the start
     other = _choose(last, start, before)
     beside = ef.where(last, gradient, s.gradient)
-    keeps = ef.where(last | found, other.f <= new.f, False)
+    keeps = ef.where(last | bracketed, other.f <= new.f, False)
     further = _cubic(before, new, new.t + 0.01 * (new.t - before.t), 10 * new.t)
     return s._replace(
-        phase=ef.where(done, _DONE, ef.where(found, _ZOOMING, _BRACKETING)),
+        phase=ef.where(done, _DONE, ef.where(bracketed, _ZOOMING, _BRACKETING)),
         t=further,
         low=_choose(keeps, other, new),
         gradient=ef.where(keeps, beside, g),

@@ -73,12 +73,12 @@ class AbstractOptimiser(ABC):
         what = type(self).__name__
         if not (callable(lr) or isinstance(lr, (ef.Tensor, ef.Variable))):
             not_negative(what, "lr", lr)
-        found, treedef = named_variables(what, variables)
+        named, treedef = named_variables(what, variables)
         self.lr = lr
         self.weight_decay = weight_decay
         parameters = []
         self.state: dict[str, ef.Variable] = {}
-        for i, (path, v) in enumerate(found.items()):
+        for i, (path, v) in enumerate(named.items()):
             decay = per_variable(f"{what}: weight_decay", weight_decay, path, v)
             scale = per_variable(f"{what}: lr_scale", lr_scale, path, v)
             made = self._accumulators(path, v, accumulators)
@@ -135,11 +135,11 @@ class AbstractOptimiser(ABC):
         >>> v
         Variable([0.5, 2.5], f32[2]@cpu:0)
         """
-        found = self._parameters.match(gradients)
+        pairs = self._parameters.match(gradients)
         rate = self._rate(self.lr if lr is None else lr)
         n = self.count.assign_add(1)
-        scalars = self._numbers([p for p, _ in found], rate, n)
-        for p, g in found:
+        scalars = self._numbers([p for p, _ in pairs], rate, n)
+        for p, g in pairs:
             with ef.name_scope(p.path or "variable"):
                 self._apply(p, g, scalars[p.position])
 
@@ -199,14 +199,14 @@ class AbstractOptimiser(ABC):
         return checked
 
     def _numbers(
-        self, found: list[Parameter], rate: ef.Tensor, n: ef.Tensor
+        self, parameters: list[Parameter], rate: ef.Tensor, n: ef.Tensor
     ) -> dict[int, tuple[ef.Tensor, ...]]:
         """What `_scalars` gives for each of these parameters, by their positions."""
         groups: dict[Any, list[Parameter]] = {}
-        for p in found:
+        for p in parameters:
             groups.setdefault((p.dtype.name, p.variable.device, p.scale), []).append(p)
-        if self._counted and found:
-            n = self._counts([p.position for p in found])
+        if self._counted and parameters:
+            n = self._counts([p.position for p in parameters])
         n = n.astype(ef.float64)
         made: dict[int, tuple[ef.Tensor, ...]] = {}
         for group in groups.values():
@@ -230,9 +230,9 @@ class AbstractOptimiser(ABC):
         p = group[0]
         dtype = _REAL.get(p.dtype.name, p.dtype)
         scaled = rate if p.scale == 1 else rate * p.scale
-        found = [x.astype(dtype).to(p.variable.device) for x in self._scalars(scaled, n)]
+        numbers = [x.astype(dtype).to(p.variable.device) for x in self._scalars(scaled, n)]
         # computed together, and then one for each: operations on single numbers would add up
-        columns = [ef.unstack(x) if x.ndim else [x] * len(group) for x in found]
+        columns = [ef.unstack(x) if x.ndim else [x] * len(group) for x in numbers]
         rows = zip(*columns, strict=True)
         return {one.position: row for one, row in zip(group, rows, strict=True)}
 

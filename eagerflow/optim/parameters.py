@@ -82,12 +82,12 @@ class Parameters:
             TensorIndexError: a sparse one has a row that is not there; in a trace, its run tells.
         """
         try:
-            found = self._treedef.flatten_up_to(gradients)
+            leaves = self._treedef.flatten_up_to(gradients)
         except (TypeError, ValueError):
-            found = None
-        if found is None:
+            leaves = None
+        if leaves is None:
             raise _mismatch(self._rows, self._treedef, gradients)
-        pairs = zip(self._rows, found, strict=True)
+        pairs = zip(self._rows, leaves, strict=True)
         # all are looked at before any variable is changed
         return [(p, _checked(p, g)) for p, g in pairs if g is not None]
 
@@ -178,7 +178,7 @@ def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], 
         DTypeError: a variable holds no floating-point numbers.
     """
     leaves, treedef = tree.flatten(variables)
-    found: dict[str, ef.Variable] = {}
+    named: dict[str, ef.Variable] = {}
     seen: dict[int, str] = {}
     for path, leaf in zip(_names(treedef), leaves, strict=True):
         if not isinstance(leaf, ef.Variable):
@@ -200,10 +200,10 @@ def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], 
                 hint="give only what is trained: model.trainable",
             )
         seen[id(leaf)] = path
-        found[path] = leaf
-    if not found:
+        named[path] = leaf
+    if not named:
         raise TensorValueError(f"{what}: there are no variables", hint="is all of it frozen?")
-    return found, treedef
+    return named, treedef
 
 
 def per_variable(what: str, option: PerVariable, path: str, variable: ef.Variable) -> float:

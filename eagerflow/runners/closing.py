@@ -1,4 +1,4 @@
-"""What is closed when runners end, so that who reads it does not wait for ever."""
+"""What is closed when runners end, so that no reader waits for ever."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Closing:
         Args:
             runner: its name.
             error: with which error, if with one. What others wait to put in is cancelled then, and
-                who waits is told; nobody keeps the error itself, nor what its frames hold.
+                waiting threads are told; nothing keeps the error itself, nor what its frames hold.
         """
         failure = None
         if error is not None:
@@ -72,7 +72,7 @@ class Closing:
     def _count(self, failed: bool = False) -> list[Any]:
         """The runner counts no more; what is to be closed."""
         held, self._held = self._held, ()
-        found = []
+        to_close = []
         with _lock:
             for one in held:
                 left = _users[id(one)] - 1
@@ -81,5 +81,5 @@ class Closing:
                 else:
                     del _users[id(one)]
                 if failed or not left:
-                    found.append(one)
-        return found
+                    to_close.append(one)
+        return to_close

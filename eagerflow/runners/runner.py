@@ -54,7 +54,7 @@ _UNSEEN: Final = 0.5
 
 @final
 class _End(AbstractMeeting):
-    """Where those meet who wait for the end of a runner, which is `over` then."""
+    """The condition on which threads wait for the end of a runner, which is `over` then."""
 
     __slots__ = ("over",)
 
@@ -96,14 +96,14 @@ class Runner:
     that was spawned under an `eagerflow.deadline` ends with that at the latest.
 
     Attributes:
-        name: of the runner, for people.
+        name: of the runner, for messages.
     """
 
     def __init__(self, fn: Any, name: str | None, closing: Closing) -> None:
         base = str(getattr(fn, "name", None) or getattr(fn, "__name__", type(fn).__name__))
         self._number = next(_serial)
         self.name = name or f"{base}-{self._number}"
-        self._run: RunEvent | None = None  # that goes on, if somebody listens
+        self._run: RunEvent | None = None  # that goes on, if there are listeners
         self._lock = threading.Lock()
         self._steps = 0
         self._stopped = False
@@ -111,7 +111,7 @@ class Runner:
         self._end = _End(self.name)
         self._error: BaseException | None = None
         self._trace: TracebackType | None = None  # of the error, before it is raised again
-        self._report: Timer | None = None  # of an error that nobody has seen yet
+        self._report: Timer | None = None  # of an error that was not seen yet
         self._cancel: Callable[[str], object] = _nothing
         self._closing = closing
         self._thread: Callable[[], int] = int
@@ -138,7 +138,7 @@ class Runner:
         """End it: its run is broken off between two ops or where it waits; there is no other one.
 
         A plain function gets a `CancelledError` from its next op, or the traced function that it
-        has called. Nobody can break off Python code that does something else, such as wait for a
+        has called. Python code cannot be broken off that does something else, such as wait for a
         socket: the runner ends when that is over. A warning tells the line if it takes long.
 
         Args:
@@ -252,7 +252,7 @@ class Runner:
         Raises:
             DeadlineError: its time is over.
         """
-        if RunEvent.listeners:  # without the lock: who hears of it may want to stop it
+        if RunEvent.listeners:  # without the lock: a listener may want to stop it
             self._run = RunEvent(name=self.name, thread=-self._number, runner=self.name, step=0)
             events.begin(self._run)
         with self._lock:
@@ -303,7 +303,7 @@ class Runner:
         self._report = timers.call(_UNSEEN, self.tell)
 
     def _is_unseen(self) -> bool:
-        """Whether it has ended with an error of which nobody knows; asking makes it known."""
+        """Whether it has ended with an error that was not seen; asking marks it as seen."""
         with self._lock:
             report, self._report = self._report, None
         if report is not None:
@@ -311,7 +311,7 @@ class Runner:
         return report is not None
 
     def tell(self) -> None:
-        """Print the error that it has ended with, if nobody knows of it."""
+        """Print the error that it has ended with, if it was not seen."""
         if self._error is not None and self._is_unseen():
             lines = traceback.format_exception(self._error)
             text = f"The runner {self.name} has ended with an error:\n{''.join(lines)}"
@@ -424,7 +424,7 @@ def spawn(
         args: its arguments.
         name: of the runner, in messages and lists of threads; by default that of the function,
             with a number.
-        closes: what it closes when it ends, so that nobody waits for more: queues, barriers, or
+        closes: what it closes when it ends, so that no reader waits for more: queues, barriers, or
             anything that has ``close``. What several runners name is closed by the last of them
             that goes on; one that is spawned after all others have ended finds it closed
             (``docs/queues.md``: how to hold it open). If one ends with an error, it closes a queue

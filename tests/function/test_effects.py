@@ -70,11 +70,11 @@ def test_globals() -> None:
 
     (first, second), mutations = effects(f, "b")
     assert mutations == []
-    assert {(c.place.text, c.old, c.new) for c in (first, second)} == {
+    assert {(c.path.text, c.old, c.new) for c in (first, second)} == {
         ("step", 0, 1),
         ("mode", "a", "b"),
     }
-    by_name = {c.place.text: c for c in (first, second)}
+    by_name = {c.path.text: c for c in (first, second)}
     source = by_name["step"].source
     assert source is not None
     assert source.line == line(f, 2)
@@ -89,7 +89,7 @@ def test_changes_can_be_done_again() -> None:
 
     (change,), _ = effects(f, 7)
     assert step == 0
-    change.place.set(8)
+    change.path.set(8)
     assert step == 8
     change.undo()
     assert step == 0
@@ -109,7 +109,7 @@ def test_cells() -> None:
         inner()
 
     changes, _ = effects(f, 5)
-    assert [(c.place.described, c.new) for c in changes] == [
+    assert [(c.path.described, c.new) for c in changes] == [
         ("enclosing count", 1),
         ("enclosing kept", 5),
     ]
@@ -134,7 +134,7 @@ def test_attributes() -> None:
 
     changes, mutations = effects(f, 3)
     assert mutations == []
-    assert [(c.place.text, c.old, c.new) for c in changes] == [
+    assert [(c.path.text, c.old, c.new) for c in changes] == [
         ("model.last", None, 3),
         ("model.count", GONE, 1),
         ("model.fresh", GONE, 3),
@@ -155,7 +155,7 @@ def test_slots_classes_modules_and_functions() -> None:
 
     f.calls = 0  # type: ignore[attr-defined]  # as above
     changes, _ = effects(f, 9.0)
-    assert {c.place.text for c in changes} == {
+    assert {c.path.text for c in changes} == {
         "slotted.a", "slotted.b", "Model.total", "settings_module.rate", "f.calls",
     }  # fmt: skip
     assert (slotted.a, Model.total, settings_module.rate) == (1, 0.0, 0.5)
@@ -173,13 +173,13 @@ def test_self() -> None:
 
     counter = Counter()
     (change,), _ = effects(counter.tick)
-    assert (change.place.text, change.new) == ("self.n", 1)
+    assert (change.path.text, change.new) == ("self.n", 1)
     reads = collect(Counter.tick, [("me", counter)])
     with watching(reads) as watch:
         counter.tick()
         (change,), _ = watch.changes()
-    assert (change.place.text, counter.n) == ("me.n", 0)
-    change.place.set(5)
+    assert (change.path.text, counter.n) == ("me.n", 0)
+    change.path.set(5)
     assert counter.n == 5
 
 
@@ -192,7 +192,7 @@ def test_items_are_set() -> None:
 
     changes, mutations = effects(f, 4)
     assert mutations == []
-    assert {(c.place.text, c.new) for c in changes} == {
+    assert {(c.path.text, c.new) for c in changes} == {
         ("state['n']", 2), ("state['new']", 4), ("state['inner']['k']", 4), ("losses[0]", 4),
     }  # fmt: skip
     assert state == {"n": 1, "w": None, "inner": {"k": "v"}}
@@ -253,7 +253,7 @@ def test_more_containers() -> None:
     with watching(collect(f), [("x", argument)]) as watch:
         f(argument)
         (change,), _ = watch.changes()
-    assert (change.place.text, argument) == ("x['b']", {"a": 1})
+    assert (change.path.text, argument) == ("x['b']", {"a": 1})
 
 
 def test_objects_of_the_user_with_own_ways() -> None:
@@ -266,7 +266,7 @@ def test_objects_of_the_user_with_own_ways() -> None:
 
     closed = Closed()
     (change,), _ = effects(lambda: closed.put(1))
-    assert change.place.text == "closed.a"
+    assert change.path.text == "closed.a"
     assert vars(closed) == {}
 
 
@@ -371,7 +371,7 @@ def test_an_equal_item_is_guarded() -> None:
     reads = collect(f)
     with watching(reads) as watch:
         f()
-        assert [r.place.text for r in watch.unproven()] == [
+        assert [r.path.text for r in watch.unproven()] == [
             "settings['on']", "settings['n']['mode']",
         ]  # fmt: skip
 
@@ -385,20 +385,20 @@ def test_what_was_seen_to_change_is_not_guarded() -> None:
     with watching(reads) as watch:
         f()
         assert watch.unproven() == []
-    assert [r.place.text for r in Watch(reads).unproven()] == ["step"]
+    assert [r.path.text for r in Watch(reads).unproven()] == ["step"]
 
 
-# --- other objects in places -----------------------------------------------------------------
+# --- other objects at paths -----------------------------------------------------------------
 
 
 def test_substituted() -> None:
     model = Model()
     rate = 0.5
     reads = collect(lambda: (rate, step, model.total, state["n"]))
-    numbers = {r.place.text: r.place for r in reads.numbers}
+    numbers = {r.path.text: r.path for r in reads.numbers}
     assert set(numbers) == {"rate", "step", "state['n']"}
     stand_ins = {name: object() for name in numbers}
-    with substituted([(place, stand_ins[name]) for name, place in numbers.items()]):
+    with substituted([(path, stand_ins[name]) for name, path in numbers.items()]):
         assert (rate, step, state["n"]) == tuple(
             stand_ins[k] for k in ("rate", "step", "state['n']")
         )  # type: ignore[comparison-overlap]  # stand-ins
@@ -407,8 +407,8 @@ def test_substituted() -> None:
 
 def test_what_the_function_put_there_stays() -> None:
     holder = SimpleNamespace(a=1, b=2)
-    places = [r.place for r in collect(lambda: (holder.a, holder.b)).numbers]
-    with substituted([(p, object()) for p in places]):
+    paths = [r.path for r in collect(lambda: (holder.a, holder.b)).numbers]
+    with substituted([(p, object()) for p in paths]):
         holder.a = 7
     assert vars(holder) == {"a": 7, "b": 2}
 
@@ -416,7 +416,7 @@ def test_what_the_function_put_there_stays() -> None:
 def test_substituted_after_an_exception() -> None:
     holder = SimpleNamespace(a=1)
     (read,) = collect(lambda: holder.a).numbers
-    with pytest.raises(RuntimeError, match="mine"), substituted([(read.place, object())]):
+    with pytest.raises(RuntimeError, match="mine"), substituted([(read.path, object())]):
         raise RuntimeError("mine")
     assert holder.a == 1
 
@@ -425,10 +425,10 @@ def test_substituting_fails_half_way() -> None:
     holder, pair = SimpleNamespace(a=1), (1, 2)
     reads = collect(lambda: (holder.a, pair))
     (number,) = reads.numbers
-    fixed = next(r.place for r in reads.reads if r.place.text == "pair[0]")
+    fixed = next(r.path for r in reads.reads if r.path.text == "pair[0]")
     with (
         pytest.raises(TypeError, match="cannot be set"),
-        substituted([(number.place, object()), (fixed, object())]),
+        substituted([(number.path, object()), (fixed, object())]),
     ):
         pass
     assert holder.a == 1
@@ -442,7 +442,7 @@ def test_with_watching() -> None:
         holder.n = holder.n + holder.m
 
     reads = collect(f)
-    pairs = [(r.place, ef.tensor(float(r.value))) for r in reads.numbers]
+    pairs = [(r.path, ef.tensor(float(r.value))) for r in reads.numbers]
     with substituted(pairs), watching(reads) as watch:
         f()
         (change,), _ = watch.changes()

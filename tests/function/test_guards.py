@@ -219,9 +219,9 @@ def test_a_function_of_the_same_text_elsewhere_differs_in_its_lines() -> None:
 def test_read_gives_what_is_there_now() -> None:
     namespace = run(f"{CLASS}\nlr = 0.1\ndef f(x): return net(x) * lr")
     reads = collect(namespace["f"])
-    places = [r.place for r in (*reads.numbers, *reads.tensors)]
-    assert [p.text for p in places] == ["lr", "net.rate", "net.w"]
-    guards = Guards(reads, places)
+    paths = [r.path for r in (*reads.numbers, *reads.tensors)]
+    assert [p.text for p in paths] == ["lr", "net.rate", "net.w"]
+    guards = Guards(reads, paths)
     assert guards.read() == (0.1, 0.1, namespace["net"].w)
     new = ef.tensor(5.0)
     namespace["lr"], namespace["net"].w = 0.2, new
@@ -229,7 +229,7 @@ def test_read_gives_what_is_there_now() -> None:
     assert found is not None
     assert found[:2] == (0.2, 0.1)
     assert found[2] is new
-    guards.capture(places[:1])
+    guards.capture(paths[:1])
     assert guards.read() == (0.2,)
     namespace["net"] = None
     assert guards.read() is None
@@ -246,7 +246,7 @@ def test_specialised_numbers(before: Any, after: Any, same: bool) -> None:
     namespace = run("def f(x): return x * lr", lr=before)
     reads = collect(namespace["f"])
     guards = Guards(reads)
-    guards.specialise(reads.numbers[0].place, before)
+    guards.specialise(reads.numbers[0].path, before)
     assert len(guards) == 1
     namespace["lr"] = after
     assert guards.check() is same
@@ -257,11 +257,11 @@ def test_specialised_arrays_and_tensors() -> None:
     table, weight = np.ones(2), ef.tensor(1.0)
     reads = collect(lambda: ef.add(ef.asarray(table), weight))
     guards = Guards(reads)
-    assert [r.place.text for r in reads.arrays] == ["table"]
+    assert [r.path.text for r in reads.arrays] == ["table"]
     table[0] = 5
     assert guards.check()
-    guards.specialise(reads.arrays[0].place, table)
-    guards.specialise(reads.tensors[0].place, weight)
+    guards.specialise(reads.arrays[0].path, table)
+    guards.specialise(reads.tensors[0].path, weight)
     assert guards.check()
     table[0] = 6
     assert not guards.check()
@@ -282,7 +282,7 @@ def test_rebase() -> None:
         return x
 
     reads = collect(make(0.1, plain))
-    guards = Guards(reads, [r.place for r in reads.numbers])
+    guards = Guards(reads, [r.path for r in reads.numbers])
     assert guards.read() == (0.1,)
     guards.rebase(make(0.2, plain))
     assert guards.read() == (0.2,)
@@ -445,7 +445,7 @@ def test_two_functions_of_one_code_are_told_apart() -> None:
     assert guards.explain() == ["enclosing k: was 'b', now 'a'"]
 
 
-def test_none_in_the_place_of_an_object_that_is_gone() -> None:
+def test_none_in_the_path_of_an_object_that_is_gone() -> None:
     names = run("class Box: pass\nbox = Box()\nbox.item = Box()\ndef f(): return box.item")
     guards = guards_of(names["f"])
     names["box"].item = None  # and nobody else held it

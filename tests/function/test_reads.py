@@ -28,7 +28,7 @@ config: dict[str, Any] = {"lr": 0.1, "opt": {"momentum": 0.9, "name": "sgd"}, "l
 
 
 def kinds(reads: Reads) -> dict[str, str]:
-    return {r.place.text: r.kind for r in reads.reads if r.kind != "unshadowed"}
+    return {r.path.text: r.kind for r in reads.reads if r.kind != "unshadowed"}
 
 
 def found(function: Callable[..., Any], *roots: tuple[str, Any]) -> dict[str, str]:
@@ -313,7 +313,7 @@ def test_methods() -> None:
     has(Layer.__call__, ("self", layer), **{"self.w": "tensor", "lr": "number"})
     method = layer.act
     reads = collect(lambda x: method(x))
-    assert [r.kind for r in reads.reads if r.place.text == "method"] == ["type", "function"]
+    assert [r.kind for r in reads.reads if r.path.text == "method"] == ["type", "function"]
     assert kinds(reads)["lr"] == "number"
 
 
@@ -446,7 +446,7 @@ def test_builtin_callables() -> None:
 def test_roots_are_weak() -> None:
     layer = Layer(weight)
     reads = collect(Layer.__call__, [("self", layer)])
-    roots = {r.place.parent for r in reads.reads if isinstance(r.place.parent, Root)}
+    roots = {r.path.parent for r in reads.reads if isinstance(r.path.parent, Root)}
     assert [r.weak for r in roots if r.text == "self"] == [True]
 
 
@@ -471,7 +471,7 @@ def test_long_chains() -> None:
 
     reads = collect(f)
     assert len(reads.numbers) == 4002
-    assert all(len(r.place.text) < 300 for r in reads.reads)
+    assert all(len(r.path.text) < 300 for r in reads.reads)
 
 
 def test_there_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

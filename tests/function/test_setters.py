@@ -40,7 +40,7 @@ def test_attributes_are_changed_by_code_that_may_set_them(f: Any, seen: bool) ->
     with watching(collect(lambda: f(model))) as watch:
         model.mode = "other"
         changes, _ = watch.changes()
-    assert [c.place.key for c in changes] == ["mode"] * seen
+    assert [c.path.key for c in changes] == ["mode"] * seen
     assert model.mode == ("a" if seen else "other")
 
 
@@ -54,7 +54,7 @@ def test_attributes_that_descriptors_of_libraries_set_are_changes() -> None:
     with watching(collect(lambda: lazy.found)) as watch:
         assert lazy.found == 3
         changes, _ = watch.changes()
-    assert [c.place.text for c in changes] == ["lazy.found"]
+    assert [c.path.text for c in changes] == ["lazy.found"]
 
 
 @pytest.mark.filterwarnings("ignore::eagerflow.errors.TraceWarning")

@@ -485,4 +485,4 @@ def test_what_modules_are_asked_for_costs_no_guards() -> None:
 
     reads = collect(step).reads
     assert not [r for r in reads if r.kind == "keys"]
-    assert not [r for r in reads if r.place.key in ("in_features", "load_state", "_repr_html_")]
+    assert not [r for r in reads if r.path.key in ("in_features", "load_state", "_repr_html_")]

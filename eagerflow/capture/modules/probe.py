@@ -65,10 +65,10 @@ class Probe:
 
     def holds(self) -> bool:
         """Whether all is as it was; False also where that takes a closer look."""
-        found = self._read()
-        if found is None or not self._plain or (self._dead and not self._bury()):
+        contents = self._read()
+        if contents is None or not self._plain or (self._dead and not self._bury()):
             return False
-        names, values = found
+        names, values = contents
         if names != self._names:
             return False
         ids = [*map(id, values)]

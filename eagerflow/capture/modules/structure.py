@@ -1,7 +1,7 @@
-"""What a trace relies on when somebody walks over an object and its parts within it.
+"""The assumptions of a trace in which the parts of an object are walked over.
 
 The walk (`eagerflow.capture.modules.walk`) is library code for traces: nothing that it reads is a
-guard. Whoever walks notes here what it finds, and the trace asks at each call whether a walk would
+guard. The walk notes here what it finds, and the trace asks at each call whether a walk would
 find the same.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, final
 from weakref import ref
 
-from eagerflow.capture.assumptions import AbstractReliance, reliances
+from eagerflow.capture.assumptions import AbstractAssumption, assumptions
 from eagerflow.capture.compare import same_value
 from eagerflow.capture.modules.probe import ATOMS, Probe
 from eagerflow.capture.modules.walk import walk
@@ -32,7 +32,7 @@ def note_walk(
     words: _Words = _NO_WORDS,
     gives_parts: bool = False,
 ) -> None:
-    """Note, in the trace that is being made, if any, that somebody asks what an object holds.
+    """Note, in the trace that is being made, if any, that the contents of an object were asked for.
 
     The trace is used as long as a walk finds the same parts and variables, and the flags are what
     they were. Explanations of a new trace name what is new, gone or changed.
@@ -43,7 +43,7 @@ def note_walk(
         flags: attributes of the parts that are looked at as well.
         words: what explanations say of a flag, by its name and value, such as
             ``{("frozen", True): "is frozen now"}``.
-        gives_parts: whether somebody gets the parts and may look at them: then what the traced
+        gives_parts: whether the caller gets the parts and may look at them: then what the traced
             function reads of them counts, too.
 
     >>> from eagerflow.extending.tracing import note_walk, walk
@@ -66,7 +66,7 @@ def note_walk(
 
 
 def note_set(part: Any, flag: str) -> None:
-    """Note, as `note_walk` does, that a flag of a part is set: what it was is of no account.
+    """Note, as `note_walk` does, that a flag of a part is set, whatever it was before.
 
     Args:
         part: an object of the class of parts.
@@ -84,12 +84,12 @@ def note_set(part: Any, flag: str) -> None:
 
 def _structures() -> _Structures | None:
     """Those of the trace that is being made."""
-    noted = reliances()
+    noted = assumptions()
     if noted is None:
         return None
-    found = noted.setdefault(_Structures, _Structures())
-    assert isinstance(found, _Structures)
-    return found
+    structures = noted.setdefault(_Structures, _Structures())
+    assert isinstance(structures, _Structures)
+    return structures
 
 
 class _Part(NamedTuple):
@@ -107,7 +107,7 @@ class _Part(NamedTuple):
 
 
 @final
-class _Structures(AbstractReliance):
+class _Structures(AbstractAssumption):
     """What all walks in one trace found.
 
     Attributes:
@@ -194,8 +194,8 @@ class _Structure:
             value = part.value()
             if isinstance(value, self._kind) and id(value) not in seen:
                 own = vars(value)
-                found = {n: own[n] for n in names & own.keys() if type(own[n]) in ATOMS}
-                part.flags.update({n: x for n, x in found.items() if n not in part.flags})
+                atoms = {n: own[n] for n in names & own.keys() if type(own[n]) in ATOMS}
+                part.flags.update({n: x for n, x in atoms.items() if n not in part.flags})
 
     # --- at each call ---
 
@@ -219,10 +219,10 @@ class _Structure:
         return True
 
     def _same_parts(self) -> bool:
-        found = list(walk(self._root(), self._kind))
-        return len(found) == len(self._parts) and all(
+        parts = list(walk(self._root(), self._kind))
+        return len(parts) == len(self._parts) and all(
             path == part.path and value is part.value()
-            for part, (path, value, _) in zip(self._parts, found, strict=True)
+            for part, (path, value, _) in zip(self._parts, parts, strict=True)
         )
 
     def differences(self) -> list[str]:
@@ -233,15 +233,15 @@ class _Structure:
         if root is None:
             return []
         try:
-            found = dict(self._differences({p: v for p, v, _ in walk(root, self._kind)}))
+            differences = dict(self._differences({p: v for p, v, _ in walk(root, self._kind)}))
         except Exception as error:
             return [f"{self._name}: it cannot be looked at, {type(error).__name__}"]
-        if not found and not self._same_parts():
+        if not differences and not self._same_parts():
             return [f"{self._name}: what it holds has another order"]
         return [
             f"{self._at(path)} {what}"
-            for path, what in found.items()
-            if not any(found.get(above) == what for above in _above(path))
+            for path, what in differences.items()
+            if not any(differences.get(above) == what for above in _above(path))
         ]
 
     def _differences(self, now: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -270,9 +270,9 @@ class _Structure:
 
 
 def _text(value: Any, reads: Reads) -> str:
-    """What people call an object; empty if that is not known."""
-    holders = [holder.place for holder in reads.objects if holder.value is value]
-    return holders[0].text if holders else ""
+    """The name of an object in messages; empty if that is not known."""
+    paths = [holder.path for holder in reads.objects if holder.value is value]
+    return paths[0].text if paths else ""
 
 
 def _flag(value: Any, name: str) -> Any:

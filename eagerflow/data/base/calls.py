@@ -74,7 +74,7 @@ class UserCall:
 
         Args:
             index: of the element.
-            error: the one that the function has raised.
+            error: raised by the function.
             draws: how many generators it got.
         """
         if isinstance(error, StopIteration):  # it would end the iteration without a word

@@ -38,33 +38,33 @@ def unknown(length: float | None) -> str:
 def count_of(method: str, name: str, value: int, least: int, what: str = "elements") -> int:
     """``value`` as a number of elements, or of something else."""
     try:
-        found = None if isinstance(value, bool) else operator.index(value)
+        count = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
-        found = None
-    if found is None or found < least:
+        count = None
+    if count is None or count < least:
         raise TensorValueError(
             f"{method}: {name} is no number of {what}",
             given=repr(value),
             expected=f"an integer, at least {least}",
         )
-    return found
+    return count
 
 
 def length_of(value: SupportsIndex) -> int:
     """What a function gave for the length of an element."""
     try:
-        found = operator.index(value)
+        length = operator.index(value)
     except TypeError:
         raise DTypeError(
             "bucket_by_length: this is no length",
             given=f"a {type(value).__name__}: {value!r}",
             expected="an integer, at least 0",
         ) from None
-    if found < 0:
+    if length < 0:
         raise TensorValueError(
-            "bucket_by_length: this is no length", given=f"{found}", expected="at least 0"
+            "bucket_by_length: this is no length", given=f"{length}", expected="at least 0"
         )
-    return found
+    return length
 
 
 def check_fill(method: str, value: object) -> None:

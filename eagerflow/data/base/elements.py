@@ -62,8 +62,8 @@ def type_of(array: Any) -> str:
 
 def nbytes(element: Any) -> int:
     """Bytes of the tensors of ``element``."""
-    found = [x for x in tree.leaves(element) if type(x) is ef.Tensor]
-    return sum(x.nbytes for x in found)
+    tensors = [x for x in tree.leaves(element) if type(x) is ef.Tensor]
+    return sum(x.nbytes for x in tensors)
 
 
 def stack(elements: Sequence[Any]) -> Any:
@@ -85,10 +85,10 @@ def pad(elements: Sequence[Any], value: Any, method: str) -> Any:
     """
 
     def padded(row: list[Any]) -> Any:
-        found = [x.shape for x in row]
-        if len(set(found)) == 1:
+        shapes = [x.shape for x in row]
+        if len(set(shapes)) == 1:
             return ef.stack(row)
-        shape = [max(sizes) for sizes in zip(*found, strict=True)]
+        shape = [max(sizes) for sizes in zip(*shapes, strict=True)]
         blank = row[0].dtype is ef.bytes and not isinstance(value, bytes)
         fill = b"" if blank else value
         made = np.full((len(row), *shape), _fill(fill, row[0], method), row[0].numpy().dtype)

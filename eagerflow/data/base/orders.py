@@ -86,7 +86,7 @@ class Buffer(Generic[_T]):
     Args:
         source: gives the next element, raises StopIteration after the last.
         size: how many elements are held.
-        draws: the generator that decides; nobody else may use it.
+        draws: the generator that decides; nothing else may use it.
 
     Attributes:
         queue: the same, as a resource.

@@ -3,7 +3,7 @@
 A *stage* says what is to be done and never changes. Reading it for one epoch makes either a
 *view*, which gives any element at any time, or a *cursor*, which gives one after the other. All
 that a cursor knows of its position are numbers. What sits on top of another stage reads its
-cursor only through `AbstractCursor`, whoever fills it.
+cursor only through `AbstractCursor`, whatever fills it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
     "threaded",
 ]
 
-#: a number of elements: infinite for endless ones, None where nobody knows
+#: a number of elements: infinite for endless ones, None where that is not known
 Length: TypeAlias = int | float | None
 #: which elements of a view: an interval, or any in any order
 Rows: TypeAlias = range | np.ndarray[Any, Any]
@@ -251,8 +251,8 @@ def behind_end(index: int, length: int) -> TensorValueError:
 
 def seeds(stage: AbstractStage) -> list[Seed]:
     """The seeds of a pipeline, in the order of its text."""
-    found = [seed for source in stage.sources for seed in seeds(source)]
-    return found if stage.seed is None else [*found, stage.seed]
+    source_seeds = [seed for source in stage.sources for seed in seeds(source)]
+    return source_seeds if stage.seed is None else [*source_seeds, stage.seed]
 
 
 def threaded(stage: AbstractStage) -> bool:

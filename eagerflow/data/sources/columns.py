@@ -176,23 +176,23 @@ def _blank(kind: Any) -> np.ndarray[Any, Any]:
 # --- elements ---------------------------------------------------------------------------------
 
 
-def element(found: Column, index: int) -> Any:
+def element(content: Column, index: int) -> Any:
     """One row, in tensors."""
-    if isinstance(found, dict):
-        return {name: element(inner, index) for name, inner in found.items()}
-    row = found[index]
-    return ef.tensor(row) if isinstance(found, np.ndarray) else as_element(row)
+    if isinstance(content, dict):
+        return {name: element(inner, index) for name, inner in content.items()}
+    row = content[index]
+    return ef.tensor(row) if isinstance(content, np.ndarray) else as_element(row)
 
 
-def taken(found: Column, rows: Rows, path: tuple[str, ...] = ()) -> Any:
+def taken(content: Column, rows: Rows, path: tuple[str, ...] = ()) -> Any:
     """Some rows, stacked; ``path`` is for errors."""
-    if isinstance(found, dict):
-        return {name: taken(inner, rows, (*path, name)) for name, inner in found.items()}
-    if isinstance(found, np.ndarray):
+    if isinstance(content, dict):
+        return {name: taken(inner, rows, (*path, name)) for name, inner in content.items()}
+    if isinstance(content, np.ndarray):
         if isinstance(rows, range):
-            return ef.tensor(found[rows.start : rows.stop])
-        return ef.asarray(found.take(rows, axis=0))
-    elements = [as_element(found[int(i)]) for i in rows]
+            return ef.tensor(content[rows.start : rows.stop])
+        return ef.asarray(content.take(rows, axis=0))
+    elements = [as_element(content[int(i)]) for i in rows]
     for name in reversed(path):  # errors tell the path
         elements = [{name: x} for x in elements]
     made = stack(elements)
@@ -212,25 +212,25 @@ def gathered(count: int, parts: list[tuple[Any, Any, Any]], path: tuple[str, ...
     first = parts[0][0]
     if isinstance(first, dict):
         return {
-            name: gathered(count, [(found[name], *which) for found, *which in parts], (*path, name))
+            name: gathered(count, [(table[name], *which) for table, *which in parts], (*path, name))
             for name in first
         }
     if isinstance(first, np.ndarray):
         values = np.empty((count, *first.shape[1:]), first.dtype)
-        for found, places, chosen in parts:
-            values[places] = found[chosen]
+        for table, places, chosen in parts:
+            values[places] = table[chosen]
         return ef.asarray(values)
     rows = [None] * count
-    for found, places, chosen in parts:
+    for table, places, chosen in parts:
         for place, row in zip(places.tolist(), chosen.tolist(), strict=True):
-            rows[place] = found[row]
+            rows[place] = table[row]
     return taken(rows, range(count), path)
 
 
-def held(found: Column) -> int:
+def held(content: Column) -> int:
     """Bytes of the arrays, and a guess for each object."""
-    if isinstance(found, dict):
-        return sum(held(inner) for inner in found.values())
-    if isinstance(found, np.ndarray) and not found.dtype.hasobject:
-        return found.nbytes
-    return 100 * (found.size if isinstance(found, np.ndarray) else len(found))
+    if isinstance(content, dict):
+        return sum(held(inner) for inner in content.values())
+    if isinstance(content, np.ndarray) and not content.dtype.hasobject:
+        return content.nbytes
+    return 100 * (content.size if isinstance(content, np.ndarray) else len(content))

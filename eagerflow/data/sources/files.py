@@ -26,7 +26,7 @@ def files(method: str, paths: Paths, suffix: str | None = None) -> list[str]:
     """The files of ``paths``; those of patterns and folders in the order of names.
 
     Args:
-        method: who asks, for messages.
+        method: the caller's name, for messages.
         paths: the files.
         suffix: the end of the names of those that are meant by their folder; None if a folder means
             none.
@@ -35,16 +35,16 @@ def files(method: str, paths: Paths, suffix: str | None = None) -> list[str]:
         FileNotFoundError: there is no such file.
         TensorValueError: there is no path at all, or a folder.
     """
-    found: list[str] = []
+    names: list[str] = []
     for path in _each(method, paths):
         matches = [path] if os.path.exists(path) else sorted(glob.glob(path))
         if not matches:
             raise FileNotFoundError(f"{method}: there is no file {path!r}")
         for match in matches:
-            found += _files_of(method, match, suffix) if os.path.isdir(match) else [match]
-    if not found:
+            names += _files_of(method, match, suffix) if os.path.isdir(match) else [match]
+    if not names:
         raise TensorValueError(f"{method}: there is no file", given=repr(paths))
-    return found
+    return names
 
 
 def _each(method: str, paths: Paths) -> list[str]:
@@ -69,10 +69,10 @@ def _files_of(method: str, folder: str, suffix: str | None) -> list[str]:
             expected="files",
             hint=f"a pattern names those in it: {os.path.join(folder, '*')!r}",
         )
-    found = sorted(glob.glob(os.path.join(glob.escape(folder), f"*{suffix}")))
-    if not found:
+    names = sorted(glob.glob(os.path.join(glob.escape(folder), f"*{suffix}")))
+    if not names:
         raise FileNotFoundError(f"{method}: there is no file *{suffix} in the folder {folder!r}")
-    return found
+    return names
 
 
 #: how compressed files begin, and the module that reads them
@@ -113,7 +113,7 @@ class _AbstractFiles(AbstractStage):
     seed = None
 
     def __init__(self, method: str, paths: Paths) -> None:
-        self.source = capture()  # whoever reads may be a thread, with no line of the user
+        self.source = capture()  # the reader may be a thread, with no line of the user
         self._method = method
         self.paths = files(method, paths)
         _check_plain(method, self.paths)

@@ -30,8 +30,8 @@ def decode_image(
         size: height and width to resize to, bilinearly; None keeps them.
 
     Raises:
-        RecordError: this is no picture, a damaged one, or one that is so large when it is decoded
-            that Pillow takes it for an attack (``PIL.Image.MAX_IMAGE_PIXELS``).
+        RecordError: this is no picture, a damaged one, or a picture so large when decoded that
+            Pillow takes it for an attack (``PIL.Image.MAX_IMAGE_PIXELS``).
         SettingError: Pillow is not installed.
 
     >>> import io
@@ -44,20 +44,20 @@ def decode_image(
     >>> ef.data.decode_image(buffer.getvalue(), mode="L", size=(1, 1))
     Tensor([[[76]]], u8[1,1,1]@cpu:0)
     """
-    found: str | bytes
+    image: str | bytes
     if isinstance(source, bytes):
-        found = source
+        image = source
     elif isinstance(source, (bytearray, memoryview)):
-        found = bytes(source)
+        image = bytes(source)
     else:
-        found = os.fspath(source)
+        image = os.fspath(source)
     try:
-        values = pixels(found, mode, size)
+        values = pixels(image, mode, size)
     except MissingError as error:
         raise SettingError(
             "decode_image: Pillow is not installed", hint="pip install eagerflow[data]"
         ) from error
     except DamagedError as error:
-        given = f"{len(found)} bytes" if isinstance(found, bytes) else found
+        given = f"{len(image)} bytes" if isinstance(image, bytes) else image
         raise RecordError(f"decode_image: {error}", given=given) from error
     return ef.asarray(values)

@@ -33,10 +33,10 @@ class TensorStage(AbstractStage, AbstractView):
     seed = None
 
     def __init__(self, values: Any) -> None:
-        found, self._treedef = tree.flatten(values)
+        leaves, self._treedef = tree.flatten(values)
         paths = tree.paths(self._treedef)
-        self._leaves = [_array(x, path) for x, path in zip(found, paths, strict=True)]
-        if not found:
+        self._leaves = [_array(x, path) for x, path in zip(leaves, paths, strict=True)]
+        if not leaves:
             raise TensorValueError("from_tensors: there is no tensor", given=repr(values))
         self._length = int(self._leaves[0].shape[0])
         if any(x.shape[0] != self._length for x in self._leaves):
@@ -261,11 +261,11 @@ class _IterableCursor(AbstractCursor):
 
     def restore(self, state: dict[str, Any]) -> None:
         wanted = state["index"]
-        found = sum(1 for _ in islice(self._iterator, wanted))
-        if found < wanted:
+        skipped = sum(1 for _ in islice(self._iterator, wanted))
+        if skipped < wanted:
             raise TensorValueError(
                 f"this position is behind the end of {self._stage}",
                 given=f"element {wanted}",
-                expected=f"at most {found}",
+                expected=f"at most {skipped}",
             )
         self._index = wanted

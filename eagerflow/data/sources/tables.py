@@ -128,13 +128,13 @@ class ParquetStage(AbstractStage, AbstractView):
                 expected=f"some of {', '.join(schema.names)}",
             )
         names = schema.names if self._columns is None else self._columns
-        found = {name: form(name, schema.field(name).type) for name in names}
+        forms = {name: form(name, schema.field(name).type) for name in names}
         kinds = {name: str(schema.field(name).type) for name in names}
         if not self._form:
-            self._form, self._kinds = found, kinds
-        if found == self._form:
+            self._form, self._kinds = forms, kinds
+        if forms == self._form:
             return
-        name = next(x for x in [*self._form, *found] if found.get(x) != self._form.get(x))
+        name = next(x for x in [*self._form, *forms] if forms.get(x) != self._form.get(x))
         first = "what it was" if path == self._paths[0] else f"that of {self._paths[0]}"
         raise TensorValueError(
             f"from_parquet: column {name!r} of {path} is not {first}",
@@ -164,15 +164,15 @@ class ParquetStage(AbstractStage, AbstractView):
     def rows(self, rows: Rows) -> Any:
         numbers = np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
         groups = np.searchsorted(self._bounds, numbers, side="right") - 1
-        found = np.unique(groups)
-        if len(found) == 1:
-            group = int(found[0])
+        present = np.unique(groups)
+        if len(present) == 1:
+            group = int(present[0])
             start = int(self._bounds[group])
             if isinstance(rows, range):
                 return taken(self.group(group), range(rows.start - start, rows.stop - start))
             return taken(self.group(group), rows - start)
         parts = []
-        for group in found.tolist():
+        for group in present.tolist():
             mine = np.flatnonzero(groups == group)
             parts.append((self.group(group), mine, numbers[mine] - self._bounds[group]))
         return gathered(len(numbers), parts)
@@ -183,17 +183,17 @@ class ParquetStage(AbstractStage, AbstractView):
             reading = self._reading.setdefault(group, threading.Lock())
         with reading:
             with self._lock:
-                found = self._cache.get(group)
-                if found is not None:
+                content = self._cache.get(group)
+                if content is not None:
                     self._cache.move_to_end(group)
-                    return found
-            found = self._read(group)
+                    return content
+            content = self._read(group)
             with self._lock:
-                self._cache[group] = found
-                self._held += held(found)
+                self._cache[group] = content
+                self._held += held(content)
                 while self._held > _HELD and len(self._cache) > 1:
                     self._held -= held(self._cache.popitem(last=False)[1])
-            return found
+            return content
 
     def _read(self, group: int) -> Column:
         path, number = self._groups[group]
@@ -289,22 +289,22 @@ class _GroupCursor(AbstractCursor):
                     raise
 
     def next(self) -> Any:
-        found, start, _ = self._group()
+        content, start, _ = self._group()
         self._index += 1
-        return element(found, self._index - 1 - start)
+        return element(content, self._index - 1 - start)
 
     def chunk(self, count: int) -> tuple[Any, int]:
         pieces: list[Any] = []
         missing = count
         while missing:
             try:
-                found, start, stop = self._group()
+                content, start, stop = self._group()
             except StopIteration:
                 if not pieces:
                     raise
                 break
             rows = range(self._index - start, min(self._index + missing, stop) - start)
-            pieces.append(taken(found, rows))
+            pieces.append(taken(content, rows))
             missing -= len(rows)
             self._index += len(rows)
         return join(pieces), count - missing

@@ -47,10 +47,10 @@ class ShuffleStage(AbstractStage):
         return generator(self.seed.value, epoch if self.reshuffle else 0)
 
     def view(self, epoch: int) -> AbstractView | None:
-        found = self.sources[0].view(epoch)
-        if found is None:
+        view = self.sources[0].view(epoch)
+        if view is None:
             return None
-        return _OrderView(found, permutation(found.length, self.size, self._draws(epoch)))
+        return _OrderView(view, permutation(view.length, self.size, self._draws(epoch)))
 
     def cursor(self, epoch: int) -> AbstractCursor:
         size = int(self.length or 1) if self.size is None else self.size
@@ -80,7 +80,7 @@ class _OrderView(AbstractDerived):
 
 @final
 class _BufferCursor(AbstractFollower):
-    """What is held is found again by reading the epoch from its start."""
+    """What is held is restored by reading the epoch from its start."""
 
     __slots__ = ("_buffer", "_index")
 
@@ -141,8 +141,8 @@ class SliceStage(AbstractStage):
         return max(0, min(length, self.stop) - self.start)
 
     def view(self, epoch: int) -> AbstractView | None:
-        found = self.sources[0].view(epoch)
-        return None if found is None else _SliceView(found, self.start, self.stop)
+        view = self.sources[0].view(epoch)
+        return None if view is None else _SliceView(view, self.start, self.stop)
 
     def cursor(self, epoch: int) -> AbstractCursor:
         return _SliceCursor(open_stage(self.sources[0], epoch), self.start, self.stop)
@@ -204,6 +204,6 @@ class _SliceCursor(AbstractCounter):
         count = int(min(count, self._stop - self._index))
         if count <= 0:
             raise StopIteration
-        rows, found = self._source.chunk(count)
-        self._index += found
-        return rows, found
+        rows, taken = self._source.chunk(count)
+        self._index += taken
+        return rows, taken

@@ -65,8 +65,8 @@ class _BatchCursor(AbstractFollower):
         self._drop_last = drop_last
 
     def next(self) -> Any:
-        rows, found = self._source.chunk(self._count)
-        if found < self._count and self._drop_last:
+        rows, taken = self._source.chunk(self._count)
+        if taken < self._count and self._drop_last:
             raise StopIteration
         return rows
 
@@ -120,9 +120,9 @@ class _RepeatCursor(AbstractFollower):
         missing = count
         try:
             while missing:
-                piece, found = self._read(lambda source, most=missing: source.chunk(most))
+                piece, taken = self._read(lambda source, most=missing: source.chunk(most))
                 pieces.append(piece)
-                missing -= found
+                missing -= taken
         except StopIteration:
             if not pieces:
                 raise
@@ -183,8 +183,8 @@ class ZipStage(AbstractStage):
         return min(known) if len(known) == len(lengths) or 0 in known else None
 
     def view(self, epoch: int) -> AbstractView | None:
-        found = [view for source in self.sources if (view := source.view(epoch)) is not None]
-        return _ZipView(found) if len(found) == len(self.sources) else None
+        views = [view for source in self.sources if (view := source.view(epoch)) is not None]
+        return _ZipView(views) if len(views) == len(self.sources) else None
 
     def cursor(self, epoch: int) -> AbstractCursor:
         return _ZipCursor([open_stage(source, epoch) for source in self.sources])
@@ -212,8 +212,8 @@ class _ZipView(AbstractView):
 
     @property
     def workers(self) -> Threads | None:
-        found = [x for source in self._sources if (x := source.workers) is not None]
-        return max(found, key=lambda x: x.count, default=None)
+        threads = [x for source in self._sources if (x := source.workers) is not None]
+        return max(threads, key=lambda x: x.count, default=None)
 
     def close(self) -> None:
         for source in self._sources:
@@ -228,17 +228,17 @@ class _ZipCursor(AbstractCursor):
         self._sources = sources
 
     def next(self) -> Any:
-        found, failed = [], None
+        elements, failed = [], None
         for source in self._sources:  # all of them, also after an error: they stay side by side
             try:
-                found.append(source.next())
+                elements.append(source.next())
             except StopIteration:
                 raise failed or StopIteration from None
             except Exception as error:
                 failed = failed or error
         if failed is not None:
             raise failed
-        return tuple(found)
+        return tuple(elements)
 
     @property
     def state(self) -> dict[str, Any]:

@@ -116,7 +116,7 @@ class BucketStage(AbstractStage):
 
 @final
 class _BucketCursor(AbstractFollower):
-    """What is held is found again by reading the epoch from its start."""
+    """What is held is restored by reading the epoch from its start."""
 
     __slots__ = ("_asked", "_failed", "_full", "_held", "_index", "_read", "_stage")
 

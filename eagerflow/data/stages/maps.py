@@ -80,9 +80,9 @@ class MapStage(AbstractStage):
 
     def view(self, epoch: int) -> AbstractView | None:
         if not self.how.ordered or self.how.on_error != "raise":
-            return None  # nobody knows which element has which number
-        found = self.sources[0].view(epoch)
-        return None if found is None else _MapView(found, self._mapped(epoch), self._workers)
+            return None  # which element has which number is not known
+        view = self.sources[0].view(epoch)
+        return None if view is None else _MapView(view, self._mapped(epoch), self._workers)
 
     def cursor(self, epoch: int) -> AbstractCursor:
         source = open_stage(self.sources[0], epoch)

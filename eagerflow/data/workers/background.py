@@ -124,7 +124,7 @@ class _PrefetchCursor(AbstractFollower):
 
 @final
 class _Feed:
-    """Reads a source for who takes what was read."""
+    """Reads a source ahead of its consumer."""
 
     __slots__ = ("__weakref__", "_ahead", "_device", "_source")
 
@@ -152,8 +152,8 @@ def _fill(feed: weakref.ref[_Feed]) -> None:
 
 
 def _filled(feed: weakref.ref[_Feed]) -> threading.Lock | None:
-    found = feed()
-    return None if found is None else found.fill()
+    referent = feed()
+    return None if referent is None else referent.fill()
 
 
 def _make(source: AbstractCursor, device: str | None) -> _Made:

@@ -1,7 +1,7 @@
-"""Threads that work for a pipeline, and the queue between those who make and who reads.
+"""Threads that work for a pipeline, and the queue between producers and the reader.
 
 Neither knows of elements: jobs are functions, and what is handed over is whatever they gave.
-Whoever starts threads here must close what they work for; cursors do it when they are closed or
+Code that starts threads here must close what they work for; cursors do it when they are closed or
 forgotten. What is made here leads to functions of the user, and those may lead to the iterator: so
 a thread that has nothing to do holds nothing that leads there, else neither would be forgotten.
 
@@ -31,7 +31,7 @@ from eagerflow.extending.pipelines import (
 
 __all__ = ["Crew", "Handover", "Job", "observed"]
 
-#: seconds after which a thread that has nothing to do ends: nobody may ever read on
+#: seconds after which a thread that has nothing to do ends: there may be no more reads
 _IDLE: Final = 1.0
 
 
@@ -47,7 +47,7 @@ class Handover:
     """A queue of what was made ahead, in which the reader waits for the next one.
 
     Args:
-        name: of who makes it, for events.
+        name: of the producer, for events.
         capacity: how much of it there may be.
         numbered: whether it is handed over in the order of its numbers; else as it comes.
 
@@ -64,7 +64,7 @@ class Handover:
     def put(
         self, item: _Outcome, number: int = 0, waits: bool = True
     ) -> threading.Lock | None:  # fmt: skip
-        """Add ``item``, as soon as there is room; if it is closed, nobody wants it.
+        """Add ``item``, as soon as there is room; if it is closed, it is dropped.
 
         Args:
             item: to be taken.
@@ -72,7 +72,7 @@ class Handover:
             waits: whether this thread will wait for room.
 
         Returns:
-            A lock to be acquired by who wants to wait for that; None if there is room.
+            A lock to be acquired in order to wait for that; None if there is room.
         """
         if self.queue.put_at_once(item, number):
             return None
@@ -114,16 +114,16 @@ class Handover:
 
     @property
     def closed(self) -> bool:
-        """Whether nobody will take anything more."""
+        """Whether nothing more will be taken."""
         return self.queue.closed
 
     def close(self) -> None:
-        """Drop all items, and end whoever waits."""
+        """Drop all items, and end all waiting."""
         self.queue.cancel_and_close(drop=True)
 
 
 def observed(name: str, make: Callable[[], _Outcome]) -> Any:
-    """What ``make`` gives, with an event if somebody listens."""
+    """What ``make`` gives, with an event if there are listeners."""
     if not ElementEvent.listeners:
         return make()
     start, before = perf_counter(), slept.seconds
@@ -227,11 +227,11 @@ class Crew:
             self._jobs.clear()
 
     def _work(self) -> None:
-        while (found := self._next()) is not None:
-            job, done = found
+        while (task := self._next()) is not None:
+            job, done = task
             observed(self.name, job.do)
-            done.queue.put_at_once(job, job.number)  # if it is closed, nobody wants it
-            del found, job, done
+            done.queue.put_at_once(job, job.number)  # dropped if it is closed
+            del task, job, done
 
     def _next(self) -> tuple[Job, Handover] | None:
         with self._lock:

@@ -1,7 +1,7 @@
-"""Cursors whose elements are made by several threads, which work ahead of who reads.
+"""Cursors whose elements are made by several threads, which work ahead of the reader.
 
 Jobs are numbered, so the order in which they end does not matter. A position counts what was
-handed out, not what was begun; what was begun behind it is begun again by who restores it.
+handed out, not what was begun; what was begun behind it is begun again after a restore.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ParallelViewCursor(AbstractCursor):
         self._crew = Crew(workers.name, workers.count)
         self._ahead = _AHEAD * workers.count
         self._done = Handover(workers.name, self._ahead, numbered=True)
-        self._grain: int | None = None  # elements of a job; None for one that is not stacked
+        self._grain: int | None = None  # elements of a job; None for a job that is not stacked
         self._jobs: deque[range] = deque()  # the rows of each
         self._begun = 0  # jobs for this handover
         self._index = 0
@@ -210,12 +210,12 @@ class ParallelMapCursor(AbstractFollower):
     @property
     def state(self) -> dict[str, Any]:
         source = self._source.state if self._state is None else self._state
-        found = {"index": self._index, "source": source}
+        state = {"index": self._index, "source": source}
         if not self._ordered:
             bits = [begun.taken for begun in self._begun if begun.read]
             mask = sum(bit << i for i, bit in enumerate(bits))
-            found["overtaken"] = mask | self._overtaken << len(bits)
-        return found
+            state["overtaken"] = mask | self._overtaken << len(bits)
+        return state
 
     def restore(self, state: dict[str, Any]) -> None:
         self._source.restore(state["source"])

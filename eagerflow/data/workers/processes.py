@@ -1,4 +1,4 @@
-"""Worker processes as who uses them sees them: a pool that calls a function elsewhere."""
+"""Worker processes from outside: a pool that calls a function elsewhere."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class _Server:
     def start_worker(self, name: str, connection: int, lifeline: int) -> int:
         """Start a worker with two file descriptors; the number of its process."""
         request = {"name": name, "folder": os.getcwd()}
-        found = self._ask(request, [connection, lifeline])
-        assert found is not None
-        return found
+        number = self._ask(request, [connection, lifeline])
+        assert number is not None
+        return number
 
     def status(self, number: int) -> int | None:
-        """How a worker ended: as an exit code, negative for signals. None if nobody knows."""
+        """How a worker ended: as an exit code, negative for signals. None if that is not known."""
         try:
             return self._ask({"status": number}, [])
         except OSError:
@@ -61,8 +61,8 @@ class _Server:
                     channel = self._started()
                     socket.send_fds(channel, [data], descriptors)
                     if answer := channel.recv(64):
-                        found = json.loads(answer)
-                        return None if found is None else int(found)
+                        reply = json.loads(answer)
+                        return None if reply is None else int(reply)
                 except OSError:
                     if attempt:
                         raise
@@ -100,7 +100,7 @@ class _Server:
 
 
 def _folders() -> list[str]:
-    """Where modules are looked for; what is no text there counts for nobody."""
+    """Where modules are looked for; what is no text there is ignored."""
     return [folder for folder in sys.path if isinstance(folder, str)]
 
 
@@ -221,7 +221,7 @@ class Pool:
             stacking them), and how.
 
         Raises:
-            WorkerError: the process ended meanwhile.
+            WorkerError: the process ended during the call.
             CancelledError: the pool was closed.
         """
         process = self._take()

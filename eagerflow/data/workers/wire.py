@@ -42,7 +42,7 @@ _OBJECT: Final = "object"
 
 def dump(value: Any) -> bytes:
     """``value``, a function of a notebook maybe, for a process on the same machine."""
-    # imported here: 20 ms, and nobody who stays in one process needs it
+    # imported here: 20 ms, and not needed within one process
     return bytes(import_module("cloudpickle").dumps(value))
 
 
@@ -127,19 +127,19 @@ class Wire:
     def _read(self, buffers: list[memoryview]) -> None:
         left = [buffer for buffer in buffers if buffer.nbytes]
         while left:
-            found = self._connection.recvmsg_into(left[:_BUFFERS])[0]
-            if not found:
+            received = self._connection.recvmsg_into(left[:_BUFFERS])[0]
+            if not received:
                 raise EOFError
-            left = _behind(left, found)
+            left = _behind(left, received)
 
     def waits(self, seconds: float) -> bool:
         """Whether something comes within so many seconds."""
         return bool(select.select([self._connection], [], [], seconds)[0])
 
     def close(self) -> None:
-        """End the connection, and whoever waits for it."""
+        """End the connection, and all waiting for it."""
         with suppress(OSError):  # it may be gone already
-            self._connection.shutdown(socket.SHUT_RDWR)  # a close alone would wake nobody
+            self._connection.shutdown(socket.SHUT_RDWR)  # a close alone would wake no thread
         self._connection.close()
 
 
@@ -200,8 +200,8 @@ def _encode(leaf: Any) -> tuple[Any, memoryview, list[int]]:
 
 def _flat(values: np.ndarray[Any, Any]) -> memoryview:
     """The bytes of an array, also of a dtype that the buffer protocol does not know."""
-    found: Any = values.reshape(-1).view(np.uint8)
-    return memoryview(found)
+    flat: Any = values.reshape(-1).view(np.uint8)
+    return memoryview(flat)
 
 
 def _room(kinds: tuple[Any, ...], words: list[int]) -> list[tuple[Any, memoryview]]:

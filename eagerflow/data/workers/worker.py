@@ -43,7 +43,7 @@ _REQUEST: Final = 1 << 16  # bytes
 
 
 def serve(descriptor: int) -> None:
-    """Start workers for whoever holds the other end of a socket, until it is closed.
+    """Start workers for the holder of the other end of a socket, until it is closed.
 
     A request is JSON: ``{"name", "folder"}`` with two file descriptors (the connection, and a pipe
     whose end is the end of the worker) starts one and is answered with its number; ``{"status"}``
@@ -54,7 +54,7 @@ def serve(descriptor: int) -> None:
     alive: set[int] = set()
     ended: dict[int, int] = {}
     answer: int | None
-    # whoever asks may end without waiting for the answer
+    # the process that asks may end without waiting for the answer
     with socket.socket(fileno=descriptor) as channel, suppress(ConnectionError):
         waited = 0.0
         while waited < _IDLE_SERVER:
@@ -99,8 +99,8 @@ def _ending(number: int, alive: set[int], ended: dict[int, int]) -> int | None:
 def _reap(alive: set[int], ended: dict[int, int]) -> None:
     """Note how workers ended."""
     for number in list(alive):
-        found, status = os.waitpid(number, os.WNOHANG)
-        if found:
+        pid, status = os.waitpid(number, os.WNOHANG)
+        if pid:
             alive.discard(number)
             ended[number] = os.waitstatus_to_exitcode(status)
 
@@ -117,7 +117,7 @@ def _fork(channel: socket.socket, descriptors: list[int], request: dict[str, Any
 def _begin(channel: socket.socket, descriptors: list[int], request: dict[str, Any]) -> NoReturn:
     """The life of a worker."""
     code = 1
-    wire = None  # open until the end, so that whoever sees its end can ask for the exit code
+    wire = None  # open until the end, so that the exit code is known when its end is seen
     try:
         channel.close()
         _call_me(request["name"])
@@ -164,7 +164,7 @@ def _new_chances() -> None:
 
 
 def _end_with(lifeline: int) -> None:
-    """End when nobody needs this worker any more, whatever it is doing."""
+    """End when this worker is not needed any more, whatever it is doing."""
     os.read(lifeline, 1)
     os._exit(0)
 
@@ -216,7 +216,7 @@ def _be_as(folders: list[str], environment: dict[str, str]) -> None:
 
 
 def _failure(error: Exception) -> bytes:
-    """An error, with what it looked like here; one that cannot be sent as its text."""
+    """An error, with what it looked like here; its text where the error cannot be sent."""
     trace = error.__traceback__.tb_next if error.__traceback__ else None  # without this module
     text = "".join(traceback.format_exception(type(error), error, trace))
     error.add_note("  in a worker process:\n" + textwrap.indent(text.rstrip(), "    "))

@@ -172,8 +172,8 @@ def _picked(
     if weights is not None:
         flat = ef.broadcast_to(weights, logs.shape)
         shares = shares * ef.squeeze(ef.take_along_axis(flat, places, axis=axis), axis)
-    found = ef.squeeze(ef.take_along_axis(logs, places, axis=axis), axis)
-    return ef.where(counted, -found * shares, 0), shares
+    picked = ef.squeeze(ef.take_along_axis(logs, places, axis=axis), axis)
+    return ef.where(counted, -picked * shares, 0), shares
 
 
 def _is_column(classes: ef.Tensor) -> bool:

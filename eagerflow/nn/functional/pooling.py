@@ -23,16 +23,16 @@ __all__ = [
 
 def _both(name: str, input: TensorLike, axes: int, function: Any) -> tuple[ef.Tensor, ef.Tensor]:
     """`over_axes` for a function of two results."""
-    found: list[ef.Tensor] = []
+    recorded: list[ef.Tensor] = []
 
     def first(x: ef.Tensor) -> ef.Tensor:
         values, indices = function(x)
-        found.append(indices)
+        recorded.append(indices)
         result: ef.Tensor = values
         return result
 
     values = over_axes(name, input, axes, first)
-    (indices,) = found
+    (indices,) = recorded
     return values, indices if indices.ndim == values.ndim else ef.squeeze(indices, axis=0)
 
 

@@ -111,11 +111,11 @@ class MultiHeadAttention(Module):
         if mask is not None and is_causal:
             mask, is_causal = _both(mask, query.shape[-2], key.shape[-2]), False
         dropout = self.dropout if self.training else 0.0
-        found = F.scaled_dot_product_attention(
+        attended = F.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=is_causal
         )
-        found = ef.moveaxis(found, -3, -2)
-        out: ef.Tensor = self.output(found.reshape((*found.shape[:-2], self.embed_dim)))
+        attended = ef.moveaxis(attended, -3, -2)
+        out: ef.Tensor = self.output(attended.reshape((*attended.shape[:-2], self.embed_dim)))
         return out
 
     def _heads(self, layer: Linear, x: ef.Tensor) -> ef.Tensor:

@@ -133,6 +133,6 @@ class ShardedEmbedding(Module):
         shard = rows % count
         places = ef.dynamic_partition(ef.arange(flat.shape[0]), shard, count)
         parts = ef.dynamic_partition(rows // count, shard, count)
-        found = [ef.take(v, part, axis=0) for v, part in zip(self.shards, parts, strict=True)]
-        whole = ef.dynamic_stitch(places, found, size=flat.shape[0])
+        gathered = [ef.take(v, part, axis=0) for v, part in zip(self.shards, parts, strict=True)]
+        whole = ef.dynamic_stitch(places, gathered, size=flat.shape[0])
         return whole.reshape((*indices.shape, self.embedding_dim))

@@ -1,4 +1,4 @@
-"""Places: reading, setting and taking away what is at the end of a path."""
+"""Access paths: reading, setting and taking away what is at the end of a path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eagerflow.capture.paths import GONE, Place, Root, instance_dict
+from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict
 
 scale = 2.0
 
@@ -74,30 +74,32 @@ PLACES = {
 @pytest.mark.parametrize("name", PLACES)
 def test_get_and_set(name: str) -> None:
     owner, how, key, value = PLACES[name]
-    place = Place(Root(owner), how, key, "here")
-    assert place.get() == value
+    path = AccessPath(Root(owner), how, key, "here")
+    assert path.get() == value
     new = object()
-    place.set(new)
-    assert place.get() is new
-    place.set(value)
-    assert place.get() == value
+    path.set(new)
+    assert path.get() is new
+    path.set(value)
+    assert path.get() == value
 
 
 @pytest.mark.parametrize("name", ["attribute", "slot", "frozen", "dict", "mapping", "cell"])
 def test_take_away(name: str) -> None:
     owner, how, key, value = PLACES[name]
-    place = Place(Root(owner), how, key, "here")
-    place.set(GONE)
-    assert place.get() is GONE
-    place.set(value)
-    assert place.get() == value
+    path = AccessPath(Root(owner), how, key, "here")
+    path.set(GONE)
+    assert path.get() is GONE
+    path.set(value)
+    assert path.get() == value
 
 
 def test_paths_follow_what_is_there_now() -> None:
     model = SimpleNamespace(layers=[SimpleNamespace(w=1)])
     root = Root(model, "model")
-    layers = Place(root, "attribute", "layers", "model.layers")
-    w = Place(Place(layers, "item", 0, "model.layers[0]"), "attribute", "w", "model.layers[0].w")
+    layers = AccessPath(root, "attribute", "layers", "model.layers")
+    w = AccessPath(
+        AccessPath(layers, "item", 0, "model.layers[0]"), "attribute", "w", "model.layers[0].w"
+    )
     assert w.get() == 1
     model.layers = [SimpleNamespace(w=2)]
     assert w.get() == 2
@@ -109,23 +111,23 @@ def test_paths_follow_what_is_there_now() -> None:
 def test_a_root_can_be_moved() -> None:
     first, second = _cell(1), _cell(2)
     root = Root(first)
-    place = Place(root, "cell", 0, "value")
-    assert place.get() == 1
+    path = AccessPath(root, "cell", 0, "value")
+    assert path.get() == 1
     root.point_to(second)
-    assert place.get() == 2
+    assert path.get() == 2
 
 
 def test_a_weak_root_keeps_nothing_alive() -> None:
     owner = Slotted.__new__(type("Weak", (), {"a": 3}))
-    place = Place(Root(owner, "owner", weak=True), "attribute", "a", "owner.a")
-    assert place.get() == 3
+    path = AccessPath(Root(owner, "owner", weak=True), "attribute", "a", "owner.a")
+    assert path.get() == 3
     gone = weakref.ref(owner)
     del owner
     gc.collect()
     assert gone() is None
-    assert place.get() is GONE
+    assert path.get() is GONE
     with pytest.raises(TypeError, match=r"owner\.a cannot be set"):
-        place.set(1)
+        path.set(1)
 
 
 def test_what_cannot_be_weak_is_held() -> None:
@@ -136,21 +138,21 @@ def test_what_cannot_be_weak_is_held() -> None:
 
 def test_fixed_places_cannot_be_set() -> None:
     with pytest.raises(TypeError, match="cannot be set"):
-        Place(Root((1, 2)), "item", 0, "pair[0]", True).set(5)
+        AccessPath(Root((1, 2)), "item", 0, "pair[0]", True).set(5)
     with pytest.raises(TypeError, match="cannot be set"):
-        Place(Root(Slotted()), "class", None, "Slotted").set(5)
+        AccessPath(Root(Slotted()), "class", None, "Slotted").set(5)
 
 
 def test_descriptions() -> None:
     root = Root(reads_scale)
-    assert Place(root, "global", "scale", "scale").described == "global scale"
-    assert Place(root, "cell", 0, "value").described == "enclosing value"
-    assert Place(root, "attribute", "a", "self.a").described == "self.a"
+    assert AccessPath(root, "global", "scale", "scale").described == "global scale"
+    assert AccessPath(root, "cell", 0, "value").described == "enclosing value"
+    assert AccessPath(root, "attribute", "a", "self.a").described == "self.a"
 
 
 def test_gone_is_the_end_of_any_path() -> None:
-    nothing = Place(Root({}), "item", "k", "d['k']")
-    assert Place(nothing, "class", None, "C").get() is GONE
+    nothing = AccessPath(Root({}), "item", "k", "d['k']")
+    assert AccessPath(nothing, "class", None, "C").get() is GONE
 
 
 def test_instance_dict() -> None:
@@ -161,21 +163,21 @@ def test_instance_dict() -> None:
 
 @given(st.recursive(st.integers(), lambda x: st.lists(x, min_size=1), max_leaves=8), st.data())
 def test_any_path_through_lists(tree: Any, data: st.DataObject) -> None:
-    place: Any = Root(SimpleNamespace(tree=tree))
-    place, value = Place(place, "attribute", "tree", "tree"), tree
+    path: Any = Root(SimpleNamespace(tree=tree))
+    path, value = AccessPath(path, "attribute", "tree", "tree"), tree
     while isinstance(value, list):
         index = data.draw(st.integers(0, len(value) - 1))
-        place, value = Place(place, "item", index, f"{place.text}[{index}]"), value[index]
-    assert place.get() == value
-    place.set(-7)
-    assert place.get() == -7
+        path, value = AccessPath(path, "item", index, f"{path.text}[{index}]"), value[index]
+    assert path.get() == value
+    path.set(-7)
+    assert path.get() == -7
 
 
 def test_long_paths() -> None:
-    place: Any = Root([1], "x")
+    path: Any = Root([1], "x")
     for _ in range(5000):
-        place = Place(place, "class", None, "C")
-    assert place.get() is type
+        path = AccessPath(path, "class", None, "C")
+    assert path.get() is type
 
 
 def test_a_name_of_a_base_class_is_set_on_the_class_that_holds_it() -> None:
@@ -185,9 +187,9 @@ def test_a_name_of_a_base_class_is_set_on_the_class_that_holds_it() -> None:
     class Sub(Base):
         pass
 
-    place = Place(Root(Sub), "base", (1, "n"), "Sub.n")
-    place.set(2)
-    assert (Base.n, place.get(), "n" in vars(Sub)) == (2, 2, False)
-    place.set(GONE)
+    path = AccessPath(Root(Sub), "base", (1, "n"), "Sub.n")
+    path.set(2)
+    assert (Base.n, path.get(), "n" in vars(Sub)) == (2, 2, False)
+    path.set(GONE)
     assert not hasattr(Base, "n")
-    assert place.get() is GONE
+    assert path.get() is GONE
