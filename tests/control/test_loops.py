@@ -99,7 +99,7 @@ def test_a_number_may_become_a_tensor() -> None:
             f(ef.tensor([0.5, 1.0, 2.0], dtype=ef.float16)).type
             == ef.tensor(0, dtype=ef.float16).type
         )
-        with pytest.raises(TraceError, match="an iteration changes the type of what goes round"):
+        with pytest.raises(TraceError, match="an iteration changes the type of the carry"):
             f(ef.ones((3, 2)))
 
 
@@ -150,7 +150,7 @@ def test_errors_name_both_lines() -> None:
     for body, words in (
         (float64, "f64[2]@cpu:0 after an iteration"),
         (wider, "f32[1,2]@cpu:0 after an iteration"),
-        (pair, "changes the structure of what goes round"),
+        (pair, "changes the structure of the carry"),
         (lambda x: 3, "the int 3 after an iteration"),
     ):
         for f in both(lambda x, body=body: ef.while_loop(lambda x: x.sum() < 5, body, x * 1.0)):
