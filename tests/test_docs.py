@@ -86,6 +86,58 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
+_SPAN = re.compile(r"`([^`\n]+)`")
+_PATH = re.compile(r"[\w./-]+\.(?:pyi?|md|ipynb|toml)|(?:[\w.-]+/)+(?:[\w-]+)?")
+#: pages tell names without the folders of the packages
+_BASES = (ROOT, ROOT / "eagerflow", ROOT / "kernels", ROOT / "widgets")
+#: by page, what looks like a file of this repository and is none
+_NO_FILES = {
+    "docs/decisions/0004-one-wheel-three-packages.md": {"eagerflow/kernels"},  # was not taken
+    "docs/decisions/0027-folders.md": {  # names from before, in its table
+        "graph.passes/", "runtime/program.py", "runtime/executor.py",
+    },
+    "docs/glossary.md": {"encoder/layer0"},  # a scope
+}  # fmt: skip
+
+
+def named_files(text: str) -> list[str]:
+    """The files and folders that a page names in backticks, outside of its blocks of code."""
+    spans = (match[1].partition(": ")[0] for match in _SPAN.finditer(_FENCE.sub("", text)))
+    return [span for span in spans if _PATH.fullmatch(span)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_that_pages_name_exist(page: Path) -> None:
+    bases = (*_BASES, page.parent)
+    missing = {n for n in named_files(page.read_text()) if not any((b / n).exists() for b in bases)}
+    assert missing - _NO_FILES.get(str(page.relative_to(ROOT)), set()) == set()
+
+
+def test_named_files_are_seen() -> None:
+    page = (
+        "`core/op.py: infer`, `no/such.py`, `docs/` and `a/b`\n```sh\n`x.py`\n```\n`1 / 2`, `n.py`"
+    )
+    assert named_files(page) == ["core/op.py", "no/such.py", "docs/", "a/b", "n.py"]
+
+
+_MODULE = re.compile(r"(?:eagerflow|eagerflow_kernels|eagerflow_widgets|tests)(?:\.\w+)+")
+#: groups of entry points, which are named as modules are
+_GROUPS = {"eagerflow.ops", "eagerflow.kernels", "eagerflow.devices"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_modules_that_pages_name_exist(page: Path) -> None:
+    """The first parts of a dotted name are folders and a file; what follows is in the file."""
+    text = _FENCE.sub("", page.read_text())
+    names = {m[1] for m in _SPAN.finditer(text) if _MODULE.fullmatch(m[1])} - _GROUPS
+    assert {n for n in names if not _is_module(n) and not _is_module(n.rpartition(".")[0])} == set()
+
+
+def _is_module(name: str) -> bool:
+    path = Path(*name.split("."))
+    return any((b / path).is_dir() or (b / f"{path}.py").exists() for b in _BASES)
+
+
 def test_every_page_is_in_the_index() -> None:
     index = (ROOT / "docs" / "index.md").read_text()
     decisions = (ROOT / "docs" / "decisions" / "README.md").read_text()

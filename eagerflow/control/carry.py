@@ -94,7 +94,7 @@ def _text(x: Any) -> str:
 def other_structure(op: str, before: tree.TreeDef, after: tree.TreeDef, where: str) -> TraceError:
     """The error for an iteration that changes the structure of the carry."""
     return TraceError(
-        f"{op}: an iteration changes the structure of what goes round",
+        f"{op}: an iteration changes the structure of the carry",
         given=f"{tree.show(after)} from {where}",
         expected=f"{tree.show(before)}, as what the loop starts with",
     )
@@ -106,7 +106,7 @@ def changed(
     """The error for an iteration that changes the type of a leaf of the carry."""
     path = tree.paths(treedef)[i]
     return TraceError(
-        f"{op}: an iteration changes the type of what goes round{' at ' + path if path else ''}",
+        f"{op}: an iteration changes the type of the carry{' at ' + path if path else ''}",
         given=f"{after} after an iteration, from {where}",
         expected=f"{before}, which the loop starts with" + (f", from {first}" if first else ""),
         hint="start with a value of the type that an iteration gives (0.0 for a float, "

@@ -3,7 +3,7 @@
 All versions of a list share one dict, in which the newest is written down. An older one knows what
 is different from the next newer one, and takes the dict over when it is used (Baker, "Shallow
 binding makes functional arrays fast", 1991). So a loop that pushes or writes pays the same for
-each turn however long the list is, and so does the gradient that goes back over it.
+each iteration however long the list is, and so does the gradient that goes back over it.
 
 Ctrl-C may come between any two instructions. Python looks for it after calls and where loops go
 back, never between plain statements without a call, and in no function of C. So what must happen

@@ -36,13 +36,13 @@ def test_arguments_of_the_functions() -> None:
         assert float(x) == 16.0
 
 
-def test_no_turns() -> None:
+def test_no_iterations() -> None:
     for f in both(lambda x: ef.while_loop(lambda y, n: y > 5, lambda y, n: (y / 0, n + 1), (x, 7))):
         same, seven = f(ef.tensor(1.0))
         assert (float(same), seven) == (1.0, 7)
 
 
-def test_at_most_so_many_turns() -> None:
+def test_at_most_so_many_iterations() -> None:
     def f(x, most):
         return ef.while_loop(lambda y: y < 100, lambda y: y * 2, x, max_iterations=most)
 
@@ -99,7 +99,7 @@ def test_a_number_may_become_a_tensor() -> None:
             f(ef.tensor([0.5, 1.0, 2.0], dtype=ef.float16)).type
             == ef.tensor(0, dtype=ef.float16).type
         )
-        with pytest.raises(TraceError, match="an iteration changes the type of what goes round"):
+        with pytest.raises(TraceError, match="an iteration changes the type of the carry"):
             f(ef.ones((3, 2)))
 
 
@@ -150,7 +150,7 @@ def test_errors_name_both_lines() -> None:
     for body, words in (
         (float64, "f64[2]@cpu:0 after an iteration"),
         (wider, "f32[1,2]@cpu:0 after an iteration"),
-        (pair, "changes the structure of what goes round"),
+        (pair, "changes the structure of the carry"),
         (lambda x: 3, "the int 3 after an iteration"),
     ):
         for f in both(lambda x, body=body: ef.while_loop(lambda x: x.sum() < 5, body, x * 1.0)):
@@ -245,7 +245,7 @@ def test_printing_in_bodies(capsys: pytest.CaptureFixture[str]) -> None:
         assert [line.split()[0] for line in lines if line] == ["even", "even", "end"]
 
 
-def test_a_variable_is_read_once_where_no_turn_assigns_it() -> None:
+def test_a_variable_is_read_once_where_no_iteration_assigns_it() -> None:
     v = ef.Variable(2.0)
 
     @ef.trace
@@ -302,7 +302,7 @@ def _residual(recompute: bool) -> list[int]:
     return [len(n.inputs) - 1 for g in bodies for n in g.nodes if n.op == "list_push"]
 
 
-def test_to_recompute_keeps_what_goes_round_alone() -> None:
+def test_to_recompute_keeps_the_carry_alone() -> None:
     (kept,) = _residual(recompute=False)
     assert kept > 3
     assert _residual(recompute=True) == [1]

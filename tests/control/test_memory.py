@@ -87,7 +87,7 @@ def test_it_grows_with_what_each_turn_keeps(make: Any) -> None:
 
 
 @LOOPS
-def test_to_recompute_bounds_it_by_what_goes_round(make: Any) -> None:
+def test_to_recompute_bounds_it_by_the_carry(make: Any) -> None:
     """However large what an iteration makes on its way: it is there for one iteration only."""
     one = 10 * 8192 * 4
     for iterations, size in ((1000, 512), (4000, 512), (1000, 8192)):

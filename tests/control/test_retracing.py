@@ -182,7 +182,7 @@ def test_errors_are_those_of_a_trace_that_knows_nothing() -> None:
 
         return ef.while_loop(lambda s, i: s < 3, outer, (0.0, 0))[0]
 
-    with pytest.raises(TraceError, match="changes the type of what goes round at"):
+    with pytest.raises(TraceError, match="changes the type of the carry at"):
         ef.trace(f)(ef.tensor(2.0))
 
 

@@ -109,8 +109,8 @@ def test_what_is_refused() -> None:
     for iteration, words in (
         (lambda c, x: c, "does not give a pair"),
         (lambda c, x: (c, "text"), "what cannot be stacked"),
-        (lambda c, x: (c.astype(ef.float64), x), "changes the type of what goes round"),
-        (lambda c, x: ((c, c), x), "changes the structure of what goes round"),
+        (lambda c, x: (c.astype(ef.float64), x), "changes the type of the carry"),
+        (lambda c, x: ((c, c), x), "changes the structure of the carry"),
     ):
         for g in both(lambda x, iteration=iteration: ef.scan(iteration, x[0] * 1, x)):
             with pytest.raises(TraceError, match=words):

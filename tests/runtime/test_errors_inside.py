@@ -269,7 +269,7 @@ def test_a_failure_ends_what_runs_beside_it(monkeypatch: pytest.MonkeyPatch) -> 
     assert np.isfinite(f(x, 2, ef.tensor(0)).numpy()).all()
 
 
-def test_turns_do_not_run_ahead_of_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_iterations_do_not_run_ahead_of_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """On one device, also where a loop is opened up since its body has parts to run at once."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     v = ef.Variable(0.0)

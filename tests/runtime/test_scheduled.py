@@ -200,7 +200,7 @@ def test_only_the_branch_that_is_taken_has_effects() -> None:
 
 
 @pytest.mark.parametrize("parallel", [1, 2, 10])
-def test_effects_of_turns_keep_their_order(parallel: int) -> None:
+def test_effects_of_iterations_keep_their_order(parallel: int) -> None:
     seen: list[Any] = []
 
     def body(x: Any, i: Any) -> Any:
@@ -216,7 +216,7 @@ def test_effects_of_turns_keep_their_order(parallel: int) -> None:
     assert seen == [(i, j) for i in range(4) for j in range(i)]
 
 
-def test_no_turns() -> None:
+def test_no_iterations() -> None:
     v = ef.Variable(1.0)
 
     def body(x: Any, i: Any) -> Any:
@@ -229,7 +229,7 @@ def test_no_turns() -> None:
 
 
 @pytest.mark.parametrize(("parallel", "most"), [(1, 1), (3, 3), (10, 5)])
-def test_so_many_turns_overlap(ops: Ops, parallel: int, most: int) -> None:
+def test_so_many_iterations_overlap(ops: Ops, parallel: int, most: int) -> None:
     """An iteration starts before the results of those before it are there, where it needs none."""
     waiting: list[Completion] = []
     widest = 0

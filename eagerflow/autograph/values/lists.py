@@ -309,7 +309,7 @@ def one_each(values: list[Any], text: str) -> Tensor:
     if len(values) == 1 and isinstance(values[0], AbstractArray):
         return tensor_of(values[0])
     raise TraceError(
-        f"{text or 'a list'} is appended to in a loop whose turns the graph counts",
+        f"{text or 'a list'} is appended to in a loop whose iterations the graph counts",
         given=f"{len(values)} times in an iteration, {', '.join(type(v).__name__ for v in values)}",
         expected="one tensor in each iteration",
         hint="append to several lists, or one tensor that holds all",

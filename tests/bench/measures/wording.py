@@ -20,13 +20,14 @@ _OTHER_TURNS: Final = re.compile(
     r"\b(in|by|takes?|taking|took) turns?\b|\bturns?\b[^.]{0,40}?\binto\b"
     r"|\bturns? (off|on|out|around)\b"
 )
-#: by what is counted, how prose has it; the plain words among them count in identifiers too
+#: by what is counted, how prose has it, and an identifier whose parts are set apart
 _WORDS: Final = {
     "turn, turns": re.compile(r"\bturns?\b"),
-    "go round, goes round": re.compile(r"\b(go|goes|going|went) round\b"),
+    "go round, goes round": re.compile(r"\b(go|goes|going|went)\s+round\b"),
     "chooser": re.compile(r"\bchoosers?\b"),
 }
-_IN_NAMES: Final = {"turn, turns": {"turn", "turns"}, "chooser": {"chooser", "choosers"}}
+#: the section of the glossary that must name these words
+_AVOIDED: Final = "\n## Words not used\n"
 #: names of files that say nothing of what is in them
 _FILES: Final = {
     "words", "spelled", "carried", "shared", "sharing", "outside", "members", "usage", "reliance",
@@ -38,16 +39,16 @@ _PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 def wording(checkout: Checkout) -> dict[str, Any]:
     """Terms that the glossary defines twice; counts of home-made words, by place."""
-    prose = [f"{word} ({kind})" for word in _WORDS for kind in ("comments and strings", "docs")]
-    named = [f"{word} (identifiers)" for word in _IN_NAMES]
-    counts: dict[str, Counter[str]] = {name: Counter() for name in [*prose, *named, _FOUND]}
+    kinds = ("comments and strings", "docs", "identifiers")
+    names = [f"{word} ({kind})" for word in _WORDS for kind in kinds]
+    counts: dict[str, Counter[str]] = {name: Counter() for name in [*names, _FOUND]}
     for module in checkout.modules.values():
         for kind, word in _of(module):
             counts[f"{word} ({kind})"][module.path] += 1
         if (functions := _binding(module.tree, "found")) > 0:
             counts[_FOUND][module.path] = functions
     for page in sorted((checkout.root / "docs").rglob("*.md")):
-        for word in _in_prose(page.read_text()):
+        for word in _in_prose(page.read_text().partition(_AVOIDED)[0]):
             counts[f"{word} (docs)"][str(page.relative_to(checkout.root))] += 1
     files = sorted(m.path for n, m in checkout.modules.items() if n.split(".")[-1] in _FILES)
     return {
@@ -75,9 +76,9 @@ def _of(module: Module) -> Iterator[tuple[str, str]]:
     """Each home-made word of a module, with where it stands."""
     for token in module.tokens:
         if token.type == tokenize.NAME:
-            parts = {p.lower() for p in _PARTS.findall(token.string)}
-            for word, forms in _IN_NAMES.items():
-                if parts & forms:
+            parts = " ".join(_PARTS.findall(token.string)).lower()
+            for word, pattern in _WORDS.items():
+                if pattern.search(parts):
                     yield "identifiers", word
         elif token.type in _PROSE:
             for word in _in_prose(token.string):
