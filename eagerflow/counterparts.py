@@ -262,8 +262,8 @@ def unknown_name(
     public = [
         n for n, v in known.items() if not n.startswith("_") and not isinstance(v, ModuleType)
     ]
-    found = _NAMES[name] if name in _NAMES else nearest(name, public)
-    hint = f"did you mean {found!r}?" if found else None
+    suggestion = _NAMES[name] if name in _NAMES else nearest(name, public)
+    hint = f"did you mean {suggestion!r}?" if suggestion else None
     return UnknownNameError(f"{owner} has no {name!r}", hint=hint)
 
 

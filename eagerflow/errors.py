@@ -456,11 +456,11 @@ def hide_frames(error: BaseException) -> None:
     """
     if _full_traceback:
         return
-    found: TracebackType | None = None
+    chain: TracebackType | None = None
     for trace in reversed([*_walk(error.__traceback__)]):
         if not is_framework_frame(trace.tb_frame):
-            found = TracebackType(found, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
-    error.__traceback__ = found
+            chain = TracebackType(chain, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+    error.__traceback__ = chain
     error.__context__ = users_context(error)
 
 

@@ -218,5 +218,5 @@ def of_family(family: OpFacts) -> Callable[[_R], _R]:
 def family_of(rule: Callable[..., Any]) -> OpFacts:
     """The facts that ops of a type rule have in common."""
     none: OpFacts = {}
-    found: OpFacts = getattr(rule, _FAMILY, none)
-    return found
+    facts: OpFacts = getattr(rule, _FAMILY, none)
+    return facts

@@ -133,11 +133,11 @@ def placeholder(
     kind = kind.replace(_OPEN, "").replace(_CLOSE, "")
     number = next(_numbers)
     text = f"{_OPEN}#{number} {kind} #{number}{_CLOSE}"
-    found = Placeholder(text)
-    found.value, found.kind, found.spell, found.kept = value, kind, spell, kept
-    kept.append(found)
-    _known[text] = found
-    return found
+    stand_in = Placeholder(text)
+    stand_in.value, stand_in.kind, stand_in.spell, stand_in.kept = value, kind, spell, kept
+    kept.append(stand_in)
+    _known[text] = stand_in
+    return stand_in
 
 
 def has_placeholder(text: str) -> bool:

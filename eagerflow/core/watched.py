@@ -44,9 +44,9 @@ class WatchedArray(np.ndarray[Any, Any]):
     @staticmethod
     def of(array: np.ndarray[Any, Any]) -> WatchedArray:
         """A view of ``array`` that nobody has looked at."""
-        found: WatchedArray = array.view(WatchedArray)
-        object.__getattribute__(found, "__dict__")["_note"] = _Note()
-        return found
+        view: WatchedArray = array.view(WatchedArray)
+        object.__getattribute__(view, "__dict__")["_note"] = _Note()
+        return view
 
     @property
     def looked(self) -> bool:

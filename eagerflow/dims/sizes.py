@@ -68,8 +68,8 @@ def exact_quotient(a: Size, b: Size) -> Size:
     >>> 6 * n // n, exact_quotient(6 * n, n)
     (6*n//n, 6)
     """
-    found = polynomial.divide(terms_of(a), terms_of(b))
-    return a // b if found is None else wrap(found)
+    quotient = polynomial.divide(terms_of(a), terms_of(b))
+    return a // b if quotient is None else wrap(quotient)
 
 
 def same(a: Size, b: Size) -> bool:

@@ -485,8 +485,8 @@ class AbstractMeeting(ABC):
         try:
             attempt.keep()
         except Exception as error:  # of memory there is too little
-            found = error
-            attempt.fail(lambda: found)
+            failure = error
+            attempt.fail(lambda: failure)
             self.remove(attempt)
         attempt.since = perf_counter()
 
@@ -494,6 +494,6 @@ class AbstractMeeting(ABC):
         try:
             return attempt.step()
         except Exception as error:
-            found = error
-            attempt.fail(lambda: found)
+            failure = error
+            attempt.fail(lambda: failure)
             return True

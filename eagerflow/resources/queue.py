@@ -96,11 +96,11 @@ class _Dequeue(AbstractAttempt):
         if queue.closed and store.available(True) + len(self.taken) < count:
             self.retract()
             if not self._partial or not store.items:
-                found, what = len(store.items), self.what
+                left, what = len(store.items), self.what
                 self.fail(
                     lambda: _closed(
                         f"{what}: the queue is closed and has too few elements", queue,
-                        f"{count} element{'s' * (count != 1)}, of which there are {found}",
+                        f"{count} element{'s' * (count != 1)}, of which there are {left}",
                     )
                 )  # fmt: skip
                 return True

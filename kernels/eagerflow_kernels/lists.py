@@ -98,15 +98,15 @@ class ListData:
         with self._lock:
             items = self._newest()
             made = ListData(_NOTHING, places.start, self._lock)
-            found = list(map(items.get, places))
-            self._step(made, places, None, found)
-            return made, found
+            elements = list(map(items.get, places))
+            self._step(made, places, None, elements)
+            return made, elements
 
     def _newest(self) -> dict[int, Array]:
         """The dict, in which this version is written down now; to be called with the lock held."""
-        found = self._items
-        if found is not None:
-            return found
+        written = self._items
+        if written is not None:
+            return written
         path = []
         version = self
         while version._items is None:

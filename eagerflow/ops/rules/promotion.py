@@ -139,7 +139,7 @@ def host_check(holds: Callable[..., Any], *values: Any) -> bool:
         holds: gives a number or an array of the truth from the numbers or arrays.
         values: numbers and tensors.
     """
-    found = []
+    readable = []
     for x in values:
         if type(x) is Tensor:
             lane = x._lane
@@ -150,8 +150,8 @@ def host_check(holds: Callable[..., Any], *values: Any) -> bool:
             ):
                 return True
             x = x._data if lane.dtype.is_native else x._data.astype("float32")
-        found.append(x)
-    truth = holds(*found)
+        readable.append(x)
+    truth = holds(*readable)
     return bool(truth.all()) if hasattr(truth, "all") else bool(truth)
 
 

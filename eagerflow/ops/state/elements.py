@@ -77,7 +77,7 @@ def fresh_types(kinds: Sequence[TensorType], why: str) -> list[TensorType]:
         why: says what the sizes depend on.
     """
     names: dict[str, Any] = {}
-    found = []
+    types = []
     for kind in kinds:
         shape: list[Any] = []
         for size in kind.shape:
@@ -88,8 +88,8 @@ def fresh_types(kinds: Sequence[TensorType], why: str) -> list[TensorType]:
                 shape.append(names[name])
             else:
                 shape.append(size)
-        found.append(kind.like(shape=tuple(shape)))
-    return found
+        types.append(kind.like(shape=tuple(shape)))
+    return types
 
 
 def check_names(values: Sequence[TensorType], kinds: Sequence[TensorType], axes: int = 0) -> None:
@@ -334,6 +334,6 @@ def told(op: Op, resource: Any, value: _T) -> _T:
         value: what it says now.
     """
     if is_traced():
-        found: _T = bind(op, resource=resource, device=resource.device)  # a tensor stands for it
-        return found
+        answer: _T = bind(op, resource=resource, device=resource.device)  # a tensor stands for it
+        return answer
     return value

@@ -102,8 +102,8 @@ def _dequeue_up_to_type(
 
 
 def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
-    found = fresh_types(resource.types, "the elements")
-    return tuple([kind.like(shape=(count, *kind.shape)) for kind in found])
+    types = fresh_types(resource.types, "the elements")
+    return tuple([kind.like(shape=(count, *kind.shape)) for kind in types])
 
 
 def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
@@ -415,8 +415,8 @@ class Queue:
 
     def _take(self, op: Op, seconds: Any, count: Any = None) -> Any:
         state = self.resource
-        found = bind_wait(op, [], state.device, seconds, count, resource=state)
-        return self._elements.join(found)
+        outputs = bind_wait(op, [], state.device, seconds, count, resource=state)
+        return self._elements.join(outputs)
 
     # --- the rest ---
 
@@ -427,8 +427,8 @@ class Queue:
         Tensor(0, i64[]@cpu:0)
         """
         state = self.resource
-        found: Tensor = bind(_size, resource=state, device=state.device)
-        return found
+        count: Tensor = bind(_size, resource=state, device=state.device)
+        return count
 
     def close(self, cancel_pending: bool = False, *, timeout: TensorLike = None) -> None:
         """Let nothing in any more.
@@ -457,9 +457,9 @@ hint_at(Queue, QUEUES)
 def _checked_capacity(capacity: int | None) -> int | None:
     if capacity is None:
         return None
-    found = integer("Queue: capacity", capacity)
-    if found < 1:
+    limit = integer("Queue: capacity", capacity)
+    if limit < 1:
         raise TensorValueError(
             f"Queue: capacity={capacity}", expected="1 or more, or None for any number"
         )
-    return found
+    return limit
