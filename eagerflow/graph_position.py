@@ -1,7 +1,7 @@
-"""At which node of a graph a thread is, found from its stack when somebody wants to know.
+"""At which node of a graph a thread is, found from its stack when it is asked for.
 
 Code that is generated for a graph is registered under its file name. So nothing is noted while it
-runs, and who asks pays.
+runs, and only the caller that asks pays.
 """
 
 from __future__ import annotations

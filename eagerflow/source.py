@@ -2,7 +2,7 @@
 
 A source is kept as (code object, instruction offset), never as a frame: a frame would keep every
 local variable of the user alive. It costs one walk up the stack, and is turned into a file name
-and a line only when somebody reads it.
+and a line only when it is read.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def capture(depth: int = 1) -> Source | None:
 
 
 def position(depth: int = 1) -> tuple[CodeType | None, int]:
-    """What `capture` gives, as the bare arguments of `Source`: for whoever does it for each op."""
+    """What `capture` gives, as the bare arguments of `Source`: for calls at each op."""
     frame: FrameType | None = sys._getframe(depth)
     known = _by_file
     library: tuple[CodeType | None, int] = None, 0  # the best there is if no user's is found

@@ -110,7 +110,7 @@ def alike(here: Iterable[str], there: Iterable[str]) -> tuple[str, str] | None:
 
     Args:
         here: the paths that are missing, their parts joined by dots.
-        there: the paths that nobody asks for.
+        there: the paths that are not asked for.
 
     Returns:
         The name there and the name here, such as ``("encoder", "backbone")``.

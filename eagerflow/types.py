@@ -310,7 +310,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 
 def same_shape(a: Shape, b: Shape) -> bool:
-    """Whether two shapes are equal whatever the names in them stand for; asks nobody.
+    """Whether two shapes are equal whatever the names in them stand for; asks for no size.
 
     >>> n = ef.Dim("n")
     >>> ef.types.same_shape((n, 3), (n, 3)), ef.types.same_shape((n, 3), (4, 3))

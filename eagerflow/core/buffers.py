@@ -26,7 +26,7 @@ def _references(data: Any) -> int:
 
 
 _slot: Final = _Slot()
-#: what `getrefcount` gives in `may_reuse` for a value that one slot holds and nobody else
+#: what `getrefcount` gives in `may_reuse` for a value that one slot holds and no other handle
 _ALONE: Final = _references(_slot.data)
 
 

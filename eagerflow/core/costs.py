@@ -2,7 +2,7 @@
 
 A record has a *cost rule*, ``rule(inputs, outputs, attrs)``, of the types of the inputs and of the
 outputs, with sizes that are known. Here are the rules that ops share. How long that takes is for
-whoever knows the device (`eagerflow.runtime.scheduled.costs` for the cores of this machine).
+code that knows the device (`eagerflow.runtime.scheduled.costs` for the cores of this machine).
 """
 
 from __future__ import annotations

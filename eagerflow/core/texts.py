@@ -40,7 +40,7 @@ class Placeholder(str):
 
     Attributes:
         value: what it shows, a tree of tensors and numbers.
-        kind: what that is, for people.
+        kind: what that is, for display.
         spell: makes the text of that, once its value is known.
         kept: keeps placeholders as long as the trace takes.
     """
@@ -126,7 +126,7 @@ def placeholder(
 
     Args:
         value: a tree of symbolic tensors and numbers, and anything else.
-        kind: what it is, for people.
+        kind: what it is, for display.
         spell: makes the text, given the tree with what is known then.
         kept: of the trace: what makes placeholders live as long as it does.
     """

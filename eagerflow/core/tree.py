@@ -76,7 +76,7 @@ def _register(kind: type) -> None:
 
 @final
 class _Rest:
-    """What a dataclass instance holds besides its fields; of no account in a comparison."""
+    """What a dataclass instance holds besides its fields; comparisons ignore it."""
 
     __slots__ = ("values",)
 

@@ -73,7 +73,7 @@ def exact_quotient(a: Size, b: Size) -> Size:
 
 
 def same(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal whatever the names stand for; asks nobody.
+    """Whether two sizes are equal whatever the names stand for; asks for no size.
 
     >>> from eagerflow.extending import same
     >>> n = ef.Dim("n")
@@ -88,7 +88,7 @@ def same(a: Size, b: Size) -> bool:
 
 
 def may_equal(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal for some of what the names stand for; asks nobody.
+    """Whether two sizes are equal for some of what the names stand for; asks for no size.
 
     For rules: what may be equal is checked by the kernel, when the sizes are known.
 

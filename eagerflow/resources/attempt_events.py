@@ -132,8 +132,8 @@ class ToldAttempt:
     one tells both.
 
     Args:
-        operation: the event of it; None if nobody wants it.
-        wait: the event of its wait, if there will be one; None if nobody wants it.
+        operation: the event of it; None if no instrument wants it.
+        wait: the event of its wait, if there will be one; None if no instrument wants it.
     """
 
     __slots__ = ("_ended", "_error", "_lock", "_operation", "_ready", "_wait")

@@ -29,7 +29,7 @@ class BarrierState:
     Args:
         types: of the parts of an element.
         device: where they are.
-        name: for people.
+        name: for display.
         key_dtype: of the keys, int64 or bytes.
 
     Attributes:
@@ -188,7 +188,7 @@ class BarrierState:
         """Close it; it may be closed already.
 
         Args:
-            failure: what has happened to who fills it; errors will tell. Nothing gets in any more
+            failure: what has happened to the producer; errors will tell. Nothing gets in any more
                 then, and what is incomplete is dropped.
         """
         self.ready.failure = self.ready.failure or failure

@@ -77,7 +77,7 @@ class MutexState(AbstractMeeting):
     """Held by one at a time.
 
     Args:
-        name: for people.
+        name: for display.
 
     Attributes:
         holds: how often it was taken so far.

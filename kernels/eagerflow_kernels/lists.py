@@ -27,7 +27,7 @@ _Values = Sequence[Array | None] | None
 
 #: so many versions are gone back over in any case
 _FAR: Final = 8
-#: of a version that is about to get the dict of another; nobody changes it
+#: of a version that is about to get the dict of another; it is never changed
 _NOTHING: Final[dict[int, Array]] = {}
 _ABSENT: Final = repeat(None)
 #: what stands for the dtype where NumPy's are looked up; no array has it

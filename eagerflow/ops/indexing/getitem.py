@@ -409,7 +409,7 @@ def _masks_rows(key: Tensor, x: Tensor) -> bool:
 
 
 def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
-    """Assign without an op, in place if nobody could tell; False if that cannot be done."""
+    """Assign without an op, in place if no other handle could tell; False if that is impossible."""
     lane = x._lane
     plain = key if type(key) in PLAIN else _plain(key, lane.device)
     if plain is _OTHER or lane.device.backend.xp is None:

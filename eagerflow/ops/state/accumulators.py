@@ -1,4 +1,4 @@
-"""Accumulators and barriers: values that are put together before somebody takes them."""
+"""Accumulators and barriers: values that are put together before they are taken."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Accumulator:
         sparse: whether values are `IndexedSlices` of tensors like these. The mean of a row is then
             over the values that have this row, as in TensorFlow.
         device: where the sum is; by default where ``like`` is.
-        name: for people.
+        name: for display.
 
     Raises:
         DTypeError: ``like`` has another dtype, or is no tensor.
@@ -285,7 +285,7 @@ class Barrier:
         like: a tuple of components: tensors, or texts such as ``"f32[3]"``.
         key_dtype: of the keys: int64, or bytes.
         device: where the elements are; by default where ``like`` is.
-        name: for people.
+        name: for display.
 
     Raises:
         DTypeError: ``like`` is no tuple of tensors or types.

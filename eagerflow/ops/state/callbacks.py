@@ -41,7 +41,7 @@ class PyFunction:
         checks: whether it does nothing but raise an exception or not.
 
     Attributes:
-        name: of the function, for people.
+        name: of the function, for display.
         specs: of the leaves of the result.
         checks: see above.
     """

@@ -41,7 +41,7 @@ def as_spec(what: str, kind: Any, device: Device) -> TensorSpec:
     """The spec that is meant by a type, a spec, a tensor, or a text such as ``"f32[8,n]@cpu:1"``.
 
     Args:
-        what: who asks, for messages.
+        what: the operation that asks, for messages.
         kind: names what is meant.
         device: where it is, if that is not said.
 
@@ -164,7 +164,7 @@ class Elements:
         """The parts of an element, or of several in one tree, as tensors of the right dtypes.
 
         Args:
-            what: who asks, for messages.
+            what: the operation that asks, for messages.
             value: the tree.
             many: whether it is of several elements.
 
@@ -218,7 +218,7 @@ def part_of(what: str, value: Any, kind: TensorSpec, *, many: bool = False) -> T
     """A tensor of the dtype and device of ``kind``, as which an empty list counts.
 
     Args:
-        what: who asks, for messages.
+        what: the operation that asks, for messages.
         value: the tensor, or what becomes one.
         kind: the type and device of a part.
         many: whether it is of several elements; an empty list is none, whatever their sizes.

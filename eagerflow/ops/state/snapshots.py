@@ -35,7 +35,7 @@ _snapshot: Final = define(
 
 
 def snapshot(variables: Any) -> Any:
-    """The values of several variables at one instant, whatever other threads assign meanwhile.
+    """The values of several variables at one instant, whatever other threads assign.
 
     Read one after the other, values may be of different moments. What several assignments do
     together is seen in part, unless they and the snapshot are in sections of one `eagerflow.Mutex`.

@@ -26,6 +26,6 @@ def segment_sum(values: Array, segment_ids: Array, *, num_segments: int) -> Arra
     portable.check_ids(np, values, segment_ids, num_segments)
     count = len(values)
     ones = np.ones(count, values.dtype)
-    chooser = csc_array((ones, segment_ids, np.arange(count + 1)), shape=(num_segments, count))
-    total: Array = chooser @ values.reshape((count, -1))
+    membership = csc_array((ones, segment_ids, np.arange(count + 1)), shape=(num_segments, count))
+    total: Array = membership @ values.reshape((count, -1))
     return total.reshape((num_segments, *values.shape[1:]))

@@ -1,4 +1,4 @@
-"""Softmax and cross-entropy for the CPU, where looking at labels makes nobody wait."""
+"""Softmax and cross-entropy for the CPU, where looking at labels waits for no device."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Kernels of queues, accumulators, barriers, mutexes and readers.
 
 An op that may have to wait is written as a function that gives an *attempt* (with
-``wait(seconds, finish)`` and, for who holds no thread while it waits, ``begin(callback)`` and
-``result()``) and what makes arrays of the attempt's value. Its kernel waits; `waiting` has it for
-others, who begin it by `begin`. A count that is no attribute is the first array.
+``wait(seconds, finish)`` and, for callers that hold no thread while they wait, ``begin(callback)``
+and ``result()``) and what makes arrays of the attempt's value. Its kernel waits; `waiting` has it
+for the other callers, which begin it by `begin`. A count that is no attribute is the first array.
 
 What is put in is held for as long as it stays, so memory that may be written from elsewhere, such
 as that of a view, is copied.
@@ -83,7 +83,7 @@ def _nothing(value: Any) -> tuple[Array, ...]:
 
 
 def _own(x: Array) -> Array:
-    """An array that nobody else writes into."""
+    """An array that no other handle writes into."""
     own = getattr(x, "base", x) is None and x.flags.owndata and x.flags.c_contiguous
     return x if own else x.copy()
 
