@@ -397,7 +397,7 @@ _set_listeners(())
 
 
 def listening() -> bool:
-    """Whether anybody listens, to whatever kind."""
+    """Whether any instrument listens, to whatever kind."""
     return bool(AbstractEvent.listeners)
 
 

@@ -1,4 +1,4 @@
-"""Whether an array's memory may be written, as far as anybody could tell the difference."""
+"""Whether an array's memory may be written, as far as any other handle could tell."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def tell_operation(resource: _Resource, operation: str) -> None:
 
 
 class _Attempt(Protocol):
-    """One that was not begun yet."""
+    """An attempt that was not begun yet."""
 
     owner: Any
     what: str

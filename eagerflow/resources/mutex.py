@@ -112,7 +112,7 @@ class MutexState(AbstractMeeting):
         return _Acquire(self)
 
     def release(self, hold: int) -> None:
-        """Let the next one have it.
+        """Hand it to the next attempt in the line.
 
         Raises:
             MutexError: this hold is not in force.

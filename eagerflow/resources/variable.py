@@ -20,9 +20,9 @@ class VariableState:
     """An array of a fixed dtype and shape on a device.
 
     Readers get a view of the array (``data[...]``), never the array itself. So each read is an
-    object of its own, and as long as anybody holds one, the array has a second reference and is not
-    written into: a value that was read never changes. Its elements lie by rows, whatever it was
-    made from.
+    object of its own, and as long as a reader holds one, the array has a second reference and is
+    not written into: a value that was read never changes. Its elements lie by rows, whatever it
+    was made from.
 
     Args:
         data: the first value.

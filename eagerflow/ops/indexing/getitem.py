@@ -215,7 +215,7 @@ def _read(x: Tensor, key: Any) -> Any:
     if type(key) is Tensor and key._lane.device is device and key._data.shape:
         selection = key._data
         if key._lane.dtype.is_integer and key._lane.dtype.name != "uint64":
-            return data.take(selection, 0)  # several times as fast as data[found], masks likewise
+            return data.take(selection, 0)  # several times as fast as indexing, masks likewise
         if key._lane.dtype.kind == "bool" and selection.shape == data.shape:
             return data.reshape(-1).take(selection.reshape(-1).nonzero()[0])
     plain = _plain(key, device)

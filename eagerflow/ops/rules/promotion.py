@@ -156,7 +156,7 @@ def host_check(holds: Callable[..., Any], *values: Any) -> bool:
 
 
 def operands(*args: TensorLike) -> tuple[Tensor, ...]:
-    """The operands as tensors; what is none yet goes to the device of the first that is one."""
+    """The operands as tensors; other values go to the device of the first tensor among them."""
     device = next((x.device for x in args if isinstance(x, AbstractArray)), None)
     return tuple(
         tensor_of(x) if isinstance(x, AbstractArray) else as_tensor(x, device=device) for x in args
