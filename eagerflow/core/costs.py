@@ -1,8 +1,9 @@
 """What ops cost: operations and bytes, from types and attributes alone.
 
 A record has a *cost rule*, ``rule(inputs, outputs, attrs)``, of the types of the inputs and of the
-outputs, with sizes that are known. Here are the rules that ops share. How long that takes is for
-code that knows the device (`eagerflow.runtime.scheduled.costs` for the cores of this machine).
+outputs. Sizes are plain numbers; those of symbolic axes are estimates, which may contradict each
+other, so a cost rule checks nothing and never raises. Here are the rules that ops share. How long
+an op takes depends on the device (`eagerflow.runtime.scheduled.costs`: the cores of this machine).
 """
 
 from __future__ import annotations

@@ -48,22 +48,24 @@ def wrong_attribute(op: str, label: str, names: Iterable[str]) -> WrongAttribute
     """What is wrong with the names of the attributes of a node, None if nothing is.
 
     Args:
-        op: of the node; nothing is said of one that is not known.
+        op: of the node; an unknown op is not checked.
         label: the name of the node.
         names: of its attributes.
     """
-    found = _attributes(op)
-    if found is None:
+    attributes = _attributes(op)
+    if attributes is None:
         return None
     names = set(names)
-    listed = ", ".join(sorted(found.known if found.known is not None else found.needed))
+    listed = ", ".join(
+        sorted(attributes.known if attributes.known is not None else attributes.needed)
+    )
     expected = f"the attributes {listed}" if listed else "no attribute"
-    unknown = sorted(names - found.known) if found.known is not None else []
+    unknown = sorted(names - attributes.known) if attributes.known is not None else []
     if unknown:
         return WrongAttribute(
             f"&{label}: {op} has no attribute {unknown[0]!r}", expected, unknown[0]
         )
-    missing = sorted(found.needed - names)
+    missing = sorted(attributes.needed - names)
     if missing:
         wanted = " and ".join(map(repr, missing))
         return WrongAttribute(f"&{label}: {op} needs the attribute {wanted}", expected, None)
@@ -80,10 +82,10 @@ def _attributes(name: str) -> _Attributes | None:
         return None
     if op.infer is None:
         return None
-    found = _known.get(op.infer)
-    if found is None:
-        found = _known[op.infer] = _keywords(op.infer)
-    return found if found.known is not None else _with_kernel(op, found)
+    keywords = _known.get(op.infer)
+    if keywords is None:
+        keywords = _known[op.infer] = _keywords(op.infer)
+    return keywords if keywords.known is not None else _with_kernel(op, keywords)
 
 
 def _stated(structure: NodeSignature) -> _Attributes:
@@ -103,7 +105,7 @@ def _keywords(function: Callable[..., Any]) -> _Attributes:
 
 
 def _with_kernel(op: Op, rule: _Attributes) -> _Attributes:
-    """Those of an op whose rule hands the others on: its kernel knows them."""
+    """The keywords of an op whose rule passes further ones on: its kernel knows them."""
     kernel = table.portable_kernel(op.name)
     if isinstance(kernel, str):  # the name of a function of the namespace
         kernel = getattr(as_device("cpu:0").backend.xp, kernel, None)

@@ -171,8 +171,8 @@ def _rule(node: Node, operands: Sequence[Any]) -> tuple[Any, bool]:
     if node.op in STRUCTURED:
         return tuple(_results(node, _first(operands))), True
     attrs = {key: _named(value) for key, value in node.attrs.items()}
-    found = _first(operands)
-    usual = attrs.get("device") if found is None else found
+    device = _first(operands)
+    usual = attrs.get("device") if device is None else device
     try:
         op = None if node.op in signatures else get_op(node.op)
         if op is None:
@@ -194,8 +194,8 @@ def _results(node: Node, otherwise: Any) -> Iterator[Any]:
     bodies = [graph for key, graph in node.subgraphs() if key in ("body", "branches[0]")]
     outputs = bodies[0].outputs if bodies else []
     for i in range(len(node.outputs)):
-        found = outputs[i].device if i < len(outputs) else None
-        yield otherwise if found is None else found
+        device = outputs[i].device if i < len(outputs) else None
+        yield otherwise if device is None else device
 
 
 def _first(devices: Iterable[Any]) -> Any:

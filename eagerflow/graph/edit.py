@@ -35,18 +35,18 @@ __all__ = [
 
 
 def users(graph: Graph) -> dict[Value, list[Node]]:
-    """For each value that is taken the nodes that take it, in order, each once.
+    """For each value that has readers its readers, in order, each once.
 
     >>> from eagerflow.graph.edit import users
     >>> text = "graph f(%x: f32[]) { %y = exp(%x) : f32[] %z = add(%x, %y) : f32[] return %z }"
     >>> {v.name: [n.name for n in nodes] for v, nodes in users(ef.Graph.parse(text)).items()}
     {'x': ['y', 'z'], 'y': ['z']}
     """
-    found: dict[Value, list[Node]] = {}
+    readers: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         for value in dict.fromkeys(node.inputs):
-            found.setdefault(value, []).append(node)
-    return found
+            readers.setdefault(value, []).append(node)
+    return readers
 
 
 def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] = ()) -> list[Node]:
@@ -69,33 +69,33 @@ def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] =
         elif one.node is not None and one not in given:
             want.add(one.node)
     makers = size_makers(graph, given)
-    found = []
+    nodes = []
     for node in reversed(graph.nodes):
         if node in want:
-            found.append(node)
+            nodes.append(node)
             if makers:
                 want.update(makers[name] for name in sizes_named_by(node) if name in makers)
             want.update(v.node for v in node.inputs if v.node is not None and v not in given)
             want.update(n for n in node.control_inputs if n not in replaced)
-    return found[::-1]
+    return nodes[::-1]
 
 
 def size_makers(graph: Graph, fed: Iterable[Value] = ()) -> dict[str, Node]:
-    """For each name of a size that depends on data the node whose result says what it is.
+    """For each name of a data-dependent size the node whose result determines it.
 
     Args:
         graph: the graph.
         fed: values that are there already, as its inputs are: their sizes are known.
     """
-    found: dict[str, Node] = {}
+    makers: dict[str, Node] = {}
     known = (v.type.shape for v in (*graph.inputs, *fed))
     given = {str(d) for shape in known for d in shape if isinstance(d, Dim) and d.is_name}
     for node in graph.nodes:
         for value in node.outputs:
             for size in value.type.shape:
                 if isinstance(size, Dim) and size.is_name and str(size) not in given:
-                    found.setdefault(str(size), node)
-    return found
+                    makers.setdefault(str(size), node)
+    return makers
 
 
 def named_sizes(item: Any) -> Iterator[str]:
@@ -122,10 +122,10 @@ def sizes_named_by(node: Node) -> Iterator[str]:
 
 
 def find_early_use(graph: Graph) -> tuple[Node, Node] | None:
-    """The first node that comes before one which it needs, and that one; None if all is in order.
+    """The first node that precedes a node which it needs, and that node; None if there is none.
 
     Raises:
-        GraphError: a node needs one that is not in the graph.
+        GraphError: a node needs a node that is not in the graph.
     """
     place = {node: i for i, node in enumerate(graph.nodes)}
     for i, node in enumerate(graph.nodes):
@@ -138,12 +138,12 @@ def find_early_use(graph: Graph) -> tuple[Node, Node] | None:
 
 
 def sort_nodes(graph: Graph) -> None:
-    """Bring the nodes into an order in which they can run, moving no more than that needs.
+    """Bring the nodes into an order in which they can run, moving as few as possible.
 
-    Of the nodes that can come next, the one that came first is taken.
+    Of the nodes that can come next, the first in the old order is taken.
 
     Raises:
-        GraphError: nodes need each other, or one that is not in the graph.
+        GraphError: nodes need each other, or a node that is not in the graph.
     """
     if find_early_use(graph) is None:
         return
@@ -156,18 +156,18 @@ def sort_nodes(graph: Graph) -> None:
         for other in before:
             after.setdefault(other, []).append(node)
     ready = [place[node] for node, count in missing.items() if not count]
-    found = []
+    ordered = []
     while ready:
         node = graph.nodes[heappop(ready)]
-        found.append(node)
+        ordered.append(node)
         for other in after.get(node, ()):
             missing[other] -= 1
             if not missing[other]:
                 heappush(ready, place[other])
-    if len(found) < len(graph.nodes):
+    if len(ordered) < len(graph.nodes):
         stuck = [f"&{node.name}" for node, count in missing.items() if count]
         raise GraphError("nodes need each other", given=", ".join(stuck[:10]))
-    graph.nodes = found
+    graph.nodes = ordered
 
 
 def _before(node: Node) -> Iterable[Node]:
@@ -274,7 +274,7 @@ def copied(item: Any) -> Any:
 
 
 def substitute_sizes(graph: Graph, sizes: Mapping[str, Size]) -> None:
-    """Put other sizes in place of names in all types and attributes, in place.
+    """Replace names by other sizes in all types and attributes, in place.
 
     Args:
         graph: the graph; its subgraphs are changed as well.
@@ -339,8 +339,8 @@ def structural_hash(graph: Graph) -> str:
     compared bit by bit.
     """
     printer = Printer(strict=True, canonical=True)
-    found = blake2b(digest_size=16)
+    digest = blake2b(digest_size=16)
     for line in printer.graph(graph):
-        found.update(line.encode())
-        found.update(b"\n")
-    return found.hexdigest()
+        digest.update(line.encode())
+        digest.update(b"\n")
+    return digest.hexdigest()

@@ -69,7 +69,7 @@ class Value:
     Attributes:
         type: its type.
         node: the node that makes it; None for an input.
-        index: its place among the node's outputs, or among the inputs.
+        index: its position among the node's outputs, or among the inputs.
         label: the name of an input; of an output whose number has changed since other outputs of
             its node were dropped, its name before.
         stated: the device of an input, or of an output that is not where its node is.
@@ -120,11 +120,11 @@ class Node:
         outputs: the values it makes.
         control_inputs: the nodes that must have run before it.
         device: where it runs, and its outputs are unless they state another device; None if that
-            is not known, and of calls, branches and loops, which may run in several places.
+            is not known, and of calls, branches and loops, which may run on several devices.
         reason: why it was placed there, if something other than the program said so.
         scope: the name scope, such as ``"encoder/layer0"``.
         source: the user's line.
-        reuses: the place of an input that nobody needs any more, so that the output may be
+        reuses: the index of an input that has no later reader, so that the output may be
             written into its buffer; None for a buffer of its own.
     """
 
@@ -243,9 +243,9 @@ class Graph:
         >>> graph.value("y")
         %y: f32[n]
         """
-        for found in self.values():
-            if found.name == name:
-                return found
+        for value in self.values():
+            if value.name == name:
+                return value
         raise GraphError(f"the graph has no value %{name}")
 
     def __repr__(self) -> str:
@@ -341,8 +341,8 @@ class Graph:
         >>> graph.run(["z"], {"y": ef.ones(3)})
         [Tensor([2., 2., 2.], f32[3]@cpu:0)]
         """
-        found: list[Any] = _method("run")(self, fetches, feeds)
-        return found
+        results: list[Any] = _method("run")(self, fetches, feeds)
+        return results
 
     def optimise(self) -> Graph:
         """The graph after all passes (see `eagerflow.graph.passes`); this one stays as it is.

@@ -58,7 +58,7 @@ ValueSpec = TensorSpec | NumberType
 
 @final
 class Reference:
-    """What a text names without holding it, as long as nobody gives the object.
+    """What a text names without holding it, as long as the object is not given.
 
     Attributes:
         kind: ``"resource"``, ``"array"`` or ``"device"``.

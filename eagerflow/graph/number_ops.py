@@ -1,4 +1,4 @@
-"""Python's arithmetic on numbers, in graphs: all that there is to know about each operator, once.
+"""Python's arithmetic on numbers, in graphs: all that is known about each operator, once.
 
 A node ``python_add`` adds two numbers as Python does. Tracing appends such nodes
 (`eagerflow.tracing.numbers`), passes compute them, generated code spells them out.
@@ -45,7 +45,7 @@ class NumberOp:
     Attributes:
         name: of the nodes.
         method: what Python calls it, without underscores.
-        sign: as people write it.
+        sign: its symbol.
         function: computes it.
         source: its expression, with ``{0}`` and ``{1}`` for the operands.
         arity: how many operands it has.

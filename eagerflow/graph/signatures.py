@@ -34,7 +34,7 @@ _R = TypeVar("_R", bound=Rule)
 
 
 class NodeSignature(NamedTuple):
-    """What there is to know of nodes that stand for no op.
+    """What is known of nodes that stand for no op.
 
     Attributes:
         kind: what they are.
@@ -69,8 +69,8 @@ def signature(
 
 def kind_of(op: str) -> NodeKind:
     """What nodes of ``op`` are."""
-    found = signatures.get(op)
-    return "op" if found is None else found.kind
+    signature = signatures.get(op)
+    return "op" if signature is None else signature.kind
 
 
 def is_number(op: str) -> bool:
@@ -143,12 +143,12 @@ def _arithmetic(node: Node) -> Sequence[ValueSpec]:
     operands = _numbers(node, op.arity)
     if op.kind is None:
         return (_truth(node),)
-    found = op.kind([operand.kind for operand in operands])
+    number_kind = op.kind([operand.kind for operand in operands])
     if op.widens:
         (kind,) = [v.spec for v in node.outputs]
-        if isinstance(kind, NumberType) and RANKS[kind.kind] >= RANKS[found]:
+        if isinstance(kind, NumberType) and RANKS[kind.kind] >= RANKS[number_kind]:
             return (kind,)
-    return (NumberType(found),)
+    return (NumberType(number_kind),)
 
 
 def _truth(node: Node) -> ValueSpec:
@@ -168,10 +168,10 @@ def _item(node: Node) -> Sequence[ValueSpec]:
 
 
 def _numbers(node: Node, count: int) -> list[NumberType]:
-    found = [v.type for v in node.inputs if isinstance(v.type, NumberType)]
-    if len(found) != count or len(node.inputs) != count:
+    types = [v.type for v in node.inputs if isinstance(v.type, NumberType)]
+    if len(types) != count or len(node.inputs) != count:
         raise GraphError(f"{node.op} takes {count} numbers")
-    return found
+    return types
 
 
 # --- calls and control flow -------------------------------------------------------------------
@@ -220,7 +220,7 @@ def _while_loop(node: Node) -> Sequence[ValueSpec]:
 
 @signature("scan", kind="loop", needs="body carry length", takes="reverse")
 def _scan(node: Node) -> Sequence[ValueSpec]:
-    """The first ``carry`` inputs go round, the others are taken apart along their first axis."""
+    """The first ``carry`` inputs are the carry; the others are split along their first axis."""
     count, length = node.attrs.get("carry"), node.attrs.get("length")
     if not isinstance(count, int) or not isinstance(length, (int, Dim)):
         raise GraphError("scan needs the attributes 'carry' and 'length'")
@@ -231,9 +231,9 @@ def _scan(node: Node) -> Sequence[ValueSpec]:
             raise ShapeError(f"scan goes along a first axis of size {length}", given=str(kind))
         slices.append(kind.like(shape=kind.shape[1:]))
     body = _body(node, "body")
-    found = _apply(body, [*carry, *slices])
+    results = _apply(body, [*carry, *slices])
     after = _after_iterations(node, body, carry, body.outputs[:count])
-    return [*after, *(_stacked(kind, length) for kind in found[count:])]
+    return [*after, *(_stacked(kind, length) for kind in results[count:])]
 
 
 def _after_iterations(
@@ -279,10 +279,10 @@ def _stacked(kind: ValueSpec, length: Any) -> TensorSpec:
 
 
 def _body(node: Node, key: str) -> Graph:
-    found = node.attrs.get(key)
-    if not isinstance(found, Graph):
+    body = node.attrs.get(key)
+    if not isinstance(body, Graph):
         raise GraphError(f"{node.op} has no subgraph {key!r}")
-    return found
+    return body
 
 
 def _agree(wrong: str, got: Sequence[ValueSpec], want: Sequence[ValueSpec]) -> None:

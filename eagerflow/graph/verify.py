@@ -227,19 +227,19 @@ def _types(specs: Sequence[ValueSpec]) -> list[ValueSpec]:
 
 def _where(value: Value) -> str:
     """Where a value is, and the line that decided it."""
-    found = decision(value)
+    origin = decision(value)
     name, device = f"%{value.name}", f"on {value.device}"
-    if found.node is None:
-        by = "" if found is value else f", by the input %{found.name}"
+    if origin.node is None:
+        by = "" if origin is value else f", by the input %{origin.name}"
     else:
-        line = found.node.source or f"&{found.node.name}"
-        by = f", by {found.node.reason or line}"
+        line = origin.node.source or f"&{origin.node.name}"
+        by = f", by {origin.node.reason or line}"
     return f"{name} {device}{by}"
 
 
 @final
 class _Sample(dict[str, int]):
-    """Some size for every name, each another, for rules that have to know one."""
+    """A size for every name, all different, for rules that have to know one."""
 
     def __missing__(self, name: str) -> int:
         size = self[name] = _SAMPLE + len(self)
@@ -296,8 +296,8 @@ def _attribute_names(node: Node) -> set[Atom]:
 
 def _atoms(items: Iterable[Any]) -> set[Atom]:
     """The names of sizes among ``items``, with their owners."""
-    found: set[Atom] = set()
+    atoms: set[Atom] = set()
     for item in items:
         if type(item) is Dim:
-            found |= name_atoms(item.terms)
-    return found
+            atoms |= name_atoms(item.terms)
+    return atoms

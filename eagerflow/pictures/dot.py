@@ -100,34 +100,38 @@ def _label(text: str) -> str:
 
 
 def _box_attributes(box: Box, colors: dict[str, str]) -> dict[str, str]:
-    found = {"label": _label("\n".join(box.lines)), "class": box.kind, "tooltip": _label(box.title)}
-    found |= _SHAPES[box.kind]
+    attributes = {
+        "label": _label("\n".join(box.lines)),
+        "class": box.kind,
+        "tooltip": _label(box.title),
+    }
+    attributes |= _SHAPES[box.kind]
     if box.device in colors and box.kind != "constant":
         color = colors[box.device]
-        found |= {"color": color, "fillcolor": f"{color}40"}
-    return found
+        attributes |= {"color": color, "fillcolor": f"{color}40"}
+    return attributes
 
 
 def _group_attributes(group: Group, colors: dict[str, str]) -> dict[str, str]:
-    found = {
+    attributes = {
         "label": _label(clip(group.name, 60)),
         "class": group.kind,
         "style": "rounded",
         "labeljust": "l",
     }
     color = colors.get(group.name) if group.kind == "device" else None
-    return found | {"color": color or _INK, "penwidth": "1" if color is None else "2"}
+    return attributes | {"color": color or _INK, "penwidth": "1" if color is None else "2"}
 
 
 def _edge_attributes(edge: Edge, labelled: bool) -> dict[str, str]:
-    found = {"class": edge.kind, **_EDGES[edge.kind]}
+    attributes = {"class": edge.kind, **_EDGES[edge.kind]}
     if edge.label:
-        found |= {"tooltip": _label(edge.label)}
+        attributes |= {"tooltip": _label(edge.label)}
         if labelled:
-            found |= {"label": _label(f" {edge.label}")}
+            attributes |= {"label": _label(f" {edge.label}")}
     if edge.both:
-        found |= {"dir": "both"}
-    return found
+        attributes |= {"dir": "both"}
+    return attributes
 
 
 # --- Graphviz ---------------------------------------------------------------------------------

@@ -49,10 +49,10 @@ class Group:
 
     def inner(self, kind: GroupKind, name: str) -> Group:
         """The group of that kind and name in this one."""
-        found = self.groups.get((kind, name))
-        if found is None:
-            found = self.groups[kind, name] = Group(name, kind, self)
-        return found
+        group = self.groups.get((kind, name))
+        if group is None:
+            group = self.groups[kind, name] = Group(name, kind, self)
+        return group
 
     def walk(self) -> Iterator[Group]:
         """This group and all in it, at any depth."""
@@ -64,12 +64,12 @@ class Group:
 
     def shown(self) -> Group | None:
         """The closed group that is drawn in place of this one; None if all around it are open."""
-        found: Group | None = None
+        closed: Group | None = None
         group: Group | None = self
         while group is not None:
-            found = found if group.open else group
+            closed = closed if group.open else group
             group = group.parent
-        return found
+        return closed
 
     @property
     def boxes(self) -> int:
@@ -85,21 +85,21 @@ class Group:
 
     def device(self) -> str | None:
         """Where its nodes run, if all run on one device."""
-        found = {node.device for group in self.walk() for node in group.nodes}
-        return str(*found) if len(found) == 1 and None not in found else None
+        devices = {node.device for group in self.walk() for node in group.nodes}
+        return str(*devices) if len(devices) == 1 and None not in devices else None
 
 
 def is_on_several(graph: Graph) -> bool:
     """Whether its nodes, and those of its subgraphs, run on several devices."""
-    found, known, rest = set[Any](), {graph}, [graph]
+    devices, known, rest = set[Any](), {graph}, [graph]
     while rest:
         for node in rest.pop().nodes:
-            found.add(node.device)
+            devices.add(node.device)
             for _, inner in node.subgraphs():
                 if inner not in known:
                     known.add(inner)
                     rest.append(inner)
-    return len(found - {None}) > 1
+    return len(devices - {None}) > 1
 
 
 def group_nodes(graph: Graph, limit: int) -> Group:

@@ -1,8 +1,8 @@
 """A layered layout of boxes and edges, for pictures where there is no Graphviz.
 
-The steps are those of Sugiyama, Tagawa and Toda (1981): edges that go up are turned round, boxes
+The steps are those of Sugiyama, Tagawa and Toda (1981): edges that go up are reversed, boxes
 get layers, edges over several layers get a point in each, the order in each layer is improved by
-barycenters, and places are the least-squares fit to those of the neighbours.
+barycenters, and coordinates are the least-squares fit to those of the neighbours.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _place(items: list[_Item], order: list[list[int]]) -> None:
 
 
 def _spread(wanted: list[float], widths: list[float]) -> list[float]:
-    """The places nearest to the wanted ones at which nothing overlaps (isotonic regression)."""
+    """The positions nearest to the wanted ones at which nothing overlaps (isotonic regression)."""
     offsets, total = [], 0.0
     for i, width in enumerate(widths):
         if i:

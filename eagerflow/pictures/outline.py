@@ -33,7 +33,7 @@ class Box:
     Attributes:
         kind: how it looks.
         lines: its text.
-        title: more text, for who points at it.
+        title: more text, shown under the pointer.
         group: the open group that it is in.
         device: where its nodes run, if all of them run on one device.
     """
@@ -117,7 +117,7 @@ def outline(graph: Graph, limit: int = 300) -> Outline:
 class _Drawing:
     def __init__(self, root: Group, several: bool) -> None:
         self.root = root
-        self.several = several  # devices: if all run on one, nobody needs to be told
+        self.several = several  # devices: a single one is not shown
         self.printer = Printer(sources=False, bodies=False)
         self.boxes: list[Box] = []
         self.edges: dict[tuple[int, int, EdgeKind], Edge] = {}
@@ -135,7 +135,7 @@ class _Drawing:
         """Draw the inputs, nodes and outputs of ``graph``, of which ``owner`` is the node.
 
         Inputs of a body or a branch that it does not read, and what a loop hands on from iteration
-        to iteration as it is, say nothing and are left out.
+        to iteration as it is, tell nothing and are left out.
         """
         self.added.add(graph)
         self.printer.enter(graph)
@@ -213,23 +213,23 @@ class _Drawing:
         if len(values) > ENDS:
             text = "\n".join(map(repr, values.values()))
             boxes = [Box(kind, [f"{len(values)} {kind}s"], text[:_TITLE], home)]
-            found = boxes * len(values)
+            ends = boxes * len(values)
         else:
-            boxes = found = [Box(kind, _end_lines(kind, v, i), repr(v), home)
+            boxes = ends = [Box(kind, _end_lines(kind, v, i), repr(v), home)
                              for i, v in values.items()]  # fmt: skip
         self.boxes += boxes
         if kind == "input":
-            self.made.update(zip(values.values(), found, strict=True))
-        return found
+            self.made.update(zip(values.values(), ends, strict=True))
+        return ends
 
     def join(self, source: Box, target: Box, kind: EdgeKind) -> Edge:
-        """The edge between two boxes (one that is not drawn, if they are the same)."""
+        """The edge between two boxes (not drawn if they are the same)."""
         if source is target:
             return Edge(source, target, kind)
         return self.edges.setdefault((id(source), id(target), kind), Edge(source, target, kind))
 
     def needed_edges(self) -> list[Edge]:
-        """The edges without the control edges that other ways say as well."""
+        """The edges without the control edges that other paths imply."""
         kept = list(self.edges.values())
         ways: dict[Box, list[Box]] = {}
         for edge in kept:
@@ -246,9 +246,9 @@ class _Drawing:
     # --- resources ---
 
     def add_resources(self) -> None:
-        """Draw each resource, unless all who use it are seen as one box.
+        """Draw each resource, unless all its users are seen as one box.
 
-        It has one box for who writes it and one for all others: state is read at the top of a
+        It has one box for its writers and one for all others: state is read at the top of a
         graph and written at its end, and edges back to the top would cover everything.
         """
         shown = []
@@ -348,7 +348,7 @@ def _name_resource(box: Box, name: str, resource: Any) -> None:
 
 
 def _leads(ways: dict[Box, list[Box]], source: Box, target: Box) -> bool:
-    """Whether there is a way between two boxes."""
+    """Whether there is a path between two boxes."""
     waiting, met = [source], {source}
     while waiting:
         for box in ways.get(waiting.pop(), ()):
@@ -376,7 +376,7 @@ def _nodes(count: int) -> str:
 
 
 def _is_short(value: Any) -> bool:
-    """Whether an attribute is worth a place in the picture."""
+    """Whether an attribute is worth showing in the picture."""
     kinds = (bool, int, float, complex, str, tuple, slice, type(None))
     return isinstance(value, kinds) and not any(isinstance(v, Graph) for v in _flat((value,)))
 
@@ -384,10 +384,10 @@ def _is_short(value: Any) -> bool:
 def _constant_text(node: Node) -> str:
     value = node.attrs.get("value")
     if isinstance(value, Tensor):
-        found = numbers(value) if has_values(value) else None
-        if found is None or len(found) > 4:
+        texts = numbers(value) if has_values(value) else None
+        if texts is None or len(texts) > 4:
             return clip(str(value.type))
-        return clip(", ".join(found))
+        return clip(", ".join(texts))
     return clip(str(value.type) if isinstance(value, Reference) else repr(value))
 
 

@@ -67,10 +67,10 @@ class Svg(str):
         }
 
 
-def _readable(found: re.Match[str]) -> str:
+def _readable(match: re.Match[str]) -> str:
     """The head of a picture that is wide enough to be read."""
-    least = _READABLE * float(found[1])
-    return f'<svg style="min-width: {least:.0f}{found[2] or "px"}" '
+    least = _READABLE * float(match[1])
+    return f'<svg style="min-width: {least:.0f}{match[2] or "px"}" '
 
 
 def to_svg(graph: Graph, limit: int = 300) -> Svg:
@@ -108,7 +108,7 @@ _LINK: Final = r'<g id="a_[^"]*"><a [^>]*?xlink:title="([^"]*)"[^>]*>'
 
 
 def _dress(svg: str) -> str:
-    """What Graphviz drew, with our style, and with titles in the place of keys and links."""
+    """What Graphviz drew, with our style, and with titles in place of keys and links."""
     svg = re.sub(r"<!--.*?-->\n?", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(rf"<title>[^<]*</title>\s*{_LINK}", r"<g><title>\1</title>", svg)
     svg = re.sub(_LINK, "<g>", svg).replace("</a>", "")
@@ -235,11 +235,11 @@ def _label_places(edges: list[Edge]) -> list[float | None]:
         return [None] * len(edges)
     total = Counter(edge.target for edge in edges)
     met: Counter[Box] = Counter()
-    found: list[float | None] = []
+    places: list[float | None] = []
     for edge in edges:
         met[edge.target] += 1
-        found.append(0.15 + 0.7 * met[edge.target] / (total[edge.target] + 1))
-    return found
+        places.append(0.15 + 0.7 * met[edge.target] / (total[edge.target] + 1))
+    return places
 
 
 def _arrow(end: tuple[float, float], down: bool) -> str:

@@ -25,7 +25,7 @@ __all__ = ["Choice", "Decision"]
 _RUNS: Final = 3
 #: the part of the other's time that running by entries must stay below
 _GAIN: Final = 0.95
-#: how many times as large symbolic sizes may get before nobody looks any more
+#: up to which growth of symbolic sizes it is checked whether anything is to be decided
 _GROWTH: Final = 64
 #: seconds of a call of a kernel, in which no other thread runs Python
 _CALL: Final = 1e-6
@@ -51,7 +51,7 @@ class Decision:
 
     def pick(self) -> ScheduledTier | None:
         """What the next step is to be run by; None for generated code."""
-        scheduled, seconds = self.scheduled, self.seconds  # other threads may decide meanwhile
+        scheduled, seconds = self.scheduled, self.seconds  # another thread may decide concurrently
         if seconds is None:
             return scheduled
         straight, cut = seconds
@@ -84,7 +84,7 @@ class Choice:
         number: of its executable.
 
     Attributes:
-        decision: the one that the last step went by.
+        decision: that of the last step.
         needed: whether there may be anything to decide; None before the first step.
     """
 
@@ -103,7 +103,7 @@ class Choice:
 
     @property
     def last(self) -> GeneratedTier | ScheduledTier:
-        """What the last step could have been run by entries with, or was; else generated code."""
+        """The scheduled tier if it could have run the last step, else generated code."""
         return self.decision.scheduled or self._generated
 
     @property
@@ -121,14 +121,14 @@ class Choice:
         threads = settings.current().threads
         given = len(inputs)  # as many as there should be, or the run tells
         bits = sum([inputs[i].shape[axis].bit_length() for i, axis in self._axes if i < given])
-        found = self._decisions.get((threads, bits // 2))
-        if found is None:
-            found = self._decisions[threads, bits // 2] = Decision(self._make(inputs))
-        self.decision = found
-        return found.pick() or self._generated
+        decision = self._decisions.get((threads, bits // 2))
+        if decision is None:
+            decision = self._decisions[threads, bits // 2] = Decision(self._make(inputs))
+        self.decision = decision
+        return decision.pick() or self._generated
 
     def _begin(self, inputs: Sequence[Any]) -> None:
-        """See whether enough of the graph is off the longest way through it.
+        """See whether enough of the graph is off its critical path.
 
         With inputs of these sizes, or of larger ones where they are symbolic.
         """
@@ -162,21 +162,21 @@ class Choice:
             return is_on_one_device(node) and max(inside) < 2 * HEAVY_SECONDS
 
         # an error in one iteration must not find that later ones have written
-        found = ScheduledTier(
+        tier = ScheduledTier(
             self._graph, self._number, whole=whole, seconds=seconds, overlap=False, workers=workers
         )
-        return found if found.flow.parallel and found.flow.branches else None
+        return tier if tier.flow.parallel and tier.flow.branches else None
 
 
 def _is_wide(graph: Graph, sizes: Mapping[str, int]) -> bool:
-    """Whether enough of a graph is off the longest way through it."""
+    """Whether enough of a graph is off its critical path."""
     whole, longest = _lengths(graph, lambda node: node_seconds(node, 1, sizes))
     whole_with_calls = whole + _CALL * len(graph.nodes)
     return whole - longest >= max(HEAVY_SECONDS, (1 - _GAIN) * whole_with_calls)
 
 
 def _lengths(graph: Graph, seconds: Callable[[Node], float]) -> tuple[float, float]:
-    """How long all nodes take one after the other, and those on the longest way through them."""
+    """How long all nodes take one after the other, and those on the critical path."""
     whole, longest = 0.0, 0.0
     ends: dict[Node, float] = {}
     for node in graph.nodes:

@@ -42,11 +42,11 @@ class Tier(Protocol):
 
     @property
     def direct(self) -> Code | None:
-        """Code that a step may call at once if nobody looks on or may stop it; None for none."""
+        """Code that a step without an observer may call at once if nothing can stop it, or None."""
 
     @property
     def text(self) -> str:
-        """What it runs, for people."""
+        """What it runs, as readable text."""
 
     def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run a step on raw arrays and numbers, in the thread that asks for it."""
@@ -89,7 +89,7 @@ class Executable:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.number = next(_serial)
-        self._devices: str | None = None  # their names, once somebody was told
+        self._devices: str | None = None  # their names, once an event needed them
         #: runs steps that hold no thread while they wait
         self._waiting: ScheduledTier | None = None
         #: a tier, or what picks one for the inputs of a step. A step looks here once
@@ -101,7 +101,7 @@ class Executable:
             generated = GeneratedTier(graph, self.number)
             self._picker = Choice(generated, graph, self.number)
             self.lanes = generated.lanes
-        self._direct: Code | None = None  # of the tier, where nothing else is to be looked at
+        self._direct: Code | None = None  # of the tier, where nothing else has to be checked
         with _lock:
             _executables.add(self)
 
@@ -139,7 +139,7 @@ class Executable:
         ]
 
     def detached(self, done: Callable[[Result], object], runner: str = "") -> DetachedStep:
-        """A step that nobody waits for, to be begun.
+        """A step without a waiting caller, to be begun.
 
         Args:
             done: called once, in another thread, with a function that gives the outputs or raises
@@ -191,10 +191,10 @@ class Executable:
                     self._direct = tier.direct
             return self._run(tier, inputs)
         start = perf_counter()
-        found = self._run(tier, inputs)
+        results = self._run(tier, inputs)
         if not NodeEvent.listeners:
             picker.took(tier, perf_counter() - start)
-        return found
+        return results
 
     def _run(self, tier: Tier, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run a step, and tell of it."""
@@ -229,7 +229,7 @@ class Executable:
 
 
 def _look_again(*changed: Any) -> None:
-    """Ask all tiers anew, as what they go by has changed."""
+    """Ask all tiers again, as what they depend on has changed."""
     with _lock:
         for one in _executables:
             one._direct = None

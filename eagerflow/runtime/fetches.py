@@ -57,8 +57,8 @@ def run(
     given = names.feeds(feeds or {})
     inputs = _Feeds(given).inputs()
     part = _executable(graph, tuple(wanted), tuple(given))
-    found = iter(replay(part.graph, inputs) if is_watched() else part.apply(inputs))
-    return [next(found) if isinstance(one, Value) else None for one in wanted]
+    results = iter(replay(part.graph, inputs) if is_watched() else part.apply(inputs))
+    return [next(results) if isinstance(one, Value) else None for one in wanted]
 
 
 methods["run"] = run
@@ -85,13 +85,13 @@ class _Names:
         return self._values[name]
 
     def _unknown(self, name: str) -> GraphError:
-        found = nearest(name, [v.name for v in self.graph.values()])
+        similar = nearest(name, [v.name for v in self.graph.values()])
         inputs = ", ".join([f"%{v.name}" for v in self.graph.inputs])
         expected = f"a value that print(graph) shows, such as its inputs {inputs}"
         return GraphError(
             f"the graph has no value %{name}", given=repr(self.graph),
             expected=expected if inputs else None,
-            hint=self._variable(name) or (f"did you mean %{found}?" if found else None),
+            hint=self._variable(name) or (f"did you mean %{similar}?" if similar else None),
         )  # fmt: skip
 
     def _variable(self, name: str) -> str | None:
@@ -105,19 +105,19 @@ class _Names:
 
     def feeds(self, feeds: Mapping[Any, Any]) -> dict[Value, Any]:
         """What is fed, by value."""
-        found: dict[Value, Any] = {}
+        fed: dict[Value, Any] = {}
         for key, x in feeds.items():
             try:
                 value = self.find(key)
             except GraphError as error:
                 raise _of_constant(error, x) from None
-            if value in found:
+            if value in fed:
                 raise GraphError(
                     f"%{value.name} is fed twice", given=", ".join(map(repr, feeds)),
                     expected="each value once, by itself or by its name",
                 )  # fmt: skip
-            found[value] = x
-        return found
+            fed[value] = x
+        return fed
 
     def fetch(self, key: Any) -> Value | Node:
         """The value, or the node of which only the effect is wanted."""
@@ -125,14 +125,14 @@ class _Names:
             return key
         if not isinstance(key, str) or not key.startswith("&"):
             return self.find(key)
-        found = next((node for node in self.graph.nodes if node.name == key[1:]), None)
-        if found is None:
+        node = next((node for node in self.graph.nodes if node.name == key[1:]), None)
+        if node is None:
             effects = [f"&{node.name}" for node in self.graph.nodes if not node.outputs]
             raise GraphError(
                 f"there is no node {key}", given=repr(self.graph),
                 expected=f"such as {', '.join(effects[:_SHOWN])}" if effects else None,
             )  # fmt: skip
-        return found
+        return node
 
 
 def _is_of(node: Node, name: str) -> bool:
@@ -158,10 +158,10 @@ def _executable(
     key = (fetches, fed, len(graph.nodes))
     with _lock:
         known = _executables.setdefault(graph, OrderedDict())
-        found = known.get(key)
-        if found is not None:
+        executable = known.get(key)
+        if executable is not None:
             known.move_to_end(key)
-            return found
+            return executable
     part = extract(graph, fetches, fed)
     check_attributes(part)
     made = Executable(part)
@@ -230,10 +230,12 @@ class _Feeds:
             ShapeError: another shape, or sizes that contradict each other.
             DeviceError: another device.
         """
-        found = [_converted(v, x) for v, x in self.given.items()]
+        values = [_converted(v, x) for v, x in self.given.items()]
         sizes: dict[str, int] = {}
         pairs = [
-            (v, x) for v, x in zip(self.given, found, strict=True) if isinstance(v.type, TensorType)
+            (v, x)
+            for v, x in zip(self.given, values, strict=True)
+            if isinstance(v.type, TensorType)
         ]
         for value, x in pairs:
             if len(x.shape) != len(value.type.shape):
@@ -245,7 +247,7 @@ class _Feeds:
                 known = symbols((size,)) <= sizes.keys()
                 if known and evaluate(size, sizes) != actual:
                     raise _misfit(value, x, sizes)
-        return found
+        return values
 
 
 def _misfit(value: Value, x: Tensor, sizes: Mapping[str, int] | None = None) -> ShapeError:

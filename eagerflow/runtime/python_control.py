@@ -35,12 +35,12 @@ def choose_branch(index: Any, count: int) -> int:
     Raises:
         TensorIndexError: there is none.
     """
-    found = int(index)
-    if not 0 <= found < count:
+    number = int(index)
+    if not 0 <= number < count:
         raise TensorIndexError(
-            "switch: there is no such branch", given=f"index {found}", expected=f"0 to {count - 1}"
+            "switch: there is no such branch", given=f"index {number}", expected=f"0 to {count - 1}"
         )
-    return found
+    return number
 
 
 def repeat(
@@ -84,7 +84,7 @@ def go_along(
         source: the line of the loop, if errors do not tell it anyway.
 
     Returns:
-        The values and the stacked tensors; None in the place of these if there was no iteration.
+        The values and the stacked tensors; None in place of these if there was no iteration.
     """
     if not length:
         return values, None

@@ -30,7 +30,7 @@ from eagerflow.types import TensorType
 
 __all__ = ["is_watched", "replay", "symbolic"]
 
-#: `eagerflow.source` takes the local variable of this name in frames of this file for the place
+#: `eagerflow.source` takes the local variable of this name in frames of this file for the position
 REPLAYS: Final = "at"
 
 
@@ -119,11 +119,11 @@ class _Replay:
         return [self.values[v] for v in self.graph.outputs]
 
     def _last_uses(self) -> dict[Value, Node | None]:
-        found: dict[Value, Node | None] = {}
+        last: dict[Value, Node | None] = {}
         for node in self.graph.nodes:
-            found.update(dict.fromkeys(node.inputs, node))
-        found.update(dict.fromkeys(self.graph.outputs))
-        return found
+            last.update(dict.fromkeys(node.inputs, node))
+        last.update(dict.fromkeys(self.graph.outputs))
+        return last
 
     def node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         if node.op == "constant":
@@ -218,7 +218,7 @@ class _Replay:
         return made
 
     def sized(self, value: Any) -> Any:
-        """An attribute with the sizes of this run in the place of names."""
+        """An attribute with the sizes of this run in place of names."""
         if type(value) is Dim:
             return substitute(value, self.sizes)
         if type(value) is tuple:

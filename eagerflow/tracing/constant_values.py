@@ -33,7 +33,7 @@ class NotConstantError(Exception):
 
 @final
 class Constants:
-    """The values of a graph that follow from constants alone, as far as somebody has asked."""
+    """The values of a graph that follow from constants alone, as far as they were asked for."""
 
     def __init__(self) -> None:
         self._known: dict[Value, Any] = {}
@@ -68,7 +68,7 @@ class Constants:
     def _step(
         self, value: Value, given: Callable[[Value], Any], inputs: dict[Value, Any]
     ) -> Value | None:
-        """Find the array of a value; gives another that has to be found before, if any."""
+        """Find the array of a value; gives another value whose array is needed first, if any."""
         if value in self._known or value in inputs:
             return None
         if value in self._refused:
@@ -131,6 +131,6 @@ def remedy_of(what: str) -> str:
     """What to do where Python asks a tensor of a trace for its value.
 
     Args:
-        what: who asks: ``"bool()"``.
+        what: the operation that asks: ``"bool()"``.
     """
     return _REMEDIES.get(what, _REMEDY)

@@ -49,25 +49,25 @@ class EffectOrder:
 
     def before(self, effects: Iterable[Effectful]) -> tuple[Node, ...]:
         """The nodes that a node with these effects has to wait for."""
-        found: list[Node] = []
+        nodes: list[Node] = []
         for effect, resource in effects:
-            found += self._before(effect, resource)
-        return tuple(dict.fromkeys([*found, *self.extra]))
+            nodes += self._before(effect, resource)
+        return tuple(dict.fromkeys([*nodes, *self.extra]))
 
     def _before(self, effect: Effect, resource: Any) -> list[Node]:
         fences = not _unordered.get()
         if effect in _FENCES:
-            found = list(self._since) if fences else []
+            nodes = list(self._since) if fences else []
         else:
             history = self._of.get(id(resource))
-            found = []
+            nodes = []
             if history is not None:
-                found = [] if history.write is None else [history.write]
+                nodes = [] if history.write is None else [history.write]
                 if effect == "writes":
-                    found = history.reads or found
-        if fences and self._fence is not None and not found:
-            found = [self._fence]
-        return found
+                    nodes = history.reads or nodes
+        if fences and self._fence is not None and not nodes:
+            nodes = [self._fence]
+        return nodes
 
     def add(self, node: Node, effects: Iterable[Effectful]) -> None:
         """Note that ``node`` has these effects."""

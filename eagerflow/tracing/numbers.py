@@ -4,8 +4,8 @@ A `TracedNumber` knows the number that it is in the call that traces. As soon as
 that (a comparison, an index, formatting), all it was computed from becomes *static*: later calls
 with another number trace again. Nothing is computed twice.
 
-Other threads may meet one, since it is in the place of a global or an attribute as long as the
-trace takes. To them it is the number that it stands for.
+Other threads may meet one, since it replaces a global or an attribute for the duration of the
+trace. To them it is the number that it stands for.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class NumberRoot(AbstractRoot):
     Attributes:
         value: the input.
         number: what it is in the call that traces.
-        captured: whether it is in a place outside, where other threads may meet it.
+        captured: whether it is bound to an access path, where other threads may meet it.
     """
 
     __slots__ = ("captured", "number", "value")
@@ -96,7 +96,7 @@ class SizeRoot(AbstractRoot):
 
     Attributes:
         dim: the size.
-        tracer: who knows it.
+        tracer: the trace that knows it.
     """
 
     __slots__ = ("dim", "tracer")
@@ -113,7 +113,7 @@ class SizeRoot(AbstractRoot):
 
 @final
 class ResultRoot(AbstractRoot):
-    """A number that another run may make another: of a branch or of an iteration of a loop.
+    """A number that may differ in another run: of a branch or of an iteration of a loop.
 
     Attributes:
         value: what it is in the graph.
@@ -243,7 +243,7 @@ class TracedNumber(AbstractNumber):
         if self.elsewhere:
             root = self.roots[0]
             if type(root) is NumberRoot and root.captured and root.value is self.value:
-                return self.number  # found in its place: the trace does not depend on that
+                return self.number  # read at its access path: the trace does not depend on that
             return self.fix("its use in another thread")
         self.tracer.check_alive(what)
         return self.fix(what)

@@ -108,7 +108,7 @@ class Tracer(AbstractTracer):
         self.innermost: Tracer | None = None  # of the trace of the whole function alone
 
     def _share(self, parent: Tracer) -> None:
-        """Have in common with the trace around it what is of the whole function."""
+        """Share with the trace around it what belongs to the whole function."""
         self.graph.resources, self._resources = parent.graph.resources, parent._resources
         self.sizes, self.static_sizes = parent.sizes, parent.static_sizes
         self._taken = parent._taken
@@ -186,7 +186,7 @@ class Tracer(AbstractTracer):
         Args:
             number: the number.
             name: of the input.
-            captured: whether it will be in a place outside, where other threads may meet it.
+            captured: whether it will be bound to an access path, where other threads may meet it.
         """
         kind: Any = type(number)
         root = NumberRoot(self.graph.add_input(NumberType(kind), name), number, captured)
@@ -213,20 +213,20 @@ class Tracer(AbstractTracer):
                 data.tracer.leaked(data.value, "use in another trace")
         if self.parent is not None:
             return self._operand(data.value if type(data) is Symbol else id(data), x)
-        found = self.captures.get(id(data))
-        if found is None:
+        entry = self.captures.get(id(data))
+        if entry is None:
             name = "constant" if id(data) in self._fresh else "captured"
             value = self.graph.add_input(TensorType(x.dtype, data.shape), name, x.device)
             handle = make_tensor(data, x._lane)
             handle._mark = x._mark
             fresh = id(data) in self._fresh
-            found = self.captures[id(data)] = Capture(value, handle, fresh, capture(2))
-        return found.value
+            entry = self.captures[id(data)] = Capture(value, handle, fresh, capture(2))
+        return entry.value
 
     def _operand(self, key: Any, x: Any) -> Value:
         """What stands for a value of the graph around it."""
-        found = self.operands.get(key)
-        if found is None:
+        operand = self.operands.get(key)
+        if operand is None:
             if type(x) is Tensor:
                 symbolic = type(x._data) is Symbol
                 kind: Any = x._data.value.type if symbolic else x.type.type
@@ -236,9 +236,9 @@ class Tracer(AbstractTracer):
                 handle._mark = x._mark
             else:
                 kind, device, name, handle = x.value.type, None, x.value.name, x
-            found = Operand(self.graph.add_input(kind, name, device), handle)
-            self.operands[key] = found
-        return found.value
+            operand = Operand(self.graph.add_input(kind, name, device), handle)
+            self.operands[key] = operand
+        return operand.value
 
     def add_operand(self, x: Tensor) -> Tensor:
         """A tensor of the graph around it, as one of its own that may be updated in place."""
@@ -263,14 +263,14 @@ class Tracer(AbstractTracer):
         types: Any = [v.type for v in values]
         devices = [x._lane.device for x in inputs]
         device, stated = places_of(op, devices, attrs, types)
-        found = infer(op, types, attrs, devices)
-        several = type(found) is tuple
+        inferred = infer(op, types, attrs, devices)
+        several = type(inferred) is tuple
         effects: Any = () if op.effect == "pure" else ((op.effect, attrs.get("resource")),)
         code, offset = position(2)
         node = self.graph.add_node(
             op.name,
             values,
-            found if several else (found,),
+            inferred if several else (inferred,),
             attrs,
             devices=stated,
             control_inputs=self.effects.before(effects),
@@ -292,7 +292,7 @@ class Tracer(AbstractTracer):
             self.graph.resources[name] = resource
 
     def created(self, resource: Any, value: Tensor) -> None:
-        """A variable that the function makes gets its first value anew in each run."""
+        """A variable that the function makes gets its first value again in each run."""
         if self.parent is not None:
             raise TraceError(
                 "a variable is made inside a branch or a loop of a traced function",
@@ -408,13 +408,13 @@ class Tracer(AbstractTracer):
         value = self.number_value(x, "arithmetic with tensors")
         kind = TensorType(lane.dtype, ())
         key = (value, lane)
-        found = self._tensors.get(key)
-        if found is None:
+        tensor = self._tensors.get(key)
+        if tensor is None:
             if not x.varies:
                 as_tensor(x.number, lane.dtype, lane.device)  # refuses now what does not fit
             node = self._number_node("python_tensor", (value,), kind, lane.device)
-            found = self._tensors[key] = self._symbolic(node.outputs[0])
-        return make_tensor(found._data, found._lane)
+            tensor = self._tensors[key] = self._symbolic(node.outputs[0])
+        return make_tensor(tensor._data, tensor._lane)
 
     # --- sizes ---
 
@@ -481,9 +481,9 @@ class Tracer(AbstractTracer):
 
     def _given(self, value: Value) -> Any:
         """The array of an input of the graph, if it is a constant around it."""
-        for found in self.captures.values():
-            if found.value is value and found.fresh:
-                return found.handle._data
+        for captured in self.captures.values():
+            if captured.value is value and captured.fresh:
+                return captured.handle._data
         for key, operand in self.operands.items():
             if operand.value is value and self.parent is not None:
                 whole = key if type(key) is Value else self.parent.value_of(operand.given)
@@ -497,5 +497,5 @@ class Tracer(AbstractTracer):
 
 def tracer_of(interpreter: AbstractInterpreter) -> Tracer | None:
     """The trace among ``interpreter`` and those below it."""
-    found = tracer_among(interpreter)
-    return found if isinstance(found, Tracer) else None
+    tracer = tracer_among(interpreter)
+    return tracer if isinstance(tracer, Tracer) else None

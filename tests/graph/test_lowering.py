@@ -61,7 +61,7 @@ def test_effects_in_a_branch_wait_for_it_and_are_waited_for() -> None:
     assert f"%d = next_key() {KEY} after &merge, &end_2" in lines
 
 
-def test_a_loop_with_effects_carries_its_turn() -> None:
+def test_a_loop_with_effects_carries_its_iteration() -> None:
     text = f"""graph f(%x: u64[2]@cpu:0) {{
       %y = while_loop(%x) {{
         cond=graph (%x: u64[2]@cpu:0) {{ %p = any(%x) {{axis=(0,), keepdims=False}} : bool[]@cpu:0
@@ -72,7 +72,7 @@ def test_a_loop_with_effects_carries_its_turn() -> None:
     lines = [line.strip() for line in lowered(text, g=GeneratorState(1)).splitlines()]
     assert '%merge_1 = Merge(%enter_1) {back="next_1"} : int' in lines
     assert f"%k = next_key() {KEY} after &pivot" in lines
-    assert "%python_add = python_add(%switch_1.0, %turn_1) : int after &k" in lines
+    assert "%python_add = python_add(%switch_1.0, %iteration_1) : int after &k" in lines
     assert "&next_1: NextIteration(%python_add)" in lines
     assert all("parallel_iterations=3" in line for line in lines if "Enter" in line)
 

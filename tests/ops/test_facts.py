@@ -20,6 +20,7 @@ from eagerflow.core.interpreter import AbstractInterpreter, monitored
 from eagerflow.core.op import Op, all_ops, bind, infer
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, EagerflowError, TensorIndexError
+from eagerflow.types import TensorType
 from tests.ops.case import np_dtype
 from tests.ops.cases import ALL_CASES
 from tests.ops.table import arguments, function_of, map_arrays
@@ -300,6 +301,14 @@ def test_costs_of_elements_grow_with_their_number(name: str) -> None:
             for n in (10, 1000)
         ]
         assert many == tuple(100 * part for part in few)
+
+
+def test_costs_of_sizes_that_contradict_each_other() -> None:
+    """Estimates of symbolic sizes: an axis of size 1 may be taken for a longer one."""
+    rows, column = TensorType(ef.float32, (2, 192)), TensorType(ef.float32, (64, 4))
+    made = TensorType(ef.float32, (2, 4))
+    cost = OPS["einsum"].cost([rows, column], [made], {"subscripts": "ij,jk->ik"})
+    assert cost.matrix == 2 * 2 * 192 * 4
 
 
 def test_costs_beside_each_other() -> None:

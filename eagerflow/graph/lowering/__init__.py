@@ -10,7 +10,7 @@ graph has no subgraphs for what was lowered; these nodes take their place:
 - ``Enter(value) {frame=…}`` takes a value into a loop, for its first iteration, or for all of them
 if
   it is ``invariant``; ``Exit(value)`` takes it out. The number of iterations of a loop that goes
-  ``backwards`` is marked so, as people count these from the end.
+  ``backwards`` is marked so, as these are counted from the end.
 - ``NextIteration(value)`` takes a value to the next iteration.
 - ``Identity(value)`` waits for control edges, or gives them a place to start.
 - ``Slice(values, iteration)`` is one element along the first axis.
@@ -36,7 +36,7 @@ __all__ = ["is_on_one_device", "is_steering", "is_whole", "lower"]
 
 
 def is_whole(node: Node) -> bool:
-    """Whether ``node`` had better stay one node: it is pure, and all in it is on one device."""
+    """Whether ``node`` should stay one node: it is pure, and all in it is on one device."""
     return is_pure(node) and is_on_one_device(node)
 
 

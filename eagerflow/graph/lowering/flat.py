@@ -1,4 +1,4 @@
-"""The graph that lowering makes, places in it, and the names of sizes."""
+"""The graph that lowering makes, frame paths in it, and the names of sizes."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class FlatGraph:
 
 @final
 class FlatPlace:
-    """Where in the frames and branches nodes lie.
+    """The frame path of nodes: which frames and branches they lie in.
 
     Attributes:
-        loose: values that do not tell that this place is reached: invariants of a loop.
+        loose: values that do not tell that this path is reached: invariants of a loop.
     """
 
     def __init__(self, loose: Sequence[Value] = (), gate: Value | Node | None = None) -> None:
@@ -48,7 +48,7 @@ class FlatPlace:
         self._gate = gate
 
     def pivot(self, graph: Graph) -> Node | None:
-        """A node to wait for, that runs if this place is reached."""
+        """A node to wait for, which runs if this path is reached."""
         if isinstance(self._gate, Value):
             gate = self._gate
             self._gate = graph.add_node("Identity", [gate], [gate.type], name="pivot")
@@ -60,35 +60,35 @@ class FlatPlace:
 
 def sizes_of(graph: Graph, operands: Sequence[Value], flat: FlatGraph) -> dict[str, Size]:
     """What names in ``graph`` stand for in the flat one, where it is something else."""
-    found: dict[str, Size] = {}
+    sizes: dict[str, Size] = {}
     known = set[str]()
     for param, value in zip(graph.inputs, operands, strict=True):
         for size, given, _ in axes_of(param.type, value.type, value.type):
             if isinstance(size, Dim) and size.is_name and str(size) not in known:
                 known.add(str(size))
                 if not same(size, given):
-                    found[str(size)] = given
+                    sizes[str(size)] = given
     for node in graph.nodes:
         given_names = known | set(named_sizes(tuple(node.attrs.values())))
         for value in node.outputs:
             for name in lone_names(value.type):
                 if name not in given_names and name in flat.made:
-                    found[name] = Dim(free_name(name, flat))
+                    sizes[name] = Dim(free_name(name, flat))
                 elif name not in given_names:
                     flat.made.add(name)
                 known.add(name)
     flat.made |= {n for v in operands for n in lone_names(v.type)}
-    return found
+    return sizes
 
 
 def free_name(name: str, flat: FlatGraph) -> str:
     """``name``, with a number if it is taken; takes it."""
-    found, number = name, 0
-    while found in flat.made:
+    free, number = name, 0
+    while free in flat.made:
         number += 1
-        found = f"{name}_{number}"
-    flat.made.add(found)
-    return found
+        free = f"{name}_{number}"
+    flat.made.add(free)
+    return free
 
 
 def axes_of(*kinds: ValueType) -> Iterator[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Loops: ``while_loop`` and ``scan`` as nodes that take tokens round."""
+"""Loops: ``while_loop`` and ``scan`` as nodes that pass tokens from iteration to iteration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["lower_loop"]
 
 _INT: Final = NumberType(int)
 _TRUTH: Final = TensorType(DTYPES["bool"], ())
-_PARALLEL: Final = 10  # iterations at once, where nobody said
+_PARALLEL: Final = 10  # iterations at once, by default
 
 
 def lower_loop(
@@ -66,7 +66,7 @@ class _Loop:
         self.most = node.attrs.get("max_iterations")
         self.pure = is_pure(node)
         self.ends = [part.type(v.type) for v in node.outputs]
-        #: whether the number of the iteration goes round too
+        #: whether the number of the iteration is part of the carry
         self.counted = (
             node.op == "scan" or self.most is not None or not self.pure or not self.moving
         )
@@ -87,7 +87,7 @@ class _Loop:
         loose += [*self.fixed.values(), *self.size_values()]
         first = self.iteration or next(iter(self.carried.values()))
         switches = self.switch(FlatPlace(loose, first))
-        self.go_round(switches, FlatPlace(loose, switches[first].outputs[0]))
+        self.iterate(switches, FlatPlace(loose, switches[first].outputs[0]))
         left = {m: self.exit(s) for m, s in switches.items()}
         self.part.done[self.node] = tuple([v.node for v in left.values() if v.node is not None])
         if self.iteration is not None and not self.pure:
@@ -97,7 +97,7 @@ class _Loop:
         return self.results(left)
 
     def switch(self, place: FlatPlace) -> dict[Node, Node]:
-        """Where each value that goes round stays or leaves."""
+        """For each loop-carried value the node at which it stays or leaves."""
         goes_on, effects = self.test(place)
         merges = [
             *self.carried.values(),
@@ -112,7 +112,7 @@ class _Loop:
             for m in merges
         }  # fmt: skip
 
-    def go_round(self, switches: Mapping[Node, Node], place: FlatPlace) -> None:
+    def iterate(self, switches: Mapping[Node, Node], place: FlatPlace) -> None:
         """One iteration."""
         values = [
             switches[self.carried[i]].outputs[0] if i in self.carried else v
@@ -126,8 +126,8 @@ class _Loop:
         )
         if at is not None:
             values += [self.slice(v, at, place) for v in self.inside[self.count :]]
-        turned = LoweredPart(self.part.flat, self.body, values, place)
-        outputs = turned.run()
+        body = LoweredPart(self.part.flat, self.body, values, place)
+        outputs = body.run()
         for i, merge in self.carried.items():
             self.next(merge, outputs[i], place)
         for merge, y in zip(self.stacks, outputs[self.count :], strict=False):
@@ -135,20 +135,20 @@ class _Loop:
             self.next(merge, self.put(switches[merge].outputs[0], at, y, place), place)
         if self.iteration is not None and iteration is not None:
             one = self.constant(1, place)
-            more = self.number("python_add", iteration, one, place=place, after=turned.effects)
+            more = self.number("python_add", iteration, one, place=place, after=body.effects)
             self.next(self.iteration, more, place)
 
     def results(self, left: Mapping[Node, Value]) -> list[Value]:
-        found = []
+        results = []
         for i in range(self.count):
             value = self.inputs[i]
             if i in self.carried:
                 value = left[self.carried[i]]
                 value.type = self.ends[i]  # whose sizes have other names than inside
-            found.append(value)
+            results.append(value)
         ends = self.ends[self.count :]
-        found += [self.stack(left[m], kind) for m, kind in zip(self.stacks, ends, strict=False)]
-        return found
+        results += [self.stack(left[m], kind) for m, kind in zip(self.stacks, ends, strict=False)]
+        return results
 
     # --- pieces ---
 
@@ -164,7 +164,7 @@ class _Loop:
         ).outputs[0]
 
     def merge(self, value: Value, kind: ValueType, after: Sequence[Node] = ()) -> Node:
-        """What goes round: ``value`` at first."""
+        """A loop-carried value, which starts as ``value``."""
         inside = self.enter(value, after, invariant=False)
         return self.graph.add_node("Merge", [inside], [kind], name="merge", **self.rest)
 
@@ -283,7 +283,7 @@ class _Loop:
     # --- sizes ---
 
     def kinds(self) -> list[ValueType]:
-        """The types of what goes round, in all iterations."""
+        """The types of the loop-carried values, in all iterations."""
         sizes, changing = dict[str, Size](), set[str]()
         params = self.body.inputs[: self.count]
         for param, value, later in zip(params, self.inputs, self.body.outputs, strict=False):
@@ -305,10 +305,10 @@ class _Loop:
         inside = {name for _, graph in self.node.subgraphs() for name in named_sizes(graph)}
         wanted = symbols([self.part.sizes.get(name, Dim(name)) for name in inside])
         there = {name for value in self.inside for name in lone_names(value.type)}
-        found = []
+        values = []
         for name in sorted(wanted - there):
             around = self.part.values.values()
             value = next((v for v in around if name in lone_names(v.type)), None)
             if value is not None:
-                found.append(self.enter(value, invariant=True))
-        return found
+                values.append(self.enter(value, invariant=True))
+        return values

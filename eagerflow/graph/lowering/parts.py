@@ -14,7 +14,7 @@ from eagerflow.graph.signatures import is_control
 
 __all__ = ["BranchBuilder", "LoweredPart"]
 
-#: gives outputs and the effects before them, of a branch at a place, for operands and the predicate
+#: gives outputs and the effects before them, of a branch at a path, for operands and the predicate
 BranchBuilder = Callable[[FlatPlace, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
 
 
@@ -26,7 +26,7 @@ class LoweredPart:
         flat: the graph that is made.
         graph: the graph.
         operands: what its inputs are.
-        place: where its nodes go.
+        place: the frame path of its nodes.
         before: what its effects wait for.
 
     Attributes:
@@ -72,7 +72,7 @@ class LoweredPart:
         attrs: Mapping[str, Any] | None = None, after: Sequence[Node] = (), *,
         name: str = "", pure: bool = True, place: FlatPlace | None = None, **rest: Any,
     ) -> Node:  # fmt: skip
-        """Append a node, which waits for its place to be reached."""
+        """Append a node, which waits for its path to be reached."""
         place = place or self.place
         graph = self.flat.graph
         waits = list(after)

@@ -74,10 +74,10 @@ def _slice(node: Node) -> Sequence[ValueSpec]:
 
 
 def _inputs(node: Node, count: int) -> list[ValueSpec]:
-    found = [v.spec for v in node.inputs]
-    if len(found) != count:
-        raise GraphError(f"{node.op} takes {count} inputs", given=str(len(found)))
-    return found
+    specs = [v.spec for v in node.inputs]
+    if len(specs) != count:
+        raise GraphError(f"{node.op} takes {count} inputs", given=str(len(specs)))
+    return specs
 
 
 def _alike(node: Node, got: ValueSpec, want: ValueSpec) -> None:

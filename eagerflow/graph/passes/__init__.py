@@ -41,7 +41,7 @@ Pass = Callable[[Graph], tuple[Graph, Report]]
 
 #: the passes in their order: the fewer nodes the better for all that follow, `donate` at the end
 DEFAULT: Final[tuple[Pass, ...]] = (prune, fold, simplify, cse, share, donate)
-#: how often each pass runs at most
+#: the maximal number of runs of each pass
 _ROUNDS: Final = 10
 
 

@@ -66,8 +66,8 @@ def decided(at: RuleSite) -> Value | None:
     condition, x, y = at.inputs
     if x is y:
         return at.copy(x)
-    found = at.constant(condition)
-    return None if found is None else at.copy(x if found else y)
+    truth = at.constant(condition)
+    return None if truth is None else at.copy(x if truth else y)
 
 
 # --- conversions ------------------------------------------------------------------------------

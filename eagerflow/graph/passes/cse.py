@@ -59,7 +59,7 @@ def cse(graph: Graph) -> tuple[Graph, Report]:
 
 
 def _within(rewriter: Rewriter, node: Node, keys: _Keys) -> Inner:
-    """The pass for the subgraphs of ``node``: of what goes round twice, they read one.
+    """The pass for the subgraphs of ``node``: of equal loop-carried values, they read one.
 
     `prune` then takes the other out of the loop.
     """
@@ -69,7 +69,7 @@ def _within(rewriter: Rewriter, node: Node, keys: _Keys) -> Inner:
         return cse
     rewriter.replaced.update((node.outputs[i], node.outputs[j]) for i, j in twins.items())
     same = ", ".join(f"{node.outputs[i].name} as {node.outputs[j].name}" for i, j in twins.items())
-    rewriter.note(f"in &{node.name}, what goes round is the same: {same}", node)
+    rewriter.note(f"in &{node.name}, loop-carried values are equal: {same}", node)
     return lambda graph: cse(with_twins("cse", graph, twins))
 
 
@@ -112,14 +112,14 @@ class _Keys:
         return id(value), kind
 
     def _array(self, value: Tensor) -> Any:
-        found = self._arrays.get(id(value))
-        if found is None:
+        entry = self._arrays.get(id(value))
+        if entry is None:
             if not has_values(value) or value.nbytes > _CONTENT_LIMIT:
                 key: Any = (Tensor, id(value._data))
             else:  # strides decide in which order later sums add
                 key = (Tensor, value.numpy().strides, content_name(value))
-            found = self._arrays[id(value)] = value, key
-        return found[1]
+            entry = self._arrays[id(value)] = value, key
+        return entry[1]
 
 
 _KEYS: Final[dict[type, Callable[[Any], Any]]] = {

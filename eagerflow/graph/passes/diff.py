@@ -72,13 +72,13 @@ def diff_graphs(before: Graph, after: Graph) -> list[str]:
     for i, (mark, _) in enumerate(marked):
         if mark != " ":
             near.update(range(i - _CONTEXT, i + _CONTEXT + 1))
-    found: list[str] = []
+    lines: list[str] = []
     for i, (mark, line) in enumerate(marked):
         if i in near:
-            found.append(f"{mark} {line}")
-        elif found and found[-1] != "  ...":
-            found.append("  ...")
-    return found
+            lines.append(f"{mark} {line}")
+        elif lines and lines[-1] != "  ...":
+            lines.append("  ...")
+    return lines
 
 
 def _blocks(graph: Graph) -> dict[str, list[str]]:
@@ -86,11 +86,11 @@ def _blocks(graph: Graph) -> dict[str, list[str]]:
     printer = Printer()
     printer.enter(graph)
     head, *_, end, close = printer.graph(_ends(graph))
-    found = {"": [head]}
+    blocks = {"": [head]}
     for node in graph.nodes:
-        found[f"&{node.name}"] = f"  {printer.node(node, '  ')}".split("\n")
-    found[" "] = [end, close]
-    return found
+        blocks[f"&{node.name}"] = f"  {printer.node(node, '  ')}".split("\n")
+    blocks[" "] = [end, close]
+    return blocks
 
 
 def _ends(graph: Graph) -> Graph:

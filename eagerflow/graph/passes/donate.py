@@ -1,4 +1,4 @@
-"""Buffer donation: nodes that may write their result into an input that nobody needs any more."""
+"""Buffer donation: nodes that may write their result into an input without a later reader."""
 
 from __future__ import annotations
 
@@ -124,15 +124,15 @@ class _Owners:
                 self.foreign.add(a)
 
     def reuses(self) -> dict[Node, int]:
-        """For each node that may reuse an input which."""
-        found: dict[Node, int] = {}
+        """For each node that may reuse an input the index of that input."""
+        reuses: dict[Node, int] = {}
         for place, node in enumerate(self.graph.nodes):
             if len(node.outputs) == 1 and _is_large(node.outputs[0]) and self._in_place(node):
                 for i, value in enumerate(node.inputs):
                     if self._may_go(value, node, place):
-                        found[node] = i
+                        reuses[node] = i
                         break
-        return found
+        return reuses
 
     def _in_place(self, node: Node) -> bool:
         """Whether the kernel takes an array to write into."""
@@ -144,18 +144,18 @@ class _Owners:
         return dtype.is_native and self._is_ufunc(node)
 
     def _is_ufunc(self, node: Node) -> bool:
-        """Whether the kernel on a CPU is one, whatever is done about the dtype around it."""
+        """Whether the kernel on a CPU is a ufunc, whatever is done about the dtype around it."""
         kind = node.inputs[0].type if node.inputs else None
         if not isinstance(kind, TensorType) or not on_cpu(node.inputs[0]):
             return False
         key = node.op, kind.dtype.name
-        found = self.ufuncs.get(key)
-        if found is None:
+        plain = self.ufuncs.get(key)
+        if plain is None:
             kernel = self._kernel(node, kind.dtype.name)
             # a signature means that it does not work element by element
             plain = isinstance(kernel, self.xp.ufunc) and kernel.signature is None
-            found = self.ufuncs[key] = plain
-        return found
+            self.ufuncs[key] = plain
+        return plain
 
     def _kernel(self, node: Node, dtype: str) -> Any:
         several = table.find(node.op, "cpu", (dtype,) * len(node.inputs), self.xp)

@@ -1,4 +1,4 @@
-"""What goes round in a loop twice: values that start equal and are equal after each iteration."""
+"""Duplicate carries: loop-carried values that start equal and stay equal in each iteration."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["find_twins", "is_read", "with_twins"]
 def find_twins(
     node: Node, inputs: Sequence[Hashable], attrs_key: Callable[[dict[str, Any]], Hashable]
 ) -> dict[int, int]:
-    """For the places of what is always equal to something before it, the place of that.
+    """For each loop-carried value that always equals an earlier one, by index, the index of that.
 
     Values that start equal are taken for equal, until an iteration tells them apart (Alpern, Wegman
     and Zadeck, "Detecting equality of variables in programs", 1988).
 
     Args:
         node: a loop.
-        inputs: what goes into it; equal ones have equal values.
+        inputs: its inputs; equal ones have equal values.
         attrs_key: of attributes; equal ones have equal keys.
     """
     body: Graph = node.attrs["body"]
@@ -71,7 +71,7 @@ def _numbers(
 
 
 def is_read(graph: Graph, node: Node, i: int) -> bool:
-    """Whether more than its own iteration reads what goes round in a loop of ``graph``."""
+    """Whether more than its own update reads carry number ``i`` of a loop of ``graph``."""
     if _takes(graph, node.outputs[i], -1):
         return True
     return any(_takes(part, part.inputs[i], i) for _, part in node.subgraphs())

@@ -120,8 +120,8 @@ def _run(node: Node, inputs: list[Any]) -> Iterable[Any]:
             _check_power(*inputs)
         return [number.function(*inputs)]
     tensors = [_at(x, v) for x, v in zip(inputs, node.inputs, strict=True)]
-    found = bind(get_op(op), *tensors, **node.attrs)
-    results = found if type(found) is tuple else (found,)
+    result = bind(get_op(op), *tensors, **node.attrs)
+    results = result if type(result) is tuple else (result,)
     if not all(has_values(x) for x in results):
         raise _NotHereError
     return results
@@ -146,11 +146,11 @@ def _at(constant: Any, value: Value) -> Tensor:
 
 
 def _device(value: Value) -> Device:
-    device = value.device
-    found = as_device("cpu:0") if device is None else device
-    if type(found) is not Device or found.backend.xp is None:
+    given = value.device
+    device = as_device("cpu:0") if given is None else given
+    if type(device) is not Device or device.backend.xp is None:
         raise _NotHereError
-    return found
+    return device
 
 
 def _has_type(result: Any, kind: ValueType) -> bool:

@@ -1,7 +1,7 @@
-"""Which values of a graph and of its subgraphs somebody reads, through the iterations of loops.
+"""Which values of a graph and of its subgraphs are read, through the iterations of loops.
 
-What goes round in a loop is read if its last value is, or if an iteration reads it for something
-else that is; a result that is stacked, or a branch gives, if somebody takes it.
+A loop-carried value is read if its last value is, or if an iteration reads it for something
+else that is; a stacked result, or the result of a branch, if it has a reader.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Live:
 
     Attributes:
         graph: the graph.
-        outputs: the places of its outputs that are.
+        outputs: the indices of its outputs that are.
         nodes: those that have to run.
         values: those that these, or the outputs, take.
         inside: for each of ``nodes`` that has subgraphs what is read of and in it.
@@ -43,7 +43,7 @@ class Live:
 
     @property
     def inputs(self) -> set[int]:
-        """The places of the inputs that are read."""
+        """The indices of the inputs that are read."""
         return {v.index for v in self.values if v.node is None}
 
 
@@ -51,9 +51,9 @@ class Inside(NamedTuple):
     """What is read of a node with subgraphs.
 
     Attributes:
-        inputs: the places of the inputs that it still needs.
-        outputs: the places of the outputs that it still gives.
-        given: the places of the inputs that its subgraphs still need; None for all.
+        inputs: the indices of the inputs that it still needs.
+        outputs: the indices of the outputs that it still gives.
+        given: the indices of the inputs that its subgraphs still need; None for all.
         parts: the subgraphs, in order.
     """
 
@@ -65,7 +65,7 @@ class Inside(NamedTuple):
 
 @final
 class LiveSearch:
-    """Finds what is read; what is known of a subgraph is not found twice."""
+    """Finds what is read; no subgraph is searched twice."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, Places, frozenset[str]], Live] = {}
@@ -78,10 +78,10 @@ class LiveSearch:
     def _find(self, graph: Graph, outputs: Places, outside: frozenset[str]) -> Live:
         """What is read if these outputs are; ``outside`` are the sizes that are known around it."""
         key = id(graph), outputs, outside
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._search(Live(graph, outputs), outside)
-        return found
+        live = self._known.get(key)
+        if live is None:
+            live = self._known[key] = self._search(Live(graph, outputs), outside)
+        return live
 
     def _search(self, live: Live, outside: frozenset[str]) -> Live:
         graph, nodes, values = live.graph, live.nodes, live.values
@@ -159,9 +159,9 @@ def _sorted(places: set[int]) -> Places:
 
 def _tellers(graph: Graph, outside: frozenset[str]) -> dict[str, Value]:
     """For each name of a size that is not known around the graph the first value that has it."""
-    found: dict[str, Value] = {}
+    tellers: dict[str, Value] = {}
     for value in graph.values():
         for size in value.type.shape:
             if isinstance(size, Dim) and size.is_name and str(size) not in outside:
-                found.setdefault(str(size), value)
-    return found
+                tellers.setdefault(str(size), value)
+    return tellers

@@ -70,7 +70,7 @@ class Memory:
         self.layouts: dict[Value, MemoryLayout] = {}
         #: in the order of whose axes a value lies, if not of its own; for results of ufuncs
         self._kin: dict[Value, Value] = {}
-        #: for some that do not lie in rows: for each axis its place in the order of the axes
+        #: for some that do not lie in rows: for each axis its position in the order of the axes
         self._orders: dict[Value, tuple[int, ...]] = {}
         self._spread: set[Value] = set()  # one element, repeated by strides of zero
 
@@ -83,9 +83,9 @@ class Memory:
     def see(self, form: Form, outputs: tuple[Value, ...]) -> None:
         """Note how the outputs of the next node lie."""
         if len(outputs) == 1 and on_cpu(outputs[0]):
-            found = self._layout_of(form, outputs[0])
-            if found:
-                self.layouts[outputs[0]] = found
+            layout = self._layout_of(form, outputs[0])
+            if layout:
+                self.layouts[outputs[0]] = layout
 
     def _layout_of(self, form: Form, output: Value) -> MemoryLayout:
         kind = kind_of(form.op)

@@ -14,9 +14,9 @@ __all__ = ["prune"]
 
 
 def prune(graph: Graph) -> tuple[Graph, Report]:
-    """Drop reads and pure nodes whose values nobody takes. Inputs and other effects stay.
+    """Drop reads and pure nodes whose values have no reader. Inputs and other effects stay.
 
-    Loops and branches lose results that nobody takes, what goes round for these alone, and
+    Loops and branches lose results without a reader, values carried for these alone, and
     operands that they do not need any more.
 
     A control edge alone does not keep a read or a pure node: there is nothing to wait for.
@@ -78,6 +78,6 @@ def _with(graphs: Mapping[int, Graph], item: Any) -> Any:
     if type(item) is Graph:
         return graphs[id(item)]
     if type(item) is tuple and any(type(part) is Graph for part in item):
-        found = tuple([_with(graphs, part) for part in item])
-        return item if all(a is b for a, b in zip(item, found, strict=True)) else found
+        parts = tuple([_with(graphs, part) for part in item])
+        return item if all(a is b for a, b in zip(item, parts, strict=True)) else parts
     return item

@@ -19,7 +19,7 @@ class Change:
 
     Attributes:
         text: what, in the words of the text form.
-        source: the user's line; put into words only when somebody reads it.
+        source: the user's line; formatted only when it is read.
     """
 
     text: str

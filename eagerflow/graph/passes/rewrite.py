@@ -72,7 +72,7 @@ class Rewriter:
         self.dropped: set[Node] = set()
         self.order = graph.nodes
         self._joined: dict[Node, Node] = {}
-        #: for nodes that lose some of their outputs the places of the others
+        #: for nodes that lose some of their outputs the indices of the others
         self.kept: dict[Node, Sequence[int]] = {}
         #: the inputs and the outputs of the new graph
         self.ends: tuple[Sequence[Value], Sequence[Value]] = graph.inputs, graph.outputs
@@ -87,8 +87,8 @@ class Rewriter:
 
     def form(self, node: Node) -> Form:
         """What ``node`` computes now."""
-        found = self.forms.get(node)
-        return Form(node.op, self.inputs(node), node.attrs) if found is None else found[0]
+        forms = self.forms.get(node)
+        return Form(node.op, self.inputs(node), node.attrs) if forms is None else forms[0]
 
     def drop(self, node: Node, instead: Sequence[Value], text: str) -> None:
         """Take out ``node``; ``instead`` are what stands for its outputs, if they are used."""
@@ -135,13 +135,13 @@ class Rewriter:
 
     def _body(self, graph: Graph, run: Inner, node: Node) -> Graph:
         key = id(graph), run
-        found = self._bodies.get(key)
-        if found is None:
-            found, report = run(graph)
-            self._bodies[key] = found
+        body = self._bodies.get(key)
+        if body is None:
+            body, report = run(graph)
+            self._bodies[key] = body
             where = f"in &{node.name}: "
             self.changes += [Change(where + c.text, c.source) for c in report.changes]
-        return found
+        return body
 
     def finish(self) -> tuple[Graph, Report]:
         """The new graph, or the old one if nothing has changed."""

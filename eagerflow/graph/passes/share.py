@@ -1,4 +1,4 @@
-"""An op and its gradient that repeats the work of it are computed together."""
+"""An op and the gradient that repeats its work are computed together."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ fact_rules: Final[list[Rule]] = []
 _KINDS: Final[dict[type[complex], str]] = {
     int: "signed integer", float: "real floating", complex: "complex floating",
 }  # fmt: skip
-#: how often one node is looked at again
+#: how many times one node is rewritten at most
 _LIMIT: Final = 100
 #: elements of a constant that are compared with each other
 _SMALL: Final = 1024
@@ -93,7 +93,7 @@ class RuleSite:
     def maker(self, value: Value, *ops: str) -> Form | None:
         """What computes ``value``, if it is one of ``ops``."""
         node = value.node
-        if node is None or node.control_inputs:  # who takes the value waits for these as well
+        if node is None or node.control_inputs:  # readers of the value wait for these too
             return None
         if node.op not in ops and node not in self._rewriter.forms:
             return None
@@ -112,10 +112,10 @@ class RuleSite:
         if form.op == "broadcast_to":
             inner = form.inputs[0]
             return self.constant(inner) if is_flat(inner) else None
-        found = form.attrs.get("value")
-        if isinstance(found, Tensor):
-            return _uniform(found)
-        return found if isinstance(found, (int, float, complex)) else None
+        constant = form.attrs.get("value")
+        if isinstance(constant, Tensor):
+            return _uniform(constant)
+        return constant if isinstance(constant, (int, float, complex)) else None
 
     def is_like(self, value: Value) -> bool:
         """Whether ``value`` has the type of the output, and is on its device."""
@@ -167,11 +167,11 @@ def facts_of(op: str) -> Op | NumberOp | None:
     return find_op(op) if kind_of(op) == "op" else NUMBER_OPS.get(op)
 
 
-def is_number(found: Any, number: float) -> bool:
+def is_number(value: Any, number: float) -> bool:
     """Whether a constant is this number, and zero of this sign."""
-    if found is None or found != number:
+    if value is None or value != number:
         return False
-    parts = (found.real, found.imag) if isinstance(found, complex) else (found,)
+    parts = (value.real, value.imag) if isinstance(value, complex) else (value,)
     return number != 0 or all(copysign(1, part) == copysign(1, number) for part in parts)
 
 
@@ -184,10 +184,10 @@ def simplify(graph: Graph) -> tuple[Graph, Report]:
             rewriter.inside(node, simplify)
         form = rewriter.form(node)
         if len(node.outputs) == 1 and not node.control_inputs and _has_rules(form.op):
-            found = _apply(form, node, memory, rewriter)
-            if found is None:
+            last = _apply(form, node, memory, rewriter)
+            if last is None:
                 continue
-            form = found
+            form = last
         memory.see(form, node.outputs)
     return rewriter.finish()
 
@@ -197,14 +197,14 @@ def _apply(form: Form, node: Node, memory: Memory, rewriter: Rewriter) -> Form |
     (output,) = node.outputs
     before = form
     for _ in range(_LIMIT):
-        found = _first(RuleSite(form, output, memory, rewriter))
-        if isinstance(found, Value):
-            text = f"{shown(node)} = {node.op} is %{found.name}"
-            rewriter.drop(node, (found,), text)
+        replacement = _first(RuleSite(form, output, memory, rewriter))
+        if isinstance(replacement, Value):
+            text = f"{shown(node)} = {node.op} is %{replacement.name}"
+            rewriter.drop(node, (replacement,), text)
             return None
-        if found is None:
+        if replacement is None:
             break
-        form = found
+        form = replacement
     if form is not before:
         taken = ", ".join([f"%{v.name}" for v in form.inputs])
         rewriter.put(node, (form,), f"{shown(node)} = {node.op} is {form.op}({taken})")
@@ -229,7 +229,7 @@ def gives_input(facts: Op | NumberOp) -> bool:
 
 def _first(site: RuleSite) -> Value | Form | None:
     for each in chain(fact_rules, rules.get(site.op, ())):
-        found = each(site)
-        if found is not None:
-            return found
+        replacement = each(site)
+        if replacement is not None:
+            return replacement
     return None

@@ -51,12 +51,12 @@ def numbers(tensor: Tensor) -> list[str] | None:
 
         return [json.dumps(x.decode(_ENCODING)) for x in array.tolist()]
     show = _show_complex if tensor.dtype.is_complex else _show_real
-    found = [str(v) for v in array.tolist()]
+    texts = [str(v) for v in array.tolist()]
     if tensor.dtype.is_inexact:
-        found = [show(v) for v in array]
-    values = [_read(text) for text in found]
+        texts = [show(v) for v in array]
+    values = [_read(text) for text in texts]
     again = from_numbers(tensor.dtype, tensor.shape, values).numpy()
-    return found if again.tobytes() == array.tobytes() else None
+    return texts if again.tobytes() == array.tobytes() else None
 
 
 def _show_real(value: Any) -> str:
@@ -115,8 +115,8 @@ def to_bytes(tensor: Tensor) -> memoryview:
     if tensor.dtype is BYTES:
         return memoryview(pack(array))
     rows = array if array.flags.c_contiguous else array.copy()
-    found: memoryview = rows.reshape(-1).view("u1").data
-    return found
+    view: memoryview = rows.reshape(-1).view("u1").data
+    return view
 
 
 def size_in_bytes(tensor: Tensor) -> int:
@@ -126,6 +126,6 @@ def size_in_bytes(tensor: Tensor) -> int:
 
 def content_name(tensor: Tensor) -> str:
     """A name that follows from dtype, shape and elements: equal arrays have equal names."""
-    found = blake2b(f"{tensor.dtype.short}{tensor.shape}:".encode(), digest_size=8)
-    found.update(to_bytes(tensor))
-    return f"a{found.hexdigest()}"
+    digest = blake2b(f"{tensor.dtype.short}{tensor.shape}:".encode(), digest_size=8)
+    digest.update(to_bytes(tensor))
+    return f"a{digest.hexdigest()}"

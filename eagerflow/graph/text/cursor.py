@@ -1,4 +1,4 @@
-"""A place in a text: what `eagerflow.graph.text.parser` reads words and marks with."""
+"""A position in a text: what `eagerflow.graph.text.parser` reads words and marks with."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ class Cursor:
             place = self.skip()
         start = self.text.rfind("\n", 0, place) + 1
         line, column = self.text.count("\n", 0, place) + 1, place - start + 1
-        found = _UNEXPECTED.match(self.text, place)
+        match = _UNEXPECTED.match(self.text, place)
         shown = self.text[start:].split("\n", 1)[0]
         first = max(0, min(column - 41, len(shown) - 80))
         given = f"{shown[first : first + 80]}\n{' ' * (column - 1 - first)}^"
         raise GraphSyntaxError(
             f"line {line}, column {column}: unexpected "
-            + (repr(found.group()) if found else "end of the text"),
+            + (repr(match.group()) if match else "end of the text"),
             given=given.replace("\n", "\n" + " " * len("  got: ")),
             expected=expected,
         )
 
     def skip(self) -> int:
-        """Go past white space; gives the place after it."""
+        """Go past white space; gives the position after it."""
         if self.text[self.place : self.place + 1].isspace():
             match = _SPACE.match(self.text, self.place)
             assert match is not None
@@ -87,10 +87,10 @@ class Cursor:
         place = self.skip()
         text = self.take(_STRING, "a string in double quotes")
         try:
-            found: str = json.loads(text)
+            content: str = json.loads(text)
         except ValueError:
             self.fail("a string as JSON writes it", place)
-        return found
+        return content
 
     def name(self, what: str = "a name") -> str:
         if self.text.startswith('"', self.skip()):
@@ -99,21 +99,21 @@ class Cursor:
 
     def separated(self, one: Callable[[], Any], close: str) -> list[Any]:
         """``one`` repeatedly with commas between (and perhaps after), up to ``close``."""
-        found = []
+        items = []
         while not self.accept(close):
-            found.append(one())
+            items.append(one())
             if not self.accept(","):
                 if not self.accept(close):
                     self.fail(f"',' or {close!r}")
                 break
-        return found
+        return items
 
     def listed(self, one: Callable[[], Any]) -> list[Any]:
         """``one`` repeatedly, at least once, with commas between."""
-        found = [one()]
+        items = [one()]
         while self.accept(","):
-            found.append(one())
-        return found
+            items.append(one())
+        return items
 
     def end(self) -> None:
         if self.skip() < len(self.text):

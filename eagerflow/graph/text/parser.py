@@ -122,10 +122,10 @@ class _Parser:
     def value(self, scope: _Scope) -> Value:
         place = self.at.skip()
         name = self.value_name("a value, such as %x")
-        found = scope.values.get(name)
-        if found is None:
+        value = scope.values.get(name)
+        if value is None:
             self.at.fail("a value that is defined above", place)
-        return found
+        return value
 
     def value_name(self, what: str) -> str:
         name = self.prefixed("%", what)
@@ -200,10 +200,10 @@ class _Parser:
     def label(self, scope: _Scope) -> Node:
         place = self.at.skip()
         name = self.prefixed("&", "a node, such as &assign")
-        found = scope.nodes.get(name)
-        if found is None:
+        node = scope.nodes.get(name)
+        if node is None:
             self.at.fail("a node that is defined above", place)
-        return found
+        return node
 
     # --- types ---
 
@@ -211,53 +211,53 @@ class _Parser:
         place = self.at.skip()
         what = "a type, such as f32[2,n]@cpu:0"
         text = self.at.take(_TYPE, what)
-        found = self.specs.get(text)
-        if found is None:
+        spec = self.specs.get(text)
+        if spec is None:
             match = _TYPE.fullmatch(text)
             assert match is not None
             name, dims, device = match.groups()
             if dims is None and name in _NUMBERS:
-                found = NumberType(_NUMBERS[name])
+                spec = NumberType(_NUMBERS[name])
             elif dims is None or name not in _DTYPES:
                 self.at.fail(what, place)
             else:
                 shape = self.shape(dims, place + len(name) + 1)
-                found = TensorType(_DTYPES[name], shape).on(_device(device))
-            self.specs[text] = found
-        return found
+                spec = TensorType(_DTYPES[name], shape).on(_device(device))
+            self.specs[text] = spec
+        return spec
 
     def tensor_type(self) -> TensorType:
         place = self.at.skip()
-        found = self.spec()
-        if not isinstance(found, TensorSpec):
+        spec = self.spec()
+        if not isinstance(spec, TensorSpec):
             self.at.fail("the type of a tensor", place)
-        return found.type
+        return spec.type
 
     def shape(self, dims: str, place: int) -> tuple[Any, ...]:
         """The sizes in ``dims``, which begins at ``place``."""
-        found: list[Size] = []
+        sizes: list[Size] = []
         for part in _split(dims):
-            found.append(self.dim(part, place))
+            sizes.append(self.dim(part, place))
             place += len(part) + 1
-        return tuple(found)
+        return tuple(sizes)
 
     def dim(self, text: str, place: int) -> Size:
         try:
-            found = parse_dim(text)
+            size = parse_dim(text)
         except EagerflowError as error:  # a DimError, or sizes that do not broadcast
             self.at.fail(error.expected or error.wrong, place)
-        if type(found) is int and found < 0:
+        if type(size) is int and size < 0:
             self.at.fail("a size that is not negative", place)
-        return found
+        return size
 
     # --- attributes ---
 
     def attrs(self, graph: Graph) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        attrs: dict[str, Any] = {}
         if self.at.accept("{"):
             for name, value, place in self.at.separated(lambda: self.attr(graph), "}"):
-                self.define(found, name, value, place, name)
-        return found
+                self.define(attrs, name, value, place, name)
+        return attrs
 
     def attr(self, graph: Graph) -> tuple[str, Any, int]:
         place = self.at.skip()
@@ -270,9 +270,9 @@ class _Parser:
         self.depth += 1
         if self.depth > _DEPTH_LIMIT:
             self.at.fail(f"at most {_DEPTH_LIMIT} levels of nesting", place)
-        found = self.unnested(graph, place)
+        literal = self.unnested(graph, place)
         self.depth -= 1
-        return found
+        return literal
 
     def unnested(self, graph: Graph, place: int) -> Any:
         first = self.at.text[place : place + 1]
@@ -312,9 +312,9 @@ class _Parser:
         match = WORD.match(self.at.text, place)
         word = match.group() if match is not None else ""
         if word == "graph":
-            found = self.graph()
+            literal = self.graph()
             self.last = self.at.text[place : self.at.place]
-            return found
+            return literal
         after = place + len(word)
         form = _FORMS.get(word)
         is_name = word in _CONSTANTS or word in _DTYPES
@@ -323,9 +323,9 @@ class _Parser:
             return _CONSTANTS[word] if word in _CONSTANTS else _DTYPES[word]
         if form is not None and self.at.text.startswith("(", after):
             self.at.place = after + 1
-            found = form(self, graph)
+            literal = form(self, graph)
             self.at.expect(")")
-            return found
+            return literal
         if not word or word in _FORMS:
             self.at.fail("a literal", place)
         return self.expression(place)
@@ -348,11 +348,11 @@ class _Parser:
 
     def resource(self, graph: Graph, place: int) -> Any:
         name = self.prefixed("@", "a resource, such as @w")
-        found = self.resources.get(name)
-        if found is None:
-            found = self.resources[name] = Reference("resource", name)
-        graph.resources[name] = found
-        return found
+        resource = self.resources.get(name)
+        if resource is None:
+            resource = self.resources[name] = Reference("resource", name)
+        graph.resources[name] = resource
+        return resource
 
     # --- literals that are written like calls ---
 
@@ -376,8 +376,8 @@ class _Parser:
 
     def device_form(self, graph: Graph) -> Device | Reference:
         name = self.at.string()
-        found = _device(name)
-        return found if isinstance(found, Device) else Reference("device", name)
+        device = _device(name)
+        return device if isinstance(device, Device) else Reference("device", name)
 
     def tensor_form(self, graph: Graph) -> Any:
         place = self.at.skip()
@@ -398,16 +398,16 @@ class _Parser:
             self.at.fail(f"{what} that {kind.dtype.name} holds", place)
 
     def array(self, name: str, kind: TensorType, place: int) -> Any:
-        found = self.arrays.get(name)
-        if found is None:
+        array = self.arrays.get(name)
+        if array is None:
             return Reference("array", name, kind)
-        if isinstance(found, Tensor):
-            return found
-        what = f"a type of {len(found)} bytes, which ${name} has"
-        if not _is_fixed(kind) or (kind.dtype is not BYTES and kind.nbytes != len(found)):
+        if isinstance(array, Tensor):
+            return array
+        what = f"a type of {len(array)} bytes, which ${name} has"
+        if not _is_fixed(kind) or (kind.dtype is not BYTES and kind.nbytes != len(array)):
             self.at.fail(what, place)
         try:
-            return from_bytes(kind.dtype, kind.shape, found)
+            return from_bytes(kind.dtype, kind.shape, array)
         except ValueError:  # bytes that are packed in another way
             self.at.fail(what, place)
 

@@ -55,10 +55,10 @@ methods["print"] = print_graph
 
 def quote(text: str) -> str:
     """``text`` as a string of JSON; what cannot be seen is escaped."""
-    found = json.dumps(text, ensure_ascii=False)
-    if found.isprintable():
-        return found
-    return "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in found])
+    quoted = json.dumps(text, ensure_ascii=False)
+    if quoted.isprintable():
+        return quoted
+    return "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in quoted])
 
 
 def _name(text: str) -> str:

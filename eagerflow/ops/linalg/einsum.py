@@ -239,9 +239,13 @@ def _einsum_jvp(
 
 
 def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
-    """An operation for each place in all labels, of each operand."""
+    """An operation for each combination of indices, for each operand."""
     terms, _ = _split(attrs["subscripts"])
-    places = prod(_sizes(terms, [x.shape for x in inputs]).values())
+    sizes: dict[str, int] = {}
+    for term, x in zip(terms, inputs, strict=True):
+        for label, size in zip(term, x.shape, strict=True):
+            sizes[label] = max(sizes.get(label, 1), size)
+    places = prod(sizes.values())
     moved = bytes_of(inputs) + bytes_of(outputs)
     if len(inputs) == 1:
         return Cost(float(places), moved)

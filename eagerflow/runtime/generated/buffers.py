@@ -1,4 +1,4 @@
-"""Results written into arrays that nobody needs any more."""
+"""Results written into arrays that have no later reader."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def _fits(out: Any, arrays: tuple[Any, ...]) -> bool:
 
 def _owns(owner: Any) -> bool:
     """Whether the memory is the array's own; a function, as flags count as a reference."""
-    found: bool = owner.flags.owndata
-    return found
+    owns: bool = owner.flags.owndata
+    return owns
 
 
 def _count() -> tuple[int, int]:
@@ -70,21 +70,21 @@ def _count() -> tuple[int, int]:
 
     The first in `reusing`, of a variable of its caller; the second in `_fits`, of a view.
     """
-    found = []
+    counts = []
 
     def fits(out: Any) -> None:
         owner = out.base
-        found.append(getrefcount(owner))
+        counts.append(getrefcount(owner))
 
     def run(*arrays: Any) -> Any:
         out = arrays[0]
-        found.append(getrefcount(out))
+        counts.append(getrefcount(out))
 
     x = np.empty(2)[:]
     run(x)
     fits(x)
     del x
-    return found[0], found[1]
+    return counts[0], counts[1]
 
 
 _alone: Final = _count()

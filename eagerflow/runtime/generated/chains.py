@@ -2,8 +2,8 @@
 
 A chain is one call. Its intermediate values share memory, and a large one runs by blocks that stay
 in the cache, all its ops on one block before the next. That is where an optimiser's update spends
-its time, which else goes through memory once per op. The results are the same bit for bit: of
-these ops, IEEE 754 says each element.
+its time, which otherwise goes through memory once per op. The results are the same bit for bit:
+IEEE 754 determines each element of these ops.
 """
 
 from __future__ import annotations
@@ -102,33 +102,33 @@ def find_chains(
     last: Mapping[int, int],
     kernel: Kernel,
 ) -> dict[int, Chain]:
-    """The chains among consecutive instructions, by the place of their first one.
+    """The chains among consecutive instructions, by the index of their first one.
 
     Args:
         program: what the instructions are of.
         lines: the instructions of one block.
-        start: the place of the first one to look at.
-        end: the place after the last one.
-        last: the place of the last one that reads a register.
+        start: the index of the first one to look at.
+        end: the index after the last one.
+        last: for each register the index of its last reader.
         kernel: gives the kernel that runs an instruction.
     """
-    found: dict[int, Chain] = {}
+    chains: dict[int, Chain] = {}
     place = start
     while place < end:
         made = _Finder(program, last, kernel, place).run(lines, end)
         if made is not None:
-            found[place] = made
+            chains[place] = made
         place += len(made.lines) if made is not None else 1
-    return found
+    return chains
 
 
 @final
 class _Finder:
-    """Grows one chain from a place on, as far as it goes.
+    """Grows one chain from an index on, as far as possible.
 
     Args:
         program: what the instructions are of.
-        last: the place of the last one that reads a register.
+        last: for each register the index of its last reader.
         kernel: gives the kernel that runs an instruction.
         start: where it starts.
     """
@@ -203,21 +203,21 @@ class _Finder:
         op = find_op(node.op)
         if op is None or not ((op.ieee and not node.attrs) or op.updates or node.op == "read"):
             return False
-        return is_own(op, self.kernel(line, node))  # as we know it, not somebody's own
+        return is_own(op, self.kernel(line, node))  # eagerflow's own, not a user's
 
     def _is_operand(self, register: int, kind: TensorType, device: Device | None) -> bool:
-        found = self.program.kinds[register]
-        if not isinstance(found, TensorType) or found.dtype is not kind.dtype:
+        operand = self.program.kinds[register]
+        if not isinstance(operand, TensorType) or operand.dtype is not kind.dtype:
             return False
         if self.program.devices[register] is not device:
             return False
-        if not found.shape:
+        if not operand.shape:
             return True
-        same = _is_array(found, device) and found.shape == kind.shape
+        same = _is_array(operand, device) and operand.shape == kind.shape
         return same and register not in self.program.constants
 
     def _assign(self, line: Instruction, node: Node, place: int) -> bool:
-        """Whether the variable may get its new value here: nobody reads the old one later."""
+        """Whether the variable may get its new value here: the old one has no later reader."""
         variable = node.attrs["resource"]
         old = self.old.get(variable, ())
         if variable in self.states or any(self.last.get(r, -1) > place for r in old):

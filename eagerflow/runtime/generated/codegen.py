@@ -98,7 +98,7 @@ def _undecided(dim: Dim, why: str) -> int:
     raise DimError(f"the size {dim} is not known here", given=why)
 
 
-#: for each register the place of the instruction that reads it last, among those of one block
+#: for each register the index of the instruction that reads it last, among those of one block
 _Last = dict[int, int]
 
 
@@ -131,9 +131,9 @@ class _Writer:
         self.tickets: dict[Any, list[int]] = {}
         self.draws: dict[int, tuple[int, int, int]] = {}
         self.gone: set[int] = set()  # registers that are dropped before their last reader ends
-        #: for each instruction in a loop what goes round and is not read before it is set anew
+        #: for each instruction in a loop the carried registers whose old values it reads last
         self.fading: dict[int, list[int]] = {}
-        #: lists that are Python's; who notes what instructions give, wants to see values
+        #: lists that are Python's; an observer of instructions has to see values
         self.stacks = Stacks() if self.noted else find_stacks(program)
         self._reserve()
         self.last = self._last_reads()
@@ -169,16 +169,16 @@ class _Writer:
 
     def _last_reads(self) -> _Last:
         lines = self.program.lines
-        found = {r: i for i, line in enumerate(lines) for r in self.reads(line)}
-        found.update((r, len(lines)) for r in self.program.outputs)
-        return found
+        last = {r: i for i, line in enumerate(lines) for r in self.reads(line)}
+        last.update((r, len(lines)) for r in self.program.outputs)
+        return last
 
     def _last_inside(self, block: Block) -> _Last:
         """The same for the registers that the block sets."""
         own = {r for line in block.lines for r in line.outputs}
-        found = {r: i for i, line in enumerate(block.lines) for r in self.reads(line) if r in own}
-        found.update((r, len(block.lines)) for r in block.outputs if r in own)
-        return found
+        last = {r: i for i, line in enumerate(block.lines) for r in self.reads(line) if r in own}
+        last.update((r, len(block.lines)) for r in block.outputs if r in own)
+        return last
 
     # --- the functions ---
 
@@ -220,7 +220,7 @@ class _Writer:
         self.add(f" return {self.words.tuple(outputs)}")
 
     def _slots(self) -> dict[int, int]:
-        """Places in the list for registers that are read in another chunk than they are set in."""
+        """List slots for registers that are read in another chunk than they are set in."""
         home = {r: i // _CHUNK for i, x in enumerate(self.program.lines) for r in x.outputs}
         slots: dict[int, int] = {}
         for register, last in self.last.items():
@@ -262,16 +262,16 @@ class _Writer:
     def units(
         self, lines: Sequence[Instruction], start: int, end: int, last: _Last
     ) -> Iterator[tuple[Instruction, int, int]]:
-        """Instructions, and chains of them as one, with the places of their first and last one."""
-        found: dict[int, Chain] = {}
+        """Instructions, and chains of them as one, with the indices of their first and last one."""
+        chains: dict[int, Chain] = {}
         if self.chains:
-            found = find_chains(self.program, lines, start, end, last, self.kernel)
+            chains = find_chains(self.program, lines, start, end, last, self.kernel)
         place = start
         while place < end:
             line, first = lines[place], place
-            if place in found:
-                line = self.chain(found[place])
-                place += len(found[place].lines) - 1
+            if place in chains:
+                line = self.chain(chains[place])
+                place += len(chains[place].lines) - 1
             yield line, first, place
             place += 1
 
@@ -404,7 +404,7 @@ class _Writer:
         self.indent += " "
         self.lines(test.lines, self._last_inside(test))
         self.put(f"if not {self.words.operand(test.outputs[0])}: break", line)
-        if self.noted:  # an iteration of numbers alone would ask nobody whether to go on
+        if self.noted:  # an iteration of numbers alone has no other check of whether to go on
             self.put("t = note(-1, t, ())", line)
         self.indent = self.indent[:-1]
         self.block(body, line, line.carried)

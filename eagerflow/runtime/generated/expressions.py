@@ -66,8 +66,8 @@ class Words:
         def key(seed: int, ticket: int) -> Any:
             return asarray((seed, ticket % _TICKETS), dtype="uint64")
 
-        found: Callable[[int, int], Any] = self._shared(("key", asarray), key)
-        return found
+        shared: Callable[[int, int], Any] = self._shared(("key", asarray), key)
+        return shared
 
     def _shared(self, key: Any, made: Any) -> Any:
         return self._made.setdefault(key, made)
@@ -105,8 +105,8 @@ class Words:
         Args:
             line: the instruction.
             node: its node.
-            dead: whether nobody wants a register after it.
-            fading: registers that go round in a loop, of which nobody wants the old value after it.
+            dead: whether a register has no reader after it.
+            fading: loop-carried registers whose old value has no reader after it.
         """
         op = get_op(node.op)
         entry, attrs = self.entry(op, line, node)
@@ -115,9 +115,9 @@ class Words:
         if op.inline is not None and is_own(op, kernel):
             types = self.program.types(line)
             site = InlineSite(words, types, node.attrs, len(node.outputs), self.bound)
-            found = op.inline(site)
-            if found is not None:
-                return found
+            inlined = op.inline(site)
+            if inlined is not None:
+                return inlined
         words += [f"{key}={self.attribute(value, line)}" for key, value in attrs.items()]
         text = f"{self.bound(kernel, node.op)}({', '.join(words)})"
         if op.moves:
@@ -137,8 +137,8 @@ class Words:
         else:
             key = as_device(attrs["device"])
             attrs = {k: v for k, v in attrs.items() if k != "device"}
-        found = op.entries.get(key)
-        return found or find_entry(op, self.program.specs(line), attrs, key), attrs
+        entry = op.entries.get(key)
+        return entry or find_entry(op, self.program.specs(line), attrs, key), attrs
 
     def reused(
         self, kernel: Callable[..., Any], line: Instruction, node: Node,
@@ -148,7 +148,7 @@ class Words:
         place = node.reuses
         if place is None and fading:
             place = next((i for i, r in enumerate(line.inputs) if r in fading), None)
-        elif place is not None and not dead(line.inputs[place]):  # somebody wants it nevertheless
+        elif place is not None and not dead(line.inputs[place]):  # it still has a reader
             return kernel
         if place is None or node.attrs or len(line.outputs) != 1:
             return kernel
@@ -158,8 +158,8 @@ class Words:
             return kernel
         if kind.dtype is not before.dtype or not pays(kernel, kind):
             return kernel
-        found: Callable[..., Any] = self._shared((kernel, place), reusing(kernel, place))
-        return found
+        shared: Callable[..., Any] = self._shared((kernel, place), reusing(kernel, place))
+        return shared
 
     def wrapped(self, text: str, register: int, line: Instruction, node: Node) -> str:
         """An array where NumPy's functions give a scalar."""

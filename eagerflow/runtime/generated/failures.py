@@ -49,13 +49,13 @@ def failure(code: Code, error: Exception) -> Exception:
 
 
 def _generated(trace: TracebackType | None, code: Code) -> list[TracebackType]:
-    """The places in the generated code, whose functions call each other; the innermost is last."""
-    found = []
+    """The frames of the generated code, whose functions call each other; the innermost is last."""
+    traces = []
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == code.file:
-            found.append(trace)
+            traces.append(trace)
         trace = trace.tb_next
-    return found
+    return traces
 
 
 def _from_user(trace: TracebackType | None) -> bool:

@@ -19,8 +19,8 @@ def _find() -> tuple[ContextVar[Any], Any]:
     context.run(lambda: np.seterr(all="ignore"))
     again = copy_context()
     again.run(lambda: np.seterr(all="warn"))
-    found = [v for v in context if again[v] is not context[v]]
-    (variable,) = found
+    changed = [v for v in context if again[v] is not context[v]]
+    (variable,) = changed
     return variable, context[variable]
 
 

@@ -37,12 +37,12 @@ class Block:
 
     def reads(self) -> set[int]:
         """The registers that it takes from outside."""
-        found, own = set[int](), set[int]()
+        reads, own = set[int](), set[int]()
         for line in self.lines:
-            found.update(r for r in line.reads if r not in own)
+            reads.update(r for r in line.reads if r not in own)
             own.update(line.outputs)
-        found.update(r for r in self.outputs if r not in own)
-        return found
+        reads.update(r for r in self.outputs if r not in own)
+        return reads
 
 
 @final
@@ -57,11 +57,11 @@ class Instruction:
         sizes: the registers of the sizes that its attributes name.
         axis: it takes the size of this axis of its input instead of running the node.
         blocks: the branches, or the condition and the body of a loop.
-        carried: of a loop, the registers that go round, each set to an input at first; they are
+        carried: of a loop, the carried registers, each set to an input at first; they are
             its first outputs.
         slices: of a scan, the registers of the parts of its further inputs.
         called: instead of running a node it calls the generated function of this name.
-        index: its place among all instructions of the program, in the order of the text.
+        index: its position among all instructions of the program, in the order of the text.
     """
 
     node: Node | None
@@ -149,7 +149,7 @@ class Instructions:
 
     def types(self, line: Instruction) -> tuple[TensorType, ...]:
         """The types of the inputs of an instruction that runs an op."""
-        found = []
+        types = []
         for register in line.inputs:
             kind = self.kinds[register]
             if not isinstance(kind, TensorType):
@@ -160,8 +160,8 @@ class Instructions:
                     expected="python_tensor in between",
                     source=_source(line.node),
                 )
-            found.append(kind)
-        return tuple(found)
+            types.append(kind)
+        return tuple(types)
 
 
 def flatten(graph: Graph) -> Instructions:
@@ -171,11 +171,11 @@ def flatten(graph: Graph) -> Instructions:
         GraphError: the graph has nodes that do not run yet, sizes that follow from nothing, or
             constants of which it has only the name.
     """
-    found = Instructions()
-    found.inputs = [found.register(v.type, _place(v)) for v in graph.inputs]
-    found.outputs = _Scope(found, found.lines, graph, found.inputs, {}, None).run()
-    found.number(found.lines)
-    return found
+    program = Instructions()
+    program.inputs = [program.register(v.type, _place(v)) for v in graph.inputs]
+    program.outputs = _Scope(program, program.lines, graph, program.inputs, {}, None).run()
+    program.number(program.lines)
+    return program
 
 
 @final
@@ -360,18 +360,18 @@ def _take_out(blocks: Sequence[Block], varying: Iterable[int], least: Any) -> li
     """
     changing = set(varying)
     runs = type(least) is int and least > 0
-    found: list[Instruction] = []
+    taken: list[Instruction] = []
     for i, block in enumerate(blocks):
         known = runs or i < len(blocks) - 1  # a condition is asked once at least
         kept = []
         for line in block.lines:
             if changing.isdisjoint(line.reads) and _may_leave(line, known):
-                found.append(line)
+                taken.append(line)
             else:
                 kept.append(line)
                 changing.update(line.outputs)
         block.lines = kept
-    return found
+    return taken
 
 
 def _may_leave(line: Instruction, known: bool) -> bool:
@@ -465,11 +465,11 @@ def _names(node: Node) -> frozenset[str]:
 
 def _wanted(graph: Graph) -> set[str]:
     """The names of sizes that occur in attributes, in those of subgraphs too."""
-    found = set[str]()
+    names = set[str]()
     for node in graph.nodes:
-        found |= _names(node)
+        names |= _names(node)
         if node.op == "scan":  # whose results are made before the first iteration
-            found |= symbols(_shapes(node, node.attrs["carry"]))
+            names |= symbols(_shapes(node, node.attrs["carry"]))
         for _, inner in node.subgraphs():
-            found |= _wanted(inner)
-    return found
+            names |= _wanted(inner)
+    return names

@@ -1,4 +1,4 @@
-"""Lists of which nobody has an old version: what pushes and pops may change them.
+"""Lists whose old versions have no reader: pushes and pops may change them in place.
 
 A loop pushes what its derivative needs, and the loop of the derivative pops it. There each version
 of the list is read once, by what makes the next one. So in generated code it is a Python list: to
@@ -22,7 +22,7 @@ class Stacks(NamedTuple):
 
     Attributes:
         lists: the registers that hold lists of Python.
-        empty: the registers of empty lists: who begins with one has one of its own.
+        empty: the registers of empty lists: each reader starts with an empty list of its own.
     """
 
     lists: frozenset[int] = frozenset()
@@ -108,7 +108,7 @@ class _Search:
     def walk(
         self, lines: Sequence[Instruction], outputs: Sequence[int], own: Iterable[int]
     ) -> None:
-        """Look at the instructions of a block, and at what it gives; ``own`` go round in it."""
+        """Look at the instructions of a block, and at its outputs; ``own`` are carried in it."""
         free = {r for r in own if r in self.joined}  # set here, and not read yet
         for line in lines:
             self._read(line.inputs, free)

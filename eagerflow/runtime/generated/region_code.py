@@ -70,7 +70,7 @@ class RegionCode:
     def run(self, values: list[Any]) -> tuple[Any, ...]:
         """Run it on what is taken out of ``values``, the last input first.
 
-        So nobody but the code holds them, and it may write into those that it needs no more.
+        So the code alone holds them, and it may write into those that it does not need any more.
 
         Raises:
             EagerflowError: what eager code would raise, with the line of the node.
@@ -120,7 +120,7 @@ class RegionCode:
         """Where a thread is that runs a version of this code."""
         versions = self._plain, self._checked, self._observed
         code = next((c for c in versions if c is not None and c.file == file), None)
-        if code is None:  # it was compiled anew meanwhile
+        if code is None:  # it has been recompiled since
             return None
         return position_in(code, frames, self._observer.executable, self._name)
 
@@ -129,7 +129,7 @@ class RegionCode:
         return self._observer.note(index, start, iterations, *outputs)
 
     def forget(self, op: str) -> None:
-        """Compile anew before the next run, if a kernel of that op is called."""
+        """Recompile before the next run, if a kernel of that op is called."""
         if op in self._ops:
             self._plain = self._checked = self._observed = None
 
@@ -144,16 +144,16 @@ def _check(*_: object) -> float:
 
 @lru_cache(maxsize=256)
 def _taking(count: int) -> Callable[..., tuple[Any, ...]]:
-    """Calls a function with so many values that are taken one after the other.
+    """Calls a function with ``count`` values that are taken one after the other.
 
     A call with a tuple of them would hold them until it ends.
     """
     text = f"lambda run, take: run({', '.join(['take()'] * count)})"
     (made, *_) = compile(text, "<taking>", "eval").co_consts
-    found: Callable[..., tuple[Any, ...]] = FunctionType(
+    taking: Callable[..., tuple[Any, ...]] = FunctionType(
         made, {"__name__": "eagerflow.runtime.generated.tier"}
     )
-    return found
+    return taking
 
 
 _lock: Final = threading.Lock()
@@ -163,8 +163,8 @@ _codes: Final[weakref.WeakSet[RegionCode]] = weakref.WeakSet()
 def _kernels_changed(op: str) -> None:
     """They count from the next call on, as they do eagerly."""
     with _lock:
-        found = list(_codes)
-    for code in found:
+        codes = list(_codes)
+    for code in codes:
         code.forget(op)
 
 

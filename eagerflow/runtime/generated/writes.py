@@ -26,7 +26,7 @@ class Written:
 
     Attributes:
         sure: by identity, those that were written.
-        perhaps: those in branches and loops, of which nobody has noted whether they ran.
+        perhaps: those in branches and loops, of which no record says whether they ran.
     """
 
     __slots__ = ("perhaps", "sure")
@@ -38,10 +38,10 @@ class Written:
     @staticmethod
     def by(nodes: Iterable[Node]) -> Written | None:
         """What these nodes have written once they ran; None for nothing."""
-        found = Written()
+        written = Written()
         for node in nodes:
-            found._see(node, _SURE)
-        return found if found.sure or found.perhaps else None
+            written._see(node, _SURE)
+        return written if written.sure or written.perhaps else None
 
     def _see(self, node: Node, how: int) -> None:
         for _, graph in node.subgraphs():
@@ -68,15 +68,15 @@ class Written:
             iterations: by the index of a loop around it, how many iterations of that were over.
             done: whether it had run itself.
         """
-        found = Written()
+        written = Written()
         for line in _ops(program):
             how = (
                 _SURE if done and line.index == index else _in_this_iteration(program, line, index)
             )
             how = max(how, _in_iterations_before(program, line, iterations))
             assert line.node is not None
-            found._note(line.node, how)
-        return found
+            written._note(line.node, how)
+        return written
 
     def add(self, other: Written) -> None:
         """Take over what another one knows."""
@@ -98,7 +98,7 @@ class Written:
         for text in self._notes():
             error.add_note(text)
         if self.sure or self.perhaps:
-            error._written = self  # type: ignore[attr-defined]  # nobody else has that name
+            error._written = self  # type: ignore[attr-defined]  # a name of ours alone
 
     def _notes(self) -> list[str]:
         sure = dict.fromkeys(self.sure.values())  # a line that prints in each iteration is one
@@ -109,7 +109,7 @@ class Written:
 
 
 def _name(resource: Any, node: Node) -> str | None:
-    """What a node writes, for people; None for what is no writing to them."""
+    """What a node writes, for messages; None for what users do not see as a write."""
     if isinstance(resource, GeneratorState):
         return "a generator"
     if isinstance(resource, PyFunction):

@@ -19,13 +19,13 @@ HEAVY: Final = 1
 HERE: Final = 2
 
 #: what starts ops that wait without holding a thread, by op: ``start(node, inputs, completion)``,
-#: which may give a function that is called if nobody waits any more
+#: which may give a function to be called when the result is no longer wanted
 asynchronous: Final[dict[str, Callable[..., Callable[[], object] | None]]] = {}
 
 
 @final
 class EntryAction:
-    """One entry of the scheduler, for who performs it.
+    """One entry of the scheduler, for the code that performs it.
 
     Attributes:
         call: takes a list of what the slots of its inputs hold, the last first, and may empty it;

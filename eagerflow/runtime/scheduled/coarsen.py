@@ -1,8 +1,8 @@
 """Fewer and larger regions, where as many threads as there are gain nothing by smaller ones.
 
 Two regions of which one waits for the other are joined as long as the graph would not take longer
-(Sarkar, "Partitioning and Scheduling Parallel Programs for Multiprocessors", 1989, who calls it
-edge zeroing). That keeps what works on one variable together: its arrays stay in the cache, in
+(edge zeroing: Sarkar, "Partitioning and Scheduling Parallel Programs for Multiprocessors", 1989).
+That keeps what works on one variable together: its arrays stay in the cache, in
 buffers that are used again.
 """
 
@@ -16,14 +16,14 @@ __all__ = ["coarsen"]
 
 #: seconds to schedule one entry
 _ENTRY: Final = 20e-6
-#: regions of which so many are looked at; the work grows with the square
+#: how many regions are looked at; the work grows with the square
 _MOST: Final = 100
 
 Edges = Mapping[int, set[int]]
 
 
 def coarsen(costs: Mapping[int, float], before: Edges, workers: int) -> dict[int, int]:
-    """For each region the one that it is joined to, itself if to none.
+    """For each region the region that it is joined to, or itself.
 
     Args:
         costs: the seconds that each region takes, in an order in which they could run.
@@ -62,9 +62,9 @@ class _Coarsening:
             costs, before = self._joined(first, second)
             if before is None:
                 continue
-            found = self._seconds(costs, before)
-            if found <= seconds:
-                seconds, self.costs, self.before = found, costs, before
+            joined_seconds = self._seconds(costs, before)
+            if joined_seconds <= seconds:
+                seconds, self.costs, self.before = joined_seconds, costs, before
                 self.home[second] = first
         return {region: self._root(region) for region in self.home}
 
@@ -74,7 +74,7 @@ class _Coarsening:
         return region
 
     def _joined(self, a: int, b: int) -> tuple[dict[int, float], dict[int, set[int]] | None]:
-        """What there is if two are joined; no edges if they would wait for themselves."""
+        """Costs and edges if two regions are joined; no edges if that would make a cycle."""
         costs = {r: cost for r, cost in self.costs.items() if r != b}
         costs[a] += self.costs[b]
         before = {
@@ -86,7 +86,7 @@ class _Coarsening:
         return costs, before if _in_order(before) is not None else None
 
     def _seconds(self, costs: Mapping[int, float], before: Edges) -> float:
-        """How long all takes if the longest way is gone first."""
+        """How long the whole takes if the critical path goes first."""
         order = _in_order(before)
         assert order is not None
         after: dict[int, list[int]] = {r: [] for r in costs}
@@ -115,16 +115,16 @@ class _Coarsening:
 
 
 def _in_order(before: Edges) -> Sequence[int] | None:
-    """The regions so that each comes after those that it waits for; None if some go round."""
+    """The regions, each after those that it waits for; None if there is a cycle."""
     left = {region: len(others) for region, others in before.items()}
     after: dict[int, list[int]] = {region: [] for region in before}
     for region, others in before.items():
         for other in others:
             after[other].append(region)
-    found = [region for region, count in left.items() if not count]
-    for region in found:  # it grows meanwhile
+    ordered = [region for region, count in left.items() if not count]
+    for region in ordered:  # it grows in the loop
         for other in after[region]:
             left[other] -= 1
             if not left[other]:
-                found.append(other)
-    return found if len(found) == len(before) else None
+                ordered.append(other)
+    return ordered if len(ordered) == len(before) else None

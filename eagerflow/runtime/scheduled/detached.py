@@ -28,19 +28,19 @@ _CALLS: Final = "py_call"
 
 @final
 class DetachedStep:
-    """One run of a flow that nobody waits for.
+    """One run of a flow without a waiting caller.
 
     Args:
         flow: what to run.
         done: called once, in a thread of the pool, with a function that gives the outputs or raises
             the error of the step.
-        event: of the step, if somebody wants to be told; it ends before ``done`` has the result.
+        event: of the step, if it has a listener; it ends before ``done`` has the result.
         number: of the step, for events.
         pool: the threads.
         runner: the name of the runner that it is for, in events.
 
     Attributes:
-        thread: the one that works for it now, 0 for none.
+        thread: the thread that works for it now, 0 for none.
     """
 
     __slots__ = ("_done", "_event", "_lock", "_over", "_pool", "_runner", "_step", "thread")

@@ -72,7 +72,7 @@ class Flow:
         graph: a lowered graph (see `eagerflow.graph.lowering`).
         seconds: how long a node takes, estimated: heavy parts that could run at once are apart.
         number: of the executable that it belongs to, for events.
-        overlap: whether iterations of a loop may; if not, one ends before the next begins.
+        overlap: whether iterations of a loop may overlap; if not, each ends before the next begins.
         workers: how many threads regions are cut for (see `find_regions`).
 
     Attributes:
@@ -110,31 +110,31 @@ class Flow:
         self.branches = made.branches
 
     def results(self, slots: Sequence[Any]) -> tuple[Any, ...]:
-        """What a step gives that has these values in frame 0 when it is done.
+        """The outputs of a step that has these values in frame 0 when it is done.
 
         Raises:
             SchedulerError: one was never made: it lies on a branch that was not taken, say.
         """
-        found = tuple([slots[i] for i in self.outputs])
-        for value, x in zip(self.graph.outputs, found, strict=True):
+        results = tuple([slots[i] for i in self.outputs])
+        for value, x in zip(self.graph.outputs, results, strict=True):
             if x is None:
                 raise SchedulerError(
                     f"the step has ended, and %{value.name} was not made",
                     expected="a graph whose outputs are on no branch (see Merge)",
                 )
-        return found
+        return results
 
     @property
     def text(self) -> str:
         """The generated functions of its entries."""
-        found = []
+        lines = []
         for frame, plan in zip(self.frames, self.plan.frames, strict=True):
             for number, action in zip(plan.entries, frame.actions, strict=True):
                 if action.region is not None:
                     apart = ", on a thread of its own" if action.queue == HEAVY else ""
-                    found.append(f"# {self.plan.labels[number]}{apart}")
-                    found.append(action.region.plain().text)
-        return "\n".join(found)
+                    lines.append(f"# {self.plan.labels[number]}{apart}")
+                    lines.append(action.region.plain().text)
+        return "\n".join(lines)
 
 
 def _lane(value: Value) -> Lane | None:
@@ -151,7 +151,7 @@ class _Record:
 
     Attributes:
         kind: as in `PlanEntry`.
-        place: where it lies.
+        place: its frame path.
         nodes: what it runs.
         action: what it does.
         inputs: the values that it takes.
@@ -211,21 +211,21 @@ class _Maker:
                 self.frames.append(FlowFrame(node.attrs["frame"], node.source))
 
     def frame(self, place: Place) -> int:
-        """The frame of a place, which may be a branch in it."""
+        """The frame of a frame path, which may end in a branch."""
         while place not in self.frame_of:
             place = place[:-1]
         return self.frame_of[place]
 
     def slot(self, value: Value) -> int:
         """Where a value is kept, in its frame."""
-        found = self.slots.get(value)
-        if found is None:
+        slot = self.slots.get(value)
+        if slot is None:
             frame = self.frames[self.frame(self.places.values[value])]
-            found = self.slots[value] = frame.slot()
-        return found
+            slot = self.slots[value] = frame.slot()
+        return slot
 
     def _find_size_values(self) -> dict[Node, list[Value]]:
-        """For each node the values off whose shapes sizes are read that it names.
+        """For each node the values from whose shapes the sizes that it names are read.
 
         Those of its own inputs come first, and are not listed.
         """
@@ -233,23 +233,23 @@ class _Maker:
         for value in self.graph.inputs:
             for _, name in named_axes(value.type):
                 named.setdefault(name, []).append(value)
-        found: dict[Node, list[Value]] = {}
+        size_values: dict[Node, list[Value]] = {}
         for node in self.graph.nodes:
             known = {name for v in node.inputs for _, name in named_axes(v.type)}
             for name in sorted(_sizes_named_by(node) - known):
                 place = self.places.nodes[node]
                 there = self._size_value(named.get(name, ()), place)
                 if there is not None:
-                    found.setdefault(node, []).append(there)
+                    size_values.setdefault(node, []).append(there)
             once = node.op == "Enter" and not node.attrs.get("invariant")  # for the first iteration
             if node.op != "constant" and not once:
                 for value in node.outputs:
                     for _, name in named_axes(value.type):
                         named.setdefault(name, []).append(value)
-        return found
+        return size_values
 
     def _size_value(self, values: Sequence[Value], place: Place) -> Value | None:
-        """The first of ``values`` that is there at that place."""
+        """The first of ``values`` that exists at that frame path."""
         frame = self.frame(place)
         for value in values:
             there = self.places.values[value]
@@ -261,9 +261,9 @@ class _Maker:
 
     def plan(self) -> Plan:
         """Make all entries."""
-        found = find_regions(self.graph, self.places, self.seconds, self._before, self.workers)
-        self.branches = any(len(parts) > 1 for parts in found)
-        regions = [nodes for parts in found for nodes in parts]
+        groups = find_regions(self.graph, self.places, self.seconds, self._before, self.workers)
+        self.branches = any(len(parts) > 1 for parts in groups)
+        regions = [nodes for parts in groups for nodes in parts]
         for nodes in regions:
             self._region(nodes)
         together = {n for nodes in regions for n in nodes}
@@ -364,7 +364,7 @@ class _Maker:
         return result, inputs, outputs
 
     def _is_wanted(self, value: Value, inside: set[Node]) -> bool:
-        """Whether somebody outside takes a value."""
+        """Whether a value has a reader outside."""
         return any(n not in inside for n in self.readers.get(value, ()))
 
     # --- edges ---
@@ -391,12 +391,12 @@ class _Maker:
         gated = self._is_gated(record)
         for node in record.nodes:
             for before in node.control_inputs:
-                found = self.maker.get(before)
-                if found is None or found is record or (gated and _is_pivot(before)):
+                source = self.maker.get(before)
+                if source is None or source is record or (gated and _is_pivot(before)):
                     continue
-                if (id(found), 0) not in sources:
-                    sources[id(found), 0] = None
-                    found.edges.append((0, record, 0))
+                if (id(source), 0) not in sources:
+                    sources[id(source), 0] = None
+                    source.edges.append((0, record, 0))
 
     def _connect_back(self, record: _Record) -> None:
         (node,) = record.nodes
@@ -409,7 +409,7 @@ class _Maker:
         maker.edges.append((0, record, 1))
 
     def _is_gated(self, record: _Record) -> bool:
-        """Whether what it takes tells that its place is reached, so that it needs no pivot."""
+        """Whether its inputs tell that its frame path is reached, so that it needs no pivot."""
         if any(is_steering(n.op) or effect_of(n) != "pure" for n in record.nodes):
             return False
         return any(
@@ -418,7 +418,7 @@ class _Maker:
         )
 
     def _drop_pivots(self) -> None:
-        """Nobody waits for some of them."""
+        """Drop the pivots that no entry waits for."""
         self.records = [
             r for r in self.records
             if r.edges or not _is_pivot(r.nodes[0]) or r.nodes[0].outputs[0] in self.readers
@@ -428,7 +428,7 @@ class _Maker:
             record.edges = [e for e in record.edges if id(e[1]) in kept]
 
     def _count(self, record: _Record) -> None:
-        """Say where a action reads, and that it does."""
+        """Say where an action reads, and count it as a reader."""
         slots = [self.slot(v) for v in record.inputs]
         (node, *_) = record.nodes
         readers = self.frames[self.frame(record.place)].readers
@@ -481,8 +481,8 @@ def _is_pivot(node: Node) -> bool:
 
 def _sizes_named_by(node: Node) -> set[str]:
     """The names of sizes that must be known to run a node."""
-    found = set(named_sizes(tuple(node.attrs.values())))
+    names = set(named_sizes(tuple(node.attrs.values())))
     if node.op == "scan":  # whose results are made before the first iteration
         for value in node.outputs[node.attrs["carry"] :]:
-            found |= symbols(value.type.shape)
-    return found
+            names |= symbols(value.type.shape)
+    return names

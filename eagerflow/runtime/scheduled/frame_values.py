@@ -30,24 +30,24 @@ class FrameValues:
     __slots__ = ("actions", "frame", "iteration", "left", "parent", "slots")
 
     def __init__(self, flow: Flow, frame: int, parent: int, iteration: int) -> None:
-        found = flow.frames[frame]
+        layout = flow.frames[frame]
         self.frame = frame
         self.parent = parent
         self.iteration = iteration
-        self.actions = found.actions
-        self.left = list(found.readers)
+        self.actions = layout.actions
+        self.left = list(layout.readers)
         self.slots: list[Any] = [None] * len(self.left)
 
     def take(self, slots: Sequence[int]) -> list[Any]:
-        """What slots hold, for an entry that reads it; who reads last leaves nothing."""
-        found = []
+        """What slots hold, for an entry that reads it; the last reader empties the slot."""
+        taken = []
         left, values = self.left, self.slots
         for slot in slots:
-            found.append(values[slot])
+            taken.append(values[slot])
             left[slot] -= 1
             if not left[slot]:
                 values[slot] = None
-        return found
+        return taken
 
     def iteration_note(self, flow: Flow) -> str:
         """In which iteration of which loop this is, for errors."""

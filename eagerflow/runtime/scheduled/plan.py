@@ -40,7 +40,7 @@ class PlanEntry:
     Attributes:
         kind: one of `RUN`, `SWITCH`, `MERGE`, `ENTER`, `EXIT`, `NEXT`.
         frame: the frame that it lies in; an ``enter`` lies in the frame around.
-        label: for people.
+        label: for messages.
         into: the frame that an ``enter`` opens.
         invariant: whether an ``enter`` gives its token to all iterations.
         ports: of a ``switch``, how many it chooses from.
@@ -103,7 +103,7 @@ class Plan:
     Attributes:
         frames: the frames; frame 0 is the graph.
         places: for each entry its frame and its number there.
-        labels: what people call each entry.
+        labels: for each entry its label.
 
     Raises:
         GraphError: an edge leads into another frame, or an entry of a loop waits for nothing.
@@ -189,10 +189,10 @@ class Plan:
         count = max([port for port, _, _ in entry.edges], default=0) + 1
         if entry.kind == SWITCH:
             count = max(count, entry.ports)
-        found: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+        ports: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         for port, target, there in entry.edges:
-            found[port].append((self.places[target][1], there))
-        return tuple([tuple(ends) for ends in found])
+            ports[port].append((self.places[target][1], there))
+        return tuple([tuple(ends) for ends in ports])
 
 
 def _needs(entries: Sequence[PlanEntry]) -> list[int]:

@@ -1,10 +1,10 @@
 """Regions: which nodes of a lowered graph run together, as one entry of the scheduler.
 
-Nodes belong together if they are pure and lie at one *place*: in the same frame, in the same
+Nodes belong together if they are pure and have one *frame path*: the same frame and the same
 branch. Outside of branches and loops, reads and assignments of variables may be among them. All of
 them are one region, but for two reasons to cut: a node that steers tokens or has another effect
 lies between them (a region and it would wait for each other), and heavy parts that do not need each
-other, which had better run at once.
+other, which should run at once.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from eagerflow.runtime.scheduled.costs import HEAVY_SECONDS
 
 __all__ = ["Places", "find_regions"]
 
-#: how often clusters are joined at most; chains are half as many after each
+#: the maximal number of rounds of joining clusters; each halves the number of chains
 _ROUNDS: Final = 20
 
-#: the frames and branches around: ("frame", name) and (predicate, port)
+#: a frame path: the frames and branches around, ("frame", name) and (predicate, port)
 Place = tuple[tuple[Any, Any], ...]
 
 
 @final
 class Places:
-    """Where the nodes and values of a lowered graph lie.
+    """The frame paths of the nodes and values of a lowered graph.
 
     Args:
         graph: the graph.
@@ -53,17 +53,17 @@ class Places:
                 self.values[value] = self._after(node, place, i)
 
     def _deepest(self, node: Node) -> Place:
-        found: Place = ()
+        deepest: Place = ()
         around = [self.values[v] for v in node.inputs]
         around += [self._left(n) for n in node.control_inputs]
         if node.op == "Merge":
             return self._merged(node, around)
         for place in around:
-            longer, shorter = (place, found) if len(place) > len(found) else (found, place)
+            longer, shorter = (place, deepest) if len(place) > len(deepest) else (deepest, place)
             if longer[: len(shorter)] != shorter:
                 raise GraphError(f"&{node.name} takes values of two branches or loops")
-            found = longer
-        return found
+            deepest = longer
+        return deepest
 
     def _merged(self, node: Node, around: Sequence[Place]) -> Place:
         first = around[0]
@@ -74,7 +74,7 @@ class Places:
         return first[:-1]
 
     def _left(self, node: Node) -> Place:
-        """The place of those that wait for a node."""
+        """The frame path of the nodes that wait for a node."""
         return self.values[node.outputs[0]] if node.op == "Exit" else self.nodes[node]
 
     def _after(self, node: Node, place: Place, port: int) -> Place:
@@ -109,10 +109,10 @@ def find_regions(
 
     Args:
         graph: a lowered graph.
-        places: where its nodes lie.
+        places: the frame paths of its nodes.
         seconds: how long a node takes, estimated.
         before: what must have run before a node.
-        workers: how many threads there are; regions are no smaller than so many can use. If 0,
+        workers: the number of threads; regions are no smaller than that many can use. If 0,
             they are as small as they may be.
     """
     single = {n for n in graph.nodes if not _may_join(n, places.nodes[n])}
@@ -128,7 +128,7 @@ def find_regions(
             if other in levels:
                 apart = other in single or node in single or places.nodes[other] != place
                 level = max(level, levels[other] + (apart and node not in single))
-        if node.op == "Exit":  # what leaves a loop has waited for all that goes round in it
+        if node.op == "Exit":  # what leaves a loop has waited for its whole carry
             level = max(level, loops[_loop(place)])
         levels[node] = level
         for i, (what, _) in enumerate(place):
@@ -153,7 +153,7 @@ def _may_join(node: Node, place: Place) -> bool:
 
 @final
 class _Split:
-    """Pure nodes at one place that are cut where heavy parts could run at once.
+    """Pure nodes at one frame path that are cut where heavy parts could run at once.
 
     Nodes are joined to clusters, never so that two clusters wait for each other: a chain is one;
     a light one goes to the one that it depends on, if that is one, or to the one that depends on
@@ -191,10 +191,10 @@ class _Split:
             costs, waits, _ = self._clusters()
             for root, other in coarsen(costs, waits, self.workers).items():
                 self.home[root] = other
-        found: dict[int, list[Node]] = {}
+        parts: dict[int, list[Node]] = {}
         for i, node in enumerate(self.nodes):
-            found.setdefault(self._root(i), []).append(node)
-        return list(found.values())
+            parts.setdefault(self._root(i), []).append(node)
+        return list(parts.values())
 
     def _root(self, i: int) -> int:
         home = self.home
@@ -222,7 +222,7 @@ class _Split:
     def _join(self) -> bool:
         """Join clusters that lie next to each other; whether any were."""
         costs, before, after = self._clusters()
-        touched = set[int]()  # what was joined is looked at anew in the next round
+        touched = set[int]()  # what was joined is looked at again in the next round
         for root, cost in costs.items():
             if root in touched:
                 continue
@@ -246,21 +246,21 @@ class _Split:
                 self.home[root] = first.setdefault(level, root)
 
     def _levels(self, costs: dict[int, float], before: dict[int, set[int]]) -> dict[int, int]:
-        """How many heavy clusters come before each, on the way where they are most."""
-        found: dict[int, int] = {}
+        """The largest number of heavy clusters on a path to each cluster."""
+        levels: dict[int, int] = {}
         for start in costs:
             stack = [start]
             while stack:
                 root = stack[-1]
-                missing = [b for b in before[root] if b not in found]
+                missing = [b for b in before[root] if b not in levels]
                 if missing:
                     stack += missing
                     continue
                 stack.pop()
-                found[root] = max(
-                    [found[b] + (costs[b] >= HEAVY_SECONDS) for b in before[root]], default=0
+                levels[root] = max(
+                    [levels[b] + (costs[b] >= HEAVY_SECONDS) for b in before[root]], default=0
                 )
-        return found
+        return levels
 
     def _parallel(self) -> bool:
         """Whether two heavy clusters do not need each other."""

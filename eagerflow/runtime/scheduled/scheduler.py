@@ -1,7 +1,7 @@
 """The scheduler: a state machine. Events in, instructions out; no threads, no clock, no I/O.
 
 A step of a graph is one `Scheduler`. It is told what has happened and says what is to be done;
-whoever performs it (`eagerflow.runtime.scheduled`) has the threads, the values and the clock. So
+its caller (`eagerflow.runtime.scheduled`) has the threads, the values and the clock. So
 every state can be reached in a test, and the log of a step repeats it.
 
 Events and instructions are plain tuples (an object each would cost more than the work)::
@@ -12,7 +12,7 @@ Events and instructions are plain tuples (an object each would cost more than th
                   | ("open", tag, parent tag, frame, iteration)
                   | ("move", tag, entry, to tag, port)  # a value goes on: merge, enter, exit, next
                   | ("close", tag)                      # the values of an iteration can go
-                  | ("stop", tag, entry)                # nobody waits for it any more
+                  | ("stop", tag, entry)                # its result is no longer wanted
                   | ("finish", outcome)                 # "done", "failed" or "cancelled"
 
 A *tag* names one iteration of one frame: 0 is the graph itself. A *token* says that a value has
@@ -69,7 +69,7 @@ def failed(tag: int, entry: int) -> SchedulerEvent:
 
 
 def cancel(reason: str = "cancelled") -> SchedulerEvent:
-    """Nobody wants the step any more: Ctrl-C, a deadline, a lost task."""
+    """The step is no longer wanted: Ctrl-C, a deadline, a lost task."""
     return ("cancel", reason)
 
 
@@ -85,7 +85,7 @@ class _Loop:
         enters: how many tokens from outside are still to come.
         invariants: the ``enter`` entries of which each iteration gets the token, with whether it
             is dead.
-        held: the ``next`` entries that wait for a place among the iterations.
+        held: the ``next`` entries that wait for a slot among the iterations.
         exits: the ``exit`` entries that gave a live token.
         dead: those that were dead so far.
     """
@@ -147,7 +147,7 @@ class Scheduler:
     Attributes:
         outcome: how the step ended; empty as long as it goes on.
         reason: why it was cancelled.
-        log: what happened; None if nobody wants it.
+        log: what happened; None if it is not kept.
 
     >>> from eagerflow.runtime.scheduled.plan import RUN, PlanEntry, Plan
     >>> a, b = PlanEntry(RUN), PlanEntry(RUN)
@@ -476,11 +476,11 @@ def rerun(plan: Plan, log: SchedulerLog) -> Scheduler:
     """
     step = Scheduler(plan, log=True)
     for number, (event, expected) in enumerate(log):
-        found = step.handle(event)
-        if tuple(found) != expected:
+        instructions = step.handle(event)
+        if tuple(instructions) != expected:
             raise SchedulerError(
                 f"event {number} {event} leads to other instructions than in the log",
-                given=str(found),
+                given=str(instructions),
                 expected=str(expected),
             )
     return step

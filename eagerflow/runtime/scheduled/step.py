@@ -1,9 +1,9 @@
 """One step, performed: what the scheduler says, with values, threads and a clock.
 
 A step is run by the thread that asks for it, which needs no other one: threads of the pool help
-where entries that are worth a thread can run at once. Whoever has run an entry tells the scheduler,
-and so finds out what can run next. Ops that wait (for a queue, for another task) hold no thread:
-they are started, and are done when somebody says so.
+where entries that are worth a thread can run at once. A thread that has run an entry tells the
+scheduler, and so learns what can run next. Ops that wait (for a queue, for another task) hold no
+thread: they are started, and end by a callback.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ class FlowStep:
         log: whether to keep what the scheduler was told and said.
         deadline: the time of ``clock`` at which it is cancelled.
         clock: tells the time.
-        helpers: how many threads of the pool may help; it has no more for several steps together.
+        helpers: how many threads of the pool may help; all steps together have no more.
         pool: the pool.
         checked: whether the code of regions asks between ops whether to go on.
         number: of the step, for events.
-        wake: called, with the lock held, when there is something to do and nobody does it; such a
+        wake: called, with the lock held, when there is work and no thread does it; such a
             step is run by calls of `serve`, and not by `run`.
 
     Attributes:
-        log: what the scheduler was told and said; None if nobody wants it.
+        log: what the scheduler was told and said; None if it is not kept.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class FlowStep:
         # a condition would keep its lock if Ctrl-C came while it is entered
         self._bell = threading.Lock()
         self._bell.acquire()
-        self._sleeping = False  # the thread that runs the step, until somebody rings
+        self._sleeping = False  # the thread that runs the step, until the bell rings
         self._wake = wake
         self._caller = threading.get_ident()
         self._here: deque[Job] = deque()  # entries for that thread only
@@ -99,7 +99,7 @@ class FlowStep:
         self._values = self._held.by_tag
         self._waits: dict[tuple[int, int], Callable[[], object] | None] = {}  # without a thread
         self._stops: list[Callable[[], object]] = []  # to be called without the lock
-        self._inside = Interruptible()  # of who waits within an entry: for a queue, say
+        self._inside = Interruptible()  # waits within an entry: for a queue, say
         self._written = Written()
         self._error: BaseException | None = None
         self._ended = False
@@ -216,14 +216,14 @@ class FlowStep:
                 self._begin(tag, entry, action, given)
                 continue
             try:
-                found = action.call(given)  # type: ignore[misc]  # it has one
+                result = action.call(given)  # type: ignore[misc]  # it has one
             except BaseException as error:
                 self._failed(tag, entry, error)
                 continue
             with lock:
-                done(tag, entry, place, action, found, given)
+                done(tag, entry, place, action, result, given)
             del given
-            found = None  # it may be large
+            result = None  # it may be large
 
     def _next(self, main: bool) -> Job | None:
         """An entry to run; waits for it in the main thread, None if there is none."""
@@ -257,7 +257,7 @@ class FlowStep:
             self._sleeping = False
             if self._wake is not None:
                 self._wake()
-            elif self._bell.locked():  # else somebody rang after it had given up waiting
+            elif self._bell.locked():  # else it had given up waiting before
                 self._bell.release()
 
     def _wait_for_helpers(self) -> None:
@@ -337,7 +337,7 @@ class FlowStep:
     # --- answers ---
 
     def _done(
-        self, tag: int, entry: int, place: FrameValues, action: EntryAction, found: Any,
+        self, tag: int, entry: int, place: FrameValues, action: EntryAction, result: Any,
         given: Sequence[Any] = (),
     ) -> None:  # fmt: skip
         """An entry has run, and took what was ``given``. The lock is held."""
@@ -345,13 +345,13 @@ class FlowStep:
             return
         slots = place.slots
         if action.chooses:
-            slot = action.outputs[found]
+            slot = action.outputs[result]
             if slot >= 0:
                 slots[slot] = given[-1]
-            event: SchedulerEvent = ("chose", tag, entry, found)
+            event: SchedulerEvent = ("chose", tag, entry, result)
         else:
             if action.outputs:
-                for slot, value in zip(action.outputs, found, strict=False):
+                for slot, value in zip(action.outputs, result, strict=False):
                     slots[slot] = value
             event = ("done", tag, entry)
         if action.writes is not None:
@@ -401,7 +401,7 @@ class FlowStep:
         self._inside.stop()
 
     def interrupt(self) -> None:
-        """End it, as who waits for it is to stop."""
+        """End it, as its caller is to stop."""
         self.cancel("it was interrupted")
 
     # --- entries that wait without a thread ---
@@ -409,7 +409,7 @@ class FlowStep:
     def _begin(self, tag: int, entry: int, action: EntryAction, given: list[Any]) -> None:
         key = (tag, entry)
         with self._lock:
-            if self._scheduler.reason:  # it was stopped on its way here, where nobody finds it
+            if self._scheduler.reason:  # stopped on its way here, unseen by `_stop`
                 self._tell(failed(tag, entry))
                 return
             self._waits[key] = None

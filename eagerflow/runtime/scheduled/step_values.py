@@ -27,7 +27,7 @@ class StepValues:
         self.by_tag: dict[int, FrameValues] = {0: FrameValues(flow, 0, -1, 0)}
 
     def put(self, inputs: Sequence[Any]) -> None:
-        """Take the inputs of the step, as far as somebody reads them."""
+        """Take those inputs of the step that have a reader."""
         root = self.by_tag[0]
         for slot, value in zip(self._flow.inputs, inputs, strict=True):
             if root.left[slot]:
@@ -54,7 +54,7 @@ class StepValues:
             del self.by_tag[instruction[1]]
 
     def around(self, tag: int) -> Iterator[FrameValues]:
-        """The iterations of loops that one lies in, itself included, the innermost first."""
+        """The iterations of loops around an iteration, itself included, the innermost first."""
         place = self.by_tag[tag]
         while place.parent >= 0:
             yield place
@@ -63,8 +63,8 @@ class StepValues:
     def loops(self, tag: int) -> tuple[tuple[str, int], ...]:
         """The same by the names of the loops and the numbers of iterations, the outermost first."""
         flow = self._flow
-        found = [(flow.frames[p.frame].name, p.counted(flow)) for p in self.around(tag)]
-        return tuple(found[::-1])
+        loops = [(flow.frames[p.frame].name, p.counted(flow)) for p in self.around(tag)]
+        return tuple(loops[::-1])
 
     def clear(self) -> None:
         """Let go of all."""

@@ -32,7 +32,7 @@ class ScheduledTier:
         number: of its executable, for events.
         whole: which branches and loops stay one entry (see `eagerflow.graph.lowering.lower`).
         seconds: how long a node takes, estimated.
-        overlap: whether iterations of a loop may, as many as its ``parallel_iterations`` say.
+        overlap: whether iterations of a loop may overlap, up to its ``parallel_iterations``.
         workers: how many threads regions are cut for; 0 for as many as can be used.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Ops of queues and their kin in the scheduled tier: they wait without a thread.
+"""Ops that wait, such as those of queues, in the scheduled tier: they hold no thread.
 
 They are begun, with a callback that ends their entry. Their kernels, which wait, are for eager code
 and programs, where the thread has nothing else to do.
@@ -71,7 +71,7 @@ class _Wait:
             raise self._explained(error) from None
 
     def begin(self) -> Callable[[], object]:
-        """Begin it; gives what ends it if nobody waits any more."""
+        """Begin it; gives what ends it when its result is no longer wanted."""
         attempt, seconds = self._attempt, self._seconds
         attempt.before_wait(sleeps=False)
         if self._node.op == _MUTEX:
@@ -170,9 +170,9 @@ def _tensor_type(value: Value) -> TensorType:
 
 def _begin(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:
     device = _device_of(node)
-    if device.backend.xp is None:  # it knows types and holds no data: nobody waits
-        found = infer_specs(get_op(node.op), _specs(node, inputs, device), dict(node.attrs))
-        completion.done(*[NullArray(t.dtype.dtype, t.shape) for t in found])
+    if device.backend.xp is None:  # it knows types and holds no data: no wait
+        specs = infer_specs(get_op(node.op), _specs(node, inputs, device), dict(node.attrs))
+        completion.done(*[NullArray(t.dtype.dtype, t.shape) for t in specs])
         return lambda: None
     return _Wait(node, inputs, completion).begin()
 

@@ -19,7 +19,7 @@ class AbstractClock(ABC):
 
     @abstractmethod
     def wait(self, bell: threading.Lock, seconds: float | None) -> None:
-        """Wait until somebody releases ``bell``, and take it; or for as long as that."""
+        """Wait until ``bell`` is released, and take it; at most for ``seconds``."""
 
 
 @final

@@ -28,13 +28,13 @@ _blocks = 0  # of all threads
 
 @final
 class deadline:  # noqa: N801 - used like a function
-    """Give what runs in a ``with`` block so many seconds, from its beginning on.
+    """Give what runs in a ``with`` block a number of seconds, from its beginning on.
 
     A traced function, a gradient of one, or `Graph.run` that has not ended by then is broken off
     between two ops and raises; one that is called later does so at once. What waits for a queue,
     an accumulator, a barrier or a mutex, eager code too, ends then, and what it had taken goes
-    back. All else that eager code does is not watched. A runner that is spawned in the block has
-    the same deadline. Of blocks in each other the first deadline counts.
+    back. Nothing else that eager code does is watched. A runner that is spawned in the block has
+    the same deadline. Of nested blocks the earliest deadline counts.
 
     Args:
         seconds: how many.
@@ -123,8 +123,8 @@ def active() -> bool:
 
 def moment() -> float | None:
     """The time (of ``time.monotonic``) at which steps of this thread end; None if never."""
-    found = _moment.get()
-    return None if found == inf else found
+    end = _moment.get()
+    return None if end == inf else end
 
 
 def check() -> None:

@@ -80,11 +80,11 @@ class Ending:
 def _wait(threads: list[threading.Thread], seconds: float) -> list[threading.Thread]:
     """Wait for ``threads``; those that go on."""
     end = monotonic() + seconds
-    found = [thread for thread in threads if thread is not threading.current_thread()]
-    for thread in found:
+    others = [thread for thread in threads if thread is not threading.current_thread()]
+    for thread in others:
         if thread.ident is not None:  # Ctrl-C may have come before it was started
             thread.join(max(end - monotonic(), 0.0))
-    return [thread for thread in found if thread.is_alive()]
+    return [thread for thread in others if thread.is_alive()]
 
 
 def _interrupt(thread: threading.Thread) -> None:

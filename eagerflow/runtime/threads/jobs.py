@@ -1,4 +1,4 @@
-"""What threads that serve many do for each of them: an error of one is none of the others'."""
+"""How threads that serve many jobs run each of them: an error of one stays with that one."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def perform(job: Callable[[], object]) -> None:
     try:
         job()
     except BaseException as error:
-        found = (type(error), error, error.__traceback__, threading.current_thread())
-        threading.excepthook(threading.ExceptHookArgs(found))
+        details = (type(error), error, error.__traceback__, threading.current_thread())
+        threading.excepthook(threading.ExceptHookArgs(details))
