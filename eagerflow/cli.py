@@ -70,9 +70,9 @@ def _positive(text: str) -> int:
 def _info() -> Iterator[str]:
     yield f"eagerflow {ef.__version__}, Python {platform.python_version()}, {platform.platform()}"
     for extra, packages in _PACKAGES.items():
-        found = [f"{p} {v}" for p in packages if (v := _version(p)) is not None]
+        versions = [f"{p} {v}" for p in packages if (v := _version(p)) is not None]
         missing = f"none: pip install 'eagerflow[{extra}]'"
-        yield f"  {extra or 'base':10} {', '.join(found) or missing}"
+        yield f"  {extra or 'base':10} {', '.join(versions) or missing}"
     for device in ef.devices():
         memory = ef.memory(device)
         sizes = (("in use", memory.in_use), ("limit", memory.limit), ("total", memory.total))

@@ -1,6 +1,6 @@
 """Names of NumPy, PyTorch, TensorFlow and JAX, and what is written here in their place.
 
-Only errors speak of them: who is used to another framework learns the way of this one.
+Only errors speak of them: a user of another framework learns the way of this one.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ ARRAYS: Final = {
     "chunk": "ef.array_split(x, count, axis)",
     "clamp": "x.clip(low, high)",
     "clone": "x.copy()",
-    "contiguous": "leave it out: how elements lie in memory is of no account",
+    "contiguous": "leave it out: how elements lie in memory does not matter",
     "copy_": "x[...] = y; of a variable, x.assign(y)",
     "cpu": "x.to('cpu')",
     "cuda": "x.to('gpu:0')",
@@ -262,8 +262,8 @@ def unknown_name(
     public = [
         n for n, v in known.items() if not n.startswith("_") and not isinstance(v, ModuleType)
     ]
-    found = _NAMES[name] if name in _NAMES else nearest(name, public)
-    hint = f"did you mean {found!r}?" if found else None
+    suggestion = _NAMES[name] if name in _NAMES else nearest(name, public)
+    hint = f"did you mean {suggestion!r}?" if suggestion else None
     return UnknownNameError(f"{owner} has no {name!r}", hint=hint)
 
 
@@ -283,8 +283,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 class AbstractElsewhere:
     """An attribute that objects of other frameworks have, and those here do not.
 
-    To look for it raises `AttributeError`, as if it were not there. In a class it is found only by
-    who misses the name; a ``__getattr__`` would make all other attributes slower.
+    To look for it raises `AttributeError`, as if it were not there. In a class it is found only
+    when the name is missing; a ``__getattr__`` would make all other attributes slower.
     """
 
     def __init__(self, name: str, hint: str) -> None:

@@ -298,7 +298,7 @@ class VariableError(EagerflowError, TypeError):
 
 
 class DimError(EagerflowError, ValueError):
-    """A symbolic size where its value is needed and nobody knows it, or a text that is no size.
+    """A symbolic size where its value is needed and not known, or a text that is no size.
 
     >>> n = ef.Dim("n")
     >>> range(n)
@@ -384,7 +384,7 @@ class DeadlineError(CancelledError, TimeoutError):
 
 
 class LengthError(EagerflowError, TypeError):
-    """The length of a dataset that is endless, or that nobody knows before its end.
+    """The length of a dataset that is endless, or whose length is not known before its end.
 
     >>> endless = ef.data.Dataset.from_tensors(ef.arange(3)).repeat()
     >>> len(endless)
@@ -411,7 +411,7 @@ class TaskLost(EagerflowError, RuntimeError):  # noqa: N818 - the name in the li
 
 
 class AuthenticationError(EagerflowError, PermissionError):
-    """A peer could not prove who it is."""
+    """A peer could not prove its identity."""
 
 
 class CheckpointError(EagerflowError, RuntimeError):
@@ -456,11 +456,11 @@ def hide_frames(error: BaseException) -> None:
     """
     if _full_traceback:
         return
-    found: TracebackType | None = None
+    chain: TracebackType | None = None
     for trace in reversed([*_walk(error.__traceback__)]):
         if not is_framework_frame(trace.tb_frame):
-            found = TracebackType(found, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
-    error.__traceback__ = found
+            chain = TracebackType(chain, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+    error.__traceback__ = chain
     error.__context__ = users_context(error)
 
 

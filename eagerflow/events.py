@@ -2,9 +2,9 @@
 
 Each kind of event is a record of its own. What lasts is told twice, with one record: to `begin`
 when it begins, to `end` when it has ended, however it does. What has no length, or is of interest
-only once it is over, is told to `end` alone. An instrument says which kinds it wants. Whoever makes
-events asks first whether somebody wants that kind (``if WaitEvent.listeners:``), so that without an
-instrument there is no call and no allocation.
+only once it is over, is told to `end` alone. An instrument says which kinds it wants. Code that
+makes events asks first whether an instrument wants that kind (``if WaitEvent.listeners:``), so that
+without one there is no call and no allocation.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class _StepOf(threading.local):
     """What code that runs in a thread knows of the step that the thread works for.
 
     Attributes:
-        step: its number; 0 outside of steps, and in one that began when nobody listened.
+        step: its number; 0 outside of steps, and in one that began when no instrument listened.
         frames: the loops of it that the thread is in, each with its iteration.
         caller: the thread that asked for it, 0 where that is the same one.
         runner: the name of the runner that the thread works for, if it does for one.
-        stopped: tells whether the step is to end; None if nobody wants to know.
+        stopped: tells whether the step is to end; None if that is not asked for.
     """
 
     step: int = 0
@@ -64,7 +64,7 @@ step_of: Final = _StepOf()
 class AbstractEvent:
     """Something that happens. A record that is made here and now knows thread, step and time.
 
-    It is not frozen: who was told of the beginning finds the end in the same record.
+    It is not frozen: an instrument that was told of the beginning finds the end in the same record.
 
     Attributes:
         kind: a word for the class.
@@ -78,7 +78,7 @@ class AbstractEvent:
         caller: the identifier of the thread that asked for it, 0 where that is the same one.
         runner: the name of the runner that it happened for.
         step: the number of the innermost step that it belongs to; 0 outside of steps, and in one
-            that began when nobody listened.
+            that began when no instrument listened.
         frames: the loops of that step that it happened in, the outermost first, each by its name
             and the number of the iteration.
         source: the user's line.
@@ -165,7 +165,7 @@ class RegionEvent(AbstractEvent):
 class NodeEvent(AbstractEvent):
     """An op that a graph ran, told at its end. Its `name` is that of the op.
 
-    Who wants them has steps run by code that tells of each node, which is slower.
+    If an instrument wants them, steps are run by code that tells of each node, which is slower.
 
     Attributes:
         executable: the number of what ran it.
@@ -363,7 +363,7 @@ KINDS: Final[frozenset[type[AbstractEvent]]] = frozenset({
 DEFAULT_KINDS: Final = KINDS - {NodeEvent, OpEvent}
 
 
-# --- who listens --------------------------------------------------------------------------------
+# --- instruments --------------------------------------------------------------------------------
 
 
 @runtime_checkable
@@ -397,7 +397,7 @@ _set_listeners(())
 
 
 def listening() -> bool:
-    """Whether anybody listens, to whatever kind."""
+    """Whether any instrument listens, to whatever kind."""
     return bool(AbstractEvent.listeners)
 
 
@@ -442,7 +442,7 @@ def remove_instrument(instrument: Instrument) -> None:
 
 
 def begin(event: AbstractEvent) -> None:
-    """Tell who listens that something begins; whoever calls this calls `end`, whatever happens."""
+    """Tell the instruments that something begins; the caller calls `end`, whatever happens."""
     event._told = told = type(event).listeners
     for instrument in told:
         try:
@@ -452,7 +452,7 @@ def begin(event: AbstractEvent) -> None:
 
 
 def end(event: AbstractEvent) -> None:
-    """Tell of the end: those that were told of the beginning, all if nobody was to be.
+    """Tell of the end: those that were told of the beginning, all if none was to be.
 
     The time is now, unless the record has it.
     """
@@ -460,7 +460,7 @@ def end(event: AbstractEvent) -> None:
         event.stop = perf_counter()
     listeners = type(event).listeners
     for instrument in listeners if event._told is None else event._told:
-        if any(i is instrument for i in listeners):  # it may have been removed meanwhile
+        if any(i is instrument for i in listeners):  # it may have been removed since
             try:
                 instrument.end(event)
             except Exception as error:

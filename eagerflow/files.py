@@ -54,13 +54,13 @@ def unwritable(
             disk = os.statvfs(Path(path).parent)
             given.append(f"{disk.f_bavail * disk.f_frsize:,} bytes free")
     hint = advice(error)
-    found = FileError(
+    failure = FileError(
         f"{what}: {os.fspath(path)} cannot be written: {error.strerror or error}",
         given=", ".join(given) or None,
         hint=kept if hint is None else f"{hint}; {kept}",
     )
-    found.errno, found.strerror, found.filename = error.errno, error.strerror, os.fspath(path)
-    return found
+    failure.errno, failure.strerror, failure.filename = error.errno, error.strerror, os.fspath(path)
+    return failure
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""At which node of a graph a thread is, found from its stack when somebody wants to know.
+"""At which node of a graph a thread is, found from its stack when it is asked for.
 
 Code that is generated for a graph is registered under its file name. So nothing is noted while it
-runs, and who asks pays.
+runs, and only the caller that asks pays.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def graph_position(depth: int = 1) -> GraphPosition:
         file = frame.f_code.co_filename
         owner = _by_file.get(file)
         if owner is not None:
-            found = owner.position(file, _of_one_run(frame))
-            if found is not None:
-                return found
+            position = owner.position(file, _of_one_run(frame))
+            if position is not None:
+                return position
         frame = frame.f_back
     return GraphPosition(capture(depth + 1))
 

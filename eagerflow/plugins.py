@@ -22,7 +22,7 @@ def entry_points(*groups: str) -> list[EntryPoint]:
     """The entry points of some groups, such as ``"eagerflow.ops"``, group by group."""
     if not _may_have(groups):
         return []
-    from importlib import metadata  # noqa: PLC0415 - 15 ms, which only who has plug-ins should pay
+    from importlib import metadata  # noqa: PLC0415 - 15 ms, to be paid only where there are plug-ins
 
     return [point for group in groups for point in metadata.entry_points(group=group)]
 

@@ -1,6 +1,6 @@
 """Settings and how they are changed: ``ef.config``.
 
-This module holds values and calls the hooks of those who act on a change; it imports none of them.
+This module holds values and calls the hooks that act on a change; it imports none of them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Hook = Callable[[Settings, Settings], None]
 
 
 class _State(NamedTuple):
-    """Who set what.
+    """What calls and blocks have set.
 
     Attributes:
         called: what calls set, for good.
@@ -169,7 +169,7 @@ class config:  # noqa: N801 - used like a function
             _change(replace(called, **changes), _state.blocks)
 
     def __enter__(self) -> config:
-        # until here nobody could know that it is not a call: that much is taken back
+        # until here it could not be known that this is no call: that much is taken back
         with _lock:
             called = replace(_state.called, **(self._before or {}))
             _change(called, (*_state.blocks, self._changes))

@@ -2,7 +2,7 @@
 
 A source is kept as (code object, instruction offset), never as a frame: a frame would keep every
 local variable of the user alive. It costs one walk up the stack, and is turned into a file name
-and a line only when somebody reads it.
+and a line only when it is read.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def capture(depth: int = 1) -> Source | None:
 
 
 def position(depth: int = 1) -> tuple[CodeType | None, int]:
-    """What `capture` gives, as the bare arguments of `Source`: for whoever does it for each op."""
+    """What `capture` gives, as the bare arguments of `Source`: for calls at each op."""
     frame: FrameType | None = sys._getframe(depth)
     known = _by_file
     library: tuple[CodeType | None, int] = None, 0  # the best there is if no user's is found
@@ -176,10 +176,10 @@ def is_framework_frame(frame: FrameType) -> bool:
 def variables_of(frame: FrameType) -> dict[str, Any]:
     """The variables of a frame, which does not keep their values alive because it was asked."""
     known = frame.f_locals
-    found = dict(known)
+    variables = dict(known)
     if sys.version_info < (3, 13) and frame.f_code.co_flags & _OPTIMIZED:
         known.clear()  # a copy, which lives as long as the frame; from 3.13 on there is none
-    return found
+    return variables
 
 
 def users_context(error: BaseException) -> BaseException | None:
@@ -187,13 +187,13 @@ def users_context(error: BaseException) -> BaseException | None:
 
     That is an exception of ours that code of ours has caught: its traceback begins there.
     """
-    found = error.__context__
-    while found is not None and type(found).__module__.partition(".")[0] in _FRAMEWORK:
-        trace = found.__traceback__
+    context = error.__context__
+    while context is not None and type(context).__module__.partition(".")[0] in _FRAMEWORK:
+        trace = context.__traceback__
         if trace is not None and not is_framework_frame(trace.tb_frame):
             break
-        found = found.__context__
-    return found
+        context = context.__context__
+    return context
 
 
 def _classify(frame: FrameType) -> bool | str:

@@ -67,8 +67,8 @@ def put(
 
 def _hint(missing: list[str], unexpected: list[str]) -> str:
     """What to do about paths that do not meet."""
-    found = alike(missing, unexpected)
-    meant = f"is {found[0]!r} there {found[1]!r} here? " if found else ""
+    pair = alike(missing, unexpected)
+    meant = f"is {pair[0]!r} there {pair[1]!r} here? " if pair else ""
     return f"{meant}strict=False leaves out what is missing or unexpected"
 
 
@@ -110,7 +110,7 @@ def alike(here: Iterable[str], there: Iterable[str]) -> tuple[str, str] | None:
 
     Args:
         here: the paths that are missing, their parts joined by dots.
-        there: the paths that nobody asks for.
+        there: the paths that are not asked for.
 
     Returns:
         The name there and the name here, such as ``("encoder", "backbone")``.
@@ -120,10 +120,10 @@ def alike(here: Iterable[str], there: Iterable[str]) -> tuple[str, str] | None:
     if first is None:
         return None
     below = (p for p in others if p.endswith(f".{first}") or first.endswith(f".{p}"))
-    found = next(below, None) or nearest(first, others)
-    if found is None:
+    nearest_path = next(below, None) or nearest(first, others)
+    if nearest_path is None:
         return None
-    ours, theirs = first.split("."), found.split(".")
+    ours, theirs = first.split("."), nearest_path.split(".")
     while len(ours) > 1 and len(theirs) > 1 and ours[-1] == theirs[-1]:
         ours, theirs = ours[:-1], theirs[:-1]
     return ".".join(theirs), ".".join(ours)

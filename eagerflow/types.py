@@ -186,16 +186,16 @@ def as_dtype(value: Any) -> DType:
             hint=f"write {_AMBIGUOUS[value]}",
         )
     try:
-        found = _aliases.get(value)
+        dtype = _aliases.get(value)
     except TypeError:  # unhashable
-        found = None
-    if found is None and value is not None:  # NumPy takes None for float64
+        dtype = None
+    if dtype is None and value is not None:  # NumPy takes None for float64
         with suppress(TypeError, ValueError, SyntaxError):  # strings that are no type string
-            found = _aliases.get(np.dtype(value))
-    if found is None:
+            dtype = _aliases.get(np.dtype(value))
+    if dtype is None:
         expected = ", ".join([*DTYPES, BYTES.name])
         raise DTypeError(f"{value!r} is not a dtype that eagerflow has", expected=expected)
-    return found
+    return dtype
 
 
 def number_dtype(value: Any) -> DType:
@@ -204,10 +204,10 @@ def number_dtype(value: Any) -> DType:
     Raises:
         DTypeError: there is no such dtype, or it is that of bytes.
     """
-    found = as_dtype(value)
-    if found is BYTES:
+    dtype = as_dtype(value)
+    if dtype is BYTES:
         raise DTypeError("numbers do not turn into bytes", expected=", ".join(DTYPES))
-    return found
+    return dtype
 
 
 def default_dtype(kind: str) -> DType:
@@ -239,10 +239,10 @@ def promote_dtypes(*dtypes: DType) -> DType:
     for dtype in dtypes[1:]:
         if dtype is not result:
             pair = (result, dtype)
-            found = _promoted.get(pair)
-            if found is None:
-                found = _promoted[pair] = _promote(*pair)
-            result = found
+            promoted = _promoted.get(pair)
+            if promoted is None:
+                promoted = _promoted[pair] = _promote(*pair)
+            result = promoted
     return result
 
 
@@ -310,7 +310,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 
 def same_shape(a: Shape, b: Shape) -> bool:
-    """Whether two shapes are equal whatever the names in them stand for; asks nobody.
+    """Whether two shapes are equal whatever the names in them stand for; asks for no size.
 
     >>> n = ef.Dim("n")
     >>> ef.types.same_shape((n, 3), (n, 3)), ef.types.same_shape((n, 3), (4, 3))

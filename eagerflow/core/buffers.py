@@ -1,4 +1,4 @@
-"""Whether an array's memory may be written, as far as anybody could tell the difference."""
+"""Whether an array's memory may be written, as far as any other handle could tell."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _references(data: Any) -> int:
 
 
 _slot: Final = _Slot()
-#: what `getrefcount` gives in `may_reuse` for a value that one slot holds and nobody else
+#: what `getrefcount` gives in `may_reuse` for a value that one slot holds and no other handle
 _ALONE: Final = _references(_slot.data)
 
 

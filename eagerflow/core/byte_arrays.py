@@ -33,17 +33,17 @@ def byte_array(value: Any) -> Array:
     if isinstance(value, np.ndarray) and value.dtype.kind == "U" and not value.size:
         _as_bytes("")
     try:
-        found = np.array(value, object)
+        array = np.array(value, object)
     except ValueError as error:
         raise TensorValueError(
             f"these sequences do not make an array: {error}",
             expected="bytes, nested to equal lengths",
         ) from None
-    flat = found.reshape(-1)
+    flat = array.reshape(-1)
     for place, x in enumerate(flat):
         if type(x) is not bytes:
             flat[place] = _as_bytes(x)
-    return found
+    return array
 
 
 def _as_bytes(x: Any) -> bytes:
@@ -89,9 +89,9 @@ def pack(array: Array) -> bytes:
     >>> pack(ef.tensor([b"a", b"bcd"]).numpy())[-4:]
     b'abcd'
     """
-    found = array.reshape(-1).tolist()
-    lengths = np.fromiter(map(len, found), _LENGTH, len(found))
-    return b"".join([lengths.tobytes(), *found])
+    items = array.reshape(-1).tolist()
+    lengths = np.fromiter(map(len, items), _LENGTH, len(items))
+    return b"".join([lengths.tobytes(), *items])
 
 
 def unpack(data: memoryview | bytes | bytearray, shape: tuple[int, ...]) -> Array:

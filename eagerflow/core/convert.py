@@ -66,12 +66,12 @@ def scalar(value: Any, lane: Lane) -> Tensor:
         return symbolic
     # 0.0 == -0.0 and nan != nan, so neither may be a key
     key = (value, type(value), lane) if value else (repr(value), lane)
-    found = _scalars.get(key)
-    if found is None:
-        found = _make_scalar(value, lane)
+    tensor = _scalars.get(key)
+    if tensor is None:
+        tensor = _make_scalar(value, lane)
         if value == value and len(_scalars) < _SCALAR_LIMIT:
-            _scalars[key] = found
-    return _made(make_tensor(found._data, lane))
+            _scalars[key] = tensor
+    return _made(make_tensor(tensor._data, lane))
 
 
 def _made(x: Tensor) -> Tensor:
@@ -243,9 +243,9 @@ def _holds_text(value: Any) -> bool:
 
 
 def _own_dtype(array: np.ndarray[Any, Any]) -> DType:
-    found = _NUMPY_DTYPES.get(array.dtype)
-    if found is not None:
-        return found
+    dtype = _NUMPY_DTYPES.get(array.dtype)
+    if dtype is not None:
+        return dtype
     if array.dtype.kind in "SU":
         raise DTypeError("numbers do not mix with bytes or texts in one array")
     raise DTypeError(

@@ -56,8 +56,8 @@ CostRule = Callable[[Types, Types, Mapping[str, Any]], Cost]
 def size_of(kind: TensorType) -> int:
     """The number of elements."""
     sizes: Any = kind.shape
-    found: int = prod(sizes)
-    return found
+    count: int = prod(sizes)
+    return count
 
 
 def bytes_of(kinds: Types) -> int:
@@ -103,8 +103,8 @@ def per_input(flops: float) -> CostRule:
 
 def picking(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
     """The rule of ops that take some elements out of their first input."""
-    found = bytes_of(outputs)
-    return Cost(float(sum(map(size_of, outputs))), 2 * found + bytes_of(inputs[1:]))
+    written = bytes_of(outputs)
+    return Cost(float(sum(map(size_of, outputs))), 2 * written + bytes_of(inputs[1:]))
 
 
 def product(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:

@@ -147,12 +147,12 @@ def _wrap(entry: Entry, data: Any) -> Tensor:
 
 def _spread(arrays: Sequence[Any], devices: Sequence[Device]) -> tuple[Tensor, ...]:
     """The outputs of a kernel, each on the device that the rule of the op gives it."""
-    found = []
+    tensors = []
     for data, device in zip(arrays, devices, strict=True):
         if not isinstance(data, device.backend.array_type):
             data = device.backend.xp.asarray(data)
-        found.append(make_tensor(data, device.lanes[data.dtype]))
-    return tuple(found)
+        tensors.append(make_tensor(data, device.lanes[data.dtype]))
+    return tuple(tensors)
 
 
 def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -> Entry:

@@ -120,7 +120,7 @@ class OpFacts(AlgebraFacts, total=False):
             of one output gives a tensor, any other a tuple.
         elementwise: whether each element is computed from those at its place alone, once the inputs
             are broadcast. So it may be computed block by block, and written into an input of the
-            same type that nobody needs any more.
+            same type that is not needed any more.
         ieee: whether it is one operation of IEEE 754 (or of bits) for each element, so that its
             bits do not depend on how many are computed at a time.
         storage: where the memory of the result comes from.
@@ -218,5 +218,5 @@ def of_family(family: OpFacts) -> Callable[[_R], _R]:
 def family_of(rule: Callable[..., Any]) -> OpFacts:
     """The facts that ops of a type rule have in common."""
     none: OpFacts = {}
-    found: OpFacts = getattr(rule, _FAMILY, none)
-    return found
+    facts: OpFacts = getattr(rule, _FAMILY, none)
+    return facts

@@ -1,4 +1,4 @@
-"""Interpreters: who gets an op that is bound. They are per thread.
+"""Interpreters: they get the ops that are bound. They are per thread.
 
 The chain of a thread, from the top: *transforms* in the order of nesting (tapes, traces,
 forward mode), then *monitors* (timing, NaN check), then the device that executes. Each hands an
@@ -73,12 +73,12 @@ stack: Final = _Stack()
 
 @final
 class Passed:
-    """What the forward pass of a `Composite` gives to whoever differentiates it.
+    """What the forward pass of a `Composite` gives to the interpreter that differentiates it.
 
     Attributes:
         outputs: the outputs, tensors.
         residuals: every tensor that ``pull`` will read; it must hold none of its own, so that
-            whoever recomputes a residual can free it in between.
+            an interpreter that recomputes a residual can free it in between.
         captured: tensors other than the inputs that the outputs depend on and that ``pull``
             gives cotangents for.
         pull: ``pull(residuals, cotangents, wanted)`` gives the cotangents of the inputs, then of
@@ -106,15 +106,15 @@ class Composite:
 
     Attributes:
         name: for messages.
-        body: computes the outputs, a flat tuple, from the inputs; whoever does not
-            differentiate runs it.
+        body: computes the outputs, a flat tuple, from the inputs; an interpreter
+            that does not differentiate runs it.
         forward: ``forward(*inputs)`` computes them as well and gives a `Passed`; a tape calls it
             instead of ``body``. Exactly one of the two is called, once.
         own_rule: whether the derivative is another than that of the ops in ``body``. If not,
             forward mode goes through ``body``.
         node: what it does to state (see `eagerflow.core.op.Op.effect`), if it becomes one node of
-            a graph. It depends on nothing but its inputs and what has the effect; whoever does not
-            differentiate it hands it on to the trace below.
+            a graph. It depends on nothing but its inputs and what has the effect; an
+            interpreter that does not differentiate it hands it on to the trace below.
         depends: gives for each output the numbers of the inputs, and then of ``captured``, that it
             is computed from; those that only decide what is computed are not among them. None if
             that is not known.
@@ -173,10 +173,10 @@ class AbstractInterpreter(ABC):
         """Apply ``op`` to tensors; give a tensor or a tuple of them."""
 
     def observe(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any], result: Any) -> None:
-        """See an op that was applied. Nobody may change ``attrs``."""
+        """See an op that was applied. ``attrs`` may not be changed."""
 
     def call(self, composite: Composite, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Apply a composite; whoever does not differentiate runs its body."""
+        """Apply a composite; unless it is differentiated, its body is run."""
         with use(self):
             return composite.body(*inputs)
 
@@ -328,13 +328,13 @@ class _Base(AbstractInterpreter):
         handle._mark = value._mark
 
     def made(self, value: Any) -> None:
-        """Nobody wants to know."""
+        """Ignored."""
 
     def created(self, resource: Any, value: Any) -> None:
-        """Nobody wants to know."""
+        """Ignored."""
 
     def looked(self, value: Any) -> None:
-        """Nobody wants to know."""
+        """Ignored."""
 
 
 @final

@@ -220,10 +220,10 @@ _plugins_loaded = False
 
 def declare(name: str) -> Op:
     """The op of that name, made empty if it is not there yet (to be filled by `define`)."""
-    found = _ops.get(name)
-    if found is None:
-        found = _ops[name] = Op(name)
-    return found
+    op = _ops.get(name)
+    if op is None:
+        op = _ops[name] = Op(name)
+    return op
 
 
 def define(
@@ -294,19 +294,19 @@ def get_op(name: str) -> Op:
     Raises:
         OpDefinitionError: there is none.
     """
-    found = find_op(name)
-    if found is None:
+    op = find_op(name)
+    if op is None:
         raise OpDefinitionError(f"there is no op named {name!r}")
-    return found
+    return op
 
 
 def find_op(name: str) -> Op | None:
     """The same; None if there is none."""
-    found = _ops.get(name)
-    if found is None or found.infer is None:
+    op = _ops.get(name)
+    if op is None or op.infer is None:
         load_plugins()
-        found = _ops.get(name)
-    return None if found is None or found.infer is None else found
+        op = _ops.get(name)
+    return None if op is None or op.infer is None else op
 
 
 def all_ops() -> dict[str, Op]:
@@ -420,8 +420,8 @@ def infer_devices(
 def infer_specs(op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any]) -> list[TensorSpec]:
     """Both rules of ``op``: the specs of its outputs from those of its inputs."""
     types, devices = [s.type for s in specs], [s.device for s in specs]
-    found, where = infer(op, types, attrs, devices), infer_devices(op, devices, attrs, types)
-    outputs = found if isinstance(found, tuple) else (found,)
+    inferred, where = infer(op, types, attrs, devices), infer_devices(op, devices, attrs, types)
+    outputs = inferred if isinstance(inferred, tuple) else (inferred,)
     places = where if isinstance(where, tuple) else (where,) * len(outputs)
     return [t.on(d) for t, d in zip(outputs, places, strict=True)]
 

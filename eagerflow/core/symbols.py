@@ -42,7 +42,7 @@ class AbstractSymbol(ABC):
         """The array, where it follows from constants alone.
 
         Args:
-            what: who asks, for messages: ``"float()"``.
+            what: the operation that asks, for messages: ``"float()"``.
 
         Raises:
             TraceError: it does not.
@@ -68,7 +68,7 @@ class AbstractNumber(ABC):
 
     Attributes:
         kind: int, float or complex.
-        number: what it is in the call that traces. Whoever looks at it says in the graph, or by
+        number: what it is in the call that traces. Code that looks at it says in the graph, or by
             `ask`, what is done with other numbers.
     """
 
@@ -95,7 +95,7 @@ class AbstractNumber(ABC):
         """The number itself.
 
         Args:
-            what: who asks, for messages: ``"float()"``.
+            what: the operation that asks, for messages: ``"float()"``.
         """
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -111,8 +111,8 @@ class AbstractNumber(ABC):
 def number_now(x: Any) -> Any:
     """What a number of a trace is in the call that traces; what else is passed is given back.
 
-    The graph is run with other numbers, too: who decides something by this one says in the graph
-    what is done with them.
+    The graph is run with other numbers, too: code that decides something by this one says in
+    the graph what is done with them.
 
     >>> from eagerflow.extending import number_now
     >>> seen = []

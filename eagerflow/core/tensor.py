@@ -45,7 +45,7 @@ _methods: Final[dict[str, Callable[[Any, Any], Any]]] = {}
 
 
 def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[[Any, Any], Tensor]:
-    """A binary operator. Operands of one lane go straight to its kernel if nobody looks on.
+    """A binary operator. Operands of one lane go straight to its kernel if no interpreter looks on.
 
     Args:
         name: of the op and of the public function that takes all other cases.
@@ -284,7 +284,7 @@ class AbstractArray(AbstractConversions):
     __invert__ = _unary("bitwise_invert")
 
     def __getitem__(self: Any, key: Any) -> Tensor:
-        # a plain expression goes straight to the array if nobody looks on, as operators do
+        # a plain expression goes straight to the array if no interpreter looks on, like operators
         try:
             lane = self._lane
             kind = type(key)

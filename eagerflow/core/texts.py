@@ -40,7 +40,7 @@ class Placeholder(str):
 
     Attributes:
         value: what it shows, a tree of tensors and numbers.
-        kind: what that is, for people.
+        kind: what that is, for display.
         spell: makes the text of that, once its value is known.
         kept: keeps placeholders as long as the trace takes.
     """
@@ -126,18 +126,18 @@ def placeholder(
 
     Args:
         value: a tree of symbolic tensors and numbers, and anything else.
-        kind: what it is, for people.
+        kind: what it is, for display.
         spell: makes the text, given the tree with what is known then.
         kept: of the trace: what makes placeholders live as long as it does.
     """
     kind = kind.replace(_OPEN, "").replace(_CLOSE, "")
     number = next(_numbers)
     text = f"{_OPEN}#{number} {kind} #{number}{_CLOSE}"
-    found = Placeholder(text)
-    found.value, found.kind, found.spell, found.kept = value, kind, spell, kept
-    kept.append(found)
-    _known[text] = found
-    return found
+    stand_in = Placeholder(text)
+    stand_in.value, stand_in.kind, stand_in.spell, stand_in.kept = value, kind, spell, kept
+    kept.append(stand_in)
+    _known[text] = stand_in
+    return stand_in
 
 
 def has_placeholder(text: str) -> bool:

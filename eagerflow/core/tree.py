@@ -43,13 +43,13 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     >>> tree.flatten([Batch(1, (2, 3)), None])[0]
     [1, 2, 3]
     """
-    found, treedef = _optree().tree_flatten(tree, namespace=NAMESPACE)
-    for leaf in found:
+    values, treedef = _optree().tree_flatten(tree, namespace=NAMESPACE)
+    for leaf in values:
         kind = type(leaf)
         if kind not in _dataclasses and hasattr(kind, "__dataclass_fields__"):
             _register(kind)
             return flatten(tree)
-    return found, treedef
+    return values, treedef
 
 
 def _register(kind: type) -> None:
@@ -76,7 +76,7 @@ def _register(kind: type) -> None:
 
 @final
 class _Rest:
-    """What a dataclass instance holds besides its fields; of no account in a comparison."""
+    """What a dataclass instance holds besides its fields; comparisons ignore it."""
 
     __slots__ = ("values",)
 
@@ -142,9 +142,9 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> tree.map(lambda x, y: x + y, {"w": 1, "b": 2}, {"w": 10, "b": 20})
     {'w': 11, 'b': 22}
     """
-    found, treedef = flatten(tree)
+    values, treedef = flatten(tree)
     others = [treedef.flatten_up_to(other) for other in rest]
-    mapped = [function(*xs) for xs in zip(found, *others, strict=True)]
+    mapped = [function(*xs) for xs in zip(values, *others, strict=True)]
     return _optree().tree_unflatten(treedef, mapped)
 
 

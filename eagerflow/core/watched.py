@@ -36,17 +36,17 @@ class WatchedArray(np.ndarray[Any, Any]):
     """A view of an array; make one with `of`.
 
     Attributes:
-        looked: whether somebody looked at the elements.
+        looked: whether NumPy or Python looked at the elements.
     """
 
     _note: _Note
 
     @staticmethod
     def of(array: np.ndarray[Any, Any]) -> WatchedArray:
-        """A view of ``array`` that nobody has looked at."""
-        found: WatchedArray = array.view(WatchedArray)
-        object.__getattribute__(found, "__dict__")["_note"] = _Note()
-        return found
+        """A view of ``array`` whose elements were not looked at yet."""
+        view: WatchedArray = array.view(WatchedArray)
+        object.__getattribute__(view, "__dict__")["_note"] = _Note()
+        return view
 
     @property
     def looked(self) -> bool:
@@ -95,7 +95,7 @@ def _note_of(array: Any) -> _Note:
 
 
 def _plain(x: Any) -> Any:
-    """The array itself, which somebody looks at now."""
+    """The array itself, which is looked at from now on."""
     if isinstance(x, WatchedArray):
         _note_of(x).looked = True
         return np.asarray(x).view(np.ndarray)

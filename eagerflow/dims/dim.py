@@ -39,7 +39,7 @@ class Dim:
     ``+ - * // %`` with integers and other dims give dims (or integers, where names cancel out).
     A comparison is decided if it holds, or fails, whatever the sizes are. Otherwise, and for
     ``int()``, ``bool()``, ``hash()``, use as an index, and text that the user's code makes,
-    whoever traces is asked for the size.
+    the trace under way is asked for the size.
 
     Args:
         name: an identifier. Names are those of one trace: see ``owner``.
@@ -294,15 +294,15 @@ class Dim:
 Size = int | Dim
 
 
-# --- who knows the sizes --------------------------------------------------------------------
+# --- where sizes are known ------------------------------------------------------------------
 
 
 @final
 class resolving:  # noqa: N801 - a context manager
-    """Say, for this thread and the length of the block, who is asked for the size of a dim.
+    """Say, for this thread and the length of the block, what is asked for the size of a dim.
 
     Args:
-        size: ``size(dim, why)`` gives the size; ``why`` says in Python's terms who asks.
+        size: ``size(dim, why)`` gives the size; ``why`` says in Python's terms what asks.
         number: ``number(dim)`` gives an object that does arithmetic with floats in its place;
             without it, that asks for the size as well.
         fresh: ``fresh(name)`` gives a new name for a size that depends on data; without it, such

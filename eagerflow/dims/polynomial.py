@@ -86,10 +86,10 @@ def _order(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
     return -len(term[0]), term[0]
 
 
-def _normal(found: dict[Monomial, int]) -> Terms:
-    if len(found) > _TERM_LIMIT:
+def _normal(coefficients: dict[Monomial, int]) -> Terms:
+    if len(coefficients) > _TERM_LIMIT:
         raise DimError(f"a size has more than {_TERM_LIMIT} terms")
-    return tuple(sorted(((m, c) for m, c in found.items() if c), key=_order))
+    return tuple(sorted(((m, c) for m, c in coefficients.items() if c), key=_order))
 
 
 # --- arithmetic -------------------------------------------------------------------------------
@@ -97,10 +97,10 @@ def _normal(found: dict[Monomial, int]) -> Terms:
 
 def add(a: Terms, b: Terms, factor: int = 1) -> Terms:
     """``a + factor * b``."""
-    found = dict(a)
+    coefficients = dict(a)
     for monomial, c in b:
-        found[monomial] = found.get(monomial, 0) + factor * c
-    return _normal(found)
+        coefficients[monomial] = coefficients.get(monomial, 0) + factor * c
+    return _normal(coefficients)
 
 
 def subtract(a: Terms, b: Terms) -> Terms:
@@ -117,12 +117,12 @@ def multiply(a: Terms, b: Terms) -> Terms:
     """``a * b``."""
     if len(a) * len(b) > _TERM_LIMIT:
         raise DimError(f"a size has more than {_TERM_LIMIT} terms")
-    found: dict[Monomial, int] = {}
+    coefficients: dict[Monomial, int] = {}
     for m1, c1 in a:
         for m2, c2 in b:
             monomial = tuple(sorted(m1 + m2))
-            found[monomial] = found.get(monomial, 0) + c1 * c2
-    return _normal(found)
+            coefficients[monomial] = coefficients.get(monomial, 0) + c1 * c2
+    return _normal(coefficients)
 
 
 def floordiv(a: Terms, b: Terms) -> Terms:
@@ -156,9 +156,9 @@ def _fraction(rest: Terms, divisor: int) -> Terms:
 
 def _floordiv_by_name(a: Terms, b: Terms) -> Terms:
     if equal(b, ()) is False:
-        found = divide(a, b)
-        if found is not None:
-            return found
+        quotient = divide(a, b)
+        if quotient is not None:
+            return quotient
         if at_most((), a) and less(a, b):
             return ()
     return _atom("floordiv", a, b)
@@ -214,12 +214,12 @@ def divide(a: Terms, b: Terms) -> Terms | None:
 
 def _flat(kind: str, parts: Iterable[Terms]) -> list[Terms]:
     """``parts`` without repetition, those of nested atoms of the same kind in their place."""
-    found: set[Terms] = set()
+    flat: set[Terms] = set()
     for part in parts:
         alone = len(part) == 1 and len(part[0][0]) == 1 and part[0][1] == 1
         inner: Atom = part[0][0][0] if alone else ("",)
-        found.update(inner[1:] if inner[0] == kind else (part,))
-    return sorted(found)
+        flat.update(inner[1:] if inner[0] == kind else (part,))
+    return sorted(flat)
 
 
 def broadcast(*parts: Terms) -> Terms:
@@ -228,9 +228,9 @@ def broadcast(*parts: Terms) -> Terms:
     Raises:
         ShapeError: they cannot, whatever the names stand for.
     """
-    found = [p for p in _flat("broadcast", parts) if number(p) != 1]
+    operands = [p for p in _flat("broadcast", parts) if number(p) != 1]
     # a size that cannot be 1 is what the others are stretched to
-    fixed = [p for p in found if equal(p, constant(1)) is False]
+    fixed = [p for p in operands if equal(p, constant(1)) is False]
     for p in fixed[1:]:
         if equal(fixed[0], p) is False:
             raise ShapeError(
@@ -239,19 +239,19 @@ def broadcast(*parts: Terms) -> Terms:
             )
     if fixed:
         return min(fixed, key=lambda p: (number(p) is None, p))
-    if not found:
+    if not operands:
         return constant(1)
-    return found[0] if len(found) == 1 else _atom("broadcast", *found)
+    return operands[0] if len(operands) == 1 else _atom("broadcast", *operands)
 
 
 def extreme(kind: str, *parts: Terms) -> Terms:
     """The largest (``kind`` "max") or the smallest ("min") of sizes."""
-    found: list[Terms] = []
+    kept: list[Terms] = []
     for part in _flat(kind, parts):
-        if not any(_beats(kind, other, part) for other in found):
-            found = [other for other in found if not _beats(kind, part, other)] + [part]
-    found.sort(key=lambda p: (number(p) is not None, p))
-    return found[0] if len(found) == 1 else _atom(kind, *found)
+        if not any(_beats(kind, other, part) for other in kept):
+            kept = [other for other in kept if not _beats(kind, part, other)] + [part]
+    kept.sort(key=lambda p: (number(p) is not None, p))
+    return kept[0] if len(kept) == 1 else _atom(kind, *kept)
 
 
 def _beats(kind: str, a: Terms, b: Terms) -> bool:
@@ -372,14 +372,14 @@ def _all(choose: Callable[[list[int]], int], limits: tuple[int | None, ...]) -> 
 
 def name_atoms(terms: Terms) -> set[Atom]:
     """The atoms ``("name", name, owner)`` that occur, at any depth."""
-    found: set[Atom] = set()
+    atoms: set[Atom] = set()
     for monomial, _ in terms:
         for atom in monomial:
             if atom[0] == "name":
-                found.add(atom)
+                atoms.add(atom)
             else:
-                found.update(*map(name_atoms, atom[1:]))
-    return found
+                atoms.update(*map(name_atoms, atom[1:]))
+    return atoms
 
 
 def _rebuild(terms: Terms, of: Callable[[Atom], Terms]) -> Terms:

@@ -68,12 +68,12 @@ def exact_quotient(a: Size, b: Size) -> Size:
     >>> 6 * n // n, exact_quotient(6 * n, n)
     (6*n//n, 6)
     """
-    found = polynomial.divide(terms_of(a), terms_of(b))
-    return a // b if found is None else wrap(found)
+    quotient = polynomial.divide(terms_of(a), terms_of(b))
+    return a // b if quotient is None else wrap(quotient)
 
 
 def same(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal whatever the names stand for; asks nobody.
+    """Whether two sizes are equal whatever the names stand for; asks for no size.
 
     >>> from eagerflow.extending import same
     >>> n = ef.Dim("n")
@@ -88,7 +88,7 @@ def same(a: Size, b: Size) -> bool:
 
 
 def may_equal(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal for some of what the names stand for; asks nobody.
+    """Whether two sizes are equal for some of what the names stand for; asks for no size.
 
     For rules: what may be equal is checked by the kernel, when the sizes are known.
 

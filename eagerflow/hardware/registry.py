@@ -132,8 +132,8 @@ def register_backend(backend: AbstractBackend) -> None:
 
 def _backend(kind: str) -> AbstractBackend | None:
     global _plugins_loaded
-    found = _backends.get(kind)
-    if found is None and not _plugins_loaded:
+    backend = _backends.get(kind)
+    if backend is None and not _plugins_loaded:
         _plugins_loaded = True
         for point in plugins.entry_points("eagerflow.devices"):
             try:
@@ -142,8 +142,8 @@ def _backend(kind: str) -> AbstractBackend | None:
                 raise DeviceError(
                     f"the plug-in {point.name} ({point.value}) failed: {error!r}"
                 ) from error
-        found = _backends.get(kind)
-    return found
+        backend = _backends.get(kind)
+    return backend
 
 
 def as_device(name: Device | device | str | None) -> Device:
@@ -162,21 +162,23 @@ def as_device(name: Device | device | str | None) -> Device:
         return current_device()
     if isinstance(name, (Device, device)):
         return name if isinstance(name, Device) else name.device
-    found = _devices.get(name) if isinstance(name, str) else None
-    if found is None:
-        found = _find(_parse(name))
-    return _existing(found)
+    candidate = _devices.get(name) if isinstance(name, str) else None
+    if candidate is None:
+        candidate = _find(_parse(name))
+    return _existing(candidate)
 
 
-def _existing(found: Device) -> Device:
-    count = found.backend.count()
-    if found.index >= count:
+def _existing(candidate: Device) -> Device:
+    count = candidate.backend.count()
+    if candidate.index >= count:
         raise DeviceError(
-            f"there is no device {found.name}",
-            given=f"{count} of kind {found.kind}",
-            hint="ef.config(cpu_devices=n) makes n virtual CPUs" if found.kind == "cpu" else None,
+            f"there is no device {candidate.name}",
+            given=f"{count} of kind {candidate.kind}",
+            hint="ef.config(cpu_devices=n) makes n virtual CPUs"
+            if candidate.kind == "cpu"
+            else None,
         )
-    return found
+    return candidate
 
 
 def _parse(name: object) -> _Name:
@@ -201,12 +203,12 @@ def _find(name: _Name) -> Device:
         raise DeviceError(f"task {name.task} of which job?", expected="job:task/kind:index")
     if name.job is not None:
         full = f"{name.job}:{name.task or 0}/{kind}:{index}"
-        found = _devices.get(full)
-        if found is None:
+        entry = _devices.get(full)
+        if entry is None:
             tasks = sorted({d.task for d in _devices.values() if d.task is not None})
             given = f"tasks {', '.join(tasks)}" if tasks else "no task is connected"
             raise DeviceError(f"there is no device {full}", given=given)
-        return found
+        return entry
     backend = _backend(kind)
     if backend is None:
         hint = "pip install 'eagerflow[gpu]'" if kind in ("gpu", "cuda") else None
@@ -214,10 +216,10 @@ def _find(name: _Name) -> Device:
         raise DeviceError(f"there is no device of kind {kind!r}", expected=kinds, hint=hint)
     full = f"{kind}:{index}"
     with _lock:
-        found = _devices.get(full)
-        if found is None:
-            found = _devices[full] = Device(full, kind, index, backend)
-    return found
+        entry = _devices.get(full)
+        if entry is None:
+            entry = _devices[full] = Device(full, kind, index, backend)
+    return entry
 
 
 def _local(kind: str, index: int) -> Device:
@@ -251,9 +253,9 @@ def current_device() -> Device:
     return _current.get() or _devices.get("cpu:0") or _local("cpu", 0)
 
 
-def _name_of(found: Device) -> _Name:
-    job, _, task = (found.task or "").partition(":")
-    return _Name(job or None, int(task) if task else None, found.kind, found.index)
+def _name_of(current: Device) -> _Name:
+    job, _, task = (current.task or "").partition(":")
+    return _Name(job or None, int(task) if task else None, current.kind, current.index)
 
 
 @final
@@ -300,8 +302,8 @@ def memory(device: Device | str | None = None) -> MemoryStats:
     >>> ef.memory("cpu:0").in_use > 0
     True
     """
-    found = as_device(device)
-    return found.backend.memory(found)
+    target = as_device(device)
+    return target.backend.memory(target)
 
 
 def release(device: Device | str | None = None) -> None:
@@ -309,16 +311,16 @@ def release(device: Device | str | None = None) -> None:
 
     >>> ef.release("cpu:0")
     """
-    found = as_device(device)
-    found.backend.release(found)
+    target = as_device(device)
+    target.backend.release(target)
 
 
 def forget_kernel(name: str) -> None:
     """Drop what lanes remember for the operator ``name``: its kernel was registered anew."""
     number = known_operator(name)
     if number is not None:
-        for found in list(_devices.values()):
-            for lane in found.lanes.values():
+        for entry in list(_devices.values()):
+            for lane in entry.lanes.values():
                 lane.kernels[number] = None
 
 

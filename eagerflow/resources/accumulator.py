@@ -60,7 +60,7 @@ class AccumulatorState(AbstractMeeting):
         types: of the parts of a value.
         sparse: whether the parts are rows and their indices.
         device: where they are.
-        name: for people.
+        name: for display.
 
     Attributes:
         total: the sum, None if it is of nothing.

@@ -82,7 +82,7 @@ def tell_operation(resource: _Resource, operation: str) -> None:
 
 
 class _Attempt(Protocol):
-    """One that was not begun yet."""
+    """An attempt that was not begun yet."""
 
     owner: Any
     what: str
@@ -132,8 +132,8 @@ class ToldAttempt:
     one tells both.
 
     Args:
-        operation: the event of it; None if nobody wants it.
-        wait: the event of its wait, if there will be one; None if nobody wants it.
+        operation: the event of it; None if no instrument wants it.
+        wait: the event of its wait, if there will be one; None if no instrument wants it.
     """
 
     __slots__ = ("_ended", "_error", "_lock", "_operation", "_ready", "_wait")

@@ -1,15 +1,15 @@
 """Attempts: operations on a resource that may have to wait, as records; no thread waits inside.
 
-Whoever wants something of a queue (or a mutex, an accumulator, a barrier) puts an *attempt* into
-one of its lines, with a callback. The resource lets the first attempt of each line go as far as it
-can, whenever something has changed, and calls back those that have come to their end. How somebody
-waits is no affair of the resource: a thread sleeps on a lock (`AbstractAttempt.wait`), a step of
-the scheduled tier goes on with other entries.
+A caller that wants something of a queue (or a mutex, an accumulator, a barrier) puts an *attempt*
+into one of its lines, with a callback. The resource lets the first attempt of each line go as far
+as it can, whenever something has changed, and calls back those that have ended. How a caller waits
+does not concern the resource: a thread sleeps on a lock (`AbstractAttempt.wait`), a step of the
+scheduled tier goes on with other entries.
 
 Ctrl-C may come between any two instructions of the main thread, also while it moves an element on
 behalf of another thread. Python looks for it after calls and where loops go back, never between
 plain statements without a call. So what must happen together (an element leaves the queue and is
-held by who takes it) is written as such statements, or ends in one call of a C function.
+held by its taker) is written as such statements, or ends in one call of a C function.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from eagerflow.resources.requests import check_seconds
 __all__ = ["AbstractAttempt", "AbstractMeeting", "Interruptible", "interruptible", "limited",
            "slept"]  # fmt: skip
 
-#: makes the error where it is raised, so that it shows the line of who waits
+#: makes the error where it is raised, so that it shows the line of the caller that waits
 Failure = Callable[[], Exception]
 
 #: how many seconds are left for what goes on here, and the error when they are over
@@ -97,7 +97,7 @@ class AbstractAttempt(ABC):
 
     @abstractmethod
     def retract(self) -> None:
-        """Give back what was taken so far: nobody will get it."""
+        """Give back what was taken so far: no caller will get it."""
 
     def keep(self) -> None:
         """It has to wait: what it brings is kept as it is now."""
@@ -116,15 +116,15 @@ class AbstractAttempt(ABC):
         """Refuse a wait of this thread for itself; what cannot come to that does nothing here.
 
         Args:
-            sleeps: whether the thread will sleep meanwhile.
+            sleeps: whether the thread will sleep while it waits.
         """
 
     def call_back(self) -> None:
-        """Tell who wants it that it has ended."""
+        """Tell the caller that it has ended."""
         if self._callback is not None:
             self._callback()
 
-    # --- for who wants it ---
+    # --- for the caller ---
 
     def begin(self, callback: Callable[[], object] | None = None) -> None:
         """Put it into its line.
@@ -152,11 +152,11 @@ class AbstractAttempt(ABC):
         return True
 
     def interrupt(self) -> None:
-        """Cancel it, as whoever waits is to stop."""
+        """Cancel it, as the caller that waits is to stop."""
         self.cancel(lambda: CancelledError(f"{self.what}: it was cancelled"))
 
     def abandon(self) -> None:
-        """End it, or give back what it got: nobody wants it any more."""
+        """End it, or give back what it got: it is not wanted any more."""
         owner = self.owner
         with owner.lock:
             self.retract()
@@ -180,7 +180,7 @@ class AbstractAttempt(ABC):
 
         Args:
             seconds: for how long at most.
-            finish: makes the result of the value. If Ctrl-C comes meanwhile, the value goes back.
+            finish: makes the result of the value. If Ctrl-C comes during that, the value goes back.
 
         Raises:
             WaitTimeoutError: it took longer. Nothing was taken then.
@@ -254,7 +254,7 @@ class AbstractAttempt(ABC):
         return check_seconds(self.what, seconds)
 
     def late(self, seconds: float | None) -> Exception:
-        """The error for who has waited as long as that."""
+        """The error for a caller that has waited as long as that."""
         return WaitTimeoutError(
             f"{self.what}: it still waits after {seconds:g} seconds", given=self.owner.state()
         )
@@ -322,7 +322,7 @@ class _Slept(threading.local):
 
     Attributes:
         seconds: so far.
-        told: how many of these were told of, for who tells of one thing after the other.
+        told: how many of these were told of, for a caller that tells of them one by one.
     """
 
     seconds: float = 0.0
@@ -340,7 +340,7 @@ class AbstractMeeting(ABC):
         lines: how many lines there are. The first attempt of each is tried, in this order. Those
             of the last one take something out, the others put something in.
         kind: what it is, for events; if it is nothing that has elements, there are none.
-        name: for people.
+        name: for display.
 
     Attributes:
         kind: the same.
@@ -387,7 +387,7 @@ class AbstractMeeting(ABC):
             return Level(self.label, self.kind, self.size(), room, sum(puts), takes, self.closed)
 
     def tell(self) -> None:
-        """Tell who listens how it stands."""
+        """Tell the instruments how it stands."""
         with self.lock:
             event = level_event(self.level(), self.device)
         end(event)
@@ -410,7 +410,7 @@ class AbstractMeeting(ABC):
 
         Args:
             attempt: a new one.
-            tell: whether to call back now; who holds the lock does it later.
+            tell: whether to call back now; a caller that holds the lock does it later.
         """
         late: KeyboardInterrupt | None = None
         ended: AbstractAttempt | None = None
@@ -445,7 +445,7 @@ class AbstractMeeting(ABC):
     def _add(self, attempt: AbstractAttempt) -> bool:
         """Put an attempt into its line; whether something may have changed for the others.
 
-        One that need not wait, and has nobody who is to be called, does not come into the line.
+        One that need not wait, and has no callback, does not come into the line.
         """
         line, moved = self._lines[attempt.line], True
         if not line and not self._trying and attempt._callback is None:
@@ -485,8 +485,8 @@ class AbstractMeeting(ABC):
         try:
             attempt.keep()
         except Exception as error:  # of memory there is too little
-            found = error
-            attempt.fail(lambda: found)
+            failure = error
+            attempt.fail(lambda: failure)
             self.remove(attempt)
         attempt.since = perf_counter()
 
@@ -494,6 +494,6 @@ class AbstractMeeting(ABC):
         try:
             return attempt.step()
         except Exception as error:
-            found = error
-            attempt.fail(lambda: found)
+            failure = error
+            attempt.fail(lambda: failure)
             return True

@@ -29,7 +29,7 @@ class BarrierState:
     Args:
         types: of the parts of an element.
         device: where they are.
-        name: for people.
+        name: for display.
         key_dtype: of the keys, int64 or bytes.
 
     Attributes:
@@ -96,13 +96,13 @@ class BarrierState:
             values = [value(i) for i in range(len(keys))]
             self._calls += 1
             for key, x in zip(keys, values, strict=True):
-                found = self._incomplete.setdefault(
+                entry = self._incomplete.setdefault(
                     key, (self._calls, [_MISSING] * len(self.types))
                 )
-                found[1][part] = x
-                if all(y is not _MISSING for y in found[1]):
-                    element = (key, tuple(found[1]))
-                    self.ready.settle(self.ready.enqueue(element, found[0]), tell=False)
+                entry[1][part] = x
+                if all(y is not _MISSING for y in entry[1]):
+                    element = (key, tuple(entry[1]))
+                    self.ready.settle(self.ready.enqueue(element, entry[0]), tell=False)
                     del self._incomplete[key]
             if self.closed:
                 self._finish()
@@ -113,13 +113,13 @@ class BarrierState:
             raise self._closed("insert_many: the barrier is closed")
         seen = set[Key]()
         for key in keys:
-            found = self._incomplete.get(key)
-            if key in seen or (found is not None and found[1][part] is not _MISSING):
+            entry = self._incomplete.get(key)
+            if key in seen or (entry is not None and entry[1][part] is not _MISSING):
                 raise TensorValueError(
                     f"insert_many: key {key!r} already has a value for component {part}",
                     given=self.state(),
                 )
-            if found is None and self.closed:
+            if entry is None and self.closed:
                 raise self._closed(
                     f"insert_many: the barrier is closed, and key {key!r} is new",
                     "a key of an element that is incomplete",
@@ -188,7 +188,7 @@ class BarrierState:
         """Close it; it may be closed already.
 
         Args:
-            failure: what has happened to who fills it; errors will tell. Nothing gets in any more
+            failure: what has happened to the producer; errors will tell. Nothing gets in any more
                 then, and what is incomplete is dropped.
         """
         self.ready.failure = self.ready.failure or failure

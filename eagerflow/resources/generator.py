@@ -41,7 +41,7 @@ class GeneratorState:
         self._seed = int.from_bytes(os.urandom(8)) if seed is None else _word("the seed", seed)
 
     def reserve(self, count: int = 1) -> tuple[int, int]:
-        """Take ``count`` tickets in a row that nobody else gets; give the seed and the first."""
+        """Take ``count`` tickets in a row, for this caller alone; give the seed and the first."""
         with self._lock:
             ticket = self._ticket
             self._ticket = (ticket + count) % _LIMIT

@@ -77,7 +77,7 @@ class MutexState(AbstractMeeting):
     """Held by one at a time.
 
     Args:
-        name: for people.
+        name: for display.
 
     Attributes:
         holds: how often it was taken so far.
@@ -112,7 +112,7 @@ class MutexState(AbstractMeeting):
         return _Acquire(self)
 
     def release(self, hold: int) -> None:
-        """Let the next one have it.
+        """Hand it to the next attempt in the line.
 
         Raises:
             MutexError: this hold is not in force.

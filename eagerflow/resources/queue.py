@@ -96,11 +96,11 @@ class _Dequeue(AbstractAttempt):
         if queue.closed and store.available(True) + len(self.taken) < count:
             self.retract()
             if not self._partial or not store.items:
-                found, what = len(store.items), self.what
+                left, what = len(store.items), self.what
                 self.fail(
                     lambda: _closed(
                         f"{what}: the queue is closed and has too few elements", queue,
-                        f"{count} element{'s' * (count != 1)}, of which there are {found}",
+                        f"{count} element{'s' * (count != 1)}, of which there are {left}",
                     )
                 )  # fmt: skip
                 return True
@@ -159,7 +159,7 @@ def _closed(wrong: str, queue: QueueState, expected: str | None = None) -> Queue
 
 @final
 class QueueState(AbstractMeeting):
-    """Elements on their way from who puts them in to who takes them out.
+    """Elements on their way from producers to consumers.
 
     Elements are whatever is put in; those of `eagerflow.Queue` are tuples of arrays.
 
@@ -169,11 +169,11 @@ class QueueState(AbstractMeeting):
         kind: of queue.
         types: of the parts of an element.
         device: where the parts are.
-        name: for people.
+        name: for display.
 
     Attributes:
         store: the same.
-        failure: why it was closed, if that was an error of who fills it.
+        failure: why it was closed, if that was an error of the producer.
 
     >>> from eagerflow.extending.pipelines import FifoStore, QueueState
     >>> queue = QueueState(2, FifoStore(), name="words")
@@ -257,7 +257,7 @@ class QueueState(AbstractMeeting):
     def put_at_once(self, element: Any, priority: int = 0) -> bool:
         """Put in one element if nothing is to be waited for; whether it was.
 
-        It makes no attempt. Ctrl-C may keep the answer back, so this is for who can do without it.
+        It makes no attempt. Ctrl-C may keep the answer back: for callers that can do without it.
         """
         puts, takes = self._lines
         with self.lock:
@@ -294,7 +294,7 @@ class QueueState(AbstractMeeting):
         """Close it, without waiting for that; it may be closed already.
 
         Args:
-            failure: what has happened to who fills it; errors will tell. What waits to get in is
+            failure: what has happened to the producer; errors will tell. What waits to get in is
                 cancelled then. Else it gets in first.
         """
         if failure is None:

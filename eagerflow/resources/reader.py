@@ -1,8 +1,9 @@
 """The state of a reader: one after the other it gives the records of files, named by a queue.
 
 Reading is an attempt like those of queues. The first one in the line reads as long as there are
-records; where a file has ended, the reader takes the next name from its queue, and who wants a
-record waits in the line meanwhile. A reader that nobody waits for holds no place in the queue.
+records; where a file has ended, the reader takes the next name from its queue, and a
+caller that wants a record waits in the line until then. A reader that is not waited for holds no
+place in the queue.
 
 As in queues (`eagerflow.resources.attempts`), Ctrl-C may come between any two calls. So what is
 read counts from the plain statements on that note the record and the place behind it; where it came
@@ -229,12 +230,12 @@ class ReaderState(AbstractMeeting):
         files: the queue of their names, bytes without axes.
         form: how records lie in them.
         skip_damaged: whether a damaged record is left out, instead of an error.
-        name: for people.
+        name: for display.
 
     Attributes:
         count: how many records were read, those that were given back not among them.
         skipped: how many damaged ones were left out.
-        wants: whether somebody waits for the next file.
+        wants: whether the next file is waited for.
         ended: whether no more files come.
     """
 
@@ -358,7 +359,7 @@ class ReaderState(AbstractMeeting):
         )
 
     def _note(self, event: AbstractEvent) -> None:
-        """Keep an event, to be told later: who hears of it may want to read, too."""
+        """Keep an event, to be told later: the instrument that hears of it may read, too."""
         event.stop = perf_counter()
         event.device = "" if self.device is None else str(self.device)
         self._noted += (event,)
@@ -416,7 +417,7 @@ class ReaderState(AbstractMeeting):
         return asked.done
 
     def _withdraw(self, asked: AbstractAttempt) -> None:
-        """Nobody wants the name any more: others may have it."""
+        """The name is not wanted any more: others may have it."""
         asked.cancel(lambda: CancelledError("the reader does not wait any more"))
         with self.lock:
             if self._asked is asked:  # it had not been begun, or was just answered
@@ -427,7 +428,7 @@ class ReaderState(AbstractMeeting):
         with self.lock:
             if self._asked is asked:
                 self._take_name(asked)
-            now = self._asker != get_ident()  # else who asks goes on
+            now = self._asker != get_ident()  # else the asking thread goes on
         if now:
             self.settle()
 

@@ -27,9 +27,9 @@ def check_seconds(what: str, seconds: float | None) -> float | None:
     """
     if seconds is None:
         return None
-    found = float(seconds)
-    if not 0 <= found <= threading.TIMEOUT_MAX:
+    number = float(seconds)
+    if not 0 <= number <= threading.TIMEOUT_MAX:
         raise TensorValueError(
             f"{what}: timeout={seconds!r}", expected="seconds, or None to wait for ever"
         )
-    return found
+    return number

@@ -160,7 +160,7 @@ class PriorityStore(AbstractStore):
 class SequenceStore(AbstractStore):
     """By number, from 0 on without a gap: an element waits until its number is the next one.
 
-    The number of an element is its priority. Elements come from several who work at once, and leave
+    The number of an element is its priority. Elements come from several workers at once, and leave
     in the order in which the work was given out.
 
     >>> from eagerflow.extending.pipelines import QueueState, SequenceStore

@@ -20,15 +20,15 @@ class VariableState:
     """An array of a fixed dtype and shape on a device.
 
     Readers get a view of the array (``data[...]``), never the array itself. So each read is an
-    object of its own, and as long as anybody holds one, the array has a second reference and is not
-    written into: a value that was read never changes. Its elements lie by rows, whatever it was
-    made from.
+    object of its own, and as long as a reader holds one, the array has a second reference and is
+    not written into: a value that was read never changes. Its elements lie by rows, whatever it
+    was made from.
 
     Args:
         data: the first value.
         lane: its dtype and device.
         trainable: whether tapes watch the reads.
-        name: for people.
+        name: for display.
 
     Attributes:
         lock: held while the array is read or assigned; assignments that depend on the value
@@ -71,7 +71,7 @@ class VariableState:
         return data[...]
 
     def writable(self) -> Any | None:
-        """The array itself if nobody else can see its memory, else None.
+        """The array itself if no other handle can see its memory, else None.
 
         The caller holds the lock. A view of an array that owns its memory has a reference to it;
         of arrays that do not work so, nothing is known.
@@ -90,7 +90,7 @@ class VariableGroup:
 
     Attributes:
         states: the same.
-        name: for people.
+        name: for display.
     """
 
     __slots__ = ("__weakref__", "_locks", "name", "states")
@@ -118,9 +118,9 @@ class VariableGroup:
 
 
 def in_order(states: Iterable[VariableState]) -> list[VariableState]:
-    """Variables, each once, in the order in which all who hold several of their locks take them.
+    """Variables, each once, in the order in which all holders of several of their locks take them.
 
-    With one order, nobody waits for somebody who waits for him.
+    With one order, no two holders wait for each other.
     """
     return sorted(set(states), key=id)
 
@@ -130,7 +130,7 @@ def _count(state: VariableState) -> int:
 
 
 def _references_when_alone() -> int:
-    """What `getrefcount` gives for an array that the slot of a state holds and nobody else."""
+    """What `getrefcount` gives for an array that the slot of a state holds and no other handle."""
     state = VariableState.__new__(VariableState)
     state._data = object()
     return _count(state)

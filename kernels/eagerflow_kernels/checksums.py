@@ -46,14 +46,14 @@ def crc32c(data: bytes | bytearray | memoryview) -> int:
     '0xe3069283'
     """
     table, blocks = _tables()
-    found = np.frombuffer(data, np.uint8)
-    head = len(found) % _BLOCK
-    register = _short(found[:head], table)
-    if len(found) == head:
+    octets = np.frombuffer(data, np.uint8)
+    head = len(octets) % _BLOCK
+    register = _short(octets[:head], table)
+    if len(octets) == head:
         return register ^ _ALL
     places = np.arange(_BLOCK)
-    for first in range(head, len(found), 64 * _BLOCK):
-        part = found[first : first + 64 * _BLOCK].reshape(-1, _BLOCK)
+    for first in range(head, len(octets), 64 * _BLOCK):
+        part = octets[first : first + 64 * _BLOCK].reshape(-1, _BLOCK)
         for own in np.bitwise_xor.reduce(table[places, part], axis=1).tolist():
             register = own ^ (
                 blocks[0][register & 0xFF]
@@ -64,20 +64,20 @@ def crc32c(data: bytes | bytearray | memoryview) -> int:
     return register ^ _ALL
 
 
-def _short(found: np.ndarray[Any, Any], table: np.ndarray[Any, Any]) -> int:
+def _short(octets: np.ndarray[Any, Any], table: np.ndarray[Any, Any]) -> int:
     """The register after less than a block, which starts with all bits set."""
     register = _ALL
-    if len(found) < 4:  # the register is longer
-        for byte in found.tolist():
+    if len(octets) < 4:  # the register is longer
+        for byte in octets.tolist():
             register = int(table[-1, (register ^ byte) & 0xFF]) ^ register >> 8
         return register
-    found = found.copy()
-    found[:4] ^= 0xFF  # a register in front counts as its bytes, added to the first four
-    contributions = table[np.arange(_BLOCK - len(found), _BLOCK), found]
+    octets = octets.copy()
+    octets[:4] ^= 0xFF  # a register in front counts as its bytes, added to the first four
+    contributions = table[np.arange(_BLOCK - len(octets), _BLOCK), octets]
     return int(np.bitwise_xor.reduce(contributions))
 
 
 def masked(data: bytes | bytearray | memoryview) -> int:
     """The checksum of ``data`` as record files have it: files may hold checksums of checksums."""
-    found = crc32c(data)
-    return ((found >> 15 | found << 17) + _MASK) & _ALL
+    checksum = crc32c(data)
+    return ((checksum >> 15 | checksum << 17) + _MASK) & _ALL

@@ -33,20 +33,20 @@ Field = tuple[int, int, int, int]
 
 def _varint(data: bytes, place: int, end: int) -> tuple[int, int]:
     """A number in groups of 7 bits, and where it ends."""
-    found = shift = 0
+    number = shift = 0
     while place < end and shift < 64:
         byte = data[place]
         place += 1
         if byte < 0x80:
-            return (found | byte << shift) & _ALL, place
-        found |= (byte & 0x7F) << shift
+            return (number | byte << shift) & _ALL, place
+        number |= (byte & 0x7F) << shift
         shift += 7
     raise DamagedError("it ends within a number")
 
 
 def _fields(data: bytes, place: int, end: int) -> list[Field]:
     """The fields of the message in a part of ``data``."""
-    found: list[Field] = []
+    fields: list[Field] = []
     while place < end:
         # nearly all tags and lengths are one byte: looked at here, which halves the time
         tag, place = data[place], place + 1
@@ -59,7 +59,7 @@ def _fields(data: bytes, place: int, end: int) -> list[Field]:
             size, place = _varint(data, place, end)
         elif wire == _VARINT:
             value, place = _varint(data, place, end)
-            found.append((tag >> 3, wire, value, value))
+            fields.append((tag >> 3, wire, value, value))
             continue
         elif wire in (_LONG, _SHORT):
             size = 8 if wire == _LONG else 4
@@ -68,8 +68,8 @@ def _fields(data: bytes, place: int, end: int) -> list[Field]:
         start, place = place, place + size
         if place > end:
             raise DamagedError("it ends within a field")
-        found.append((tag >> 3, wire, start, place))
-    return found
+        fields.append((tag >> 3, wire, start, place))
+    return fields
 
 
 def read_example(data: bytes) -> dict[str, tuple[str, Sequence[Any]]]:
@@ -78,17 +78,17 @@ def read_example(data: bytes) -> dict[str, tuple[str, Sequence[Any]]]:
     Raises:
         DamagedError: these are not the bytes of an example.
     """
-    found: dict[str, tuple[str, Sequence[Any]]] = {}
+    features: dict[str, tuple[str, Sequence[Any]]] = {}
     for number, wire, start, end in _fields(data, 0, len(data)):
         if number != 1 or wire != _BLOCK:
             continue
         for inner, kind, first, last in _fields(data, start, end):
             if inner == 1 and kind == _BLOCK:
-                _read_entry(data, first, last, found)
-    return found
+                _read_entry(data, first, last, features)
+    return features
 
 
-def _read_entry(data: bytes, start: int, end: int, found: dict[str, Any]) -> None:
+def _read_entry(data: bytes, start: int, end: int, features: dict[str, Any]) -> None:
     """Add one name with its feature."""
     name, place = "", (0, 0)
     for number, wire, first, last in _fields(data, start, end):
@@ -98,7 +98,7 @@ def _read_entry(data: bytes, start: int, end: int, found: dict[str, Any]) -> Non
             place = first, last
     for number, wire, first, last in _fields(data, *place):
         if number in KINDS and wire == _BLOCK:
-            found[name] = KINDS[number], _LISTS[number](data, first, last)
+            features[name] = KINDS[number], _LISTS[number](data, first, last)
 
 
 def _bytes_list(data: bytes, start: int, end: int) -> list[bytes]:
@@ -107,27 +107,27 @@ def _bytes_list(data: bytes, start: int, end: int) -> list[bytes]:
 
 
 def _float_list(data: bytes, start: int, end: int) -> Sequence[float]:
-    found: list[float] = []
+    values: list[float] = []
     for number, wire, first, last in _fields(data, start, end):
         if number == 1 and wire in (_BLOCK, _SHORT):
             if (last - first) % 4:
                 raise DamagedError("it has a list of floats that is torn")
-            found += np.frombuffer(data[first:last], "<f4").tolist()
-    return found
+            values += np.frombuffer(data[first:last], "<f4").tolist()
+    return values
 
 
 def _int_list(data: bytes, start: int, end: int) -> list[int]:
-    found: list[int] = []
+    values: list[int] = []
     for number, wire, first, last in _fields(data, start, end):
         if number != 1:
             continue
         if wire == _VARINT:
-            found.append(first)
+            values.append(first)
         elif wire == _BLOCK:
             while first < last:
                 item, first = _varint(data, first, last)
-                found.append(item)
-    return [x - (1 << 64) if x >> 63 else x for x in found]
+                values.append(item)
+    return [x - (1 << 64) if x >> 63 else x for x in values]
 
 
 _LISTS: Final[Mapping[int, Any]] = {1: _bytes_list, 2: _float_list, 3: _int_list}

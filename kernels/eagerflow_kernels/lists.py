@@ -27,7 +27,7 @@ _Values = Sequence[Array | None] | None
 
 #: so many versions are gone back over in any case
 _FAR: Final = 8
-#: of a version that is about to get the dict of another; nobody changes it
+#: of a version that is about to get the dict of another; it is never changed
 _NOTHING: Final[dict[int, Array]] = {}
 _ABSENT: Final = repeat(None)
 #: what stands for the dtype where NumPy's are looked up; no array has it
@@ -98,15 +98,15 @@ class ListData:
         with self._lock:
             items = self._newest()
             made = ListData(_NOTHING, places.start, self._lock)
-            found = list(map(items.get, places))
-            self._step(made, places, None, found)
-            return made, found
+            elements = list(map(items.get, places))
+            self._step(made, places, None, elements)
+            return made, elements
 
     def _newest(self) -> dict[int, Array]:
         """The dict, in which this version is written down now; to be called with the lock held."""
-        found = self._items
-        if found is not None:
-            return found
+        written = self._items
+        if written is not None:
+            return written
         path = []
         version = self
         while version._items is None:

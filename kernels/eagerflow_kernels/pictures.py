@@ -80,7 +80,7 @@ def _plain_png(pillow: Any, data: bytes) -> Any:
 
 def _png_parts(data: bytes) -> bytes | None:
     """The compressed pixels; None if there are parts that may change what they mean."""
-    found, place = [], len(_PNG)
+    parts, place = [], len(_PNG)
     while True:
         size, kind = struct.unpack_from(">I4s", data, place)
         start, place = place + 8, place + 12 + size
@@ -89,9 +89,9 @@ def _png_parts(data: bytes) -> bytes | None:
             if zlib.crc32(data[start - 4 : start + size]) != checksum:
                 return None
             if kind == b"IDAT":
-                found.append(data[start : start + size])
+                parts.append(data[start : start + size])
         elif kind == b"IEND":
-            return found[0] if len(found) == 1 else b"".join(found)
+            return parts[0] if len(parts) == 1 else b"".join(parts)
         elif kind not in _PNG_NOTES:
             return None
 

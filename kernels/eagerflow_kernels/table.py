@@ -123,9 +123,9 @@ def find(name: str, device_kind: str, dtypes: tuple[str, ...], xp: Any) -> Kerne
     if row is None or xp is None:
         return None
     if isinstance(row, str):
-        found: Any = xp
+        target: Any = xp
         for part in row.split("."):
-            found = getattr(found, part)
-        function: Kernel = found
+            target = getattr(target, part)
+        function: Kernel = target
         return function
     return partial(row, xp)

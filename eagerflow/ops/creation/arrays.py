@@ -234,8 +234,8 @@ def zeros(shape: int | Shape, *, dtype: Any = None, device: Device | str | None 
     Tensor([[0., 0., 0.],
             [0., 0., 0.]], f32[2,3]@cpu:0)
     """
-    found = _FLOAT if dtype is None else as_dtype(dtype)
-    return _zeros_of(as_shape("zeros", shape), found, as_device(device))
+    out_dtype = _FLOAT if dtype is None else as_dtype(dtype)
+    return _zeros_of(as_shape("zeros", shape), out_dtype, as_device(device))
 
 
 def _zeros_of(shape: Shape, dtype: DType, device: Device) -> Tensor:
@@ -313,16 +313,16 @@ def full(
         spread: Tensor = functions["broadcast_to"](_convert(fill_value, dtype, device, None), sizes)
         # a number of a trace gives memory as a number does
         return copy(spread) if isinstance(fill_value, (int, float, complex, Dim)) else spread
-    found = weak if dtype is None else number_dtype(dtype)
+    out_dtype = weak if dtype is None else number_dtype(dtype)
     if weak is _WEAK[int]:
-        _convert(fill_value, found, "cpu:0", None)  # raises for one that does not fit
-    if weak.is_complex and not (found.is_complex or found.kind == "bool"):
-        raise DTypeError(f"full: {fill_value} is complex, {found.name} is not")
+        _convert(fill_value, out_dtype, "cpu:0", None)  # raises for one that does not fit
+    if weak.is_complex and not (out_dtype.is_complex or out_dtype.kind == "bool"):
+        raise DTypeError(f"full: {fill_value} is complex, {out_dtype.name} is not")
     result: Tensor = bind(
         _full,
         shape=sizes,
         fill_value=fill_value,
-        dtype=found,
+        dtype=out_dtype,
         device=as_device(device),
     )
     return result
@@ -343,8 +343,8 @@ def zeros_like(
     Tensor([0, 0], i64[2]@cpu:0)
     """
     like = tensor_of(x)
-    found = like.dtype if dtype is None else as_dtype(dtype)
-    return _zeros_of(like.shape, found, like.device if device is None else as_device(device))
+    out_dtype = like.dtype if dtype is None else as_dtype(dtype)
+    return _zeros_of(like.shape, out_dtype, like.device if device is None else as_device(device))
 
 
 @public
@@ -478,11 +478,11 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
 
 
 def _matrices(name: str, x: TensorLike) -> Tensor:
-    found = tensor_of(x)
-    if found.ndim < 2:  # NumPy's kernel would take a vector
+    matrices = tensor_of(x)
+    if matrices.ndim < 2:  # NumPy's kernel would take a vector
         raise ShapeError(
             f"{name}: needs a matrix or a stack of matrices",
-            given=str(found.type),
+            given=str(matrices.type),
             expected="at least two axes",
         )
-    return found
+    return matrices

@@ -49,9 +49,9 @@ def relabel(capsule: Any, dtype: DType) -> Any:
 
 def relabelled_dtype(capsule: Any) -> DType | None:
     """The dtype of ``capsule`` if NumPy does not know it; it then holds unsigned integers."""
-    found = _data_type(capsule)
+    header = _data_type(capsule)
     for dtype, code in _CODES.items():
-        if (found.code, found.bits) == (code, 8 * dtype.itemsize):
-            found.code = _UINT
+        if (header.code, header.bits) == (code, 8 * dtype.itemsize):
+            header.code = _UINT
             return dtype
     return None

@@ -176,12 +176,12 @@ def from_dlpack(
             f"from_dlpack: a {type(x).__name__} has no __dlpack__",
             hint="ef.asarray takes numbers, sequences and arrays of any library",
         )
-    found = _take(x, target, copy)
-    if target is None or found.device is target:
-        return found
+    tensor = _take(x, target, copy)
+    if target is None or tensor.device is target:
+        return tensor
     if copy is False:
         raise _needs_copy(target)
-    return to_device(found, target)
+    return to_device(tensor, target)
 
 
 def _needs_copy(target: Device) -> TensorValueError:
@@ -207,10 +207,10 @@ def _take(x: Any, target: Device | None, copy: bool | None) -> Tensor:
         ) from None
     if producer.dtype is not None:
         array = array.view(producer.dtype.dtype)
-    found = make_tensor(array.copy() if copy else array, where.lanes[array.dtype])
+    tensor = make_tensor(array.copy() if copy else array, where.lanes[array.dtype])
     if stack.installed:
-        current().made(found)
-    return found
+        current().made(tensor)
+    return tensor
 
 
 def _place(x: Any, target: Device | None) -> tuple[Device, dict[str, Any]]:

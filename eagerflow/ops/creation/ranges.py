@@ -98,16 +98,16 @@ def arange(
             step = index(step)
         if not integral:
             start, stop = _known(start), _known(stop)
-    found = (_INT if integral else _FLOAT) if dtype is None else number_dtype(dtype)
-    if found.kind not in REAL:
-        raise DTypeError(f"arange: no rule for {found.short}", expected="a real dtype")
+    out_dtype = (_INT if integral else _FLOAT) if dtype is None else number_dtype(dtype)
+    if out_dtype.kind not in REAL:
+        raise DTypeError(f"arange: no rule for {out_dtype.short}", expected="a real dtype")
     result: Tensor = bind(
         _arange,
         start=start,
         stop=stop,
         step=step,
         size=_length(start, stop, step),
-        dtype=found,
+        dtype=out_dtype,
         device=as_device(device),
     )
     return result
@@ -184,16 +184,16 @@ def linspace(
     first, last = _number("linspace", "start", start), _number("linspace", "stop", stop)
     is_complex = isinstance(first, complex) or isinstance(last, complex)
     default = _COMPLEX if is_complex else _FLOAT
-    found = default if dtype is None else number_dtype(dtype)
-    if is_complex and not found.is_complex:
-        raise DTypeError(f"linspace: complex bounds do not give {found.name}")
+    out_dtype = default if dtype is None else number_dtype(dtype)
+    if is_complex and not out_dtype.is_complex:
+        raise DTypeError(f"linspace: complex bounds do not give {out_dtype.name}")
     result: Tensor = bind(
         _linspace,
         start=first,
         stop=last,
         num=count,
         endpoint=bool(endpoint),
-        dtype=found,
+        dtype=out_dtype,
         device=as_device(device),
     )
     return result
@@ -212,8 +212,8 @@ def _between(start: TensorLike, stop: TensorLike, num: int, dtype: Any, endpoint
     )
     if dtype is None:
         return result
-    found = number_dtype(dtype)
-    return cast(functions["floor"](result) if found.is_integer else result, found)
+    out_dtype = number_dtype(dtype)
+    return cast(functions["floor"](result) if out_dtype.is_integer else result, out_dtype)
 
 
 @public

@@ -416,8 +416,8 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
     """
     tensor = tensor_of(x)
     place = axis_of("take_along_axis", tensor, axis)
-    found = _places("take_along_axis", indices, tensor)
-    result: Tensor = bind(_take_along, tensor, found, axis=place)
+    positions = _places("take_along_axis", indices, tensor)
+    result: Tensor = bind(_take_along, tensor, positions, axis=place)
     return result
 
 
@@ -443,13 +443,13 @@ def put_along_axis(
     """
     tensor = tensor_of(x)
     place = axis_of("put_along_axis", tensor, axis)
-    found = _places("put_along_axis", indices, tensor)
-    if len(found.shape) != len(tensor.shape):
+    positions = _places("put_along_axis", indices, tensor)
+    if len(positions.shape) != len(tensor.shape):
         raise ShapeError(
             "put_along_axis: x and the indices have different numbers of axes",
-            given=f"x={type_of(tensor)}, indices={type_of(found)}",
+            given=f"x={type_of(tensor)}, indices={type_of(positions)}",
         )
-    return index_update(tensor, tuple(along(tensor, found, place)), values)
+    return index_update(tensor, tuple(along(tensor, positions, place)), values)
 
 
 @public

@@ -213,11 +213,11 @@ def _read(x: Tensor, key: Any) -> Any:
     device = x._lane.device
     data = x._data
     if type(key) is Tensor and key._lane.device is device and key._data.shape:
-        found = key._data
+        selection = key._data
         if key._lane.dtype.is_integer and key._lane.dtype.name != "uint64":
-            return data.take(found, 0)  # several times as fast as data[found], masks likewise
-        if key._lane.dtype.kind == "bool" and found.shape == data.shape:
-            return data.reshape(-1).take(found.reshape(-1).nonzero()[0])
+            return data.take(selection, 0)  # several times as fast as indexing, masks likewise
+        if key._lane.dtype.kind == "bool" and selection.shape == data.shape:
+            return data.reshape(-1).take(selection.reshape(-1).nonzero()[0])
     plain = _plain(key, device)
     return plain if plain is _OTHER else data[plain]
 
@@ -409,7 +409,7 @@ def _masks_rows(key: Tensor, x: Tensor) -> bool:
 
 
 def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
-    """Assign without an op, in place if nobody could tell; False if that cannot be done."""
+    """Assign without an op, in place if no other handle could tell; False if that is impossible."""
     lane = x._lane
     plain = key if type(key) in PLAIN else _plain(key, lane.device)
     if plain is _OTHER or lane.device.backend.xp is None:

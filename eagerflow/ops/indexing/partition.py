@@ -108,9 +108,9 @@ def dynamic_stitch(
     places, rows = [], []
     tensors = operands(*indices, *data)
     for place, part in zip(tensors[: len(data)], tensors[len(data) :], strict=True):
-        found = _rows("dynamic_stitch", part, place)
+        block = _rows("dynamic_stitch", part, place)
         shape = (place.size, *part.shape[len(place.shape) :])
-        rows.append(functions["reshape"](found, shape))
+        rows.append(functions["reshape"](block, shape))
         places.append(functions["reshape"](place, (place.size,)))
     where = functions["concat"](places)
     whole = functions["concat"](rows)

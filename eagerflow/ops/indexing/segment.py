@@ -255,7 +255,7 @@ def bincount(x: TensorLike, /, weights: TensorLike | None = None, minlength: int
     ids = _ids("bincount", x, weights if isinstance(weights, AbstractArray) else None)
     if len(ids.shape) != 1:
         raise ShapeError("bincount: x must have one axis", given=f"x={type_of(ids)}")
-    if not host_check(lambda found: found >= 0, ids):
+    if not host_check(lambda values: values >= 0, ids):
         raise TensorValueError("bincount: x has negative elements", given=f"x={type_of(ids)}")
     if weights is None:
         weights = functions["ones"](ids.shape, dtype=_INT64, device=ids.device)

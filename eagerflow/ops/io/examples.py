@@ -27,12 +27,12 @@ def _parse_type(
     shapes: Sequence[Sequence[int | None]], defaults: Sequence[Any],
 ) -> tuple[TensorType, ...]:  # fmt: skip
     check_kind(x, _BYTES)
-    found = []
+    types = []
     for name, dtype, shape in zip(names, dtypes, shapes, strict=True):
         why = f"how many values {name!r} has depends on the example"
         sizes: Any = [unknown("k", why) if size is None else size for size in shape]
-        found.append(x.like(shape=(*x.shape, *sizes), dtype=dtype))
-    return tuple(found)
+        types.append(x.like(shape=(*x.shape, *sizes), dtype=dtype))
+    return tuple(types)
 
 
 _parse_example = define(
@@ -73,8 +73,8 @@ def parse_example(
         ShapeError: two sizes of one feature may be any.
 
     >>> record = ef.io.encode_example({"label": 3, "words": [b"to", b"be"]})
-    >>> found = ef.io.parse_example(record, {"label": "i64[]", "words": "bytes[n]"})
-    >>> found["label"], found["words"]
+    >>> features = ef.io.parse_example(record, {"label": "i64[]", "words": "bytes[n]"})
+    >>> features["label"], features["words"]
     (Tensor(3, i64[]@cpu:0), Tensor([b'to', b'be'], bytes[2]@cpu:0))
     """
     x = tensor_of(serialized)
@@ -87,7 +87,7 @@ def parse_example(
             given=", ".join(sorted(strange)) or None,
             expected=", ".join(kinds) or None,
         )
-    found = bind(
+    tensors = bind(
         _parse_example,
         x,
         names=tuple(kinds),
@@ -95,23 +95,23 @@ def parse_example(
         shapes=tuple([_sizes(kind) for kind in kinds.values()]),
         defaults=tuple([default_of(kind.dtype, given.get(n)) for n, kind in kinds.items()]),
     )
-    return dict(zip(kinds, found, strict=True))
+    return dict(zip(kinds, tensors, strict=True))
 
 
 def _feature_type(name: str, kind: Any, x: Tensor) -> TensorSpec:
-    found = as_spec(f"parse_example: {name!r}", kind, x.device)
-    if found.dtype not in _KINDS:
+    spec = as_spec(f"parse_example: {name!r}", kind, x.device)
+    if spec.dtype not in _KINDS:
         raise DTypeError(
-            f"parse_example: {name!r} of dtype {found.dtype.short}",
+            f"parse_example: {name!r} of dtype {spec.dtype.short}",
             expected=", ".join(dtype.short for dtype in _KINDS),
             hint="convert it afterwards: .astype(...)",
         )
-    if sum(isinstance(size, Dim) for size in found.shape) > 1:
+    if sum(isinstance(size, Dim) for size in spec.shape) > 1:
         raise ShapeError(
             f"parse_example: {name!r}: examples keep no shapes, so one size at most may be any",
-            given=str(found),
+            given=str(spec),
         )
-    return found
+    return spec
 
 
 def _sizes(kind: TensorSpec) -> tuple[int | None, ...]:

@@ -118,12 +118,13 @@ _parse_numbers = define(
 
 
 def _written_dtype(what: str, dtype: Any) -> DType:
-    found = number_dtype(dtype)
-    if not (found.is_integer or found.is_floating):
+    number_type = number_dtype(dtype)
+    if not (number_type.is_integer or number_type.is_floating):
         raise DTypeError(
-            f"{what}: {found.name} is not written out", expected="an integer or floating dtype"
+            f"{what}: {number_type.name} is not written out",
+            expected="an integer or floating dtype",
         )
-    return found
+    return number_type
 
 
 def parse_numbers(x: TensorLike, /, dtype: Any = "float32") -> Tensor:
@@ -144,8 +145,8 @@ def parse_numbers(x: TensorLike, /, dtype: Any = "float32") -> Tensor:
     eagerflow.errors.RecordError: parse_numbers: element 1 is no integer: b'two'
     ...
     """
-    found = _written_dtype("parse_numbers", dtype)
-    result: Tensor = bind(_parse_numbers, tensor_of(x), dtype=found)
+    number_type = _written_dtype("parse_numbers", dtype)
+    result: Tensor = bind(_parse_numbers, tensor_of(x), dtype=number_type)
     return result
 
 
@@ -202,22 +203,22 @@ def decode_csv(
     >>> names, ages
     (Tensor([b'ann', b'bob'], bytes[2]@cpu:0), Tensor([41,  0], i64[2]@cpu:0))
     """
-    found = tuple([
+    column_types = tuple([
         BYTES if as_dtype(d) is BYTES else _written_dtype("decode_csv", d) for d in dtypes
     ])  # fmt: skip
-    values: Sequence[Any] = [None] * len(found) if defaults is None else list(defaults)
-    if not found or len(values) != len(found):
+    values: Sequence[Any] = [None] * len(column_types) if defaults is None else list(defaults)
+    if not column_types or len(values) != len(column_types):
         raise TensorValueError(
             "decode_csv: there is one dtype, and one default if any, for each column",
-            given=f"{len(found)} dtypes, {len(values)} defaults",
+            given=f"{len(column_types)} dtypes, {len(values)} defaults",
         )
     if len(delimiter) != 1 or delimiter in '\r\n"' or ord(delimiter) > 0xFF:
         raise TensorValueError(f"decode_csv: delimiter={delimiter!r}", expected="one character")
     result: tuple[Tensor, ...] = bind(
         _decode_csv,
         tensor_of(records),
-        dtypes=found,
-        defaults=tuple([default_of(d, v) for d, v in zip(found, values, strict=True)]),
+        dtypes=column_types,
+        defaults=tuple([default_of(d, v) for d, v in zip(column_types, values, strict=True)]),
         delimiter=delimiter,
     )
     return result
@@ -285,18 +286,19 @@ def decode_image(
     >>> ef.io.decode_image(buffer.getvalue(), channels=1, size=(1, 1), dtype=ef.float32)
     Tensor([[[0.29803923]]], f32[1,1,1]@cpu:0)
     """
-    found = number_dtype(dtype)
+    pixel_type = number_dtype(dtype)
     depth = None if channels is None else index(channels)
     if depth not in _CHANNELS:
         raise TensorValueError(f"decode_image: channels={depth}", expected="1, 3, 4 or None")
-    if not found.is_floating and found.name != "uint8":
+    if not pixel_type.is_floating and pixel_type.name != "uint8":
         raise DTypeError(
-            f"decode_image: {found.name} is not for pictures", expected="u8 or a floating dtype"
+            f"decode_image: {pixel_type.name} is not for pictures",
+            expected="u8 or a floating dtype",
         )
     sides: Any = None if size is None else tuple(map(index, size))
     if sides is not None and (len(sides) != 2 or min(sides) < 1):
         raise ShapeError(f"decode_image: size={sides}", expected="(height, width), 1 or more")
     result: Tensor = bind(
-        _decode_image, tensor_of(contents), channels=depth, dtype=found, size=sides
+        _decode_image, tensor_of(contents), channels=depth, dtype=pixel_type, size=sides
     )
     return result

@@ -181,7 +181,7 @@ class TextLineReader(AbstractReader):
     Args:
         files: a queue of the names of files, ``bytes[]``.
         skip_lines: how many lines to leave out at the beginning of each file.
-        name: for people.
+        name: for display.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -213,7 +213,7 @@ class RecordReader(AbstractReader):
     Args:
         files: a queue of the names of files, ``bytes[]``.
         skip_damaged: leave damaged records out (`skipped` counts them), instead of raising.
-        name: for people.
+        name: for display.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -247,7 +247,7 @@ class FixedLengthReader(AbstractReader):
         header: bytes at the beginning of each file that are no record.
         footer: bytes at its end.
         skip_damaged: leave a last record that is too short out, instead of raising.
-        name: for people.
+        name: for display.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -278,7 +278,7 @@ class WholeFileReader(AbstractReader):
 
     Args:
         files: a queue of the names of files, ``bytes[]``.
-        name: for people.
+        name: for display.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -110,9 +110,9 @@ def transpose(x: TensorLike, /, axes: Sequence[int] | None = None) -> Tensor:
     >>> ef.transpose(ef.zeros((2, 3, 4))).shape
     (4, 3, 2)
     """
-    found = tensor_of(x)
-    order = tuple(range(len(found.shape)))[::-1] if axes is None else axes
-    return permute_dims(found, order)
+    operand = tensor_of(x)
+    order = tuple(range(len(operand.shape)))[::-1] if axes is None else axes
+    return permute_dims(operand, order)
 
 
 # --- numbers --------------------------------------------------------------------------------
@@ -261,8 +261,8 @@ def cov(
     parts = promote_floating(x) if y is None else promote_floating(x, y)
     rows = concat([_variables(part, rowvar) for part in parts], axis=0)
     rows = subtract(rows, mean(rows, 1, keepdims=True))
-    found = multiply(matmul(rows, transpose(rows.conj())), _reciprocal(rows, correction))
-    return reshape(found, ()) if found.shape == (1, 1) else found
+    covariance = multiply(matmul(rows, transpose(rows.conj())), _reciprocal(rows, correction))
+    return reshape(covariance, ()) if covariance.shape == (1, 1) else covariance
 
 
 def _reciprocal(rows: Tensor, correction: Any) -> Tensor:
@@ -327,9 +327,9 @@ def nanstd(
     >>> ef.nanstd(ef.tensor([1.0, float("nan"), 3.0]))
     Tensor(1., f32[]@cpu:0)
     """
-    found = nanvar(x, axis, correction=correction, keepdims=keepdims)
-    zero = equal(found, 0)  # its derivative is 0 there, as that of `std`
-    return where(zero, 0.0, sqrt(where(zero, 1.0, found)))
+    variance = nanvar(x, axis, correction=correction, keepdims=keepdims)
+    zero = equal(variance, 0)  # its derivative is 0 there, as that of `std`
+    return where(zero, 0.0, sqrt(where(zero, 1.0, variance)))
 
 
 # --- search and sets ------------------------------------------------------------------------
@@ -380,5 +380,5 @@ def unique(
         return unique_values(x)
     if wanted == (False, False, True):
         return tuple(unique_counts(x))
-    found = unique_all(x)
-    return found[0], *(part for part, ask in zip(found[1:], wanted, strict=True) if ask)
+    parts = unique_all(x)
+    return parts[0], *(part for part, ask in zip(parts[1:], wanted, strict=True) if ask)

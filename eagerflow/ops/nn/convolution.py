@@ -56,8 +56,8 @@ def _check_groups(channels: Size, groups: int, whose: str) -> None:
         )
 
 
-def _check_places(found: Shape, expected: Shape) -> None:
-    for a, b in zip(found, expected, strict=True):
+def _check_places(counts: Shape, expected: Shape) -> None:
+    for a, b in zip(counts, expected, strict=True):
         _check_equal(a, b, "the sizes do not belong together", f"{expected} after the channels")
 
 
@@ -72,8 +72,8 @@ def _convolution_type(
         f"x with w.shape[1] * groups = {w.shape[1] * groups} channels",
     )
     _check_groups(w.shape[0], groups, "the result")
-    found = places(x.shape[2:], w.shape[2:], stride, padding, dilation)
-    return x.like(shape=(x.shape[0], w.shape[0], *found))
+    counts = places(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    return x.like(shape=(x.shape[0], w.shape[0], *counts))
 
 
 def _transpose_type(
@@ -147,8 +147,8 @@ def _cost_of(y: TensorType, weights: Sequence[int], inputs: Types, outputs: Type
 
 
 def _sizes(x: Any) -> Shape:
-    found: Shape = x.shape[2:]
-    return found
+    sizes: Shape = x.shape[2:]
+    return sizes
 
 
 def _bilinear(op: Callable[..., Tensor], t: Tangents, a: Tensor, b: Tensor) -> Tensor | None:

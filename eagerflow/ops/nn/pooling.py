@@ -60,9 +60,9 @@ def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
     return Cost(float(window * places), bytes_of(inputs) + bytes_of(outputs))
 
 
-def _check_shape(found: Shape, expected: Shape, what: str) -> None:
-    if len(found) != len(expected) or not all(map(may_equal, found, expected)):
-        raise ShapeError(f"the sizes of {what} do not fit ({found})", expected=f"{expected}")
+def _check_shape(sizes: Shape, expected: Shape, what: str) -> None:
+    if len(sizes) != len(expected) or not all(map(may_equal, sizes, expected)):
+        raise ShapeError(f"the sizes of {what} do not fit ({sizes})", expected=f"{expected}")
 
 
 # --- maxima ---------------------------------------------------------------------------------
@@ -72,9 +72,9 @@ def _check_shape(found: Shape, expected: Shape, what: str) -> None:
 
 def _max_pool_type(x: TensorType, **attrs: Any) -> TensorType:
     check_kind(x, REAL)
-    found = _placed(x.shape[2:], **attrs)
+    counts = _placed(x.shape[2:], **attrs)
     for n, m, k, s, p, d in zip(
-        x.shape[2:], found, *(attrs[w] for w in ("kernel", "stride", "padding", "dilation")),
+        x.shape[2:], counts, *(attrs[w] for w in ("kernel", "stride", "padding", "dilation")),
         strict=True,
     ):  # fmt: skip
         known = all(type(size) is int for size in (n, m, k, s, p, d))
@@ -83,7 +83,7 @@ def _max_pool_type(x: TensorType, **attrs: Any) -> TensorType:
                 "some windows see padding alone, in the gaps between their elements",
                 expected="less padding, or less dilation",
             )
-    return x.like(shape=(*x.shape[:2], *found))
+    return x.like(shape=(*x.shape[:2], *counts))
 
 
 def _sees(n: int, k: int, s: int, p: int, d: int, place: int) -> bool:
@@ -200,9 +200,9 @@ def _avg_pool_type(
     **attrs: Any,
 ) -> TensorType:
     check_kind(x, INEXACT)
-    found = _placed(size, kernel, stride, padding, (1,) * len(kernel), ceil)
-    _check_shape(x.shape[2:], found if back else size, "x")
-    return x.like(shape=(*x.shape[:2], *(size if back else found)))
+    counts = _placed(size, kernel, stride, padding, (1,) * len(kernel), ceil)
+    _check_shape(x.shape[2:], counts if back else size, "x")
+    return x.like(shape=(*x.shape[:2], *(size if back else counts)))
 
 
 _avg_pool: Op = define(
@@ -268,8 +268,8 @@ def avg_pool(
 # --- windows that share out an axis -----------------------------------------------------------
 
 
-def _check_shares(size: Shape, found: Shape) -> None:
-    if any(same(n, 0) for n in (*size, *found)):
+def _check_shares(size: Shape, counts: Shape) -> None:
+    if any(same(n, 0) for n in (*size, *counts)):
         raise ShapeError("there is nothing to share out", expected="at least one element and place")
 
 
@@ -366,6 +366,6 @@ def adaptive_max_pool(x: TensorLike, output_size: Any, /, *, return_indices: boo
     """
     tensor = tensor_of(x)
     wanted = _wanted("adaptive_max_pool", tensor, output_size)
-    found: Tensor = bind(_adaptive_max_indices, tensor, places=wanted)
-    out = _picked(tensor, found, tensor.shape[2:], back=False)
-    return (out, found) if return_indices else out
+    indices: Tensor = bind(_adaptive_max_indices, tensor, places=wanted)
+    out = _picked(tensor, indices, tensor.shape[2:], back=False)
+    return (out, indices) if return_indices else out

@@ -101,11 +101,11 @@ def resize(
 
 def _factors(scale: Any, axes: int) -> tuple[float | None, ...]:
     given = scale if isinstance(scale, (list, tuple)) else (scale,) * axes
-    found = tuple(None if s is None else float(as_number(s)) for s in given)
-    if len(found) != axes or any(s is not None and s <= 0 for s in found):
+    factors = tuple(None if s is None else float(as_number(s)) for s in given)
+    if len(factors) != axes or any(s is not None and s <= 0 for s in factors):
         raise TensorValueError(
             "resize: the scale does not fit",
             given=f"scale={scale!r}",
             expected=f"a positive factor, or {axes} of them",
         )
-    return found
+    return factors

@@ -248,13 +248,13 @@ def _both_vjp(
     i: int, g: tuple[Tensor, Tensor], out: Any, x: Tensor, labels: Tensor, above: Tensor,
     **attrs: Any,
 ) -> Tensor | None:  # fmt: skip
-    found = _loss_vjp(i, g[1], out[1], x, labels, above, **attrs)
+    cotangent = _loss_vjp(i, g[1], out[1], x, labels, above, **attrs)
     if i:
-        return found
-    assert found is not None
+        return cotangent
+    assert cotangent is not None
     first = _loss_vjp(0, g[0], out[0], x, labels, **attrs)
     assert first is not None
-    return add(first, found)
+    return add(first, cotangent)
 
 
 # What the pass `share` makes of a loss and its gradient, which need the same softmax.

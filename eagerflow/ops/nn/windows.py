@@ -51,18 +51,18 @@ def per_axis(name: str, what: str, value: Any, axes: int, least: int = 1) -> Sha
         TensorValueError: not as many as axes, or one that is too small.
     """
     if isinstance(value, (list, tuple)):
-        found = tuple(as_index(name, what, n) for n in value)
+        numbers = tuple(as_index(name, what, n) for n in value)
     else:
-        found = (as_index(name, what, value),)
-    if len(found) == 1:
-        found *= axes
-    if len(found) != axes or any(type(n) is int and n < least for n in found):
+        numbers = (as_index(name, what, value),)
+    if len(numbers) == 1:
+        numbers *= axes
+    if len(numbers) != axes or any(type(n) is int and n < least for n in numbers):
         raise TensorValueError(
             f"{name}: {what} does not fit",
             given=f"{what}={value!r}",
             expected=f"an integer, or {axes} of them, not less than {least}",
         )
-    return found
+    return numbers
 
 
 def joined(name: str, value: Any, axes: int) -> Pairs:
@@ -113,7 +113,7 @@ def places(
     Raises:
         ShapeError: the window is surely larger than what it slides over.
     """
-    found: list[Any] = []
+    counts: list[Any] = []
     for n, k, s, (before, after), d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         if same(k, 0):
             raise ShapeError(f"the {what} is empty", expected="at least one element on each axis")
@@ -127,5 +127,5 @@ def places(
                 expected=f"a {what} of at most {whole} along this axis, dilation included",
                 hint="pad more, or let less be cut off before",
             )
-        found.append(count)
-    return tuple(found)
+        counts.append(count)
+    return tuple(counts)

@@ -178,8 +178,8 @@ def unique_inverse(x: TensorLike, /) -> UniqueInverse:
     >>> values[inverse]
     Tensor([30, 10, 30], i64[3]@cpu:0)
     """
-    found = unique_all(x)
-    return UniqueInverse(found.values, found.inverse_indices)
+    parts = unique_all(x)
+    return UniqueInverse(parts.values, parts.inverse_indices)
 
 
 @public
@@ -223,5 +223,5 @@ def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Tensor:
     >>> ef.isin(ef.tensor([1, 2, 3]), ef.tensor([3, 1]))
     Tensor([ True, False,  True], bool[3]@cpu:0)
     """
-    found: Tensor = bind(_isin, *promote(x1, x2))
-    return functions["logical_not"](found) if invert else found
+    member: Tensor = bind(_isin, *promote(x1, x2))
+    return functions["logical_not"](member) if invert else member

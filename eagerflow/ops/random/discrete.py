@@ -59,11 +59,11 @@ def bits(
     >>> ef.random.bits(generator=ef.random.Generator(1), dtype="uint64")
     Tensor(14663341350739098444, u64[]@cpu:0)
     """
-    found, where = as_dtype(dtype), device_of(device, [])
-    if found.name not in ("uint32", "uint64"):
-        raise DTypeError("bits: the dtype must be uint32 or uint64", given=found.name)
+    out_dtype, where = as_dtype(dtype), device_of(device, [])
+    if out_dtype.name not in ("uint32", "uint64"):
+        raise DTypeError("bits: the dtype must be uint32 or uint64", given=out_dtype.name)
     result: Tensor = bind(
-        BITS, key_of(generator, where), shape=as_shape("bits", shape), dtype=found, stream=0
+        BITS, key_of(generator, where), shape=as_shape("bits", shape), dtype=out_dtype, stream=0
     )
     return result
 
@@ -96,9 +96,9 @@ def randint(
     >>> bool((ef.random.randint((1000,), -3, 3) < 3).all())
     True
     """
-    found = as_dtype(dtype)
-    if not found.is_integer:
-        raise DTypeError(f"randint: {found.name} is no integer dtype")
+    out_dtype = as_dtype(dtype)
+    if not out_dtype.is_integer:
+        raise DTypeError(f"randint: {out_dtype.name} is no integer dtype")
     if isinstance(high, tuple):  # NumPy and PyTorch take the shape last
         raise ShapeError("randint: a bound is a tuple", given=f"{high=}", hint=_ORDER)
     tensors = [
@@ -106,8 +106,8 @@ def randint(
     ]
     where = device_of(device, tensors)
     sizes = broadcast_shapes(as_shape("randint", shape), *(t.shape for t in tensors))
-    wide = found.itemsize == 8 if tensors else _wide(low, high)
-    ends = (_bound(low, found, where), _bound(high, found, where, less=1))
+    wide = out_dtype.itemsize == 8 if tensors else _wide(low, high)
+    ends = (_bound(low, out_dtype, where), _bound(high, out_dtype, where, less=1))
     result: Tensor = bind(INTEGERS, key_of(generator, where), *ends, shape=sizes, wide=wide)
     return result
 

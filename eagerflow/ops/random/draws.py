@@ -182,10 +182,10 @@ def device_of(device: Device | str | None, tensors: list[Tensor]) -> Device:
 def _floating(name: str, dtype: Any, tensors: list[Tensor]) -> DType:
     """The dtype of a floating draw: the one asked for, else that of its parameters."""
     if dtype is not None:
-        found = as_dtype(dtype)
-        if not found.is_floating:
-            raise DTypeError(f"{name}: {found.name} is no real floating dtype")
-        return found
+        out_dtype = as_dtype(dtype)
+        if not out_dtype.is_floating:
+            raise DTypeError(f"{name}: {out_dtype.name} is no real floating dtype")
+        return out_dtype
     common = promote_dtypes(*(t.dtype for t in tensors)) if tensors else _FLOAT32
     return common if common.is_floating else _FLOAT32
 

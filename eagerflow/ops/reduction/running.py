@@ -297,8 +297,8 @@ def cummin(x: TensorLike, /, axis: int = -1) -> Tensor:
 def _running_extreme(op: Op, name: str, x: TensorLike, axis: int) -> Tensor:
     tensor = tensor_of(x)
     one = axis_of(name, tensor, axis)
-    found: Tensor = functions["take_along_axis"](tensor, bind(op, tensor, axis=one), axis=one)
-    return found
+    extremes: Tensor = functions["take_along_axis"](tensor, bind(op, tensor, axis=one), axis=one)
+    return extremes
 
 
 # --- differences ----------------------------------------------------------------------------

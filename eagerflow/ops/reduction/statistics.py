@@ -235,8 +235,8 @@ def _around(lines: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _around_one(lines: Tensor, q: float) -> tuple[Tensor, ...]:
     """`_around` for one fraction that is known, which needs no sorting."""
-    found = functions["_order_statistics"](lines, q)
-    return tuple(found[..., i : i + 1] for i in range(3))
+    statistics = functions["_order_statistics"](lines, q)
+    return tuple(statistics[..., i : i + 1] for i in range(3))
 
 
 _fraction = define(
@@ -300,10 +300,10 @@ def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: boo
     tie = equal(below, above)  # as infinities may be, whose difference is NaN
     step = subtract(where(tie, 0.0, above), where(tie, 0.0, below))
     between = add(below, multiply(step, cast(subtract(place, floor(place)), tensor.dtype)))
-    found = where(isnan(last), math.nan, between)  # NaNs are sorted to the end
-    found = functions["moveaxis"](found, -1, 0)
+    values = where(isnan(last), math.nan, between)  # NaNs are sorted to the end
+    values = functions["moveaxis"](values, -1, 0)
     rest = reduced_shape(tensor.shape, axes, keepdims)
-    result: Tensor = functions["reshape"](found, (*fraction.shape, *rest))
+    result: Tensor = functions["reshape"](values, (*fraction.shape, *rest))
     return result
 
 
@@ -386,8 +386,8 @@ def nanmax(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     """
     tensor = floating(x)
     lost = isnan(tensor)
-    found = max(where(lost, -math.inf, tensor), axis, keepdims=keepdims)
-    return where(all(lost, axis, keepdims=keepdims), math.nan, found)
+    extreme = max(where(lost, -math.inf, tensor), axis, keepdims=keepdims)
+    return where(all(lost, axis, keepdims=keepdims), math.nan, extreme)
 
 
 @public
@@ -408,5 +408,5 @@ def nanmin(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     """
     tensor = floating(x)
     lost = isnan(tensor)
-    found = min(where(lost, math.inf, tensor), axis, keepdims=keepdims)
-    return where(all(lost, axis, keepdims=keepdims), math.nan, found)
+    extreme = min(where(lost, math.inf, tensor), axis, keepdims=keepdims)
+    return where(all(lost, axis, keepdims=keepdims), math.nan, extreme)

@@ -158,13 +158,13 @@ def sequence_of(name: str, arrays: Any) -> Sequence[TensorLike]:
         ShapeError: it is empty.
         DTypeError: it is not a sequence.
     """
-    found: Sequence[TensorLike]
+    sequence: Sequence[TensorLike]
     try:
-        found = arrays if isinstance(arrays, (list, tuple)) else tuple(arrays)
+        sequence = arrays if isinstance(arrays, (list, tuple)) else tuple(arrays)
     except TypeError:
         raise DTypeError(
             f"{name}: expected a sequence of arrays", given=type(arrays).__name__
         ) from None
-    if not found:
+    if not sequence:
         raise ShapeError(f"{name}: needs at least one array", given="an empty sequence")
-    return found
+    return sequence

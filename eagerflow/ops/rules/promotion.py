@@ -139,7 +139,7 @@ def host_check(holds: Callable[..., Any], *values: Any) -> bool:
         holds: gives a number or an array of the truth from the numbers or arrays.
         values: numbers and tensors.
     """
-    found = []
+    readable = []
     for x in values:
         if type(x) is Tensor:
             lane = x._lane
@@ -150,13 +150,13 @@ def host_check(holds: Callable[..., Any], *values: Any) -> bool:
             ):
                 return True
             x = x._data if lane.dtype.is_native else x._data.astype("float32")
-        found.append(x)
-    truth = holds(*found)
+        readable.append(x)
+    truth = holds(*readable)
     return bool(truth.all()) if hasattr(truth, "all") else bool(truth)
 
 
 def operands(*args: TensorLike) -> tuple[Tensor, ...]:
-    """The operands as tensors; what is none yet goes to the device of the first that is one."""
+    """The operands as tensors; other values go to the device of the first tensor among them."""
     device = next((x.device for x in args if isinstance(x, AbstractArray)), None)
     return tuple(
         tensor_of(x) if isinstance(x, AbstractArray) else as_tensor(x, device=device) for x in args

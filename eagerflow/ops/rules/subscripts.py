@@ -81,10 +81,10 @@ def parse(x: TensorSpec, key: Any) -> Index:
         if isinstance(item, Tensor):
             if not item.shape and item.dtype.kind == "bool":
                 shape.insert(axis, 1)
-            found = _index_arrays(item, x, shape, axis)
-            arrays += found
-            static += [ARRAY] * len(found)
-            axis += len(found)
+            index_arrays = _index_arrays(item, x, shape, axis)
+            arrays += index_arrays
+            static += [ARRAY] * len(index_arrays)
+            axis += len(index_arrays)
             continue
         if type(item) is int and type(shape[axis]) is int:
             _check_range(item, shape[axis], axis, x)
@@ -150,16 +150,16 @@ def _slice(part: slice) -> Item:
     if start is None and stop is None and step is None:
         return FULL
     try:
-        found = (_bound(start), _bound(stop), None if step is None else operator.index(step))
+        bounds = (_bound(start), _bound(stop), None if step is None else operator.index(step))
     except (TraceError, LeakedTensorError, DimError):
         raise
     except (TypeError, EagerflowError):
         raise TensorIndexError(
             "the bounds of a slice must be integers", given=f"{start}:{stop}:{step}"
         ) from None
-    if found[2] == 0:
+    if bounds[2] == 0:
         raise TensorValueError("the step of a slice cannot be 0")
-    return found
+    return bounds
 
 
 def _bound(i: Any) -> Any:

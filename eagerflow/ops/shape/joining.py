@@ -35,16 +35,16 @@ __all__ = [
 
 def _together(name: str, arrays: Any) -> tuple[Tensor, ...]:
     """The arrays as tensors of one dtype; at once if they are."""
-    found = sequence_of(name, arrays)
-    first = found[0]
+    sequence = sequence_of(name, arrays)
+    first = sequence[0]
     if type(first) is Tensor:
         lane = first._lane
-        for x in found:
+        for x in sequence:
             if type(x) is not Tensor or x._lane is not lane:
                 break
         else:
-            return tuple(found)
-    return promote(*found)
+            return tuple(sequence)
+    return promote(*sequence)
 
 
 # --- concat and split -----------------------------------------------------------------------
@@ -315,8 +315,8 @@ def hstack(arrays: Sequence[TensorLike], /) -> Tensor:
     >>> ef.hstack([ef.tensor([1, 2]), ef.tensor([3])])
     Tensor([1, 2, 3], i64[3]@cpu:0)
     """
-    found = [atleast_1d(x) for x in sequence_of("hstack", arrays)]
-    return concat(found, axis=0 if found[0].ndim == 1 else 1)
+    tensors = [atleast_1d(x) for x in sequence_of("hstack", arrays)]
+    return concat(tensors, axis=0 if tensors[0].ndim == 1 else 1)
 
 
 @public

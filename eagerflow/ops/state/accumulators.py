@@ -1,4 +1,4 @@
-"""Accumulators and barriers: values that are put together before somebody takes them."""
+"""Accumulators and barriers: values that are put together before they are taken."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def _take_type(
     check_asked(asked, timed, count is None)
     if not resource.sparse:
         return resource.types
-    found = []
+    types = []
     for kind in resource.types:
         rows = unknown("rows", "how many rows there are depends on what was added")
-        found.append(TensorType(_INT64, (rows,)))
-        found.append(kind.like(shape=(rows, *kind.shape[1:])))
-    return tuple(found)
+        types.append(TensorType(_INT64, (rows,)))
+        types.append(kind.like(shape=(rows, *kind.shape[1:])))
+    return tuple(types)
 
 
 def _set_step_type(step: TensorType, *, resource: AccumulatorState) -> tuple[TensorType, ...]:
@@ -100,7 +100,7 @@ class Accumulator:
         sparse: whether values are `IndexedSlices` of tensors like these. The mean of a row is then
             over the values that have this row, as in TensorFlow.
         device: where the sum is; by default where ``like`` is.
-        name: for people.
+        name: for display.
 
     Raises:
         DTypeError: ``like`` has another dtype, or is no tensor.
@@ -161,8 +161,8 @@ class Accumulator:
         """
         state = self.resource
         parts = self._slices(value) if state.sparse else self._elements.split("add", value)
-        found: Tensor = checked(_add, "add", [self._step("add", step), *parts], state)
-        return found
+        accepted: Tensor = checked(_add, "add", [self._step("add", step), *parts], state)
+        return accepted
 
     def _step(self, what: str, step: TensorLike) -> Tensor:
         return part_of(f"{what}: step", step, TensorType(_INT64, ()).on(self.resource.device))
@@ -207,11 +207,11 @@ class Accumulator:
         if type(count) is int and not count:
             raise TensorValueError("take: 0 values", expected="a positive number of them")
         seconds = timeout_of("take", timeout)
-        found = bind_wait(_take, [], state.device, seconds, count, resource=state)
+        outputs = bind_wait(_take, [], state.device, seconds, count, resource=state)
         if state.sparse:
-            pairs = zip(found[::2], found[1::2], state.types, strict=True)
-            found = [IndexedSlices(rows, indices, kind.shape) for indices, rows, kind in pairs]
-        return self._elements.join(found)
+            pairs = zip(outputs[::2], outputs[1::2], state.types, strict=True)
+            outputs = [IndexedSlices(rows, indices, kind.shape) for indices, rows, kind in pairs]
+        return self._elements.join(outputs)
 
     def set_step(self, step: TensorLike) -> None:
         """Go on with another step: values of earlier ones are dropped.
@@ -227,8 +227,8 @@ class Accumulator:
         >>> ef.Accumulator(ef.zeros(2)).size()
         Tensor(0, i64[]@cpu:0)
         """
-        found: Tensor = bind(_size, resource=self.resource, device=self.resource.device)
-        return found
+        count: Tensor = bind(_size, resource=self.resource, device=self.resource.device)
+        return count
 
 
 hint_at(Accumulator, ACCUMULATORS)
@@ -285,7 +285,7 @@ class Barrier:
         like: a tuple of components: tensors, or texts such as ``"f32[3]"``.
         key_dtype: of the keys: int64, or bytes.
         device: where the elements are; by default where ``like`` is.
-        name: for people.
+        name: for display.
 
     Raises:
         DTypeError: ``like`` is no tuple of tensors or types.
@@ -391,13 +391,13 @@ class Barrier:
 
     def ready_size(self) -> Tensor:
         """How many elements are ready, as a tensor."""
-        found: Tensor = bind(_ready_size, resource=self.resource, device=self.resource.device)
-        return found
+        count: Tensor = bind(_ready_size, resource=self.resource, device=self.resource.device)
+        return count
 
     def incomplete_size(self) -> Tensor:
         """How many elements lack a component, as a tensor."""
-        found: Tensor = bind(_incomplete_size, resource=self.resource, device=self.resource.device)
-        return found
+        count: Tensor = bind(_incomplete_size, resource=self.resource, device=self.resource.device)
+        return count
 
     def close(self, cancel_pending: bool = False) -> None:
         """Let no new keys in any more; what is incomplete can still be completed.

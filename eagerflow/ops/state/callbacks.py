@@ -41,7 +41,7 @@ class PyFunction:
         checks: whether it does nothing but raise an exception or not.
 
     Attributes:
-        name: of the function, for people.
+        name: of the function, for display.
         specs: of the leaves of the result.
         checks: see above.
     """
@@ -69,7 +69,7 @@ class PyFunction:
             return self._checked(result)
 
     def _checked(self, result: Any) -> list[Any]:
-        found, treedef = tree.flatten(result)
+        leaves, treedef = tree.flatten(result)
         if treedef != self._treedef:
             raise ShapeError(
                 f"py_call: {self.name} gave another structure than out_types has",
@@ -78,7 +78,7 @@ class PyFunction:
             )
         arrays = []
         names: dict[str, Any] = {}
-        for x, kind in zip(found, self.specs, strict=True):
+        for x, kind in zip(leaves, self.specs, strict=True):
             weak = isinstance(x, (int, float, complex)) and not isinstance(x, AbstractArray)
             y = as_tensor(x, kind.dtype if weak else None, kind.device)
             if not _has_shape(y, kind, names) or y.dtype is not kind.dtype:

@@ -41,7 +41,7 @@ def as_spec(what: str, kind: Any, device: Device) -> TensorSpec:
     """The spec that is meant by a type, a spec, a tensor, or a text such as ``"f32[8,n]@cpu:1"``.
 
     Args:
-        what: who asks, for messages.
+        what: the operation that asks, for messages.
         kind: names what is meant.
         device: where it is, if that is not said.
 
@@ -77,7 +77,7 @@ def fresh_types(kinds: Sequence[TensorType], why: str) -> list[TensorType]:
         why: says what the sizes depend on.
     """
     names: dict[str, Any] = {}
-    found = []
+    types = []
     for kind in kinds:
         shape: list[Any] = []
         for size in kind.shape:
@@ -88,8 +88,8 @@ def fresh_types(kinds: Sequence[TensorType], why: str) -> list[TensorType]:
                 shape.append(names[name])
             else:
                 shape.append(size)
-        found.append(kind.like(shape=tuple(shape)))
-    return found
+        types.append(kind.like(shape=tuple(shape)))
+    return types
 
 
 def check_names(values: Sequence[TensorType], kinds: Sequence[TensorType], axes: int = 0) -> None:
@@ -164,7 +164,7 @@ class Elements:
         """The parts of an element, or of several in one tree, as tensors of the right dtypes.
 
         Args:
-            what: who asks, for messages.
+            what: the operation that asks, for messages.
             value: the tree.
             many: whether it is of several elements.
 
@@ -218,7 +218,7 @@ def part_of(what: str, value: Any, kind: TensorSpec, *, many: bool = False) -> T
     """A tensor of the dtype and device of ``kind``, as which an empty list counts.
 
     Args:
-        what: who asks, for messages.
+        what: the operation that asks, for messages.
         value: the tensor, or what becomes one.
         kind: the type and device of a part.
         many: whether it is of several elements; an empty list is none, whatever their sizes.
@@ -334,6 +334,6 @@ def told(op: Op, resource: Any, value: _T) -> _T:
         value: what it says now.
     """
     if is_traced():
-        found: _T = bind(op, resource=resource, device=resource.device)  # a tensor stands for it
-        return found
+        answer: _T = bind(op, resource=resource, device=resource.device)  # a tensor stands for it
+        return answer
     return value

@@ -78,11 +78,11 @@ def _push_type(values: TensorType, *xs: TensorType) -> TensorType:
 
 def _push_vjp(g: Tensor, out: Tensor, values: Tensor, *xs: Tensor) -> list[Tensor | None]:
     size = list_size(values)
-    found: list[Tensor | None] = [_cut_to(g, size)]
+    cotangents: list[Tensor | None] = [_cut_to(g, size)]
     for i, x in enumerate(xs):
         wanted = x.dtype.is_inexact
-        found.append(list_read(g, functions["add"](size, i), x) if wanted else None)
-    return found
+        cotangents.append(list_read(g, functions["add"](size, i), x) if wanted else None)
+    return cotangents
 
 
 def _push_stack(name: str, operands: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
@@ -119,11 +119,11 @@ def _pop_vjp(
     g: Sequence[Any], out: Sequence[Tensor], values: Tensor, **attrs: Any
 ) -> tuple[Tensor]:
     size = list_size(out[0])
-    found = g[0]
+    cotangent = g[0]
     for i, one in enumerate(g[1:]):
         if one is not None:
-            found = list_write(found, functions["add"](size, i), one)
-    return (found,)
+            cotangent = list_write(cotangent, functions["add"](size, i), one)
+    return (cotangent,)
 
 
 def _pop_stack(name: str, operands: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
@@ -149,8 +149,8 @@ def list_pop(
 ) -> tuple[Tensor, ...]:
     """The list without its last elements, and these, which have the given shapes and dtypes."""
     sizes = tuple([tuple(shape) for shape in shapes])
-    found: tuple[Tensor, ...] = bind(_pop, values, shapes=sizes, dtypes=tuple(dtypes))
-    return found
+    popped: tuple[Tensor, ...] = bind(_pop, values, shapes=sizes, dtypes=tuple(dtypes))
+    return popped
 
 
 def _read_type(

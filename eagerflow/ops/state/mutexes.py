@@ -45,14 +45,14 @@ class Mutex:
     """Held by one thread or step at a time: makes several effects one.
 
     Single assignments and queue operations are atomic by themselves. Within ``with mutex:`` several
-    of them are, for all who use the same mutex: nobody sees what lies between. The others wait, in
-    the order of asking.
+    of them are, for all users of the same mutex: no other user sees what lies between. The others
+    wait, in the order of asking.
 
     In a traced function the block becomes two nodes, around which effects keep their order; a run
     that fails in between lets go of the mutex.
 
     Args:
-        name: for people.
+        name: for display.
 
     Source: TensorFlow's ``CriticalSection``.
 

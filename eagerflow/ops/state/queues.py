@@ -1,4 +1,4 @@
-"""Queues: elements on their way from producers to consumers, who wait for each other."""
+"""Queues: elements on their way from producers to consumers, which wait for each other."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def _dequeue_up_to_type(
 
 
 def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
-    found = fresh_types(resource.types, "the elements")
-    return tuple([kind.like(shape=(count, *kind.shape)) for kind in found])
+    types = fresh_types(resource.types, "the elements")
+    return tuple([kind.like(shape=(count, *kind.shape)) for kind in types])
 
 
 def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
@@ -152,8 +152,8 @@ class Queue:
     An element is a tensor or a pytree of tensors. Putting in waits while the queue is full, taking
     waits while it is empty, each in the order of asking. Any number of threads and of traced
     functions may do so at once. Waiting costs nothing and answers Ctrl-C. After `close`, nothing is
-    put in, and what is left can be taken; who asks for more gets a `QueueClosedError`. The rules
-    are TensorFlow's, case by case: see ``docs/queues.md``.
+    put in, and what is left can be taken; a request for more raises a `QueueClosedError`. The
+    rules are TensorFlow's, case by case: see ``docs/queues.md``.
 
     In a traced function these are nodes that wait for all effects before them, and later effects
     wait for them (see `eagerflow.unordered`). What is taken is a constant to derivatives.
@@ -171,7 +171,7 @@ class Queue:
             queue is closed.
         seed: of a shuffle queue: the same choices in each program; by default others each time.
         device: where the elements are; by default where ``like`` is.
-        name: for people.
+        name: for display.
 
     Raises:
         TensorValueError: a capacity, a kind or an option that makes no sense.
@@ -240,7 +240,7 @@ class Queue:
 
     @property
     def name(self) -> str | None:
-        """Its name, for people."""
+        """Its name, for display."""
         return self.resource.name
 
     @property
@@ -299,7 +299,7 @@ class Queue:
     ) -> None:
         """Put in the elements that lie along the first axis of each part, as there is room.
 
-        They stay together: nobody else's element comes in between. There may be more than the
+        They stay together: no other element comes in between. There may be more than the
         capacity; then this waits until the others were taken. If it fails after it has waited, some
         of them may be in.
 
@@ -415,8 +415,8 @@ class Queue:
 
     def _take(self, op: Op, seconds: Any, count: Any = None) -> Any:
         state = self.resource
-        found = bind_wait(op, [], state.device, seconds, count, resource=state)
-        return self._elements.join(found)
+        outputs = bind_wait(op, [], state.device, seconds, count, resource=state)
+        return self._elements.join(outputs)
 
     # --- the rest ---
 
@@ -427,13 +427,13 @@ class Queue:
         Tensor(0, i64[]@cpu:0)
         """
         state = self.resource
-        found: Tensor = bind(_size, resource=state, device=state.device)
-        return found
+        count: Tensor = bind(_size, resource=state, device=state.device)
+        return count
 
     def close(self, cancel_pending: bool = False, *, timeout: TensorLike = None) -> None:
         """Let nothing in any more.
 
-        What is in can still be taken; who waits for more than that gets a `QueueClosedError`.
+        What is in can still be taken; a caller that waits for more gets a `QueueClosedError`.
 
         Args:
             cancel_pending: whether those that wait to put something in are cancelled. Else this
@@ -457,9 +457,9 @@ hint_at(Queue, QUEUES)
 def _checked_capacity(capacity: int | None) -> int | None:
     if capacity is None:
         return None
-    found = integer("Queue: capacity", capacity)
-    if found < 1:
+    limit = integer("Queue: capacity", capacity)
+    if limit < 1:
         raise TensorValueError(
             f"Queue: capacity={capacity}", expected="1 or more, or None for any number"
         )
-    return found
+    return limit

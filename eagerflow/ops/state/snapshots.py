@@ -35,7 +35,7 @@ _snapshot: Final = define(
 
 
 def snapshot(variables: Any) -> Any:
-    """The values of several variables at one instant, whatever other threads assign meanwhile.
+    """The values of several variables at one instant, whatever other threads assign.
 
     Read one after the other, values may be of different moments. What several assignments do
     together is seen in part, unless they and the snapshot are in sections of one `eagerflow.Mutex`.
@@ -65,8 +65,8 @@ def snapshot(variables: Any) -> Any:
     groups: dict[bool, list[VariableState]] = {}  # those that hold no values stand apart
     for state in dict.fromkeys(states):
         groups.setdefault(state.device.backend.xp is None, []).append(state)
-    found: dict[VariableState, Any] = {}
+    value_of: dict[VariableState, Any] = {}
     for group in groups.values():
         values = bind(_snapshot, resource=VariableGroup(group), device=group[0].device)
-        found.update(zip(group, values, strict=True))
-    return tree.unflatten(treedef, [found[state] for state in states])
+        value_of.update(zip(group, values, strict=True))
+    return tree.unflatten(treedef, [value_of[state] for state in states])

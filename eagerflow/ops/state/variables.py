@@ -206,7 +206,7 @@ class Variable(AbstractArray):
         dtype: its dtype; by default that of the value.
         device: where it lives; by default where the value is.
         trainable: whether tapes watch it by themselves.
-        name: for people.
+        name: for display.
 
     Attributes:
         resource: the state.
@@ -245,7 +245,7 @@ class Variable(AbstractArray):
         if entry is None or stack.installed:
             value: Tensor = bind(_read, resource=state, device=state.device)
             return value
-        # nobody looks on: straight to the kernel, as operators do
+        # no interpreter looks on: straight to the kernel, as operators do
         return make_tensor(entry.kernel(resource=state), state.lane)
 
     @property
@@ -275,7 +275,7 @@ class Variable(AbstractArray):
 
     @property
     def name(self) -> str | None:
-        """Its name, for people."""
+        """Its name, for display."""
         return self.resource.name
 
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -434,7 +434,7 @@ class Variable(AbstractArray):
     __irshift__ = _no_in_place(">>")
     __setitem__ = _refuse("v[...] = x", "write v.scatter_update(rows, x), or v.assign(x)")
 
-    # --- for people, and copies ---
+    # --- display, and copies ---
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f", name={self.name!r}"

@@ -12,7 +12,7 @@ __all__ = ["constant"]
 
 @cache
 def constant(value: int, dtype: Any) -> Any:
-    """An array without axes; nobody writes into it."""
+    """An array without axes; it is never written into."""
     made = np.array(value, dtype)
     made.flags.writeable = False
     return made

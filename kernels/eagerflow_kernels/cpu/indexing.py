@@ -1,4 +1,4 @@
-"""Index kernels for the CPU, where looking at values makes nobody wait."""
+"""Index kernels for the CPU, where looking at values waits for no device."""
 
 from __future__ import annotations
 

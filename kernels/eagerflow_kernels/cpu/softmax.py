@@ -1,4 +1,4 @@
-"""Softmax and cross-entropy for the CPU, where looking at labels makes nobody wait."""
+"""Softmax and cross-entropy for the CPU, where looking at labels waits for no device."""
 
 from __future__ import annotations
 
@@ -140,8 +140,8 @@ def _reduced(losses: Array, labels: Array, counted: Array | None, reduction: str
 
 def _count(labels: Array, counted: Array | None) -> float:
     """How many labels count; NaN if none does, as dividing by 0 warns."""
-    found = labels.size if counted is None else np.count_nonzero(counted)
-    return float(found) or math.nan
+    count = labels.size if counted is None else np.count_nonzero(counted)
+    return float(count) or math.nan
 
 
 def _scale(g: Any, x: Array, labels: Array, counted: Array | None, reduction: str) -> Any:

@@ -55,10 +55,10 @@ _BLOCKS = 1024  # parts of a line whose largest elements tell which elements are
 def topk_indices(x: Array, *, k: int, axis: int, largest: bool) -> Array:
     """The portable one; a few elements of one long line are found in one pass over it."""
     if x.ndim == 1 and 0 < k <= _BLOCKS // 8 and x.size >= 64 * _BLOCKS and x.dtype.kind == "f":
-        found = _candidates(x, k, largest)
-        if found is not None:
-            order = portable.argsort(np, x[found], axis=0, descending=largest, stable=True)
-            best: Array = found[order[:k]]
+        candidates = _candidates(x, k, largest)
+        if candidates is not None:
+            order = portable.argsort(np, x[candidates], axis=0, descending=largest, stable=True)
+            best: Array = candidates[order[:k]]
             return best
     out: Array = portable.topk_indices(np, x, k=k, axis=axis, largest=largest)
     return out

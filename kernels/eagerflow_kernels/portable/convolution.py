@@ -53,14 +53,14 @@ def count_places(
     Raises:
         ValueError: there is no place.
     """
-    found = []
+    counts = []
     for n, k, s, (before, after), d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         rest = n + before + after - d * (k - 1) - 1
         count = min(-(-rest // s) + 1, -(-(n + before) // s)) if ceil else rest // s + 1
         if count < 1 or k < 1:
             raise ValueError("the kernel is larger than the padded input")
-        found.append(count)
-    return tuple(found)
+        counts.append(count)
+    return tuple(counts)
 
 
 def _check(holds: bool) -> None:
@@ -338,7 +338,7 @@ def _through(xp: Any, flat: Array, tap: Array, n: int, places: Sizes, last: bool
     """What comes back through one tap ``[groups, outputs, channels]``."""
     groups, _, channels = tap.shape
     if not last:
-        found = xp.matmul(tap.transpose(0, 2, 1), flat)
-        return found.reshape(n, groups, channels, *places)
-    found = xp.matmul(flat, tap).reshape(groups, n, *places, channels)
-    return found.transpose(1, 0, found.ndim - 1, *range(2, found.ndim - 1))
+        contribution = xp.matmul(tap.transpose(0, 2, 1), flat)
+        return contribution.reshape(n, groups, channels, *places)
+    contribution = xp.matmul(flat, tap).reshape(groups, n, *places, channels)
+    return contribution.transpose(1, 0, contribution.ndim - 1, *range(2, contribution.ndim - 1))

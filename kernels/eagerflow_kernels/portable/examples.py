@@ -35,10 +35,10 @@ def parse_example(
 
     A size that is None may be any; of many examples the shorter ones are filled up.
     """
-    found = []
+    examples = []
     for i, data in enumerate(x.reshape(-1).tolist()):
         try:
-            found.append(read_example(data))
+            examples.append(read_example(data))
         except DamagedError as error:
             where = element(x, i)
             raise DamagedError(f"{where} is no example: {error}: {shown(data)}") from None
@@ -46,22 +46,22 @@ def parse_example(
     for k, name in enumerate(names):
         parts = [
             _feature(xp, features.get(name), (name, dtypes[k], shapes[k], defaults[k]), x, i)
-            for i, features in enumerate(found)
+            for i, features in enumerate(examples)
         ]
         out.append(_together(xp, x.shape, parts, shapes[k], dtypes[k].dtype))
     return tuple(out)
 
 
-def _feature(xp: Any, found: Any, wanted: tuple[Any, ...], x: Array, i: int) -> Array:
+def _feature(xp: Any, feature: Any, wanted: tuple[Any, ...], x: Array, i: int) -> Array:
     name, dtype, shape, default = wanted
-    if found is None or not len(found[1]):
+    if feature is None or not len(feature[1]):
         if default is not None:
             return xp.full([size or 0 for size in shape], default, dtype.dtype)
-        if found is None and None not in shape:
+        if feature is None and None not in shape:
             raise DamagedError(f"{element(x, i)} has no feature {name!r}, and there is no default")
         kind, values = dtype.name, []
     else:
-        kind, values = found
+        kind, values = feature
     if kind != dtype.name:
         raise DamagedError(f"feature {name!r} of {element(x, i)} is of {kind}, not {dtype.name}")
     sizes = _sizes(shape, len(values))

@@ -37,8 +37,8 @@ def mask_indices(xp: Any, mask: Array, *, shape: tuple[int, ...]) -> tuple[Array
     """Where a mask is true; it has the sizes of the axes that it stands for, or none."""
     if any(size not in (whole, 0) for size, whole in zip(mask.shape, shape, strict=True)):
         raise IndexError(f"the mask of shape {mask.shape} does not fit where it is {shape}")
-    found: tuple[Array, ...] = mask.nonzero()
-    return found
+    indices: tuple[Array, ...] = mask.nonzero()
+    return indices
 
 
 @portable("signed_indices")

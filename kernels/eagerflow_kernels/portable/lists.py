@@ -32,16 +32,16 @@ def list_pop(
     """The list without its last elements, and these."""
     if values.size < len(shapes):
         raise IndexError("pop from a list that is too short")
-    rest, found = values.popped(len(shapes))
-    for i, x in enumerate(found):
+    rest, elements = values.popped(len(shapes))
+    for i, x in enumerate(elements):
         if x is None:
-            found[i] = _absent(xp, shapes[i], dtypes[i])
-    return (rest, *found)
+            elements[i] = _absent(xp, shapes[i], dtypes[i])
+    return (rest, *elements)
 
 
 def _element(xp: Any, values: ListData, index: int, shape: tuple[int, ...], dtype: Any) -> Array:
-    found = values.get(index)
-    return _absent(xp, shape, dtype) if found is None else found
+    element = values.get(index)
+    return _absent(xp, shape, dtype) if element is None else element
 
 
 def _absent(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -116,13 +116,13 @@ def list_stack(
     """All elements along a new first axis; zeros for those that are absent."""
     count = values.size if size is None else size
     items = dict(values.items())
-    found = [items.get(i) for i in range(count)]
-    if not found:
+    elements = [items.get(i) for i in range(count)]
+    if not elements:
         return blank(xp, (0, *shape), dtype.dtype)
-    if any(x is None for x in found):
+    if any(x is None for x in elements):
         zeros = blank(xp, shape, dtype.dtype)
-        found = [zeros if x is None else x for x in found]
-    return xp.stack(found)
+        elements = [zeros if x is None else x for x in elements]
+    return xp.stack(elements)
 
 
 @portable("list_unstack")
@@ -149,8 +149,8 @@ def list_concat(
 @portable("list_split")
 def list_split(xp: Any, x: Array, like: ListData) -> ListData:
     """Parts of ``x`` along the first axis, as long as the elements of ``like``."""
-    found, start = {}, 0
+    parts, start = {}, 0
     for i, item in sorted(like.items(), key=lambda pair: pair[0]):
-        found[i] = x[start : start + item.shape[0], ...]
+        parts[i] = x[start : start + item.shape[0], ...]
         start += item.shape[0]
-    return ListData(found, like.size)
+    return ListData(parts, like.size)

@@ -42,14 +42,14 @@ def byte_length(xp: Any, x: Array) -> Array:
 @portable("decode_raw")
 def decode_raw(xp: Any, x: Array, *, dtype: Any, big_endian: bool) -> Array:
     """The numbers whose memory the bytes are, along a new last axis."""
-    found = x.reshape(-1).tolist()
-    size = len(found[0]) if found else 0
-    for i, data in enumerate(found):
+    contents = x.reshape(-1).tolist()
+    size = len(contents[0]) if contents else 0
+    for i, data in enumerate(contents):
         if len(data) != size:
             raise DamagedError(f"{element(x, i)} has {len(data)} bytes, {element(x, 0)} has {size}")
     if size % dtype.itemsize:
         raise DamagedError(f"{size} bytes are no multiple of the {dtype.itemsize} of {dtype.name}")
-    raw = xp.frombuffer(b"".join(found), xp.uint8)
+    raw = xp.frombuffer(b"".join(contents), xp.uint8)
     shape = (*x.shape, size // dtype.itemsize)
     if dtype.kind == "bool":
         return (raw != 0).reshape(shape)
@@ -103,11 +103,11 @@ def _fields(x: Array, i: int, row: bytes, columns: int, delimiter: str) -> list[
         rows = list(csv.reader(text, delimiter=delimiter, strict=True))
     except csv.Error as error:
         raise DamagedError(f"{element(x, i)} is no row: {error}: {shown(row)}") from None
-    found = rows[0] if rows else [""]
-    if len(rows) > 1 or len(found) != columns:
-        given = f"{len(rows)} rows" if len(rows) > 1 else f"{len(found)} fields"
+    fields = rows[0] if rows else [""]
+    if len(rows) > 1 or len(fields) != columns:
+        given = f"{len(rows)} rows" if len(rows) > 1 else f"{len(fields)} fields"
         raise DamagedError(f"{element(x, i)} has {given} instead of {columns} fields: {shown(row)}")
-    return [field.encode("latin-1") for field in found]
+    return [field.encode("latin-1") for field in fields]
 
 
 @portable("decode_csv")

@@ -21,21 +21,23 @@ def decode_image(
     xp: Any, x: Array, *, channels: int | None, dtype: Any, size: tuple[int, int] | None
 ) -> Array:
     """Pictures of one size, ``[..., height, width, channels]``; floats are from 0 to 1."""
-    found = []
+    pictures = []
     for i, data in enumerate(x.reshape(-1).tolist()):
         try:
-            found.append(pixels(data, _MODES[channels], size))
+            pictures.append(pixels(data, _MODES[channels], size))
         except DamagedError as error:
             raise DamagedError(f"{element(x, i)}: {error}: {shown(data)}") from error.__cause__
-        if found[i].shape != found[0].shape:
+        if pictures[i].shape != pictures[0].shape:
             raise DamagedError(
-                f"{element(x, i)} is {found[i].shape}, {element(x, 0)} is {found[0].shape};"
+                f"{element(x, i)} is {pictures[i].shape}, {element(x, 0)} is {pictures[0].shape};"
                 " size=(height, width) gives all one size"
             )
-        if found[i].dtype.name not in ("uint8", "bool"):
-            raise DamagedError(f"{element(x, i)} has colours of {found[i].dtype}: give channels=1")
-    inner = found[0].shape if found else (*(size or (0, 0)), channels or 0)
-    whole = xp.stack(found) if found else xp.zeros(0, "uint8")
+        if pictures[i].dtype.name not in ("uint8", "bool"):
+            raise DamagedError(
+                f"{element(x, i)} has colours of {pictures[i].dtype}: give channels=1"
+            )
+    inner = pictures[0].shape if pictures else (*(size or (0, 0)), channels or 0)
+    whole = xp.stack(pictures) if pictures else xp.zeros(0, "uint8")
     whole = whole.reshape((*x.shape, *inner))
     if whole.dtype.name == "bool":
         whole = whole.astype("uint8") * xp.uint8(255)

@@ -54,10 +54,10 @@ def _reduced(
     ):
         out = xp.full((*x.shape[:axis], m, *x.shape[axis + 1 :]), first, x.dtype)
         for tap in range(k):
-            found = _seen(x.shape[axis], m, s, tap * d - p)
-            if found is not None:
-                part = out[_along(axis, found[0])]
-                function(part, x[_along(axis, found[1])], out=part)
+            slices = _seen(x.shape[axis], m, s, tap * d - p)
+            if slices is not None:
+                part = out[_along(axis, slices[0])]
+                function(part, x[_along(axis, slices[1])], out=part)
         x = out
     return x
 
@@ -67,12 +67,12 @@ def _taps(
 ) -> Iterator[tuple[int, tuple[Any, ...], tuple[Any, ...]]]:
     """The number of each tap, the places where it sees an element, and these elements."""
     for number, tap in enumerate(itertools.product(*map(range, kernel))):
-        found = [
+        pairs = [
             _seen(n, m, s, t * d - p)
             for n, m, s, t, d, p in zip(sizes, places, stride, tap, dilation, padding, strict=True)
         ]
-        seen = [pair for pair in found if pair is not None]
-        if len(seen) == len(found):
+        seen = [pair for pair in pairs if pair is not None]
+        if len(seen) == len(pairs):
             yield number, (..., *(a for a, _ in seen)), (..., *(b for _, b in seen))
 
 
@@ -131,16 +131,16 @@ def max_pool_indices(
     count = math.prod(kernel)
     # the first tap has the largest number; few bits are many elements per instruction
     numbers = xp.dtype("uint8" if count < 256 else "int64").type
-    found = xp.zeros(out.shape, numbers)
+    first_taps = xp.zeros(out.shape, numbers)
     for tap, some, elements in _taps(sizes, kernel, stride, padding, dilation, places):
         seen = x[elements]
         meets = seen == out[some]
         if lost:
             meets |= xp.isnan(seen)
-        part = found[some]
+        part = first_taps[some]
         xp.maximum(part, xp.multiply(meets, numbers(count - tap)), out=part)
     ahead, start = _offsets(xp, sizes, kernel, stride, padding, dilation, places)
-    where = xp.concatenate([ahead, ahead[:1]])[::-1].take(found)
+    where = xp.concatenate([ahead, ahead[:1]])[::-1].take(first_taps)
     return xp.add(where, start, out=where)
 
 
@@ -224,9 +224,9 @@ def avg_pool(
     ):
         out = xp.zeros((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype)
         for number in range(k):
-            found = _seen(n, m, s, number - p)
-            if found is not None:
-                out[_along(axis, found[1])] += x[_along(axis, found[0])]
+            slices = _seen(n, m, s, number - p)
+            if slices is not None:
+                out[_along(axis, slices[1])] += x[_along(axis, slices[0])]
         x = out
     return x
 

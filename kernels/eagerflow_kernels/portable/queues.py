@@ -1,9 +1,9 @@
 """Kernels of queues, accumulators, barriers, mutexes and readers.
 
 An op that may have to wait is written as a function that gives an *attempt* (with
-``wait(seconds, finish)`` and, for who holds no thread while it waits, ``begin(callback)`` and
-``result()``) and what makes arrays of the attempt's value. Its kernel waits; `waiting` has it for
-others, who begin it by `begin`. A count that is no attribute is the first array.
+``wait(seconds, finish)`` and, for callers that hold no thread while they wait, ``begin(callback)``
+and ``result()``) and what makes arrays of the attempt's value. Its kernel waits; `waiting` has it
+for the other callers, which begin it by `begin`. A count that is no attribute is the first array.
 
 What is put in is held for as long as it stays, so memory that may be written from elsewhere, such
 as that of a view, is copied.
@@ -83,7 +83,7 @@ def _nothing(value: Any) -> tuple[Array, ...]:
 
 
 def _own(x: Array) -> Array:
-    """An array that nobody else writes into."""
+    """An array that no other handle writes into."""
     own = getattr(x, "base", x) is None and x.flags.owndata and x.flags.c_contiguous
     return x if own else x.copy()
 
@@ -250,8 +250,8 @@ def barrier_take_many(
     types = resource.types
 
     def finish(elements: Any) -> tuple[Array, ...]:
-        found = [key for key, _ in elements]
-        keys = xp.asarray(found, dtype=resource.key_dtype.dtype)
+        names = [key for key, _ in elements]
+        keys = xp.asarray(names, dtype=resource.key_dtype.dtype)
         return (keys, *_stacked(xp, types, [parts for _, parts in elements]))
 
     return resource.take_many(_number(count, asked), small), finish
@@ -352,11 +352,11 @@ def accumulator_take(
         if not resource.sparse:
             pairs = zip(total, resource.types, strict=True)
             return tuple([_mean(xp, x, number, kind) for x, kind in pairs])
-        found: list[Array] = []
+        means: list[Array] = []
         for (indices, rows, counts), kind in zip(total, resource.types, strict=True):
             each = counts.reshape((-1,) + (1,) * (rows.ndim - 1))
-            found += [indices.astype("int64"), _mean(xp, rows, each, kind)]
-        return tuple(found)
+            means += [indices.astype("int64"), _mean(xp, rows, each, kind)]
+        return tuple(means)
 
     return resource.take(_number(count, asked)), finish
 
@@ -415,10 +415,10 @@ def reader_read_up_to(
     """The next records, and their keys; what is left after the last file will do."""
 
     def finish(records: Any) -> tuple[Array, ...]:
-        found = blank(xp, (2, len(records)), xp.dtype(object))
+        columns = blank(xp, (2, len(records)), xp.dtype(object))
         for i, record in enumerate(records):
-            found[0, i], found[1, i] = record
-        return found[0], found[1]
+            columns[0, i], columns[1, i] = record
+        return columns[0], columns[1]
 
     return resource.read(_number(count, asked), True), finish
 

@@ -65,7 +65,7 @@ def set_key(xp: Any, *, resource: Any, seed: int, ticket: int) -> Array:
 
 @portable("next_key")
 def next_key(xp: Any, *, resource: Any) -> Array:
-    """The key of one draw: the generator's seed and a ticket that nobody else gets."""
+    """The key of one draw: the generator's seed and a ticket that no other draw gets."""
     return xp.asarray(resource.reserve(), dtype="uint64")
 
 

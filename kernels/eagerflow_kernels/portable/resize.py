@@ -28,10 +28,10 @@ def _nearest(xp: Any, size: int, count: int, scale: float | None, middle: bool) 
     """The element that a place begins in, or has its ``middle`` in."""
     places = xp.arange(count)
     if scale is None:  # in integers, where no quotient can fall short of an element
-        found = (2 * places + 1) * size // (2 * count) if middle else places * size // count
+        elements = (2 * places + 1) * size // (2 * count) if middle else places * size // count
     else:
-        found = xp.floor((places + (0.5 if middle else 0)) / scale).astype("int64")
-    return [(xp.minimum(found, size - 1), None)]
+        elements = xp.floor((places + (0.5 if middle else 0)) / scale).astype("int64")
+    return [(xp.minimum(elements, size - 1), None)]
 
 
 def _linear(xp: Any, size: int, count: int, scale: float | None, corners: bool) -> list[Term]:

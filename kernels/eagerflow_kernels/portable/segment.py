@@ -26,8 +26,8 @@ def count_segments(xp: Any, ids: Array, *, least: int, natural: bool) -> tuple[A
     """The ids, and all numbers from 0 up to the largest of them, not fewer than ``least``."""
     if natural and ids.size and int(ids.min()) < 0:
         raise ValueError("there are negative elements")
-    found = int(ids.max()) + 1 if ids.size else 0
-    return ids.view(), xp.arange(max(found, least, 0), dtype=ids.dtype)
+    count = int(ids.max()) + 1 if ids.size else 0
+    return ids.view(), xp.arange(max(count, least, 0), dtype=ids.dtype)
 
 
 def flat_places(xp: Any, ids: Array, width: int) -> Array:

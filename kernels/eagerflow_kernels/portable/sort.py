@@ -100,10 +100,10 @@ def _partial(xp: Any, rows: Array, k: int, largest: bool) -> Array:
         ties = rows == edge
         free = k - inside.sum(axis=-1, keepdims=True)
         inside |= ties & (xp.cumsum(ties, axis=-1) <= free)
-    found = xp.nonzero(inside)[1].reshape((count, k))
-    values = xp.take_along_axis(rows, found, axis=-1)
+    columns = xp.nonzero(inside)[1].reshape((count, k))
+    values = xp.take_along_axis(rows, columns, axis=-1)
     order = argsort(xp, values, axis=-1, descending=largest, stable=True)
-    return xp.take_along_axis(found, order, axis=-1)
+    return xp.take_along_axis(columns, order, axis=-1)
 
 
 @portable("histogram_width")

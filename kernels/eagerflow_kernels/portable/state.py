@@ -1,8 +1,8 @@
 """Kernels of the ops that read and assign variables.
 
-A resource has ``read()`` and a ``lock``, and for whoever holds that, ``writable()`` (its array, if
+A resource has ``read()`` and a ``lock``, and for the holder of that, ``writable()`` (its array, if
 it may be written into) and ``store(array)``, which gives the value as ``read`` does: an array that
-nobody writes into. Its elements lie by rows, so that what is computed from it does too.
+is never written into. Its elements lie by rows, so that what is computed from it does too.
 """
 
 from __future__ import annotations
