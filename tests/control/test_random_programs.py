@@ -126,7 +126,7 @@ class Plain:
             raise JumpError
         self.run(yes if total > limit else no, state, i)
 
-    def by_turn(self, state, i, every, yes, no):
+    def by_iteration(self, state, i, every, yes, no):
         self.run(yes if i % every == 0 else no, state, i)
 
     def one_of(self, state, i, *blocks):
@@ -195,7 +195,7 @@ def _if(x, i, place, limit, yes, no):
     return ef.cond(x[place].sum() > limit, lambda: run(yes, now, i), lambda: run(no, now, i))
 
 
-def _by_turn(x, i, every, yes, no):
+def _by_iteration(x, i, every, yes, no):
     return ef.cond(i % every == 0, lambda *s: run(yes, s, i), lambda *s: run(no, s, i), *x)
 
 
@@ -248,7 +248,7 @@ RUN = {
     "draw": _draw,
     "rule": lambda x, i, a: _set(x, a, rule(x[a])),
     "if": _if,
-    "by iteration": _by_turn,
+    "by iteration": _by_iteration,
     "one of": _one_of,
     "while": _while,
     "scan": _scan,
