@@ -53,12 +53,21 @@ class Contender:
         setup: Python code run once.
         statement: Python code that is timed.
         needs: the package of a peer, which may not be installed.
+        tree: the checkout whose packages are imported; None for those of this process.
     """
 
     name: str
     setup: str
     statement: str
     needs: str = ""
+    tree: Path | None = None
+
+    def path(self) -> dict[str, str]:
+        """What the environment says of where packages are."""
+        if self.tree is None:
+            return {}
+        folders = [self.tree, self.tree / "kernels", self.tree / "widgets"]
+        return {"PYTHONPATH": os.pathsep.join(map(str, folders))}
 
 
 @dataclass
@@ -117,11 +126,13 @@ def _once(contender: Contender) -> float:
 def _measure(contender: Contender, seconds: float, threads: int) -> float:
     number = str(threads)
     environment = {**os.environ, "OMP_NUM_THREADS": number, "OPENBLAS_NUM_THREADS": number}
+    environment |= contender.path()
     done = subprocess.run(
         [sys.executable, "-c", _WORKER, contender.setup, contender.statement, str(seconds)],
         capture_output=True,
         text=True,
         env=environment,
+        cwd=contender.tree,
     )
     if done.returncode != 0:
         raise RuntimeError(f"{contender.name}:\n{done.stderr}")
