@@ -114,8 +114,10 @@ def begin_told(attempt: _Attempt, callback: Callable[[], object]) -> None:
     )
 
     def ended() -> None:
-        told.end("" if attempt.failure is None else events.describe(attempt.failure()))
-        callback()
+        try:
+            told.end("" if attempt.failure is None else events.describe(attempt.failure()))
+        finally:
+            callback()
 
     told.begin()
     try:

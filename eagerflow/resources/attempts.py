@@ -131,7 +131,7 @@ class AbstractAttempt(ABC):
 
         Args:
             callback: called once when it has ended, from any thread, without a lock; at once if
-                it need not wait. It must not raise.
+                it need not wait. What it raises is raised in that thread, after other callbacks.
         """
         self._callback = callback
         if self.done:  # it wants nothing
@@ -412,7 +412,7 @@ class AbstractMeeting(ABC):
             attempt: a new one.
             tell: whether to call back now; a caller that holds the lock does it later.
         """
-        late: KeyboardInterrupt | None = None
+        late: BaseException | None = None
         ended: AbstractAttempt | None = None
         while True:
             try:
@@ -432,7 +432,10 @@ class AbstractMeeting(ABC):
                             ended = self._ended[0]
                             del self._ended[0]
                     if ended is not None:
-                        ended.call_back()
+                        try:
+                            ended.call_back()
+                        except Exception as error:  # of an instrument: the others do not wait on
+                            late = late or error
                         ended = None
                 break
             except KeyboardInterrupt as error:  # first this: others wait for it

@@ -238,15 +238,11 @@ class Runner:
             cancel = self._cancel
         cancel(deadline.LATE)
 
-    def begin(
-        self, start: Callable[[], object], cancel: Callable[[str], object],
-        thread: Callable[[], int],
-    ) -> bool:  # fmt: skip
-        """Begin another run, unless it was stopped.
+    def begin(self, cancel: Callable[[str], object], thread: Callable[[], int]) -> bool:
+        """Whether there is another run, which the caller begins; none if it was stopped.
 
         Args:
-            start: begins it.
-            cancel: ends it early, for a reason.
+            cancel: ends it early, for a reason, perhaps before it was begun.
             thread: tells which thread is at work for it, 0 for none.
 
         Raises:
@@ -261,7 +257,6 @@ class Runner:
             if self._late:
                 raise deadline.too_late()
             self._cancel, self._thread = cancel, thread
-            start()
             return True
 
     def count(self) -> None:
@@ -370,7 +365,9 @@ class _Steps:
 
         step = entry.executable.detached(done, runner.name)
         inputs = entry.raw_inputs(leaves, captured)
-        if not runner.begin(lambda: step.begin(inputs), step.cancel, lambda: step.thread):
+        if runner.begin(step.cancel, lambda: step.thread):
+            step.begin(inputs)
+        else:
             runner.end()
 
 
@@ -390,7 +387,7 @@ def _call_in_thread(
     late = nullcontext() if end is None else deadline.ends_at(end)
     try:
         with device(where), late, brake, deadline.ends_when(lambda: brake.pulled):
-            while runner.begin(_nothing, cancel, lambda: ident):
+            while runner.begin(cancel, lambda: ident):
                 call()
                 runner.count()
                 if end is not None and monotonic() >= end:

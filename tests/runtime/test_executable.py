@@ -11,14 +11,24 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.events import NodeEvent, RegionEvent, StepEvent
+from eagerflow.core.op import bind, get_op
+from eagerflow.events import (
+    NodeEvent,
+    RegionEvent,
+    StepEvent,
+    add_instrument,
+    remove_instrument,
+    step_of,
+)
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
 from eagerflow.runtime.generated.tier import GeneratedTier
 from tests.queues.modes import until
-from tests.recorded import recorded, refuse_events
-from tests.runtime.entries import X, heavy, loop_of, open_up, same
+from tests.recorded import Recorder, recorded, refuse_events
+from tests.runtime.entries import Ops, X, heavy, loop_of, open_up, ops, same
 from tests.runtime.graphs import by_entries, straight
+
+__all__ = ["ops"]  # the fixture
 
 TEXT = "graph f(%x: f32[n]) { %y = exp(%x) : f32[n] %z = add(%y, %x) : f32[n] return %z }"
 
@@ -246,3 +256,30 @@ def test_a_detached_step_that_fails_tells_so() -> None:
         with pytest.raises(errors.TensorIndexError):
             runner.join(60)
     assert [e.error.partition(":")[0] for e in found.of("step")] == ["TensorIndexError"]
+
+
+def test_a_listener_that_comes_within_a_loop_leaves_no_iteration_behind(ops: Ops) -> None:
+    recorder = Recorder({NodeEvent})
+
+    def join(x: Any) -> Any:
+        add_instrument(recorder)
+        return x
+
+    ops.add("test_join", join, "fence")
+    graph, given = loop_of(lambda x, i: bind(get_op("test_join"), ef.exp(x)), 2)
+    try:
+        by_entries(graph, open_up)(*given)
+        assert step_of.frames == ()
+    finally:
+        remove_instrument(recorder)
+
+
+def test_a_detached_step_that_cannot_begin_has_an_end() -> None:
+    done: list[Any] = []
+    with recorded(StepEvent) as found:
+        step = Executable(Graph.parse(TEXT)).detached(done.append)
+        with pytest.raises(ValueError, match="shorter"):
+            step.begin([])
+    (event,) = found.of("step")
+    assert event.error.startswith("ValueError")
+    assert not done

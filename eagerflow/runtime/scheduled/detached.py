@@ -64,9 +64,18 @@ class DetachedStep:
         Args:
             inputs: raw arrays and numbers.
         """
-        if self._event is not None:
-            events.begin(self._event)
-        self._step.begin(inputs)
+        event = self._event
+        try:
+            if event is not None:
+                events.begin(event)
+            self._step.begin(inputs)
+        except BaseException as error:
+            with self._lock:
+                self._over = True  # `done` is not called: this raises
+            if event is not None:
+                event.error = events.describe(error)
+                events.end(event)
+            raise
 
     def cancel(self, reason: str) -> None:
         """End it soon: nothing new is run, and what waits is cancelled."""

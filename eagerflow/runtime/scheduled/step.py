@@ -121,7 +121,7 @@ class FlowStep:
             EagerflowError: what eager code would raise.
         """
         self._held.put(inputs)
-        token, around = error_state.set(QUIET), step_of.stopped
+        token, around, frames = error_state.set(QUIET), step_of.stopped, step_of.frames
         self._caller = step_of.caller or threading.get_ident()
         outside = self._inside.enter(self)
         if self._checked:
@@ -142,6 +142,7 @@ class FlowStep:
                     late = error
             self._inside.leave(outside)
             step_of.stopped = around
+            step_of.frames = frames  # set if an instrument listens, perhaps since a moment ago
             error_state.reset(token)
             if late is not None:
                 raise late
@@ -149,11 +150,14 @@ class FlowStep:
     # --- without a thread of its own ---
 
     def begin(self, inputs: Sequence[Any]) -> None:
-        """Begin it: ``wake`` is called."""
+        """Begin it: ``wake`` is called, also if it was cancelled before."""
         self._held.put(inputs)
         with self._lock:
             self._sleeping = True
-            self._tell(start())
+            if self._scheduler.outcome:
+                self._ring()
+            else:
+                self._tell(start())
 
     def serve(self) -> bool:
         """Do what there is to do in this thread; whether the step has come to its end."""
@@ -430,12 +434,12 @@ class FlowStep:
                 self._stops.append(stop)
 
     def complete(
-        self, tag: int, entry: int, values: tuple[Any, ...], error: Exception | None
-    ) -> None:
+        self, tag: int, entry: int, values: tuple[Any, ...], error: BaseException | None
+    ) -> bool:
         """An entry that waits has its results, or will have none (see `Completion`)."""
         with self._lock:
             if self._ended or (tag, entry) not in self._waits:
-                return
+                return False
             del self._waits[tag, entry]
             if error is None:
                 place = self._values[tag]
@@ -445,6 +449,7 @@ class FlowStep:
                 self._tell(failed(tag, entry))
         if error is not None:
             self._inside.stop()
+        return True
 
     # --- instructions ---
 

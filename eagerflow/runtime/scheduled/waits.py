@@ -76,10 +76,14 @@ class _Wait:
         attempt.before_wait(sleeps=False)
         if self._node.op == _MUTEX:
             self._completion.at_end(attempt.abandon)  # no matter if it was released before
-        if QueueEvent.listeners or WaitEvent.listeners:
-            self._begin_told()
-        else:
-            attempt.begin(self._ended)
+        try:
+            if QueueEvent.listeners or WaitEvent.listeners:
+                self._begin_told()
+            else:
+                attempt.begin(self._ended)
+        except BaseException as error:  # of an instrument, or Ctrl-C
+            if self._completion.failed(error):
+                attempt.abandon()  # what it takes would be lost
         if seconds is not None and not attempt.done:
             self._timer = timers.call(seconds, self._late)
             if attempt.done:
@@ -96,21 +100,26 @@ class _Wait:
         attempt.cancel(lambda: attempt.late(seconds))
 
     def _ended(self) -> None:
+        """The attempt has ended: the step gets the values, or the error, be it an instrument's."""
         if self._timer is not None:
             self._timer.cancel()
+        values: Sequence[Any] = ()
+        failed: Exception | None = None
         try:
             values = self._finish(self._attempt.result())
         except Exception as error:
             failed = self._explained(error)
+        try:
             if self._told is not None:
-                self._told.end(describe(failed))
-            self._completion.failed(failed)
-        else:
-            if self._told is not None:
-                self._told.end()
-            if NodeEvent.listeners:
+                self._told.end("" if failed is None else describe(failed))
+            if failed is None and NodeEvent.listeners:
                 self._tell(values)
+        except Exception as error:
+            failed = failed or error
+        if failed is None:
             self._completion.done(*values)
+        elif self._completion.failed(failed):
+            self._attempt.abandon()
 
     def _begin_told(self) -> None:
         told = self._told = self._events()

@@ -40,16 +40,14 @@ class Completion:
         """The results are there: raw arrays and numbers."""
         self._answer(values, None)
 
-    def failed(self, error: Exception) -> None:
-        """There will be none."""
-        self._answer((), error)
+    def failed(self, error: BaseException) -> bool:
+        """There will be none; whether this was the first answer."""
+        return self._answer((), error)
 
     def at_end(self, action: Callable[[], object]) -> None:
         """Call ``action`` when the step ends, however it does."""
         self._tidy(action)
 
-    def _answer(self, values: tuple[Any, ...], error: Exception | None) -> None:
-        step = self._step
-        if step is not None:
-            self._step = None
-            step.complete(self._tag, self._entry, values, error)
+    def _answer(self, values: tuple[Any, ...], error: BaseException | None) -> bool:
+        step, self._step = self._step, None
+        return step is not None and step.complete(self._tag, self._entry, values, error)
