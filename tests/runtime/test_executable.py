@@ -23,10 +23,10 @@ from eagerflow.events import (
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
 from eagerflow.runtime.generated.tier import GeneratedTier
-from tests.queues.modes import until
 from tests.recorded import Recorder, recorded, refuse_events
-from tests.runtime.entries import Ops, X, heavy, loop_of, open_up, ops, same
+from tests.resources.queues.modes import until
 from tests.runtime.graphs import by_entries, straight
+from tests.runtime.scheduled.entries import Ops, X, heavy, loop_of, open_up, ops, same
 
 __all__ = ["ops"]  # the fixture
 
