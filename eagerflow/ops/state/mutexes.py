@@ -36,7 +36,9 @@ def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType
     return ()
 
 
-_acquire = effect_op("mutex_acquire", _acquire_type, "blocks", devices=common_device, outputs=None)
+_acquire = effect_op(
+    "mutex_acquire", _acquire_type, "blocks", devices=common_device, outputs=None, holds=True
+)
 _release = effect_op("mutex_release", _release_type, "fence", devices=common_device, outputs=None)
 
 

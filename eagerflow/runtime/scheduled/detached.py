@@ -8,6 +8,7 @@ from threading import Lock, get_ident
 from typing import Any, Final, final
 
 from eagerflow import events
+from eagerflow.core.op import find_op
 from eagerflow.events import StepEvent, step_of
 from eagerflow.runtime.scheduled.costs import worker_count
 from eagerflow.runtime.scheduled.flow import Flow
@@ -22,8 +23,6 @@ Result = Callable[[], tuple[Any, ...]]
 #: the threads that serve such steps; they never sleep while a step waits
 serving: Final = Workers(most=worker_count, name="server")
 os.register_at_fork(after_in_child=serving.forget)
-#: what calls Python code of the user, which may wait for another step
-_CALLS: Final = "py_call"
 
 
 @final
@@ -115,7 +114,8 @@ class DetachedStep:
 def _calls_python(flow: Flow) -> bool:
     graphs = [flow.graph]
     for graph in graphs:  # it grows
-        if any(node.op == _CALLS for node in graph.nodes):
+        ops = [find_op(node.op) for node in graph.nodes]
+        if any(op is not None and op.calls_user for op in ops):
             return True
         graphs += [inner for node in graph.nodes for _, inner in node.subgraphs()]
     return False

@@ -22,17 +22,15 @@ from eagerflow.runtime.scheduled.actions import (
     HERE,
     EntryAction,
     asynchronous,
-    native,
+    steering,
 )
 from eagerflow.runtime.scheduled.costs import HEAVY_SECONDS, node_seconds
-from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWITCH, Plan, PlanEntry
+from eagerflow.runtime.scheduled.plan import ENTER, MERGE, NEXT, RUN, SWITCH, Plan, PlanEntry
 from eagerflow.runtime.scheduled.regions import Place, Places, find_regions
 from eagerflow.types import TensorType
 
 __all__ = ["Flow", "FlowFrame"]
 
-_KINDS: Final = {"Switch": SWITCH, "Merge": MERGE, "Enter": ENTER, "Exit": EXIT,
-                 "NextIteration": NEXT}  # fmt: skip
 _FENCES: Final = ("fence", "blocks")
 _PARALLEL: Final = 10
 
@@ -315,22 +313,23 @@ class _Maker:
     def _single(self, node: Node) -> None:
         """An entry of a node that steers tokens, waits, or has an effect."""
         if is_steering(node.op):
+            kind, call_of = steering[node.op]
             outputs = [self.slot(v) if v in self.readers else -1 for v in node.outputs]
-            if node.op not in _KINDS:
+            if kind == RUN:
                 outputs = [slot for slot in outputs if slot >= 0]
-            action = EntryAction(node, native(node), outputs)
-            action.chooses = node.op == "Switch"
+            action = EntryAction(node, None if call_of is None else call_of(node), outputs)
+            action.chooses = kind == SWITCH
             action.stays = bool(node.attrs.get("invariant"))
             if node.attrs.get("backwards") and outputs[0] >= 0:
                 frame = self.frames[self.frame(self.places.values[node.outputs[0]])]
                 frame.backwards = outputs[0]
                 frame.readers[outputs[0]] += 1
-            if node.op == "NextIteration":
+            if kind == NEXT:
                 frame = self.frames[self.frame(self.places.nodes[node])]
                 slot = self.next_slots[node.name] = frame.slot()
                 frame.readers[slot] += 1
                 action.outputs = (slot,)
-            self._record(_KINDS.get(node.op, RUN), [node], action, node.inputs)
+            self._record(kind, [node], action, node.inputs)
             return
         if node.op in asynchronous:
             action = EntryAction(node, None, [self.slot(v) for v in node.outputs])

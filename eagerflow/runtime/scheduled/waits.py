@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from threading import get_ident
 from time import perf_counter
-from typing import Any, Final, final
+from typing import Any, final
 
 from eagerflow import events
 from eagerflow.core.execute import explain
@@ -27,8 +27,6 @@ from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.portable.queues import begin, waiting
 
 __all__ = ["has_free_waits"]
-
-_MUTEX: Final = "mutex_acquire"
 
 
 @final
@@ -74,7 +72,7 @@ class _Wait:
         """Begin it; gives what ends it when its result is no longer wanted."""
         attempt, seconds = self._attempt, self._seconds
         attempt.before_wait(sleeps=False)
-        if self._node.op == _MUTEX:
+        if get_op(self._node.op).holds:
             self._completion.at_end(attempt.abandon)  # no matter if it was released before
         try:
             if QueueEvent.listeners or WaitEvent.listeners:
