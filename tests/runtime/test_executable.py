@@ -26,7 +26,7 @@ from eagerflow.runtime.generated.tier import GeneratedTier
 from tests.recorded import Recorder, recorded, refuse_events
 from tests.resources.queues.modes import until
 from tests.runtime.graphs import by_entries, straight
-from tests.runtime.scheduled.entries import Ops, X, heavy, loop_of, open_up, ops, same
+from tests.runtime.scheduled.entries import Ops, X, heavy, loop_of, notes, open_up, ops, same
 
 __all__ = ["ops"]  # the fixture
 
@@ -159,6 +159,34 @@ def test_a_scan_backwards_is_counted_as_errors_count_it() -> None:
         with recorded(NodeEvent) as found:
             executable(*[np.ones(v.type.shape, np.float32) for v in graph.inputs])
         assert [e.iteration for e in found.of("node", "exp")] == [2, 1, 0]
+
+
+def test_a_loop_has_one_name_whatever_runs_it() -> None:
+    """In events and in errors, also in a graph that is called twice."""
+
+    def until(x: Any, end: Any) -> Any:
+        return ef.while_loop(
+            lambda i, x: i < end, lambda i, x: (i + 1, ef.exp(x) * x[i]), (ef.tensor(0), x)
+        )[1]
+
+    @ef.trace
+    def f(x: Any, end: Any) -> Any:
+        with ef.name_scope("first"):
+            x = ef.call(until, x, end)
+        return ef.call(until, x, end)
+
+    frames, told = list[Any](), list[Any]()
+    graph = f.graph(ef.ones(2), ef.tensor(2))
+    for executable in (straight(graph), by_entries(graph, open_up)):
+        with recorded(NodeEvent) as found:
+            executable(X, np.array(2))
+        frames.append([e.frames for e in found.of("node", "exp")])
+        with pytest.raises(errors.TensorIndexError) as raised:
+            executable(X, np.array(3))
+        told.append([note for note in notes(raised.value) if "iteration" in note])
+    assert [[number for _, number in loops] for loops in frames[0]] == [[0], [1], [0], [1]]
+    assert len(told[0]) == 1
+    assert (frames[0], told[0]) == (frames[1], told[1])
 
 
 def test_a_step_in_a_step() -> None:

@@ -40,16 +40,18 @@ class FlowFrame:
     """The values of one frame: which slots there are, and what its entries do.
 
     Attributes:
-        name: of a loop.
+        op: of the loop, for errors.
+        name: of its node, for events.
         source: the line of the loop.
         actions: of each entry, as the plan numbers them in this frame.
         readers: for each slot how many entries read it; one more if the step gives it.
         backwards: of a loop that counts its iterations down, the slot of their number; else -1.
     """
 
-    __slots__ = ("actions", "backwards", "name", "readers", "source")
+    __slots__ = ("actions", "backwards", "name", "op", "readers", "source")
 
-    def __init__(self, name: str, source: Any) -> None:
+    def __init__(self, op: str = "", name: str = "", source: Any = None) -> None:
+        self.op = op
         self.name = name
         self.source = source
         self.actions: list[EntryAction] = []
@@ -178,7 +180,7 @@ class _Maker:
         self.seconds = seconds
         self.number = number
         self.places = Places(graph)
-        self.frames = [FlowFrame("", None)]
+        self.frames = [FlowFrame()]
         self.frame_of: dict[Place, int] = {(): 0}
         self.parents: list[int] = []
         self.limits: list[int] = []
@@ -206,7 +208,9 @@ class _Maker:
                 most = int(node.attrs.get("parallel_iterations", _PARALLEL))
                 self.limits.append(most if self.overlap else 1)
                 self.frame_of[place] = len(self.parents)
-                self.frames.append(FlowFrame(node.attrs["frame"], node.source))
+                frame = node.attrs["frame"]
+                op, name = node.attrs.get("loop", (frame, frame))  # none in a graph from text
+                self.frames.append(FlowFrame(op, name, node.source))
 
     def frame(self, place: Place) -> int:
         """The frame of a frame path, which may end in a branch."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, final
+from typing import Any, final
 
-from eagerflow.graph.signatures import is_loop, signatures
 from eagerflow.runtime.scheduled.flow import Flow
 from eagerflow.source import iteration_note
 
 __all__ = ["FrameValues"]
-
-_LOOPS: Final = tuple(filter(is_loop, signatures))
 
 
 @final
@@ -52,8 +49,7 @@ class FrameValues:
     def iteration_note(self, flow: Flow) -> str:
         """In which iteration of which loop this is, for errors."""
         frame = flow.frames[self.frame]
-        op = next((o for o in _LOOPS if frame.name.startswith(o)), frame.name)
-        return iteration_note(op, self.counted(flow), frame.source)
+        return iteration_note(frame.op, self.counted(flow), frame.source)
 
     def counted(self, flow: Flow) -> int:
         """The number of the iteration as the program counts them, which may be downwards."""
