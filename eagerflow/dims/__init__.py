@@ -1,17 +1,21 @@
 """Symbolic sizes: sizes of which only the name is known, and exact arithmetic with them."""
 
-from eagerflow.dims.dim import Dim, Size, number_of, resolving, unknown
-from eagerflow.dims.sizes import (
+from eagerflow.dims.dim import (
+    Dim,
+    Size,
     broadcast,
     evaluate,
     exact_quotient,
     maximum,
     may_equal,
     minimum,
+    number_of,
     parse_dim,
+    resolving,
     same,
     substitute,
     symbols,
+    unknown,
 )
 
 __all__ = [

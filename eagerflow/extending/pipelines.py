@@ -3,8 +3,8 @@
 from eagerflow.resources.attempt_events import begin_told
 from eagerflow.resources.attempts import slept
 from eagerflow.resources.levels import to_html
-from eagerflow.resources.queue import QueueState
-from eagerflow.resources.stores import FifoStore, SequenceStore, ShuffleStore
+from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.queue_stores import FifoStore, SequenceStore, ShuffleStore
 from eagerflow.runtime.threads.ending import ending
 
 __all__ = [

@@ -14,7 +14,7 @@ from eagerflow.runtime.python_control import choose_branch
 from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWITCH
 from eagerflow.types import TensorType
 
-__all__ = ["HEAVY", "HERE", "LIGHT", "EntryAction", "asynchronous", "placed_error", "steering"]
+__all__ = ["HEAVY", "HERE", "LIGHT", "Action", "asynchronous", "placed_error", "steering"]
 
 Call = Callable[[list[Any]], Any]
 
@@ -28,7 +28,7 @@ asynchronous: Final[dict[str, Callable[..., Callable[[], object] | None]]] = {}
 
 
 @final
-class EntryAction:
+class Action:
     """One entry of the scheduler, for the code that performs it.
 
     Attributes:
@@ -90,7 +90,7 @@ def _slice(given: list[Any]) -> tuple[Any]:
 
 
 #: for each op that only lowered graphs have what it is for the scheduler, and what makes of its
-#: node the `EntryAction.call`, if more happens than that tokens pass
+#: node the `Action.call`, if more happens than that tokens pass
 steering: Final[dict[str, tuple[int, Callable[[Node], Call] | None]]] = {
     "Switch": (SWITCH, _branch_of),
     "Merge": (MERGE, None),

@@ -20,12 +20,12 @@ from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.scheduled.actions import (
     HEAVY,
     HERE,
-    EntryAction,
+    Action,
     asynchronous,
     steering,
 )
-from eagerflow.runtime.scheduled.costs import HEAVY_SECONDS, node_seconds
-from eagerflow.runtime.scheduled.plan import ENTER, MERGE, NEXT, RUN, SWITCH, Plan, PlanEntry
+from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS, node_seconds
+from eagerflow.runtime.scheduled.plan import ENTER, MERGE, NEXT, RUN, SWITCH, Plan, ScheduledNode
 from eagerflow.runtime.scheduled.regions import Place, Places, find_regions
 from eagerflow.types import TensorType
 
@@ -54,7 +54,7 @@ class FlowFrame:
         self.op = op
         self.name = name
         self.source = source
-        self.actions: list[EntryAction] = []
+        self.actions: list[Action] = []
         self.readers: list[int] = []
         self.backwards = -1
 
@@ -150,7 +150,7 @@ class _Record:
     """What becomes an entry.
 
     Attributes:
-        kind: as in `PlanEntry`.
+        kind: as in `ScheduledNode`.
         place: its frame path.
         nodes: what it runs.
         action: what it does.
@@ -161,7 +161,7 @@ class _Record:
     kind: int
     place: Place
     nodes: Sequence[Node]
-    action: EntryAction
+    action: Action
     inputs: list[Value]
     edges: list[tuple[int, _Record, int]] = field(default_factory=list)
 
@@ -289,7 +289,7 @@ class _Maker:
         yield from node.control_inputs
 
     def _record(
-        self, kind: int, nodes: Sequence[Node], action: EntryAction, inputs: Sequence[Value]
+        self, kind: int, nodes: Sequence[Node], action: Action, inputs: Sequence[Value]
     ) -> None:
         record = _Record(kind, self.places.nodes[nodes[0]], nodes, action, list(inputs))
         self.records.append(record)
@@ -305,7 +305,7 @@ class _Maker:
     def _region(self, nodes: Sequence[Node]) -> None:
         graph, inputs, outputs = self._cut_out(nodes)
         code = RegionCode(graph, self.number, self.graph.name, len(self.records))
-        action = EntryAction(nodes[0], code.run, [self.slot(v) for v in outputs])
+        action = Action(nodes[0], code.run, [self.slot(v) for v in outputs])
         action.region = code
         action.writes = Written.by(nodes)
         if any(effect_of(n) in _FENCES for n in nodes):
@@ -321,7 +321,7 @@ class _Maker:
             outputs = [self.slot(v) if v in self.readers else -1 for v in node.outputs]
             if kind == RUN:
                 outputs = [slot for slot in outputs if slot >= 0]
-            action = EntryAction(node, None if call_of is None else call_of(node), outputs)
+            action = Action(node, None if call_of is None else call_of(node), outputs)
             action.chooses = kind == SWITCH
             action.stays = bool(node.attrs.get("invariant"))
             if node.attrs.get("backwards") and outputs[0] >= 0:
@@ -336,7 +336,7 @@ class _Maker:
             self._record(kind, [node], action, node.inputs)
             return
         if node.op in asynchronous:
-            action = EntryAction(node, None, [self.slot(v) for v in node.outputs])
+            action = Action(node, None, [self.slot(v) for v in node.outputs])
             inputs = [*node.inputs, *self.size_values.get(node, ())]
             action.begin = asynchronous[node.op]
             if _sizes_named_by(node):
@@ -447,7 +447,7 @@ class _Maker:
         for record in self.records:
             first, last = record.nodes[0], record.nodes[-1]
             frame = self.frame(record.place)
-            entry = PlanEntry(record.kind, frame)
+            entry = ScheduledNode(record.kind, frame)
             entry.label = first.name if first is last else f"{first.name} … {last.name}"
             if record.kind == ENTER:
                 entry.into = self.frame(self.places.values[first.outputs[0]])

@@ -8,13 +8,13 @@ its own. Edges stay within a frame, except those of ``enter`` and ``exit``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, final
 
 from eagerflow.errors import GraphError
 
-__all__ = ["ENTER", "EXIT", "MERGE", "NEXT", "RUN", "SWITCH", "FramePlan", "Plan", "PlanEntry"]
+__all__ = ["ENTER", "EXIT", "MERGE", "NEXT", "RUN", "SWITCH", "FramePlan", "Plan", "ScheduledNode"]
 
 #: runs, then gives a token on each of its edges
 RUN: Final = 0
@@ -34,7 +34,7 @@ _NAMES: Final = ("run", "switch", "merge", "enter", "exit", "next")
 
 @final
 @dataclass(slots=True)
-class PlanEntry:
+class ScheduledNode:
     """One entry, as it is described to `Plan`.
 
     Attributes:
@@ -113,7 +113,7 @@ class Plan:
 
     def __init__(
         self,
-        entries: Sequence[PlanEntry],
+        entries: Sequence[ScheduledNode],
         parents: Sequence[int] = (),
         parallel: Sequence[int] = (),
     ) -> None:
@@ -135,7 +135,7 @@ class Plan:
             ]
         )
 
-    def _check(self, entries: Sequence[PlanEntry], parents: Sequence[int]) -> None:
+    def _check(self, entries: Sequence[ScheduledNode], parents: Sequence[int]) -> None:
         for i, entry in enumerate(entries):
             home = entry.frame
             if entry.kind == ENTER:
@@ -156,7 +156,7 @@ class Plan:
 
     def _frame(
         self,
-        entries: Sequence[PlanEntry],
+        entries: Sequence[ScheduledNode],
         needs: Sequence[int],
         number: int,
         parent: int,
@@ -175,7 +175,7 @@ class Plan:
             entries=tuple(members),
             kinds=tuple([entries[i].kind for i in members]),
             needs=tuple([needs[i] for i in members]),
-            targets=tuple([_flat(entries, self, entries[i]) for i in members]),
+            targets=tuple([self._targets(entries, entries[i]) for i in members]),
             ports=tuple(ports),
             into=tuple([entries[i].into for i in members]),
             invariant=tuple([entries[i].invariant for i in members]),
@@ -183,8 +183,16 @@ class Plan:
             roots=tuple(roots),
         )
 
+    def _targets(
+        self, entries: Sequence[ScheduledNode], entry: ScheduledNode
+    ) -> tuple[int, ...] | None:
+        """The ends of its edges where all that matters is that a token arrives."""
+        if entry.kind != RUN or any(entries[t].kind == MERGE for _, t, _ in entry.edges):
+            return None
+        return tuple([self.places[target][1] for _, target, _ in entry.edges])
+
     def _ports(
-        self, entries: Sequence[PlanEntry], entry: PlanEntry
+        self, entries: Sequence[ScheduledNode], entry: ScheduledNode
     ) -> tuple[tuple[tuple[int, int], ...], ...]:
         count = max([port for port, _, _ in entry.edges], default=0) + 1
         if entry.kind == SWITCH:
@@ -195,7 +203,7 @@ class Plan:
         return tuple([tuple(ends) for ends in ports])
 
 
-def _needs(entries: Sequence[PlanEntry]) -> list[int]:
+def _needs(entries: Sequence[ScheduledNode]) -> list[int]:
     """How many tokens each entry waits for."""
     needs = [0] * len(entries)
     for entry in entries:
@@ -204,13 +212,3 @@ def _needs(entries: Sequence[PlanEntry]) -> list[int]:
             if entries[target].kind != MERGE or entry.kind != NEXT:
                 needs[target] += 1
     return needs
-
-
-def _flat(entries: Sequence[PlanEntry], plan: Plan, entry: PlanEntry) -> tuple[int, ...] | None:
-    """The ends of the edges where all that matters is that a token arrives."""
-    simple = entry.kind == RUN and all(entries[t].kind != MERGE for _, t, _ in entry.edges)
-    return tuple(_locals(plan, entry.edges)) if simple else None
-
-
-def _locals(plan: Plan, edges: Iterable[tuple[int, int, int]]) -> Iterable[int]:
-    return [plan.places[target][1] for _, target, _ in edges]

@@ -17,7 +17,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.passes.rewrite import effect_of, is_pure
 from eagerflow.runtime.scheduled.coarsen import coarsen
-from eagerflow.runtime.scheduled.costs import HEAVY_SECONDS
+from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 
 __all__ = ["Places", "find_regions"]
 

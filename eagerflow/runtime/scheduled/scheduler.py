@@ -149,8 +149,8 @@ class Scheduler:
         reason: why it was cancelled.
         log: what happened; None if it is not kept.
 
-    >>> from eagerflow.runtime.scheduled.plan import RUN, PlanEntry, Plan
-    >>> a, b = PlanEntry(RUN), PlanEntry(RUN)
+    >>> from eagerflow.runtime.scheduled.plan import RUN, ScheduledNode, Plan
+    >>> a, b = ScheduledNode(RUN), ScheduledNode(RUN)
     >>> a.edges.append((0, 1, 0))
     >>> step = Scheduler(Plan([a, b]))
     >>> step.handle(start()), step.handle(done(0, 0)), step.handle(done(0, 1))

@@ -19,9 +19,8 @@ from eagerflow.events import AbstractEvent, step_of
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.writes import Written
-from eagerflow.runtime.scheduled.actions import EntryAction, placed_error
+from eagerflow.runtime.scheduled.actions import Action, placed_error
 from eagerflow.runtime.scheduled.flow import Flow
-from eagerflow.runtime.scheduled.frame_values import FrameValues
 from eagerflow.runtime.scheduled.scheduler import (
     Scheduler,
     SchedulerEvent,
@@ -31,11 +30,10 @@ from eagerflow.runtime.scheduled.scheduler import (
     failed,
     start,
 )
-from eagerflow.runtime.scheduled.step_values import StepValues
+from eagerflow.runtime.scheduled.step_values import FrameValues, StepValues
 from eagerflow.runtime.threads.clock import AbstractClock, SystemClock
-from eagerflow.runtime.threads.completion import Completion
 from eagerflow.runtime.threads.deadline import LATE, broken_off
-from eagerflow.runtime.threads.workers import Workers, shared
+from eagerflow.runtime.threads.workers import shared
 
 __all__ = ["SYSTEM_CLOCK", "Completion", "FlowStep"]
 
@@ -55,7 +53,6 @@ class FlowStep:
         deadline: the time of ``clock`` at which it is cancelled.
         clock: tells the time.
         helpers: how many threads of the pool may help; all steps together have no more.
-        pool: the pool.
         checked: whether the code of regions asks between ops whether to go on.
         number: of the step, for events.
         wake: called, with the lock held, when there is work and no thread does it; such a
@@ -67,7 +64,7 @@ class FlowStep:
 
     def __init__(
         self, flow: Flow, *, log: bool = False, deadline: float | None = None,
-        clock: AbstractClock = SYSTEM_CLOCK, helpers: int = 0, pool: Workers = shared,
+        clock: AbstractClock = SYSTEM_CLOCK, helpers: int = 0,
         checked: bool = False, number: int = 0, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         self._flow = flow
@@ -75,7 +72,6 @@ class FlowStep:
         self._scheduler = Scheduler(flow.plan, log=log)
         self._deadline = deadline
         self._clock = clock
-        self._pool = pool
         self._helpers = helpers
         self._free = helpers  # threads that may still be asked for help
         self._asked = 0  # those that were asked and have not come yet
@@ -92,7 +88,7 @@ class FlowStep:
         self._light: deque[Job] = deque()
         self._heavy: deque[Job] = deque()
         here = self._here if wake is None else self._light
-        self._queues = (self._light, self._heavy, here)  # as `EntryAction.queue` counts them
+        self._queues = (self._light, self._heavy, here)  # as `Action.queue` counts them
         self._handle = self._scheduler.handle
         self._answers: list[SchedulerEvent] = []  # of entries that were stopped
         self._held = StepValues(flow)
@@ -102,6 +98,7 @@ class FlowStep:
         self._inside = Interruptible()  # waits within an entry: for a queue, say
         self._written = Written()
         self._error: BaseException | None = None
+        self._over = False  # whether `serve` has told so
         self._ended = False
 
     @property
@@ -136,7 +133,7 @@ class FlowStep:
             late: KeyboardInterrupt | None = None
             while True:
                 try:
-                    self._end()
+                    self.end()
                     break
                 except KeyboardInterrupt as error:  # first the end, then this
                     late = error
@@ -160,7 +157,7 @@ class FlowStep:
                 self._tell(start())
 
     def serve(self) -> bool:
-        """Do what there is to do in this thread; whether the step has come to its end."""
+        """Do what there is to do in this thread; whether that was the end, which is told once."""
         token, around = error_state.set(QUIET), step_of.stopped
         step_of.stopped, outside = self._is_stopped, self._inside.enter(self)
         step_of.step = self._number
@@ -169,7 +166,8 @@ class FlowStep:
                 self._work(main=False)
                 with self._lock:
                     if self._scheduler.outcome:
-                        return True
+                        over, self._over = self._over, True
+                        return not over
                     if not (self._light or self._heavy):
                         self._sleeping = True
                         return False
@@ -184,7 +182,7 @@ class FlowStep:
         try:
             return self._result()
         finally:
-            self._end()
+            self.end()
 
     def at_end(self, action: Callable[[], object]) -> None:
         """Call ``action`` when the step ends, however it does."""
@@ -285,7 +283,7 @@ class FlowStep:
         finally:
             del error
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """Let go of all that the step held; stop what still waits. It can be done again."""
         with self._lock:
             self._ended = True
@@ -327,7 +325,7 @@ class FlowStep:
     def _call_help(self) -> None:
         """Ask for threads for heavy entries, of which the main one takes one if it has time."""
         wanted = len(self._heavy) - (not self._here)
-        while self._asked < wanted and self._free and self._pool.submit(self._help, self._helpers):
+        while self._asked < wanted and self._free and shared.submit(self._help, self._helpers):
             self._free -= 1
             self._asked += 1
 
@@ -341,7 +339,7 @@ class FlowStep:
     # --- answers ---
 
     def _done(
-        self, tag: int, entry: int, place: FrameValues, action: EntryAction, result: Any,
+        self, tag: int, entry: int, place: FrameValues, action: Action, result: Any,
         given: Sequence[Any] = (),
     ) -> None:  # fmt: skip
         """An entry has run, and took what was ``given``. The lock is held."""
@@ -388,7 +386,7 @@ class FlowStep:
         if action.region is None and action.node is not None:
             placed_error(error, action.node)
         for place in self._held.around(tag):
-            error.add_note(place.iteration_note(self._flow))
+            error.add_note(place.iteration_note())
         self._error = error
 
     def _give_up(self, tag: int, entry: int) -> None:
@@ -410,7 +408,7 @@ class FlowStep:
 
     # --- entries that wait without a thread ---
 
-    def _begin(self, tag: int, entry: int, action: EntryAction, given: list[Any]) -> None:
+    def _begin(self, tag: int, entry: int, action: Action, given: list[Any]) -> None:
         key = (tag, entry)
         with self._lock:
             if self._scheduler.reason:  # stopped on its way here, unseen by `_stop`
@@ -489,3 +487,44 @@ class FlowStep:
             if stop is not None:
                 self._stops.append(stop)
             self._answers.append(failed(tag, entry))
+
+
+@final
+class Completion:
+    """What ends an entry that waits without a thread: `done` or `failed`, from any thread, once.
+
+    What comes later than the first answer, or after the step was stopped, is ignored.
+
+    Attributes:
+        flow: that the entry belongs to.
+    """
+
+    __slots__ = ("_entry", "_step", "_tag", "_tidy", "flow")
+
+    def __init__(self, step: FlowStep, tag: int, entry: int, flow: Flow) -> None:
+        self.flow = flow
+        self._step: FlowStep | None = step
+        self._tidy = step.at_end
+        self._tag = tag
+        self._entry = entry
+
+    @property
+    def answered(self) -> bool:
+        """Whether there was an answer."""
+        return self._step is None
+
+    def done(self, *values: Any) -> None:
+        """The results are there: raw arrays and numbers."""
+        self._answer(values, None)
+
+    def failed(self, error: BaseException) -> bool:
+        """There will be none; whether this was the first answer."""
+        return self._answer((), error)
+
+    def at_end(self, action: Callable[[], object]) -> None:
+        """Call ``action`` when the step ends, however it does."""
+        self._tidy(action)
+
+    def _answer(self, values: tuple[Any, ...], error: BaseException | None) -> bool:
+        step, self._step = self._step, None
+        return step is not None and step.complete(self._tag, self._entry, values, error)

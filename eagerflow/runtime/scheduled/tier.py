@@ -9,8 +9,8 @@ from eagerflow.events import step_of
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, lower
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.runtime.scheduled.costs import node_seconds, op_threads, worker_count
 from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.runtime.scheduled.node_seconds import node_seconds, op_threads, worker_count
 from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, FlowStep
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.clock import AbstractClock
@@ -73,7 +73,7 @@ class ScheduledTier:
 
     def step(
         self, *, log: bool = False, seconds: float | None = None,
-        clock: AbstractClock = SYSTEM_CLOCK, checked: bool = False,
+        clock: AbstractClock = SYSTEM_CLOCK,
     ) -> FlowStep:  # fmt: skip
         """A step that is to be run.
 
@@ -82,12 +82,9 @@ class ScheduledTier:
             seconds: after how many the step is cancelled; if not given, at the `ef.deadline` of
                 this thread.
             clock: tells the time.
-            checked: whether regions ask between ops whether the step was cancelled; a step with a
-                deadline does, and one of a thread that may be told to end its steps.
         """
-        end = None
-        if deadline.active():
-            end, checked = deadline.moment(), True
+        checked = deadline.active()  # a thread may be told to end its steps
+        end = deadline.moment() if checked else None
         if seconds is not None:
             end = clock.now() + seconds
         helpers = worker_count() - 1 if self.flow.parallel else 0

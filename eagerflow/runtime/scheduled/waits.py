@@ -20,7 +20,7 @@ from eagerflow.hardware import Device, NullArray, as_device
 from eagerflow.resources.attempt_events import ToldAttempt
 from eagerflow.runtime.generated.observer import node_event
 from eagerflow.runtime.scheduled.actions import asynchronous
-from eagerflow.runtime.threads.completion import Completion
+from eagerflow.runtime.scheduled.step import Completion
 from eagerflow.runtime.threads.timers import Timer, timers
 from eagerflow.source import Source
 from eagerflow.types import TensorSpec, TensorType
@@ -76,7 +76,8 @@ class _Wait:
             self._completion.at_end(attempt.abandon)  # no matter if it was released before
         try:
             if QueueEvent.listeners or WaitEvent.listeners:
-                self._begin_told()
+                self._told = self._events()
+                self._told.begin(attempt, self._ended)
             else:
                 attempt.begin(self._ended)
         except BaseException as error:  # of an instrument, or Ctrl-C
@@ -118,17 +119,6 @@ class _Wait:
             self._completion.done(*values)
         elif self._completion.failed(failed):
             self._attempt.abandon()
-
-    def _begin_told(self) -> None:
-        told = self._told = self._events()
-        try:
-            told.begin()
-            self._attempt.begin(self._ended)
-        except BaseException as error:
-            told.end(describe(error))
-            raise
-        finally:
-            told.begun(waits=self._attempt.since is not None)
 
     def _events(self) -> ToldAttempt:
         """Tells of the operation and of its wait."""

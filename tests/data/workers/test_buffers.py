@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.data import Dataset
 from eagerflow.data.base.orders import Buffer, generator
-from eagerflow.resources.queue import QueueState
-from eagerflow.resources.stores import ShuffleStore
+from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.queue_stores import ShuffleStore
 from tests.data.functions import seven
 from tests.data.test_pipelines import values
 from tests.data.workers.test_parallel import becomes, counted, numbers

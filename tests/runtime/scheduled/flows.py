@@ -6,7 +6,16 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWITCH, Plan, PlanEntry
+from eagerflow.runtime.scheduled.plan import (
+    ENTER,
+    EXIT,
+    MERGE,
+    NEXT,
+    RUN,
+    SWITCH,
+    Plan,
+    ScheduledNode,
+)
 
 
 @dataclass
@@ -17,7 +26,7 @@ class Flow:
     loops around it, from the outermost.
     """
 
-    entries: list[PlanEntry] = field(default_factory=list)
+    entries: list[ScheduledNode] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
     parallel: list[int] = field(default_factory=list)
     iterations: dict[int, dict[tuple[int, ...], int]] = field(default_factory=dict)  # by frame
@@ -25,7 +34,7 @@ class Flow:
     tests: dict[int, int] = field(default_factory=dict)  # switches of loops, with their frame
 
     def add(self, kind: int, frame: int, **rest: object) -> int:
-        self.entries.append(PlanEntry(kind, frame, **rest))  # type: ignore[arg-type]
+        self.entries.append(ScheduledNode(kind, frame, **rest))  # type: ignore[arg-type]
         return len(self.entries) - 1
 
     def edge(self, start: int, end: int, port: int = 0, there: int = 0) -> None:

@@ -14,8 +14,8 @@ from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.graph.ir import Node
 from eagerflow.graph.lowering import lower
-from eagerflow.runtime.scheduled.costs import node_seconds
 from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.runtime.scheduled.node_seconds import node_seconds
 from eagerflow.runtime.scheduled.regions import Places, find_regions
 
 

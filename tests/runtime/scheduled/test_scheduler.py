@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eagerflow.errors import GraphError, SchedulerError
-from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, RUN, SWITCH, Plan, PlanEntry
+from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, RUN, SWITCH, Plan, ScheduledNode
 from eagerflow.runtime.scheduled.scheduler import (
     Scheduler,
     cancel,
@@ -155,8 +155,8 @@ def test_a_step_that_is_broken_off_ends(seed: int, after: int, how: str) -> None
 # --- single steps -------------------------------------------------------------------------
 
 
-def chain(*kinds: int) -> list[PlanEntry]:
-    entries = [PlanEntry(kind) for kind in kinds]
+def chain(*kinds: int) -> list[ScheduledNode]:
+    entries = [ScheduledNode(kind) for kind in kinds]
     for i, entry in enumerate(entries[:-1]):
         entry.edges.append((0, i + 1, 0))
     return entries
@@ -167,7 +167,7 @@ def test_an_empty_step_is_done_at_once() -> None:
 
 
 def test_edges_that_are_there_twice_count_twice() -> None:
-    a, b = PlanEntry(RUN), PlanEntry(RUN)
+    a, b = ScheduledNode(RUN), ScheduledNode(RUN)
     a.edges += [(0, 1, 0), (0, 1, 0)]
     step = Scheduler(Plan([a, b]))
     step.handle(start())
@@ -175,7 +175,12 @@ def test_edges_that_are_there_twice_count_twice() -> None:
 
 
 def test_the_branch_that_is_not_taken_does_not_run() -> None:
-    switch, yes, no, merge = PlanEntry(SWITCH), PlanEntry(RUN), PlanEntry(RUN), PlanEntry(MERGE)
+    switch, yes, no, merge = (
+        ScheduledNode(SWITCH),
+        ScheduledNode(RUN),
+        ScheduledNode(RUN),
+        ScheduledNode(MERGE),
+    )
     switch.edges += [(0, 2, 0), (1, 1, 0)]
     yes.edges.append((0, 3, 0))
     no.edges.append((0, 3, 1))
@@ -209,7 +214,7 @@ def test_the_error_tells_the_story_of_the_entry() -> None:
 
 
 def test_two_live_tokens_at_a_merge_are_an_error() -> None:
-    a, b, merge = PlanEntry(RUN), PlanEntry(RUN), PlanEntry(MERGE)
+    a, b, merge = ScheduledNode(RUN), ScheduledNode(RUN), ScheduledNode(MERGE)
     a.edges.append((0, 2, 0))
     b.edges.append((0, 2, 1))
     step = Scheduler(Plan([a, b, merge]))
@@ -221,10 +226,10 @@ def test_two_live_tokens_at_a_merge_are_an_error() -> None:
 
 def test_plans_are_checked() -> None:
     with pytest.raises(GraphError, match="is in no loop"):
-        Plan([PlanEntry(EXIT)])
+        Plan([ScheduledNode(EXIT)])
     with pytest.raises(GraphError, match="not inside its own"):
-        Plan([PlanEntry(ENTER, into=2)], parents=[0])
+        Plan([ScheduledNode(ENTER, into=2)], parents=[0])
     with pytest.raises(GraphError, match="in another frame"):
-        Plan([PlanEntry(RUN, edges=[(0, 1, 0)]), PlanEntry(RUN, frame=1)], parents=[0])
+        Plan([ScheduledNode(RUN, edges=[(0, 1, 0)]), ScheduledNode(RUN, frame=1)], parents=[0])
     with pytest.raises(GraphError, match="waits for no token"):
-        Plan([PlanEntry(RUN, frame=1)], parents=[0])
+        Plan([ScheduledNode(RUN, frame=1)], parents=[0])
