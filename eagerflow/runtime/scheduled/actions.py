@@ -1,4 +1,4 @@
-"""Actions: what an entry of the scheduler does when it runs."""
+"""Actions: what the scheduled nodes do when they run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ asynchronous: Final[dict[str, Callable[..., Callable[[], object] | None]]] = {}
 
 @final
 class Action:
-    """One entry of the scheduler, for the code that performs it.
+    """What the tier does for a scheduled node.
 
     Attributes:
         call: takes a list of what the slots of its inputs hold, the last first, and may empty it;

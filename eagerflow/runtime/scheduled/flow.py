@@ -1,4 +1,4 @@
-"""`Flow`: a lowered graph made ready for the scheduled tier: the plan, and what each entry does."""
+"""`Flow`: a lowered graph made ready for the scheduled tier: its plan, and the actions."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _PARALLEL: Final = 10
 
 @final
 class FlowFrame:
-    """The values of one frame: which slots there are, and what its entries do.
+    """The values of one frame: which slots there are, and what its scheduled nodes do.
 
     Attributes:
         op: of the loop, for errors.
         name: of its node, for events.
         source: the line of the loop.
-        actions: of each entry, as the plan numbers them in this frame.
-        readers: for each slot how many entries read it; one more if the step gives it.
+        actions: of each scheduled node, as the plan numbers them in this frame.
+        readers: for each slot how many scheduled nodes read it; one more if the step gives it.
         backwards: of a loop that counts its iterations down, the slot of their number; else -1.
     """
 
@@ -78,12 +78,12 @@ class Flow:
     Attributes:
         graph: the graph.
         number: of the executable.
-        plan: its entries, as the scheduler sees them.
+        plan: its scheduled nodes, as the scheduler sees them.
         frames: what they do, by the frame that they lie in.
         inputs: for each input of the graph its slot in frame 0.
         outputs: the slots of its outputs.
         lanes: for each output its lane, or None for a number.
-        parallel: whether some entries are worth a thread of their own.
+        parallel: whether some scheduled nodes are worth a thread of their own.
         branches: whether some of those could run at once.
 
     Raises:
@@ -126,10 +126,10 @@ class Flow:
 
     @property
     def text(self) -> str:
-        """The generated functions of its entries."""
+        """The generated functions of its scheduled nodes."""
         lines = []
         for frame, plan in zip(self.frames, self.plan.frames, strict=True):
-            for number, action in zip(plan.entries, frame.actions, strict=True):
+            for number, action in zip(plan.nodes, frame.actions, strict=True):
                 if action.region is not None:
                     apart = ", on a thread of its own" if action.queue == HEAVY else ""
                     lines.append(f"# {self.plan.labels[number]}{apart}")
@@ -147,7 +147,7 @@ def _lane(value: Value) -> Lane | None:
 @final
 @dataclass(slots=True, eq=False)
 class _Record:
-    """What becomes an entry.
+    """What becomes a scheduled node.
 
     Attributes:
         kind: as in `ScheduledNode`.
@@ -262,7 +262,7 @@ class _Maker:
     # --- records ---
 
     def plan(self) -> Plan:
-        """Make all entries."""
+        """Make all scheduled nodes."""
         groups = find_regions(self.graph, self.places, self.seconds, self._before, self.workers)
         self.branches = any(len(parts) > 1 for parts in groups)
         regions = [nodes for parts in groups for nodes in parts]
@@ -298,7 +298,7 @@ class _Maker:
             self._make(value)
 
     def _make(self, value: Value) -> None:
-        """A constant has an entry only where no region takes it."""
+        """A constant has a scheduled node only where no region takes it."""
         if _is_constant(value) and value.node is not None and value.node not in self.maker:
             self._region([value.node])
 
@@ -315,7 +315,7 @@ class _Maker:
         self._record(RUN, nodes, action, inputs)
 
     def _single(self, node: Node) -> None:
-        """An entry of a node that steers tokens, waits, or has an effect."""
+        """A scheduled node of a node that steers tokens, waits, or has an effect."""
         if is_steering(node.op):
             kind, call_of = steering[node.op]
             outputs = [self.slot(v) if v in self.readers else -1 for v in node.outputs]
@@ -421,7 +421,7 @@ class _Maker:
         )
 
     def _drop_pivots(self) -> None:
-        """Drop the pivots that no entry waits for."""
+        """Drop the pivots that no scheduled node waits for."""
         self.records = [
             r for r in self.records
             if r.edges or not _is_pivot(r.nodes[0]) or r.nodes[0].outputs[0] in self.readers
@@ -443,20 +443,20 @@ class _Maker:
 
     def _plan(self) -> Plan:
         number = {id(r): i for i, r in enumerate(self.records)}
-        entries = []
+        nodes = []
         for record in self.records:
             first, last = record.nodes[0], record.nodes[-1]
             frame = self.frame(record.place)
-            entry = ScheduledNode(record.kind, frame)
-            entry.label = first.name if first is last else f"{first.name} … {last.name}"
+            node = ScheduledNode(record.kind, frame)
+            node.label = first.name if first is last else f"{first.name} … {last.name}"
             if record.kind == ENTER:
-                entry.into = self.frame(self.places.values[first.outputs[0]])
-                entry.invariant = bool(first.attrs.get("invariant"))
-            entry.ports = len(first.outputs)
-            entry.edges = [(port, number[id(r)], there) for port, r, there in record.edges]
-            entries.append(entry)
+                node.into = self.frame(self.places.values[first.outputs[0]])
+                node.invariant = bool(first.attrs.get("invariant"))
+            node.ports = len(first.outputs)
+            node.edges = [(port, number[id(r)], there) for port, r, there in record.edges]
+            nodes.append(node)
             self.frames[frame].actions.append(record.action)
-        return Plan(entries, self.parents, self.limits)
+        return Plan(nodes, self.parents, self.limits)
 
 
 def _with_sizes(begin: Callable[..., Any], types: Sequence[Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Regions: which nodes of a lowered graph run together, as one entry of the scheduler.
+"""Regions: which nodes of a lowered graph run together, as one scheduled node.
 
 Nodes belong together if they are pure and have one *frame path*: the same frame and the same
 branch. Outside of branches and loops, reads and assignments of variables may be among them. All of

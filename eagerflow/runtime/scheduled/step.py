@@ -1,7 +1,9 @@
 """One step, performed: what the scheduler says, with values, threads and a clock.
 
+What can run next is decided in `scheduler.py`; what a node does is its action (`actions.py`).
+
 A step is run by the thread that asks for it, which needs no other one: threads of the pool help
-where entries that are worth a thread can run at once. A thread that has run an entry tells the
+where nodes that are worth a thread can run at once. A thread that has run a node tells the
 scheduler, and so learns what can run next. Ops that wait (for a queue, for another task) hold no
 thread: they are started, and end by a callback.
 """
@@ -39,7 +41,7 @@ __all__ = ["SYSTEM_CLOCK", "Completion", "FlowStep"]
 
 SYSTEM_CLOCK: Final = SystemClock()
 
-#: an entry to run: its tag, its number, and what it takes, the last first
+#: a node to run: its tag, its number, and what it takes, the last first
 Job = tuple[int, int, list[Any]]
 
 
@@ -84,18 +86,18 @@ class FlowStep:
         self._sleeping = False  # the thread that runs the step, until the bell rings
         self._wake = wake
         self._caller = threading.get_ident()
-        self._here: deque[Job] = deque()  # entries for that thread only
+        self._here: deque[Job] = deque()  # nodes for that thread only
         self._light: deque[Job] = deque()
         self._heavy: deque[Job] = deque()
         here = self._here if wake is None else self._light
         self._queues = (self._light, self._heavy, here)  # as `Action.queue` counts them
         self._handle = self._scheduler.handle
-        self._answers: list[SchedulerEvent] = []  # of entries that were stopped
+        self._answers: list[SchedulerEvent] = []  # of nodes that were stopped
         self._held = StepValues(flow)
         self._values = self._held.by_tag
         self._waits: dict[tuple[int, int], Callable[[], object] | None] = {}  # without a thread
         self._stops: list[Callable[[], object]] = []  # to be called without the lock
-        self._inside = Interruptible()  # waits within an entry: for a queue, say
+        self._inside = Interruptible()  # waits within a node: for a queue, say
         self._written = Written()
         self._error: BaseException | None = None
         self._over = False  # whether `serve` has told so
@@ -193,7 +195,7 @@ class FlowStep:
         action()
 
     def _work(self, *, main: bool) -> None:
-        """Run entries as long as there are some; the main thread until the step has ended."""
+        """Run nodes as long as there are some; the main thread until the step has ended."""
         light, values, lock, done = self._light, self._values, self._lock, self._done
         timed = main and self._deadline is not None
         while True:
@@ -205,30 +207,30 @@ class FlowStep:
                 job = self._next(main)
                 if job is None:
                     return
-            tag, entry, given = job
+            tag, node, given = job
             del job
             place = values[tag]
-            action = place.actions[entry]
+            action = place.actions[node]
             if timed and self._is_late():
-                self._give_up(tag, entry)
+                self._give_up(tag, node)
                 continue
             if AbstractEvent.listeners:
                 step_of.frames = self._held.loops(tag)
             if action.begin is not None:
-                self._begin(tag, entry, action, given)
+                self._begin(tag, node, action, given)
                 continue
             try:
                 result = action.call(given)  # type: ignore[misc]  # it has one
             except BaseException as error:
-                self._failed(tag, entry, error)
+                self._failed(tag, node, error)
                 continue
             with lock:
-                done(tag, entry, place, action, result, given)
+                done(tag, node, place, action, result, given)
             del given
             result = None  # it may be large
 
     def _next(self, main: bool) -> Job | None:
-        """An entry to run; waits for it in the main thread, None if there is none."""
+        """A node to run; waits for it in the main thread, None if there is none."""
         while True:
             with self._lock:
                 if self._scheduler.outcome or self._ended:
@@ -290,7 +292,7 @@ class FlowStep:
             for queue in self._queues:
                 queue.clear()
         self._wait_for_helpers()
-        if not self._scheduler.outcome:  # an interrupt between two entries
+        if not self._scheduler.outcome:  # an interrupt between two nodes
             with self._lock:
                 self._stops += [stop for stop in self._waits.values() if stop is not None]
                 self._waits.clear()
@@ -323,7 +325,7 @@ class FlowStep:
                 self._ring()
 
     def _call_help(self) -> None:
-        """Ask for threads for heavy entries, of which the main one takes one if it has time."""
+        """Ask for threads for heavy nodes, of which the main one takes one if it has time."""
         wanted = len(self._heavy) - (not self._here)
         while self._asked < wanted and self._free and shared.submit(self._help, self._helpers):
             self._free -= 1
@@ -339,10 +341,10 @@ class FlowStep:
     # --- answers ---
 
     def _done(
-        self, tag: int, entry: int, place: FrameValues, action: Action, result: Any,
+        self, tag: int, node: int, place: FrameValues, action: Action, result: Any,
         given: Sequence[Any] = (),
     ) -> None:  # fmt: skip
-        """An entry has run, and took what was ``given``. The lock is held."""
+        """A node has run, and took what was ``given``. The lock is held."""
         if self._ended:
             return
         slots = place.slots
@@ -350,26 +352,26 @@ class FlowStep:
             slot = action.outputs[result]
             if slot >= 0:
                 slots[slot] = given[-1]
-            event: SchedulerEvent = ("chose", tag, entry, result)
+            event: SchedulerEvent = ("chose", tag, node, result)
         else:
             if action.outputs:
                 for slot, value in zip(action.outputs, result, strict=False):
                     slots[slot] = value
-            event = ("done", tag, entry)
+            event = ("done", tag, node)
         if action.writes is not None:
             self._written.add(action.writes)
         self._tell(event)
 
-    def _failed(self, tag: int, entry: int, error: BaseException) -> None:
-        """An entry has raised."""
+    def _failed(self, tag: int, node: int, error: BaseException) -> None:
+        """A node has raised."""
         with self._lock:
             if self._ended:
                 return
-            self._blame(tag, entry, error)
-            self._tell(failed(tag, entry))
+            self._blame(tag, node, error)
+            self._tell(failed(tag, node))
         self._inside.stop()
 
-    def _blame(self, tag: int, entry: int, error: BaseException) -> None:
+    def _blame(self, tag: int, node: int, error: BaseException) -> None:
         """Remember the first error, and what there is to say of it."""
         if not isinstance(error, Exception):  # Ctrl-C: it counts for more than an error
             self._error = error
@@ -382,18 +384,18 @@ class FlowStep:
             self._written.take(error)
             self._tell(cancel(LATE))
             return
-        action = self._values[tag].actions[entry]
+        action = self._values[tag].actions[node]
         if action.region is None and action.node is not None:
             placed_error(error, action.node)
         for place in self._held.around(tag):
             error.add_note(place.iteration_note())
         self._error = error
 
-    def _give_up(self, tag: int, entry: int) -> None:
-        """The deadline has passed before an entry was run."""
+    def _give_up(self, tag: int, node: int) -> None:
+        """The deadline has passed before a node was run."""
         with self._lock:
             self._tell(cancel(LATE))
-            self._tell(failed(tag, entry))
+            self._tell(failed(tag, node))
 
     def cancel(self, reason: str = "cancelled") -> None:
         """End the step: nothing new is run. Any thread may ask."""
@@ -406,24 +408,24 @@ class FlowStep:
         """End it, as its caller is to stop."""
         self.cancel("it was interrupted")
 
-    # --- entries that wait without a thread ---
+    # --- nodes that wait without a thread ---
 
-    def _begin(self, tag: int, entry: int, action: Action, given: list[Any]) -> None:
-        key = (tag, entry)
+    def _begin(self, tag: int, node: int, action: Action, given: list[Any]) -> None:
+        key = (tag, node)
         with self._lock:
             if self._scheduler.reason:  # stopped on its way here, unseen by `_stop`
-                self._tell(failed(tag, entry))
+                self._tell(failed(tag, node))
                 return
             self._waits[key] = None
         assert action.begin is not None
-        completion = Completion(self, tag, entry, self._flow)
+        completion = Completion(self, tag, node, self._flow)
         try:
             stop = action.begin(action.node, given[::-1], completion)
         except BaseException as error:
             with self._lock:
                 waited = self._waits.pop(key, key) is not key
             if waited:
-                self._failed(tag, entry, error)
+                self._failed(tag, node, error)
             return
         with self._lock:
             if key in self._waits:
@@ -432,19 +434,19 @@ class FlowStep:
                 self._stops.append(stop)
 
     def complete(
-        self, tag: int, entry: int, values: tuple[Any, ...], error: BaseException | None
+        self, tag: int, node: int, values: tuple[Any, ...], error: BaseException | None
     ) -> bool:
-        """An entry that waits has its results, or will have none (see `Completion`)."""
+        """A node that waits has its results, or will have none (see `Completion`)."""
         with self._lock:
-            if self._ended or (tag, entry) not in self._waits:
+            if self._ended or (tag, node) not in self._waits:
                 return False
-            del self._waits[tag, entry]
+            del self._waits[tag, node]
             if error is None:
                 place = self._values[tag]
-                self._done(tag, entry, place, place.actions[entry], values)
+                self._done(tag, node, place, place.actions[node], values)
             else:
-                self._blame(tag, entry, error)
-                self._tell(failed(tag, entry))
+                self._blame(tag, node, error)
+                self._tell(failed(tag, node))
         if error is not None:
             self._inside.stop()
         return True
@@ -457,10 +459,10 @@ class FlowStep:
         while True:
             for instruction in self._handle(event):
                 if instruction[0] == "run":
-                    tag, entry = instruction[1], instruction[2]
+                    tag, node = instruction[1], instruction[2]
                     place = values[tag]
-                    action = place.actions[entry]
-                    queues[action.queue].append((tag, entry, place.take(action.takes)))
+                    action = place.actions[node]
+                    queues[action.queue].append((tag, node, place.take(action.takes)))
                 elif instruction[0] == "stop":
                     self._stop(instruction)
                 else:
@@ -474,39 +476,39 @@ class FlowStep:
             self._ring()
 
     def _stop(self, instruction: SchedulerInstruction) -> None:
-        """An entry that has not begun, or waits without a thread, is answered for."""
-        _, tag, entry = instruction
+        """A node that has not begun, or waits without a thread, is answered for."""
+        _, tag, node = instruction
         for queue in self._queues:
             for i, job in enumerate(queue):
-                if job[0] == tag and job[1] == entry:
+                if job[0] == tag and job[1] == node:
                     del queue[i]
-                    self._answers.append(failed(tag, entry))
+                    self._answers.append(failed(tag, node))
                     return
-        if (tag, entry) in self._waits:
-            stop = self._waits.pop((tag, entry))
+        if (tag, node) in self._waits:
+            stop = self._waits.pop((tag, node))
             if stop is not None:
                 self._stops.append(stop)
-            self._answers.append(failed(tag, entry))
+            self._answers.append(failed(tag, node))
 
 
 @final
 class Completion:
-    """What ends an entry that waits without a thread: `done` or `failed`, from any thread, once.
+    """What ends a node that waits without a thread: `done` or `failed`, from any thread, once.
 
     What comes later than the first answer, or after the step was stopped, is ignored.
 
     Attributes:
-        flow: that the entry belongs to.
+        flow: that the node belongs to.
     """
 
-    __slots__ = ("_entry", "_step", "_tag", "_tidy", "flow")
+    __slots__ = ("_node", "_step", "_tag", "_tidy", "flow")
 
-    def __init__(self, step: FlowStep, tag: int, entry: int, flow: Flow) -> None:
+    def __init__(self, step: FlowStep, tag: int, node: int, flow: Flow) -> None:
         self.flow = flow
         self._step: FlowStep | None = step
         self._tidy = step.at_end
         self._tag = tag
-        self._entry = entry
+        self._node = node
 
     @property
     def answered(self) -> bool:
@@ -527,4 +529,4 @@ class Completion:
 
     def _answer(self, values: tuple[Any, ...], error: BaseException | None) -> bool:
         step, self._step = self._step, None
-        return step is not None and step.complete(self._tag, self._entry, values, error)
+        return step is not None and step.complete(self._tag, self._node, values, error)

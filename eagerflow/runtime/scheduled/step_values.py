@@ -18,8 +18,8 @@ class FrameValues:
 
     Attributes:
         slots: the values.
-        left: how many entries are still to read each.
-        actions: what the entries of the frame do.
+        left: how many nodes are still to read each.
+        actions: what the nodes of the frame do.
         frame: the frame.
         parent: the tag of the iteration around.
         iteration: which one it is.
@@ -36,7 +36,7 @@ class FrameValues:
         self.slots: list[Any] = [None] * len(self.left)
 
     def take(self, slots: Sequence[int]) -> list[Any]:
-        """What slots hold, for an entry that reads it; the last reader empties the slot."""
+        """What slots hold, for a node that reads it; the last reader empties the slot."""
         taken = []
         left, values = self.left, self.slots
         for slot in slots:
@@ -81,9 +81,9 @@ class StepValues:
         """Move a value from one iteration to another, open one, or close one."""
         kind = instruction[0]
         if kind == "move":
-            _, tag, entry, to, port = instruction
+            _, tag, node, to, port = instruction
             place = self.by_tag[tag]
-            action = place.actions[entry]
+            action = place.actions[node]
             source, target = action.inputs[port], action.outputs[0]
             if target >= 0:
                 self.by_tag[to].slots[target] = place.slots[source]

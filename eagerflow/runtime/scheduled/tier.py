@@ -1,4 +1,4 @@
-"""The scheduled tier: a graph that is run entry by entry, some of them at once."""
+"""The scheduled tier: a graph that is run by scheduled nodes, some of them at once."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["ScheduledTier"]
 
 
 def waits_nowhere(node: Node) -> bool:
-    """Whether a branch or a loop needs no entries of its own: all in it runs on, on one device."""
+    """Whether a branch or a loop can be one scheduled node: all in it runs on, on one device."""
     return is_on_one_device(node) and effect_of(node) != "blocks"
 
 
 @final
 class ScheduledTier:
-    """Runs a graph by entries. What waits among them holds no thread.
+    """Runs a graph by scheduled nodes. What waits among them holds no thread.
 
     Args:
         graph: the graph, lowered or not. It must not change afterwards.
         number: of its executable, for events.
-        whole: which branches and loops stay one entry (see `eagerflow.graph.lowering.lower`).
+        whole: which branches and loops stay one node (see `eagerflow.graph.lowering.lower`).
         seconds: how long a node takes, estimated.
         overlap: whether iterations of a loop may overlap, up to its ``parallel_iterations``.
         workers: how many threads regions are cut for; 0 for as many as can be used.
@@ -38,7 +38,7 @@ class ScheduledTier:
     Attributes:
         name: ``"scheduled"``.
         direct: None.
-        flow: the entries.
+        flow: the lowered graph, its plan and actions.
         lanes: for each output its lane, or None for a number.
 
     Raises:
@@ -95,5 +95,5 @@ class ScheduledTier:
 
     @property
     def text(self) -> str:
-        """The generated functions of all entries."""
+        """The generated functions of all scheduled nodes."""
         return self.flow.text

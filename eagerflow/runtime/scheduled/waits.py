@@ -1,6 +1,6 @@
 """Ops that wait, such as those of queues, in the scheduled tier: they hold no thread.
 
-They are begun, with a callback that ends their entry. Their kernels, which wait, are for eager code
+They are begun, with a callback that ends their node. Their kernels, which wait, are for eager code
 and programs, where the thread has nothing else to do.
 """
 

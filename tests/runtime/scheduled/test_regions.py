@@ -96,7 +96,7 @@ def test_regions_never_wait_for_each_other(seed: int, workers: int) -> None:
             left[target] -= 1
             if not left[target]:
                 ready.append(target)
-    assert ran == len(frame.entries)
+    assert ran == len(frame.nodes)
 
 
 EFFECT = """graph f(%x: f32[2]@cpu:0) {

@@ -33,12 +33,12 @@ class Driver:
         self.open: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}  # frame and path, by tag
         self.owed: list[tuple[int, int]] = []
         self.ran: Counter[tuple[int, tuple[int, ...]]] = Counter()
-        self.values: set[tuple[int, int]] = set()  # (tag, entry) that have a value
+        self.values: set[tuple[int, int]] = set()  # (tag, node) that have a value
         self.finished = ""
         self.stopped: set[tuple[int, int]] = set()
 
-    def entry(self, tag: int, number: int) -> int:
-        return self.plan.frames[self.open[tag][0]].entries[number]
+    def node(self, tag: int, number: int) -> int:
+        return self.plan.frames[self.open[tag][0]].nodes[number]
 
     def take(self, instructions: list[Any]) -> None:
         for kind, *rest in instructions:
@@ -46,9 +46,9 @@ class Driver:
             getattr(self, f"on_{kind}")(*rest)
 
     def on_run(self, tag: int, number: int) -> None:
-        entry = self.entry(tag, number)
+        node = self.node(tag, number)
         self.owed.append((tag, number))
-        self.ran[entry, self.open[tag][1]] += 1
+        self.ran[node, self.open[tag][1]] += 1
 
     def on_open(self, tag: int, parent: int, frame: int, iteration: int) -> None:
         assert tag not in self.open
@@ -64,7 +64,7 @@ class Driver:
         self.values.add((to, number))
 
     def on_close(self, tag: int) -> None:
-        assert all(t != tag for t, _ in self.owed), "an iteration ended with entries running"
+        assert all(t != tag for t, _ in self.owed), "an iteration ended with nodes running"
         del self.open[tag]
 
     def on_stop(self, tag: int, number: int) -> None:
@@ -72,14 +72,14 @@ class Driver:
         self.stopped.add((tag, number))
 
     def on_finish(self, outcome: str) -> None:
-        assert not self.owed, "the end came while entries were running"
+        assert not self.owed, "the end came while nodes were running"
         self.finished = outcome
 
     def answer(self) -> None:
         tag, number = self.owed.pop(self.random.randrange(len(self.owed)))
-        entry = self.entry(tag, number)
-        if self.flow.entries[entry].kind == SWITCH:
-            port = choice(self.flow, entry, self.open[tag][1])
+        node = self.node(tag, number)
+        if self.flow.nodes[node].kind == SWITCH:
+            port = choice(self.flow, node, self.open[tag][1])
             self.take(self.step.handle(chose(tag, number, port)))
         else:
             self.take(self.step.handle(done(tag, number)))
@@ -145,7 +145,7 @@ def test_a_step_that_is_broken_off_ends(seed: int, after: int, how: str) -> None
     while driver.owed:
         tag, number = driver.owed.pop()
         answer = failed(tag, number) if driver.random.random() < 0.5 else done(tag, number)
-        if driver.flow.entries[driver.entry(tag, number)].kind == SWITCH:
+        if driver.flow.nodes[driver.node(tag, number)].kind == SWITCH:
             answer = chose(tag, number, 0)
         driver.take(driver.step.handle(answer))
     assert driver.finished == how
@@ -156,10 +156,10 @@ def test_a_step_that_is_broken_off_ends(seed: int, after: int, how: str) -> None
 
 
 def chain(*kinds: int) -> list[ScheduledNode]:
-    entries = [ScheduledNode(kind) for kind in kinds]
-    for i, entry in enumerate(entries[:-1]):
-        entry.edges.append((0, i + 1, 0))
-    return entries
+    nodes = [ScheduledNode(kind) for kind in kinds]
+    for i, node in enumerate(nodes[:-1]):
+        node.edges.append((0, i + 1, 0))
+    return nodes
 
 
 def test_an_empty_step_is_done_at_once() -> None:
