@@ -124,16 +124,18 @@ class ShuffleStore(AbstractStore):
         items += back
 
 
-@final
-class PriorityStore(AbstractStore):
-    """The lowest priority first; of equals the one that came first."""
+class AbstractHeap(AbstractStore):
+    """The lowest priority first; of equals the one that came first.
 
-    __slots__ = ("_serial",)
-    together = True  # what comes in later may be of a lower priority
+    Attributes:
+        gone: how many elements have left, those that came back not among them.
+    """
+
+    __slots__ = ("_serial", "gone")
 
     def __init__(self) -> None:
         self.items = list[Any]()
-        self._serial = 0
+        self._serial = self.gone = 0
 
     def put(self, taker: Any, element: Any, priority: int) -> None:
         items, entry = self.items, (priority, self._serial, element)
@@ -144,11 +146,13 @@ class PriorityStore(AbstractStore):
     def move(self, taken: list[Any]) -> None:
         items = self.items
         taken += (items[0],)
+        self.gone += 1
         heappop(items)
 
     def restore(self, taker: Any) -> None:
         items, back = self.items, taker.taken
         taker.taken = []
+        self.gone -= len(back)
         items += back
         heapify(items)
 
@@ -157,7 +161,15 @@ class PriorityStore(AbstractStore):
 
 
 @final
-class SequenceStore(AbstractStore):
+class PriorityStore(AbstractHeap):
+    """The lowest priority first; of equals the one that came first."""
+
+    __slots__ = ()
+    together = True  # what comes in later may be of a lower priority
+
+
+@final
+class SequenceStore(AbstractHeap):
     """By number, from 0 on without a gap: an element waits until its number is the next one.
 
     The number of an element is its priority. Elements come from several workers at once, and leave
@@ -171,33 +183,8 @@ class SequenceStore(AbstractStore):
     (True, ['a'], ['b'])
     """
 
-    __slots__ = ("_next",)
-
-    def __init__(self) -> None:
-        self.items = list[Any]()
-        self._next = 0
+    __slots__ = ()
 
     def available(self, closed: bool) -> int:
         items = self.items
-        return int(len(items) > 0 and items[0][0] == self._next)
-
-    def put(self, taker: Any, element: Any, priority: int) -> None:
-        items, entry = self.items, (priority, element)
-        taker.sent += 1
-        heappush(items, entry)
-
-    def move(self, taken: list[Any]) -> None:
-        items = self.items
-        taken += (items[0],)
-        self._next += 1
-        heappop(items)
-
-    def restore(self, taker: Any) -> None:
-        items, back = self.items, taker.taken
-        taker.taken = []
-        self._next -= len(back)
-        items += back
-        heapify(items)
-
-    def element(self, entry: Any) -> Any:
-        return entry[1]
+        return int(len(items) > 0 and items[0][0] == self.gone)

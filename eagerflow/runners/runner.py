@@ -53,10 +53,6 @@ class _End(AbstractMeeting):
     def state(self) -> str:
         return f"the runner {self.name}, which {'has ended' if self.over else 'goes on'}"
 
-    def size(self) -> int:
-        """It holds nothing."""
-        return 0
-
     def tell(self) -> None:
         """Its runs tell more."""
 

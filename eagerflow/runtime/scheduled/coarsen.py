@@ -89,15 +89,11 @@ class _Coarsening:
         """How long the whole takes if the critical path goes first."""
         order = _in_order(before)
         assert order is not None
-        after: dict[int, list[int]] = {r: [] for r in costs}
-        for region, others in before.items():
-            for other in others:
-                after[other].append(region)
+        after, left = _waiting(before)
         way = dict[int, float]()
         for region in reversed(order):
             own = costs[region] + _ENTRY
             way[region] = own + max([way[r] for r in after[region]], default=0.0)
-        left = {region: len(others) for region, others in before.items()}
         ready = [(-way[r], r) for r in order if not left[r]]
         ready.sort()
         running: list[tuple[float, int]] = []
@@ -116,11 +112,7 @@ class _Coarsening:
 
 def _in_order(before: Edges) -> Sequence[int] | None:
     """The regions, each after those that it waits for; None if there is a cycle."""
-    left = {region: len(others) for region, others in before.items()}
-    after: dict[int, list[int]] = {region: [] for region in before}
-    for region, others in before.items():
-        for other in others:
-            after[other].append(region)
+    after, left = _waiting(before)
     ordered = [region for region, count in left.items() if not count]
     for region in ordered:  # it grows in the loop
         for other in after[region]:
@@ -128,3 +120,12 @@ def _in_order(before: Edges) -> Sequence[int] | None:
             if not left[other]:
                 ordered.append(other)
     return ordered if len(ordered) == len(before) else None
+
+
+def _waiting(before: Edges) -> tuple[dict[int, list[int]], dict[int, int]]:
+    """For each region those that wait for it, and how many it waits for."""
+    after: dict[int, list[int]] = {region: [] for region in before}
+    for region, others in before.items():
+        for other in others:
+            after[other].append(region)
+    return after, {region: len(others) for region, others in before.items()}
