@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from itertools import count
@@ -363,7 +363,7 @@ class AbstractMeeting(ABC):
     room: float = float("inf")
     closed: bool = False
     device: Device | None = None
-    types: Sequence[TensorType] = ()
+    types: tuple[TensorType, ...] = ()
 
     def __init__(self, lines: int, kind: str = "", name: str | None = None) -> None:
         self.kind = kind

@@ -170,7 +170,7 @@ class Choice:
         tier = ScheduledTier(
             self._graph, self._number, whole=whole, seconds=seconds, overlap=False, workers=workers
         )
-        return tier if tier.flow.parallel and tier.flow.branches else None
+        return tier if tier.parallel and tier.branches else None
 
 
 def _is_wide(graph: Graph, sizes: Mapping[str, int]) -> bool:

@@ -157,7 +157,7 @@ class Executable:
             number = event.step
         elif AbstractEvent.listeners:
             number = events.next_step()
-        return DetachedStep(tier.flow, done, event, number=number, runner=runner)
+        return DetachedStep(tier, done, event, number=number, runner=runner)
 
     @property
     def tier(self) -> Tier:

@@ -30,10 +30,10 @@ from eagerflow.core.op import define
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, choice
 from eagerflow.runtime.scheduled.actions import Action
-from eagerflow.runtime.scheduled.flow import Flow
 from eagerflow.runtime.scheduled.plan import RUN, Plan, ScheduledNode
 from eagerflow.runtime.scheduled.scheduler import Scheduler, done, start
-from eagerflow.runtime.scheduled.step import FlowStep
+from eagerflow.runtime.scheduled.step import ScheduledStep
+from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 from tests.bench.harness import arguments
@@ -75,9 +75,9 @@ def schedule(plan: Plan, log: bool) -> None:
             todo += step.handle(done(*rest))
 
 
-def null_flow(plan: Plan) -> Flow:
+def null_flow(plan: Plan) -> ScheduledTier:
     """Entries that call a function which does nothing."""
-    flow = Flow(Graph("null"))
+    flow = ScheduledTier(Graph("null"))
     nothing = ()
     flow.plan = plan
     flow.frames[0].actions = [Action(None, lambda given: nothing) for _ in plan.labels]
@@ -158,7 +158,7 @@ def main() -> None:
     flow = null_flow(plan)
     for log in (False, True):
         name = "with a log" if log else "without a log"
-        seconds = best(lambda log=log: FlowStep(flow, log=log).run([]), repeat)  # type: ignore[misc]
+        seconds = best(lambda log=log: ScheduledStep(flow, log=log).run([]), repeat)  # type: ignore[misc]
         print(f"| executor {name} | {entries / seconds:,.0f} null entries/s |")
     run = straight_line(entries)
     print(f"| one region | {entries / best(run, repeat):,.0f} null ops/s |")

@@ -105,7 +105,7 @@ class Part:
             found = step.run([x.numpy() for x in feeds.values()])
         finally:
             log = step.log or []
-            again = rerun(self.tier.flow.plan, log)  # raises if it says something else
+            again = rerun(self.tier.plan, log)  # raises if it says something else
             assert log[-1][1][-1] == ("finish", again.outcome)
             self.replayed += 1
         return found[0] if found else None

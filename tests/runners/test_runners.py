@@ -307,7 +307,7 @@ def test_only_loops_in_which_something_waits_are_in_pieces(monkeypatch: pytest.M
             until(lambda runner=runner: runner.steps == 2)
         assert numbers(seen.value) == 7
         queue.enqueue_many([0, 0])
-    whole, pieces = ([node.op for node in e.flow.graph.nodes] for e in made)
+    whole, pieces = ([node.op for node in e.graph.nodes] for e in made)
     assert "while_loop" in whole
     assert "while_loop" not in pieces
 

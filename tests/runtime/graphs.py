@@ -11,7 +11,6 @@ from eagerflow.dims import Dim
 from eagerflow.graph import Graph, Node, Value
 from eagerflow.runtime import Executable
 from eagerflow.runtime.generated.tier import GeneratedTier
-from eagerflow.runtime.scheduled.flow import Flow
 from eagerflow.runtime.scheduled.tier import ScheduledTier, waits_nowhere
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer
@@ -100,11 +99,6 @@ def scheduled(executable: Executable) -> ScheduledTier:
     tier = executable.tier
     assert isinstance(tier, ScheduledTier)
     return tier
-
-
-def flow_of(executable: Executable) -> Flow:
-    """Its entries."""
-    return scheduled(executable).flow
 
 
 def same(a: Any, b: Any) -> bool:

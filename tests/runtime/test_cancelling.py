@@ -15,11 +15,11 @@ from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
 from eagerflow.runtime.scheduled.scheduler import rerun
-from eagerflow.runtime.scheduled.step import Completion, FlowStep
+from eagerflow.runtime.scheduled.step import Completion, ScheduledStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow.runtime.threads.clock import AbstractClock
-from tests.runtime.graphs import by_entries, flow_of, scheduled
+from tests.runtime.graphs import by_entries, scheduled
 from tests.runtime.scheduled.entries import Ops, X, chain, fan, heavy, open_up, ops
 
 __all__ = ["ops"]  # the fixture
@@ -92,12 +92,12 @@ def test_ctrl_c_anywhere(ops: Ops, count: int) -> None:
     """Whoever is at work then, the step ends, and so do its threads."""
     ops.add("test_half", interrupt_after(count))
     runner = by_entries(fan(*["test_half"] * 5), seconds=heavy)
-    step = FlowStep(flow_of(runner), helpers=2, log=True)
+    step = ScheduledStep(scheduled(runner), helpers=2, log=True)
     with suppress(KeyboardInterrupt):  # it may come after the step, if a thread had run it
         step.run([X])
     assert not step._helping
     assert not step._values
-    (found,) = FlowStep(flow_of(runner), helpers=2).run([X])
+    (found,) = ScheduledStep(scheduled(runner), helpers=2).run([X])
     assert found.tolist() == [2.5, 5.0]
 
 
@@ -120,9 +120,9 @@ def test_threads_stop_between_ops(ops: Ops) -> None:
     end = text.rindex("return %y")
     text = f"{text[:end]}%z = test_fail(%x) : f32[2]@cpu:0 return %y, %z }}"
     graph = Graph.parse(text)
-    flow = flow_of(by_entries(graph, seconds=heavy))
+    tier = scheduled(by_entries(graph, seconds=heavy))
     with pytest.raises(errors.TensorValueError, match="as planned"):
-        FlowStep(flow, helpers=1, log=True).run([X])
+        ScheduledStep(tier, helpers=1, log=True).run([X])
 
 
 def test_a_deadline_between_ops(ops: Ops) -> None:
@@ -168,7 +168,7 @@ def test_it_ends_while_an_entry_is_about_to_wait(
         begun.append(node.name)
         return lambda: stopped.append(node.name)
 
-    def late(step: FlowStep, *entry: Any) -> None:
+    def late(step: ScheduledStep, *entry: Any) -> None:
         if end == "cancel":
             step.cancel("the cell was closed")
         elif end == "fail":
@@ -178,9 +178,9 @@ def test_it_ends_while_an_entry_is_about_to_wait(
         usual(step, *entry)
 
     ops.wait("test_wait", begin)
-    usual = FlowStep._begin
-    monkeypatch.setattr(FlowStep, "_begin", late)
-    step = FlowStep(flow_of(by_entries(fan("test_wait", "test_wait"))), wake=lambda: None)
+    usual = ScheduledStep._begin
+    monkeypatch.setattr(ScheduledStep, "_begin", late)
+    step = ScheduledStep(scheduled(by_entries(fan("test_wait", "test_wait"))), wake=lambda: None)
     step.begin([X])
     other = step._light.pop() if end == "fail" else ()
     assert step.serve() == (end != "leave")
@@ -200,7 +200,7 @@ def test_a_deadline_that_is_kept() -> None:
 
 
 def test_somebody_else_cancels(ops: Ops) -> None:
-    steps: list[FlowStep] = []
+    steps: list[ScheduledStep] = []
 
     def begin(node: Any, inputs: list[Any], completion: Completion) -> None:
         thread = threading.Thread(target=lambda: steps[0].cancel("the cell was closed"))
@@ -211,7 +211,7 @@ def test_somebody_else_cancels(ops: Ops) -> None:
     steps.append(scheduled(runner).step(log=True))
     with pytest.raises(errors.CancelledError, match="the cell was closed"):
         steps[0].run([np.ones(2, np.float32)])
-    assert rerun(flow_of(runner).plan, steps[0].log or []).outcome == "cancelled"
+    assert rerun(scheduled(runner).plan, steps[0].log or []).outcome == "cancelled"
 
 
 def test_a_step_that_is_cancelled_on_the_way_to_a_wait(
@@ -220,13 +220,13 @@ def test_a_step_that_is_cancelled_on_the_way_to_a_wait(
     """Another thread cancels when the entry is neither in a queue nor waits yet."""
     begun: list[Any] = []
     ops.wait("test_wait", lambda *found: begun.append(found))
-    before = FlowStep._begin
+    before = ScheduledStep._begin
 
-    def begin(step: FlowStep, *found: Any) -> None:
+    def begin(step: ScheduledStep, *found: Any) -> None:
         step.cancel("the cell was closed")
         before(step, *found)
 
-    monkeypatch.setattr(FlowStep, "_begin", begin)
+    monkeypatch.setattr(ScheduledStep, "_begin", begin)
     step = scheduled(by_entries(chain("exp", "test_wait", "sin"), open_up)).step(log=True)
     with pytest.raises(errors.CancelledError, match="the cell was closed"):
         step.run([np.ones(2, np.float32)])

@@ -23,7 +23,7 @@ from eagerflow.runtime.choice import Choice
 from eagerflow.runtime.generated.tier import GeneratedTier
 from eagerflow.runtime.scheduled import step
 from eagerflow.runtime.threads import workers
-from tests.runtime.graphs import by_entries, flow_of, straight
+from tests.runtime.graphs import by_entries, scheduled, straight
 from tests.runtime.scheduled.entries import CHAINS, Ops, heavy, helped, ops, same
 
 __all__ = ["ops"]  # the fixture
@@ -95,7 +95,7 @@ def test_heavy_branches_of_traced_functions_run_at_once(ops: Ops, way: str) -> N
 
 def test_the_faster_way_is_kept() -> None:
     inputs = [x()]
-    for whole, cut, scheduled in ((1.0, 0.6, True), (1.0, 0.99, False), (1.0, 2.0, False)):
+    for whole, cut, faster in ((1.0, 0.6, True), (1.0, 0.99, False), (1.0, 2.0, False)):
         graph = Graph.parse(TWO)
         generated = GeneratedTier(graph)
         one = Choice(generated, graph)
@@ -106,9 +106,9 @@ def test_the_faster_way_is_kept() -> None:
             first = 10.0 if iteration < 2 else 0.0  # it compiles
             one.took(tier, first + (whole if tier is generated else cut))
         assert ways == ["scheduled", "generated"] * (choice._RUNS + 1)
-        assert (one.pick(inputs) is not generated) == scheduled
+        assert (one.pick(inputs) is not generated) == faster
         one.took(generated, 1e-9)  # of a run that began before
-        assert (one.pick(inputs) is not generated) == scheduled
+        assert (one.pick(inputs) is not generated) == faster
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_threads_that_are_changed_afterwards_count(always: None) -> None:
     with ef.config(threads=1):
         want = straight(Graph.parse(CHAINS))(data, other)
         assert by_entries()
-        assert sorted(flow_of(program).plan.labels) == ["a … c", "b … d", "e"]
+        assert sorted(scheduled(program).plan.labels) == ["a … c", "b … d", "e"]
     with ef.config(threads=2):  # the library takes both cores: another thread gains nothing
         want = straight(Graph.parse(CHAINS))(data, other)
         assert not by_entries()
@@ -219,7 +219,7 @@ def test_a_loop_with_effects_is_opened_only_if_it_is_heavy_inside() -> None:
         return made
 
     for large in (True, False):
-        assert (len(flow_of(program(large)).frames) == 2) is large
+        assert (len(scheduled(program(large)).frames) == 2) is large
 
 
 # --- what people see --------------------------------------------------------------------------
@@ -340,9 +340,9 @@ def test_a_part_writes_into_what_another_gave(ops: Ops) -> None:
           return %d }}"""
     ).optimise()
     runner = by_entries(graph, seconds=heavy)
-    assert len(flow_of(runner).plan.labels) >= 3
+    assert len(scheduled(runner).plan.labels) >= 3
     taken: list[Any] = []
-    for frame in flow_of(runner).frames:
+    for frame in scheduled(runner).frames:
         for action in frame.actions:
             action.call = _noting(action.call, taken)
     data = np.zeros((200, 100), np.float32)

@@ -12,9 +12,9 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, choice
-from eagerflow.runtime.scheduled.step import FlowStep
+from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.threads import workers
-from tests.runtime.graphs import by_entries, flow_of
+from tests.runtime.graphs import by_entries, scheduled
 from tests.runtime.scheduled.entries import heavy, notes, open_up
 
 
@@ -110,8 +110,8 @@ def in_entries(whole: Callable[[Any], bool] | None, helpers: int) -> Callable[..
         graph = ef.trace(f).graph(ef.tensor(X))
         assert len(graph.inputs) == 1
         how = {} if whole is None else {"whole": whole}
-        flow = flow_of(by_entries(graph, seconds=heavy, **how))
-        return FlowStep(flow, helpers=helpers).run([ef.tensor(X).numpy()])
+        tier = scheduled(by_entries(graph, seconds=heavy, **how))
+        return ScheduledStep(tier, helpers=helpers).run([ef.tensor(X).numpy()])
 
     return run
 

@@ -10,9 +10,10 @@ from typing import Any, Final, final
 from eagerflow import events
 from eagerflow.core.op import find_op
 from eagerflow.events import StepEvent, step_of
-from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.graph.ir import Graph
 from eagerflow.runtime.scheduled.node_seconds import worker_count
-from eagerflow.runtime.scheduled.step import FlowStep
+from eagerflow.runtime.scheduled.step import ScheduledStep
+from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads.workers import Workers, shared
 
 __all__ = ["DetachedStep", "Result", "serving"]
@@ -27,10 +28,10 @@ os.register_at_fork(after_in_child=serving.forget)
 
 @final
 class DetachedStep:
-    """One run of a flow without a waiting caller.
+    """One run of a graph without a waiting caller.
 
     Args:
-        flow: what to run.
+        tier: what to run.
         done: called once, in a thread of the pool, with a function that gives the outputs or raises
             the error of the step.
         event: of the step, if it has a listener; it ends before ``done`` has the result.
@@ -44,14 +45,14 @@ class DetachedStep:
     __slots__ = ("_done", "_event", "_pool", "_runner", "_step", "thread")
 
     def __init__(
-        self, flow: Flow, done: Callable[[Result], object], event: StepEvent | None = None,
+        self, tier: ScheduledTier, done: Callable[[Result], object], event: StepEvent | None = None,
         number: int = 0, runner: str = "",
     ) -> None:  # fmt: skip
         self._done = done
         self._event = event
         self._runner = runner
-        self._pool = shared if _calls_python(flow) else serving
-        self._step = FlowStep(flow, wake=self._wake, checked=True, number=number)
+        self._pool = shared if _calls_python(tier.graph) else serving
+        self._step = ScheduledStep(tier, wake=self._wake, checked=True, number=number)
         self.thread = 0
 
     def begin(self, inputs: Sequence[Any]) -> None:
@@ -104,8 +105,8 @@ class DetachedStep:
                 events.end(event)
 
 
-def _calls_python(flow: Flow) -> bool:
-    graphs = [flow.graph]
+def _calls_python(graph: Graph) -> bool:
+    graphs = [graph]
     for graph in graphs:  # it grows
         ops = [find_op(node.op) for node in graph.nodes]
         if any(op is not None and op.calls_user for op in ops):

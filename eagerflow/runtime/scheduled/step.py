@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.errors import CancelledError
 from eagerflow.events import AbstractEvent, step_of
@@ -22,7 +22,6 @@ from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.scheduled.actions import Action, placed_error
-from eagerflow.runtime.scheduled.flow import Flow
 from eagerflow.runtime.scheduled.scheduler import (
     Scheduler,
     SchedulerEvent,
@@ -37,7 +36,10 @@ from eagerflow.runtime.threads.clock import AbstractClock, SystemClock
 from eagerflow.runtime.threads.deadline import LATE, broken_off
 from eagerflow.runtime.threads.workers import shared
 
-__all__ = ["SYSTEM_CLOCK", "Completion", "FlowStep"]
+if TYPE_CHECKING:
+    from eagerflow.runtime.scheduled.tier import ScheduledTier
+
+__all__ = ["SYSTEM_CLOCK", "Completion", "ScheduledStep"]
 
 SYSTEM_CLOCK: Final = SystemClock()
 
@@ -46,11 +48,11 @@ Job = tuple[int, int, list[Any]]
 
 
 @final
-class FlowStep:
-    """One run of a flow.
+class ScheduledStep:
+    """One run of a graph by its scheduled nodes.
 
     Args:
-        flow: what to run.
+        tier: what to run.
         log: whether to keep what the scheduler was told and said.
         deadline: the time of ``clock`` at which it is cancelled.
         clock: tells the time.
@@ -65,13 +67,13 @@ class FlowStep:
     """
 
     def __init__(
-        self, flow: Flow, *, log: bool = False, deadline: float | None = None,
+        self, tier: ScheduledTier, *, log: bool = False, deadline: float | None = None,
         clock: AbstractClock = SYSTEM_CLOCK, helpers: int = 0,
         checked: bool = False, number: int = 0, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
-        self._flow = flow
+        self._tier = tier
         self._number = number
-        self._scheduler = Scheduler(flow.plan, log=log)
+        self._scheduler = Scheduler(tier.plan, log=log)
         self._deadline = deadline
         self._clock = clock
         self._helpers = helpers
@@ -93,7 +95,7 @@ class FlowStep:
         self._queues = (self._light, self._heavy, here)  # as `Action.queue` counts them
         self._handle = self._scheduler.handle
         self._answers: list[SchedulerEvent] = []  # of nodes that were stopped
-        self._held = StepValues(flow)
+        self._held = StepValues(tier.frames)
         self._values = self._held.by_tag
         self._waits: dict[tuple[int, int], Callable[[], object] | None] = {}  # without a thread
         self._stops: list[Callable[[], object]] = []  # to be called without the lock
@@ -119,7 +121,7 @@ class FlowStep:
             CancelledError: it was cancelled, or its deadline passed.
             EagerflowError: what eager code would raise.
         """
-        self._held.put(inputs)
+        self._held.put(self._tier.inputs, inputs)
         token, around, frames = error_state.set(QUIET), step_of.stopped, step_of.frames
         self._caller = step_of.caller or threading.get_ident()
         outside = self._inside.enter(self)
@@ -150,7 +152,7 @@ class FlowStep:
 
     def begin(self, inputs: Sequence[Any]) -> None:
         """Begin it: ``wake`` is called, also if it was cancelled before."""
-        self._held.put(inputs)
+        self._held.put(self._tier.inputs, inputs)
         with self._lock:
             self._sleeping = True
             if self._scheduler.outcome:
@@ -274,7 +276,7 @@ class FlowStep:
 
     def _result(self) -> tuple[Any, ...]:
         if self._scheduler.outcome == "done":
-            return self._flow.results(self._values[0].slots)
+            return self._tier.results(self._values[0].slots)
         error, self._error = self._error, None
         if error is None:
             error = broken_off(self._scheduler.reason)
@@ -418,7 +420,7 @@ class FlowStep:
                 return
             self._waits[key] = None
         assert action.begin is not None
-        completion = Completion(self, tag, node, self._flow)
+        completion = Completion(self, tag, node, self._tier)
         try:
             stop = action.begin(action.node, given[::-1], completion)
         except BaseException as error:
@@ -498,14 +500,14 @@ class Completion:
     What comes later than the first answer, or after the step was stopped, is ignored.
 
     Attributes:
-        flow: that the node belongs to.
+        tier: that the node belongs to.
     """
 
-    __slots__ = ("_node", "_step", "_tag", "_tidy", "flow")
+    __slots__ = ("_node", "_step", "_tag", "_tidy", "tier")
 
-    def __init__(self, step: FlowStep, tag: int, node: int, flow: Flow) -> None:
-        self.flow = flow
-        self._step: FlowStep | None = step
+    def __init__(self, step: ScheduledStep, tag: int, node: int, tier: ScheduledTier) -> None:
+        self.tier = tier
+        self._step: ScheduledStep | None = step
         self._tidy = step.at_end
         self._tag = tag
         self._node = node

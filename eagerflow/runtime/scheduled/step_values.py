@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, final
 
-from eagerflow.runtime.scheduled.flow import Flow, FlowFrame
+from eagerflow.runtime.scheduled.scheduled_nodes import FrameLayout
 from eagerflow.runtime.scheduled.scheduler import SchedulerInstruction
 from eagerflow.source import iteration_note
 
@@ -27,7 +27,7 @@ class FrameValues:
 
     __slots__ = ("actions", "frame", "iteration", "left", "parent", "slots")
 
-    def __init__(self, frame: FlowFrame, parent: int, iteration: int) -> None:
+    def __init__(self, frame: FrameLayout, parent: int, iteration: int) -> None:
         self.frame = frame
         self.parent = parent
         self.iteration = iteration
@@ -64,16 +64,16 @@ class StepValues:
         by_tag: the iterations that are open; 0 is the outermost.
     """
 
-    __slots__ = ("_flow", "by_tag")
+    __slots__ = ("_frames", "by_tag")
 
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
-        self.by_tag: dict[int, FrameValues] = {0: FrameValues(flow.frames[0], -1, 0)}
+    def __init__(self, frames: Sequence[FrameLayout]) -> None:
+        self._frames = frames
+        self.by_tag: dict[int, FrameValues] = {0: FrameValues(frames[0], -1, 0)}
 
-    def put(self, inputs: Sequence[Any]) -> None:
+    def put(self, slots: Sequence[int], inputs: Sequence[Any]) -> None:
         """Take those inputs of the step that have a reader."""
         root = self.by_tag[0]
-        for slot, value in zip(self._flow.inputs, inputs, strict=True):
+        for slot, value in zip(slots, inputs, strict=True):
             if root.left[slot]:
                 root.slots[slot] = value
 
@@ -93,7 +93,7 @@ class StepValues:
                     place.slots[source] = None
         elif kind == "open":
             _, tag, parent, frame, iteration = instruction
-            self.by_tag[tag] = FrameValues(self._flow.frames[frame], parent, iteration)
+            self.by_tag[tag] = FrameValues(self._frames[frame], parent, iteration)
         elif kind == "close":
             del self.by_tag[instruction[1]]
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from eagerflow.errors import SchedulerError
 from eagerflow.events import step_of
-from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_on_one_device, lower
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.hardware import Lane, as_device
+from eagerflow.runtime.scheduled.actions import HEAVY
 from eagerflow.runtime.scheduled.node_seconds import node_seconds, op_threads, worker_count
-from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, FlowStep
+from eagerflow.runtime.scheduled.scheduled_nodes import ScheduledNodes
+from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, ScheduledStep
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.clock import AbstractClock
+from eagerflow.types import TensorType
 
 __all__ = ["ScheduledTier"]
 
@@ -38,8 +42,15 @@ class ScheduledTier:
     Attributes:
         name: ``"scheduled"``.
         direct: None.
-        flow: the lowered graph, its plan and actions.
+        graph: the lowered graph.
+        number: of the executable.
+        plan: the scheduled nodes, as the scheduler sees them.
+        frames: what they do, by the frame that they lie in.
+        inputs: for each input of the graph its slot in frame 0.
+        outputs: the slots of its outputs.
         lanes: for each output its lane, or None for a number.
+        parallel: whether some scheduled nodes are worth a thread of their own.
+        branches: whether some of those could run at once.
 
     Raises:
         GraphError: something in the graph cannot run.
@@ -59,8 +70,20 @@ class ScheduledTier:
     ) -> None:  # fmt: skip
         threads = op_threads()
         seconds = seconds or (lambda node: node_seconds(node, threads))
-        self.flow = Flow(lower(graph, whole), seconds, number, overlap=overlap, workers=workers)
-        self.lanes = self.flow.lanes
+        self.graph = graph = lower(graph, whole)
+        self.number = number
+        made = ScheduledNodes(graph, seconds, number, overlap, workers)
+        self.frames = made.frames
+        self.plan = made.plan()
+        self.inputs = [made.slot(v) for v in graph.inputs]
+        self.outputs = [made.slot(v) for v in graph.outputs]
+        for slot in self.outputs:
+            self.frames[0].readers[slot] += 1
+        self.lanes = tuple(map(_lane, graph.outputs))
+        self.parallel = any(
+            action.queue == HEAVY for frame in self.frames for action in frame.actions
+        )
+        self.branches = made.branches
 
     def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run a step in this thread, with help of others.
@@ -74,7 +97,7 @@ class ScheduledTier:
     def step(
         self, *, log: bool = False, seconds: float | None = None,
         clock: AbstractClock = SYSTEM_CLOCK,
-    ) -> FlowStep:  # fmt: skip
+    ) -> ScheduledStep:  # fmt: skip
         """A step that is to be run.
 
         Args:
@@ -87,13 +110,42 @@ class ScheduledTier:
         end = deadline.moment() if checked else None
         if seconds is not None:
             end = clock.now() + seconds
-        helpers = worker_count() - 1 if self.flow.parallel else 0
-        return FlowStep(
-            self.flow, log=log, deadline=end, clock=clock, helpers=helpers, checked=checked,
+        helpers = worker_count() - 1 if self.parallel else 0
+        return ScheduledStep(
+            self, log=log, deadline=end, clock=clock, helpers=helpers, checked=checked,
             number=step_of.step,
         )  # fmt: skip
 
+    def results(self, slots: Sequence[Any]) -> tuple[Any, ...]:
+        """The outputs of a step that has these values in frame 0 when it is done.
+
+        Raises:
+            SchedulerError: one was never made: it lies on a branch that was not taken, say.
+        """
+        results = tuple([slots[i] for i in self.outputs])
+        for value, x in zip(self.graph.outputs, results, strict=True):
+            if x is None:
+                raise SchedulerError(
+                    f"the step has ended, and %{value.name} was not made",
+                    expected="a graph whose outputs are on no branch (see Merge)",
+                )
+        return results
+
     @property
     def text(self) -> str:
-        """The generated functions of all scheduled nodes."""
-        return self.flow.text
+        """The generated functions of its scheduled nodes."""
+        lines = []
+        for frame, plan in zip(self.frames, self.plan.frames, strict=True):
+            for number, action in zip(plan.nodes, frame.actions, strict=True):
+                if action.region is not None:
+                    apart = ", on a thread of its own" if action.queue == HEAVY else ""
+                    lines.append(f"# {self.plan.labels[number]}{apart}")
+                    lines.append(action.region.plain().text)
+        return "\n".join(lines)
+
+
+def _lane(value: Value) -> Lane | None:
+    kind = value.type
+    if not isinstance(kind, TensorType):
+        return None
+    return as_device(value.device).lanes[kind.dtype]

@@ -122,11 +122,11 @@ class _Wait:
 
     def _events(self) -> ToldAttempt:
         """Tells of the operation and of its wait."""
-        node, owner, flow = self._node, self._attempt.owner, self._completion.flow
+        node, owner, tier = self._node, self._attempt.owner, self._completion.tier
         known: dict[str, Any] = {
             "name": owner.label, "resource": owner.kind, "operation": self._attempt.what,
             "device": str(self._device), "thread": 0, "caller": self._caller,
-            "frames": self._frames, "executable": flow.number, "node": node.name,
+            "frames": self._frames, "executable": tier.number, "node": node.name,
             "source": node.source if isinstance(node.source, Source) else None,
         }  # fmt: skip
         return ToldAttempt(
@@ -135,13 +135,13 @@ class _Wait:
         )
 
     def _tell(self, values: Sequence[Any]) -> None:
-        node, attempt, flow, stop = self._node, self._attempt, self._completion.flow, perf_counter()
+        node, attempt, tier, stop = self._node, self._attempt, self._completion.tier, perf_counter()
         pairs = zip(node.outputs, values, strict=True)
         event = node_event(
             node, [_tensor_type(v).like(shape=x.shape).on(v.device) for v, x in pairs],
             device=str(self._device), start=self._start, stop=stop, thread=0, step=self._step,
-            frames=self._frames, caller=self._caller, runner=self._runner, executable=flow.number,
-            graph=flow.graph.name, waited=0.0 if attempt.since is None else stop - attempt.since,
+            frames=self._frames, caller=self._caller, runner=self._runner, executable=tier.number,
+            graph=tier.graph.name, waited=0.0 if attempt.since is None else stop - attempt.since,
         )  # fmt: skip
         events.end(event)
 

@@ -27,6 +27,7 @@ _RUNNERS: Final = {
     "ScheduledTier": "scheduled",
     "Flow": "scheduled",
     "FlowStep": "scheduled",
+    "ScheduledStep": "scheduled",
     "DetachedStep": "scheduled",
     "Script": "script of a tape",
     "Recording": "records of a tape",

@@ -16,7 +16,7 @@ from eagerflow import errors
 from eagerflow.runtime.scheduled.scheduler import rerun
 from eagerflow.runtime.scheduled.waits import has_free_waits
 from tests.resources.queues.modes import Waiting, drained, numbers, until
-from tests.runtime.graphs import by_entries, flow_of, scheduled
+from tests.runtime.graphs import by_entries, scheduled
 
 
 def queue_of(*values: int, capacity: int | None = None) -> ef.Queue:
@@ -312,7 +312,7 @@ def test_a_step_with_waits_can_be_repeated_from_its_log() -> None:
     runner = by_entries(f.graph(ef.tensor(1)))
     step = scheduled(runner).step(log=True)
     assert int(step.run([np.asarray(5)])[0]) == 11
-    assert rerun(flow_of(runner).plan, step.log or []).outcome == "done"
+    assert rerun(scheduled(runner).plan, step.log or []).outcome == "done"
 
 
 def test_a_cancelled_step_takes_nothing() -> None:

@@ -15,10 +15,10 @@ from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
 from eagerflow.runtime.scheduled import actions
 from eagerflow.runtime.scheduled.scheduler import rerun
-from eagerflow.runtime.scheduled.step import FlowStep
+from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
-from tests.runtime.graphs import Traced, flow_of
+from tests.runtime.graphs import Traced, scheduled
 
 
 def open_up(node: Any) -> bool:
@@ -47,10 +47,10 @@ def same(found: Sequence[Any], want: Sequence[Any]) -> None:
 
 def helped(runner: Executable, inputs: Sequence[Any], **how: Any) -> tuple[Any, ...]:
     """A run with two threads of the pool, however many cores there are."""
-    flow = flow_of(runner)
-    one = FlowStep(flow, helpers=2, log=True, **how)
+    tier = scheduled(runner)
+    one = ScheduledStep(tier, helpers=2, log=True, **how)
     found = one.run(inputs)
-    assert rerun(flow.plan, one.log or []).outcome == "done"
+    assert rerun(tier.plan, one.log or []).outcome == "done"
     return found
 
 

@@ -14,9 +14,9 @@ from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.graph.ir import Node
 from eagerflow.graph.lowering import lower
-from eagerflow.runtime.scheduled.flow import Flow
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
 from eagerflow.runtime.scheduled.regions import Places, find_regions
+from eagerflow.runtime.scheduled.tier import ScheduledTier
 
 
 def before(node: Node) -> list[Node]:
@@ -85,8 +85,10 @@ def test_regions_never_wait_for_each_other(seed: int, workers: int) -> None:
         lines.append(f"{name}: {' '.join(sorted(inputs))}")
         names.append(name)
     graph = graph_of(*lines)
-    flow = Flow(graph, lambda node: 1.0 if node.name[0] == "h" else 1e-6, workers=workers)
-    (frame,) = flow.plan.frames
+    tier = ScheduledTier(
+        graph, seconds=lambda node: 1.0 if node.name[0] == "h" else 1e-6, workers=workers
+    )
+    (frame,) = tier.plan.frames
     left = list(frame.needs)
     ready, ran = list(frame.roots), 0
     while ready:

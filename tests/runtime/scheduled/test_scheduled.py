@@ -15,14 +15,14 @@ from eagerflow.graph import Graph
 from eagerflow.graph.lowering import lower
 from eagerflow.runtime import Executable, replay
 from eagerflow.runtime.scheduled import step
-from eagerflow.runtime.scheduled.flow import Flow
-from eagerflow.runtime.scheduled.step import Completion, FlowStep
+from eagerflow.runtime.scheduled.step import Completion, ScheduledStep
+from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow.runtime.threads.clock import AbstractClock
 from tests.control.programs import PROGRAMS
 from tests.control.programs import Program as Source
 from tests.numeric import tensors
-from tests.runtime.graphs import by_entries, flow_of, scheduled
+from tests.runtime.graphs import by_entries, scheduled
 from tests.runtime.nested import Nested
 from tests.runtime.scheduled.entries import (
     CHAINS,
@@ -94,7 +94,7 @@ def test_a_lowered_text_runs() -> None:
     x = ef.ones(3, dtype="float64")
     graph = ef.trace(f).graph(x)
     again = Graph.parse(str(lower(graph, open_up)))
-    same(FlowStep(Flow(again)).run([x.numpy()]), Executable(graph)(x.numpy()))
+    same(ScheduledStep(ScheduledTier(again)).run([x.numpy()]), Executable(graph)(x.numpy()))
 
 
 # --- what is chosen ---------------------------------------------------------------------------
@@ -143,11 +143,11 @@ def test_python_that_runs_graphs_itself() -> None:
 
     def call(x: Any) -> Any:
         two = ef.stack([x, x]).numpy()
-        (found,) = FlowStep(flow_of(inner), helpers=1).run([two, two])
+        (found,) = ScheduledStep(scheduled(inner), helpers=1).run([two, two])
         return ef.tensor(found).sum(axis=0) / 16
 
     graph, given = loop_of(lambda x, i: ef.py_call(call, "f32[2]", x), iterations=1000)
-    one = FlowStep(flow_of(by_entries(graph, open_up, heavy)), helpers=1)
+    one = ScheduledStep(scheduled(by_entries(graph, open_up, heavy)), helpers=1)
     same(one.run(given), Executable(graph)(*given))
 
 
@@ -263,7 +263,7 @@ def test_so_many_iterations_overlap(ops: Ops, parallel: int, most: int) -> None:
       &next: NextIteration(%j)
       %n = Exit(%s.1) : int
       return %n }}"""
-    assert FlowStep(Flow(Graph.parse(lowered)), clock=Answers()).run([X]) == (5,)
+    assert ScheduledStep(ScheduledTier(Graph.parse(lowered)), clock=Answers()).run([X]) == (5,)
     assert widest == most
 
 
@@ -272,7 +272,9 @@ def test_invariants_go_in_once() -> None:
     runner = by_entries(graph, open_up)
     one = scheduled(runner).step(log=True)
     one.run(given)
-    enters = [i for i, label in enumerate(flow_of(runner).plan.labels) if label.startswith("enter")]
-    places = {flow_of(runner).plan.places[i][1] for i in enters}
+    enters = [
+        i for i, label in enumerate(scheduled(runner).plan.labels) if label.startswith("enter")
+    ]
+    places = {scheduled(runner).plan.places[i][1] for i in enters}
     runs = [x for _, out in one.log or [] for x in out if x[0] == "run" and x[1] == 0]
     assert not any(entry in places for _, _, entry in runs)  # tokens pass, nothing is computed

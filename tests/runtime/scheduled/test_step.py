@@ -20,11 +20,11 @@ from eagerflow.core import op as op_module
 from eagerflow.core.op import bind
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
-from eagerflow.runtime.scheduled.step import Completion, FlowStep
+from eagerflow.runtime.scheduled.step import Completion, ScheduledStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow_kernels import table
-from tests.runtime.graphs import by_entries, flow_of
+from tests.runtime.graphs import by_entries, scheduled
 from tests.runtime.nested import Nested
 from tests.runtime.scheduled.entries import (
     Ops,
@@ -107,7 +107,7 @@ def test_failures_leave_nothing(seed: int, after: int) -> None:
         f = Nested(seed, effects=False)
         f.run_math = lambda x, first, name: bind(op_module.get_op("test_work"), x)  # type: ignore[method-assign]
         graph = ef.trace(f).graph(ef.ones(3, dtype="float64"))
-        one = FlowStep(flow_of(by_entries(graph, open_up, heavy)), helpers=2)
+        one = ScheduledStep(scheduled(by_entries(graph, open_up, heavy)), helpers=2)
         count = 0
         kept.clear()
         with suppress(errors.KernelError):

@@ -1,4 +1,4 @@
-"""`Flow`: a lowered graph made ready for the scheduled tier: its plan, and the actions."""
+"""The scheduled nodes of a lowered graph: made of its nodes, with edges, slots and actions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from eagerflow.dims import Dim, evaluate, symbols
-from eagerflow.errors import GraphError, SchedulerError
+from eagerflow.errors import GraphError
 from eagerflow.graph.edit import copy_node, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.generated.instructions import named_axes
 from eagerflow.runtime.generated.region_code import RegionCode
 from eagerflow.runtime.generated.writes import Written
@@ -24,19 +23,18 @@ from eagerflow.runtime.scheduled.actions import (
     asynchronous,
     steering,
 )
-from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS, node_seconds
+from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 from eagerflow.runtime.scheduled.plan import ENTER, MERGE, NEXT, RUN, SWITCH, Plan, ScheduledNode
 from eagerflow.runtime.scheduled.regions import Place, Places, find_regions
-from eagerflow.types import TensorType
 
-__all__ = ["Flow", "FlowFrame"]
+__all__ = ["FrameLayout", "ScheduledNodes"]
 
 _FENCES: Final = ("fence", "blocks")
 _PARALLEL: Final = 10
 
 
 @final
-class FlowFrame:
+class FrameLayout:
     """The values of one frame: which slots there are, and what its scheduled nodes do.
 
     Attributes:
@@ -65,86 +63,6 @@ class FlowFrame:
 
 
 @final
-class Flow:
-    """A lowered graph, ready to be executed.
-
-    Args:
-        graph: a lowered graph (see `eagerflow.graph.lowering`).
-        seconds: how long a node takes, estimated: heavy parts that could run at once are apart.
-        number: of the executable that it belongs to, for events.
-        overlap: whether iterations of a loop may overlap; if not, each ends before the next begins.
-        workers: how many threads regions are cut for (see `find_regions`).
-
-    Attributes:
-        graph: the graph.
-        number: of the executable.
-        plan: its scheduled nodes, as the scheduler sees them.
-        frames: what they do, by the frame that they lie in.
-        inputs: for each input of the graph its slot in frame 0.
-        outputs: the slots of its outputs.
-        lanes: for each output its lane, or None for a number.
-        parallel: whether some scheduled nodes are worth a thread of their own.
-        branches: whether some of those could run at once.
-
-    Raises:
-        GraphError: the graph is not well formed, or something in it cannot run.
-    """
-
-    def __init__(
-        self, graph: Graph, seconds: Callable[[Node], float] = node_seconds, number: int = 0,
-        *, overlap: bool = True, workers: int = 0,
-    ) -> None:  # fmt: skip
-        self.graph = graph
-        self.number = number
-        made = _Maker(graph, seconds, number, overlap, workers)
-        self.frames = made.frames
-        self.plan = made.plan()
-        self.inputs = [made.slot(v) for v in graph.inputs]
-        self.outputs = [made.slot(v) for v in graph.outputs]
-        for slot in self.outputs:
-            self.frames[0].readers[slot] += 1
-        self.lanes = tuple(map(_lane, graph.outputs))
-        self.parallel = any(
-            action.queue == HEAVY for frame in self.frames for action in frame.actions
-        )
-        self.branches = made.branches
-
-    def results(self, slots: Sequence[Any]) -> tuple[Any, ...]:
-        """The outputs of a step that has these values in frame 0 when it is done.
-
-        Raises:
-            SchedulerError: one was never made: it lies on a branch that was not taken, say.
-        """
-        results = tuple([slots[i] for i in self.outputs])
-        for value, x in zip(self.graph.outputs, results, strict=True):
-            if x is None:
-                raise SchedulerError(
-                    f"the step has ended, and %{value.name} was not made",
-                    expected="a graph whose outputs are on no branch (see Merge)",
-                )
-        return results
-
-    @property
-    def text(self) -> str:
-        """The generated functions of its scheduled nodes."""
-        lines = []
-        for frame, plan in zip(self.frames, self.plan.frames, strict=True):
-            for number, action in zip(plan.nodes, frame.actions, strict=True):
-                if action.region is not None:
-                    apart = ", on a thread of its own" if action.queue == HEAVY else ""
-                    lines.append(f"# {self.plan.labels[number]}{apart}")
-                    lines.append(action.region.plain().text)
-        return "\n".join(lines)
-
-
-def _lane(value: Value) -> Lane | None:
-    kind = value.type
-    if not isinstance(kind, TensorType):
-        return None
-    return as_device(value.device).lanes[kind.dtype]
-
-
-@final
 @dataclass(slots=True, eq=False)
 class _Record:
     """What becomes a scheduled node.
@@ -167,8 +85,23 @@ class _Record:
 
 
 @final
-class _Maker:
-    """Makes the plan and the frames of a flow."""
+class ScheduledNodes:
+    """Makes the scheduled nodes of a lowered graph, and what they do.
+
+    Args:
+        graph: a lowered graph (see `eagerflow.graph.lowering`).
+        seconds: how long a node takes, estimated: heavy parts that could run at once are apart.
+        number: of the executable that it belongs to, for events.
+        overlap: whether iterations of a loop may overlap; if not, each ends before the next begins.
+        workers: how many threads regions are cut for (see `find_regions`).
+
+    Attributes:
+        frames: what the scheduled nodes do, by the frame that they lie in.
+        branches: whether some that are heavy could run at once.
+
+    Raises:
+        GraphError: the graph is not well formed, or something in it cannot run.
+    """
 
     def __init__(
         self, graph: Graph, seconds: Callable[[Node], float], number: int, overlap: bool,
@@ -180,7 +113,7 @@ class _Maker:
         self.seconds = seconds
         self.number = number
         self.places = Places(graph)
-        self.frames = [FlowFrame()]
+        self.frames = [FrameLayout()]
         self.frame_of: dict[Place, int] = {(): 0}
         self.parents: list[int] = []
         self.limits: list[int] = []
@@ -210,7 +143,7 @@ class _Maker:
                 self.frame_of[place] = len(self.parents)
                 frame = node.attrs["frame"]
                 op, name = node.attrs.get("loop", (frame, frame))  # none in a graph from text
-                self.frames.append(FlowFrame(op, name, node.source))
+                self.frames.append(FrameLayout(op, name, node.source))
 
     def frame(self, place: Place) -> int:
         """The frame of a frame path, which may end in a branch."""
