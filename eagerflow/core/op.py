@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, final
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
 from eagerflow import plugins
 from eagerflow.core import interpreter
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         StackRule,
         Storage,
     )
+    from eagerflow.core.tensor import Tensor
 
 __all__ = [
     "OPS_OF_BYTES",
@@ -42,6 +43,7 @@ __all__ = [
     "Precision",
     "all_ops",
     "bind",
+    "bind_several",
     "common_device",
     "declare",
     "define",
@@ -213,7 +215,8 @@ OPS_OF_BYTES: Final = (
 _ops: Final[dict[str, Op]] = {}
 
 #: public functions by name: what Tensor's methods and operators call. `eagerflow.ops` fills it.
-functions: Final[dict[str, Callable[..., Any]]] = {}
+#: The type is that of nearly all of them.
+functions: Final[dict[str, Callable[..., Tensor]]] = {}
 
 _plugins_loaded = False
 
@@ -345,7 +348,7 @@ def _forget(name: str) -> None:
 table.on_change(_forget)
 
 
-def bind(op: Op, *inputs: Any, **attrs: Any) -> Any:
+def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
     """Apply ``op``: the only way from a public function to a kernel, a tape or a graph.
 
     Args:
@@ -354,15 +357,19 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Any:
         attrs: static attributes.
 
     Returns:
-        A tensor, or a tuple of them for ops of several outputs.
+        A tensor. Ops of several outputs give a tuple of them: see `bind_several`.
     """
     try:  # costs nothing where nothing is raised
         if interpreter.stack.installed:
-            return interpreter.current().bind(op, inputs, attrs)
-        return interpreter.stack.execute(op, inputs, attrs)
+            return interpreter.current().bind(op, inputs, attrs)  # type: ignore[no-any-return]  # see `bind_several`
+        return interpreter.stack.execute(op, inputs, attrs)  # type: ignore[no-any-return]  # likewise
     except BaseException as error:
         hide_frames(error)
         raise
+
+
+#: `bind` for ops of several outputs: the same function with the type of what it gives there
+bind_several: Final = cast("Callable[..., tuple[Tensor, ...]]", bind)
 
 
 def infer(

@@ -103,8 +103,7 @@ def to_device(x: TensorLike, device: Device | str, /) -> Tensor:
     if before.device is target:
         return before
     check_holds(target, before.dtype)
-    result: Tensor = bind(_transfer, before, device=target, source=before.device)
-    return result
+    return bind(_transfer, before, device=target, source=before.device)
 
 
 # --- questions ------------------------------------------------------------------------------

@@ -67,8 +67,7 @@ def add(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.add(ef.tensor([1.0, 2.0]), 10)
     Tensor([11., 12.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_add, *pair(x1, x2))
-    return result
+    return bind(_add, *pair(x1, x2))
 
 
 _subtract = define(
@@ -95,8 +94,7 @@ def subtract(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.subtract(ef.tensor([1.0, 2.0]), 10)
     Tensor([-9., -8.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_subtract, *pair(x1, x2))
-    return result
+    return bind(_subtract, *pair(x1, x2))
 
 
 _multiply = define(
@@ -125,8 +123,7 @@ def multiply(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     Tensor([[3., 6.],
             [4., 8.]], f32[2,2]@cpu:0)
     """
-    result: Tensor = bind(_multiply, *pair(x1, x2))
-    return result
+    return bind(_multiply, *pair(x1, x2))
 
 
 _divide = define(
@@ -153,8 +150,7 @@ def divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.divide(ef.tensor([1, 2]), 4)
     Tensor([0.25, 0.5 ], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_divide, *promote_floating(x1, x2))
-    return result
+    return bind(_divide, *promote_floating(x1, x2))
 
 
 true_divide = divide
@@ -179,8 +175,7 @@ def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.floor_divide(ef.tensor([7, -7]), 2)
     Tensor([ 3, -4], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_floor_divide, *pair(x1, x2))
-    return result
+    return bind(_floor_divide, *pair(x1, x2))
 
 
 _remainder = define(
@@ -205,8 +200,7 @@ def remainder(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.remainder(ef.tensor([7, -7]), 4)
     Tensor([3, 1], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_remainder, *pair(x1, x2))
-    return result
+    return bind(_remainder, *pair(x1, x2))
 
 
 mod = remainder
@@ -235,8 +229,7 @@ def fmod(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.fmod(ef.tensor([7, -7]), 4)
     Tensor([ 3, -3], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_fmod, *pair(x1, x2))
-    return result
+    return bind(_fmod, *pair(x1, x2))
 
 
 _negative = define(
@@ -260,8 +253,7 @@ def negative(x: TensorLike, /) -> Tensor:
     >>> ef.negative(ef.tensor([1.0, -2.0]))
     Tensor([-1.,  2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_negative, tensor_of(x))
-    return result
+    return bind(_negative, tensor_of(x))
 
 
 _positive = define(
@@ -287,8 +279,7 @@ def positive(x: TensorLike, /) -> Tensor:
     >>> ef.positive(ef.tensor([1.0, -2.0]))
     Tensor([ 1., -2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_positive, tensor_of(x))
-    return result
+    return bind(_positive, tensor_of(x))
 
 
 _reciprocal = define(
@@ -309,8 +300,7 @@ def reciprocal(x: TensorLike, /) -> Tensor:
     >>> ef.reciprocal(ef.tensor([2.0, 4.0]))
     Tensor([0.5 , 0.25], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_reciprocal, floating(x))
-    return result
+    return bind(_reciprocal, floating(x))
 
 
 # --- the larger, the smaller, the one between -----------------------------------------------
@@ -344,8 +334,7 @@ def maximum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.maximum(ef.tensor([1.0, -2.0]), 0)
     Tensor([1., 0.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_maximum, *pair(x1, x2))
-    return result
+    return bind(_maximum, *pair(x1, x2))
 
 
 _minimum = define(
@@ -371,8 +360,7 @@ def minimum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.minimum(ef.tensor([1.0, -2.0]), 0)
     Tensor([ 0., -2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_minimum, *pair(x1, x2))
-    return result
+    return bind(_minimum, *pair(x1, x2))
 
 
 _clip = define(
@@ -426,14 +414,11 @@ def clip(x: TensorLike, /, min: TensorLike = None, max: TensorLike = None) -> Te
     >>> ef.clip(ef.tensor([-1.0, 0.5, 2.0]), 0, 1)
     Tensor([0. , 0.5, 1. ], f32[3]@cpu:0)
     """
-    result: Tensor
     if max is None:
-        result = positive(x) if min is None else bind(_clip_min, *pair(x, min))
-    elif min is None:
-        result = bind(_clip_max, *pair(x, max))
-    else:
-        result = bind(_clip, *_three(x, min, max))
-    return result
+        return positive(x) if min is None else bind(_clip_min, *pair(x, min))
+    if min is None:
+        return bind(_clip_max, *pair(x, max))
+    return bind(_clip, *_three(x, min, max))
 
 
 def _three(x: TensorLike, low: TensorLike, high: TensorLike) -> tuple[Tensor, ...]:

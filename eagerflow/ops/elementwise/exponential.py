@@ -55,8 +55,7 @@ def square(x: TensorLike, /) -> Tensor:
     >>> ef.square(ef.tensor([1.0, -2.0]))
     Tensor([1., 4.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_square, tensor_of(x))
-    return result
+    return bind(_square, tensor_of(x))
 
 
 _sqrt = define(
@@ -78,8 +77,7 @@ def sqrt(x: TensorLike, /) -> Tensor:
     >>> ef.sqrt(ef.tensor([4.0, 9.0]))
     Tensor([2., 3.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_sqrt, floating(x))
-    return result
+    return bind(_sqrt, floating(x))
 
 
 _rsqrt = define(
@@ -100,8 +98,7 @@ def rsqrt(x: TensorLike, /) -> Tensor:
     >>> ef.rsqrt(ef.tensor([4.0, 16.0]))
     Tensor([0.5 , 0.25], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_rsqrt, floating(x))
-    return result
+    return bind(_rsqrt, floating(x))
 
 
 _cbrt = define(
@@ -123,8 +120,7 @@ def cbrt(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.cbrt(ef.tensor([8.0, -27.0])), 3)
     Tensor([ 2., -3.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_cbrt, floating(x))
-    return result
+    return bind(_cbrt, floating(x))
 
 
 def _slope(x1: Tensor, x2: Tensor) -> Tensor:
@@ -171,8 +167,7 @@ def pow(x1: TensorLike, x2: TensorLike, /) -> Tensor:
             simpler = _SIMPLER.get(x2)
             if simpler is not None:
                 return simpler(x1)
-    result: Tensor = bind(_pow, *pair(x1, x2))
-    return result
+    return bind(_pow, *pair(x1, x2))
 
 
 power = pow
@@ -201,8 +196,7 @@ def exp(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.exp(ef.tensor([0.0, 1.0])), 3)
     Tensor([1.   , 2.718], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_exp, floating(x))
-    return result
+    return bind(_exp, floating(x))
 
 
 _exp2 = define(
@@ -224,8 +218,7 @@ def exp2(x: TensorLike, /) -> Tensor:
     >>> ef.exp2(ef.tensor([3.0, -1.0]))
     Tensor([8. , 0.5], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_exp2, floating(x))
-    return result
+    return bind(_exp2, floating(x))
 
 
 _expm1 = define(
@@ -248,8 +241,7 @@ def expm1(x: TensorLike, /) -> Tensor:
     >>> ef.expm1(ef.tensor([0.0, 1e-10]))
     Tensor([0.e+00, 1.e-10], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_expm1, floating(x))
-    return result
+    return bind(_expm1, floating(x))
 
 
 # --- logarithms -----------------------------------------------------------------------------
@@ -273,8 +265,7 @@ def log(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.log(ef.tensor([1.0, 10.0])), 3)
     Tensor([0.   , 2.303], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_log, floating(x))
-    return result
+    return bind(_log, floating(x))
 
 
 _log1p = define(
@@ -296,8 +287,7 @@ def log1p(x: TensorLike, /) -> Tensor:
     >>> ef.log1p(ef.tensor([0.0, 1e-10]))
     Tensor([0.e+00, 1.e-10], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_log1p, floating(x))
-    return result
+    return bind(_log1p, floating(x))
 
 
 _log2 = define(
@@ -319,8 +309,7 @@ def log2(x: TensorLike, /) -> Tensor:
     >>> ef.log2(ef.tensor([8.0, 0.5]))
     Tensor([ 3., -1.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_log2, floating(x))
-    return result
+    return bind(_log2, floating(x))
 
 
 _log10 = define(
@@ -342,8 +331,7 @@ def log10(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.log10(ef.tensor([100.0, 0.1])), 3)
     Tensor([ 2., -1.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_log10, floating(x))
-    return result
+    return bind(_log10, floating(x))
 
 
 def _weight(out: Tensor, x: Tensor) -> Tensor:
@@ -374,5 +362,4 @@ def logaddexp(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.round(ef.logaddexp(ef.tensor([0.0, 100.0]), 0), 3)
     Tensor([  0.693, 100.   ], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_logaddexp, *promote_floating(x1, x2))
-    return result
+    return bind(_logaddexp, *promote_floating(x1, x2))

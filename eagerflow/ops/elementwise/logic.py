@@ -100,8 +100,7 @@ def equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.equal(ef.tensor([1, 2, 3]), 2)
     Tensor([False,  True, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_equal, *_comparands(x1, x2))
-    return result
+    return bind(_equal, *_comparands(x1, x2))
 
 
 _not_equal = define(
@@ -120,8 +119,7 @@ def not_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.not_equal(ef.tensor([1, 2, 3]), 2)
     Tensor([ True, False,  True], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_not_equal, *_comparands(x1, x2))
-    return result
+    return bind(_not_equal, *_comparands(x1, x2))
 
 
 _less = define("less", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None), saved="none")
@@ -138,8 +136,7 @@ def less(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.less(ef.tensor([1, 2, 3]), 2)
     Tensor([ True, False, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_less, *_comparands(x1, x2))
-    return result
+    return bind(_less, *_comparands(x1, x2))
 
 
 _less_equal = define(
@@ -158,8 +155,7 @@ def less_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.less_equal(ef.tensor([1, 2, 3]), 2)
     Tensor([ True,  True, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_less_equal, *_comparands(x1, x2))
-    return result
+    return bind(_less_equal, *_comparands(x1, x2))
 
 
 _greater = define("greater", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None), saved="none")
@@ -176,8 +172,7 @@ def greater(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.greater(ef.tensor([1, 2, 3]), 2)
     Tensor([False, False,  True], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_greater, *_comparands(x1, x2))
-    return result
+    return bind(_greater, *_comparands(x1, x2))
 
 
 _greater_equal = define(
@@ -196,8 +191,7 @@ def greater_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.greater_equal(ef.tensor([1, 2, 3]), 2)
     Tensor([False,  True,  True], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_greater_equal, *_comparands(x1, x2))
-    return result
+    return bind(_greater_equal, *_comparands(x1, x2))
 
 
 # --- logic ----------------------------------------------------------------------------------
@@ -225,8 +219,7 @@ def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.logical_and(ef.tensor([True, True, False]), ef.tensor([True, False, False]))
     Tensor([ True, False, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_logical_and, *_truths(x1, x2))
-    return result
+    return bind(_logical_and, *_truths(x1, x2))
 
 
 _logical_or = define("logical_or", infer=elementwise(BOOL), vjp=(None, None), saved="none", **_OR)
@@ -243,8 +236,7 @@ def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.logical_or(ef.tensor([True, True, False]), ef.tensor([True, False, False]))
     Tensor([ True,  True, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_logical_or, *_truths(x1, x2))
-    return result
+    return bind(_logical_or, *_truths(x1, x2))
 
 
 _logical_xor = define(
@@ -263,8 +255,7 @@ def logical_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.logical_xor(ef.tensor([True, True, False]), ef.tensor([True, False, False]))
     Tensor([False,  True, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_logical_xor, *_truths(x1, x2))
-    return result
+    return bind(_logical_xor, *_truths(x1, x2))
 
 
 _logical_not = define(
@@ -282,8 +273,7 @@ def logical_not(x: TensorLike, /) -> Tensor:
     >>> ef.logical_not(ef.tensor([True, False]))
     Tensor([False,  True], bool[2]@cpu:0)
     """
-    result: Tensor = bind(_logical_not, cast(tensor_of(x), _BOOL))
-    return result
+    return bind(_logical_not, cast(tensor_of(x), _BOOL))
 
 
 # --- bits -----------------------------------------------------------------------------------
@@ -304,8 +294,7 @@ def bitwise_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_and(ef.tensor([3, 4]), 6)
     Tensor([2, 4], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_and, *pair(x1, x2))
-    return result
+    return bind(_bitwise_and, *pair(x1, x2))
 
 
 _bitwise_or = define(
@@ -324,8 +313,7 @@ def bitwise_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_or(ef.tensor([3, 4]), 6)
     Tensor([7, 6], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_or, *pair(x1, x2))
-    return result
+    return bind(_bitwise_or, *pair(x1, x2))
 
 
 _bitwise_xor = define(
@@ -344,8 +332,7 @@ def bitwise_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_xor(ef.tensor([3, 4]), 6)
     Tensor([5, 2], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_xor, *pair(x1, x2))
-    return result
+    return bind(_bitwise_xor, *pair(x1, x2))
 
 
 _bitwise_invert = define(
@@ -363,8 +350,7 @@ def bitwise_invert(x: TensorLike, /) -> Tensor:
     >>> ef.bitwise_invert(ef.tensor([0, 1]))
     Tensor([-1, -2], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_invert, tensor_of(x))
-    return result
+    return bind(_bitwise_invert, tensor_of(x))
 
 
 _bitwise_left_shift = define(
@@ -383,8 +369,7 @@ def bitwise_left_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_left_shift(ef.tensor([1, 3]), 2)
     Tensor([ 4, 12], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_left_shift, *pair(x1, x2))
-    return result
+    return bind(_bitwise_left_shift, *pair(x1, x2))
 
 
 _bitwise_right_shift = define(
@@ -403,8 +388,7 @@ def bitwise_right_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_right_shift(ef.tensor([4, 13]), 2)
     Tensor([1, 3], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_right_shift, *pair(x1, x2))
-    return result
+    return bind(_bitwise_right_shift, *pair(x1, x2))
 
 
 bitwise_not = bitwise_invert
@@ -426,8 +410,7 @@ def isfinite(x: TensorLike, /) -> Tensor:
     >>> ef.isfinite(ef.tensor([1.0, float("inf"), float("nan")]))
     Tensor([ True, False, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_isfinite, tensor_of(x))
-    return result
+    return bind(_isfinite, tensor_of(x))
 
 
 _isinf = define("isinf", infer=elementwise(ANY, _BOOL), vjp=(None,), saved="none")
@@ -443,8 +426,7 @@ def isinf(x: TensorLike, /) -> Tensor:
     >>> ef.isinf(ef.tensor([1.0, float("inf"), float("nan")]))
     Tensor([False,  True, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_isinf, tensor_of(x))
-    return result
+    return bind(_isinf, tensor_of(x))
 
 
 _isnan = define("isnan", infer=elementwise(ANY, _BOOL), vjp=(None,), saved="none")
@@ -460,8 +442,7 @@ def isnan(x: TensorLike, /) -> Tensor:
     >>> ef.isnan(ef.tensor([1.0, float("inf"), float("nan")]))
     Tensor([False, False,  True], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_isnan, tensor_of(x))
-    return result
+    return bind(_isnan, tensor_of(x))
 
 
 _signbit = define("signbit", infer=elementwise(FLOATING, _BOOL), vjp=(None,), saved="none")
@@ -477,5 +458,4 @@ def signbit(x: TensorLike, /) -> Tensor:
     >>> ef.signbit(ef.tensor([1.0, -0.0, -2.0]))
     Tensor([False,  True,  True], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_signbit, tensor_of(x))
-    return result
+    return bind(_signbit, tensor_of(x))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
@@ -82,8 +84,7 @@ def abs(x: TensorLike, /) -> Tensor:
     >>> ef.abs(ef.tensor([1.0, -2.0]))
     Tensor([1., 2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_abs, tensor_of(x))
-    return result
+    return bind(_abs, tensor_of(x))
 
 
 absolute = abs
@@ -112,8 +113,7 @@ def sign(x: TensorLike, /) -> Tensor:
     >>> ef.sign(ef.tensor([3.0, 0.0, -2.0]))
     Tensor([ 1.,  0., -1.], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_sign, tensor_of(x))
-    return result
+    return bind(_sign, tensor_of(x))
 
 
 _copysign = define(
@@ -137,8 +137,7 @@ def copysign(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.copysign(ef.tensor([1.0, 2.0]), ef.tensor([-3.0, 0.0]))
     Tensor([-1.,  2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_copysign, *promote_floating(x1, x2))
-    return result
+    return bind(_copysign, *promote_floating(x1, x2))
 
 
 def _part(x: Tensor, hypotenuse: Tensor) -> Tensor:
@@ -167,8 +166,7 @@ def hypot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.hypot(ef.tensor([3.0, 6.0]), ef.tensor([4.0, 8.0]))
     Tensor([ 5., 10.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_hypot, *promote_floating(x1, x2))
-    return result
+    return bind(_hypot, *promote_floating(x1, x2))
 
 
 _heaviside = define(
@@ -190,8 +188,7 @@ def heaviside(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.heaviside(ef.tensor([-3.0, 0.0, 2.0]), 0.5)
     Tensor([0. , 0.5, 1. ], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_heaviside, *promote_floating(x1, x2))
-    return result
+    return bind(_heaviside, *promote_floating(x1, x2))
 
 
 _nextafter = define(
@@ -210,8 +207,7 @@ def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.nextafter(ef.tensor(1.0), 2.0) - 1.0
     Tensor(1.1920929e-07, f32[]@cpu:0)
     """
-    result: Tensor = bind(_nextafter, *pair(x1, x2))
-    return result
+    return bind(_nextafter, *pair(x1, x2))
 
 
 # --- rounding -------------------------------------------------------------------------------
@@ -289,8 +285,7 @@ def _rounded(op: Op, x: TensorLike) -> Tensor:
     tensor = tensor_of(x)
     if tensor._lane.dtype.is_integer:
         return positive(tensor)
-    result: Tensor = bind(op, tensor)
-    return result
+    return bind(op, tensor)
 
 
 # --- parts of complex numbers ---------------------------------------------------------------
@@ -317,8 +312,7 @@ def conj(x: TensorLike, /) -> Tensor:
     tensor = tensor_of(x)
     if not tensor._lane.dtype.is_complex:
         return positive(tensor)
-    result: Tensor = bind(_conj, tensor)
-    return result
+    return bind(_conj, tensor)
 
 
 conjugate = conj
@@ -353,8 +347,7 @@ def real(x: TensorLike, /) -> Tensor:
     tensor = tensor_of(x)
     if not tensor._lane.dtype.is_complex:
         return positive(tensor)
-    result: Tensor = bind(_real, tensor)
-    return result
+    return bind(_real, tensor)
 
 
 _imag = define(
@@ -380,10 +373,8 @@ def imag(x: TensorLike, /) -> Tensor:
     """
     tensor = tensor_of(x)
     if not tensor._lane.dtype.is_complex:
-        zeros: Tensor = functions["zeros_like"](tensor)
-        return zeros
-    result: Tensor = bind(_imag, tensor)
-    return result
+        return functions["zeros_like"](tensor)
+    return bind(_imag, tensor)
 
 
 # --- what is not finite ---------------------------------------------------------------------
@@ -427,15 +418,15 @@ def nan_to_num(
     tensor = tensor_of(x)
     if not tensor._lane.dtype.is_inexact:
         return positive(tensor)
-    largest = float(functions["finfo"](tensor._lane.dtype).max)
-    result: Tensor = bind(
+    limits: Any = functions["finfo"](tensor._lane.dtype)
+    largest = float(limits.max)
+    return bind(
         _nan_to_num,
         tensor,
         nan=known_number(nan),
         posinf=largest if posinf is None else known_number(posinf),
         neginf=-largest if neginf is None else known_number(neginf),
     )
-    return result
 
 
 # --- divisors -------------------------------------------------------------------------------
@@ -454,8 +445,7 @@ def gcd(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.gcd(ef.tensor([12, 7]), 18)
     Tensor([6, 1], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_gcd, *pair(x1, x2))
-    return result
+    return bind(_gcd, *pair(x1, x2))
 
 
 _lcm = define("lcm", infer=elementwise(INTEGER), vjp=(None, None), saved="none")
@@ -472,5 +462,4 @@ def lcm(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.lcm(ef.tensor([4, 7]), 6)
     Tensor([12, 42], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_lcm, *pair(x1, x2))
-    return result
+    return bind(_lcm, *pair(x1, x2))

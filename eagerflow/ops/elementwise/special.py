@@ -59,8 +59,7 @@ def erf(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.erf(ef.tensor([0.0, 0.5])), 3)
     Tensor([0.  , 0.52], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_erf, floating(x))
-    return result
+    return bind(_erf, floating(x))
 
 
 _erfc = define(
@@ -82,8 +81,7 @@ def erfc(x: TensorLike, /) -> Tensor:
     >>> ef.erfc(ef.tensor([0.0, float("-inf")]))
     Tensor([1., 2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_erfc, floating(x))
-    return result
+    return bind(_erfc, floating(x))
 
 
 _erfinv = define(
@@ -105,8 +103,7 @@ def erfinv(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.erfinv(ef.tensor([0.0, 0.5])), 3)
     Tensor([0.   , 0.477], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_erfinv, floating(x))
-    return result
+    return bind(_erfinv, floating(x))
 
 
 # --- the gamma function ---------------------------------------------------------------------
@@ -130,8 +127,7 @@ def lgamma(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.lgamma(ef.tensor([5.0, 0.5])), 3)
     Tensor([3.178, 0.572], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_lgamma, floating(x))
-    return result
+    return bind(_lgamma, floating(x))
 
 
 def _polygamma_type(x: TensorType, *, n: int) -> TensorType:
@@ -165,8 +161,7 @@ def polygamma(n: int, x: TensorLike, /) -> Tensor:
     order = as_index("polygamma", "n", n)
     if order < 0:
         raise TensorValueError("polygamma: the order is negative", given=f"n={n}")
-    result: Tensor = bind(_polygamma, floating(x), n=order)
-    return result
+    return bind(_polygamma, floating(x), n=order)
 
 
 @public
@@ -203,8 +198,7 @@ def sigmoid(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.sigmoid(ef.tensor([0.0, 2.0])), 3)
     Tensor([0.5  , 0.881], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_sigmoid, floating(x))
-    return result
+    return bind(_sigmoid, floating(x))
 
 
 @public
@@ -269,5 +263,4 @@ def sinc(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.sinc(ef.tensor([0.0, 0.5])), 3)
     Tensor([1.   , 0.637], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_sinc, floating(x))
-    return result
+    return bind(_sinc, floating(x))

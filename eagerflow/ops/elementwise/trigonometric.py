@@ -65,8 +65,7 @@ def sin(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.sin(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 0.841], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_sin, floating(x))
-    return result
+    return bind(_sin, floating(x))
 
 
 _cos = define(
@@ -88,8 +87,7 @@ def cos(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.cos(ef.tensor([0.0, 1.0])), 3)
     Tensor([1.  , 0.54], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_cos, floating(x))
-    return result
+    return bind(_cos, floating(x))
 
 
 _tan = define(
@@ -111,8 +109,7 @@ def tan(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.tan(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 1.557], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_tan, floating(x))
-    return result
+    return bind(_tan, floating(x))
 
 
 def _one_minus_square(x: Tensor) -> Tensor:
@@ -139,8 +136,7 @@ def asin(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.asin(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 1.571], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_asin, floating(x))
-    return result
+    return bind(_asin, floating(x))
 
 
 _acos = define(
@@ -162,8 +158,7 @@ def acos(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.acos(ef.tensor([0.0, 1.0])), 3)
     Tensor([1.571, 0.   ], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_acos, floating(x))
-    return result
+    return bind(_acos, floating(x))
 
 
 _atan = define(
@@ -185,8 +180,7 @@ def atan(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.atan(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 0.785], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_atan, floating(x))
-    return result
+    return bind(_atan, floating(x))
 
 
 def _over_square(x: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
@@ -218,8 +212,7 @@ def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.round(ef.atan2(ef.tensor([1.0, 1.0]), ef.tensor([1.0, -1.0])), 3)
     Tensor([0.785, 2.356], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_atan2, *promote_floating(x1, x2))
-    return result
+    return bind(_atan2, *promote_floating(x1, x2))
 
 
 # --- hyperbolic functions -------------------------------------------------------------------
@@ -243,8 +236,7 @@ def sinh(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.sinh(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 1.175], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_sinh, floating(x))
-    return result
+    return bind(_sinh, floating(x))
 
 
 _cosh = define(
@@ -266,8 +258,7 @@ def cosh(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.cosh(ef.tensor([0.0, 1.0])), 3)
     Tensor([1.   , 1.543], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_cosh, floating(x))
-    return result
+    return bind(_cosh, floating(x))
 
 
 _tanh = define(
@@ -289,8 +280,7 @@ def tanh(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.tanh(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 0.762], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_tanh, floating(x))
-    return result
+    return bind(_tanh, floating(x))
 
 
 _asinh = define(
@@ -312,8 +302,7 @@ def asinh(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.asinh(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 0.881], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_asinh, floating(x))
-    return result
+    return bind(_asinh, floating(x))
 
 
 _acosh = define(
@@ -336,8 +325,7 @@ def acosh(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.acosh(ef.tensor([1.0, 2.0])), 3)
     Tensor([0.   , 1.317], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_acosh, floating(x))
-    return result
+    return bind(_acosh, floating(x))
 
 
 _atanh = define(
@@ -359,8 +347,7 @@ def atanh(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.atanh(ef.tensor([0.0, 0.5])), 3)
     Tensor([0.   , 0.549], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_atanh, floating(x))
-    return result
+    return bind(_atanh, floating(x))
 
 
 arccos, arccosh = acos, acosh

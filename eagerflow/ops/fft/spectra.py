@@ -114,17 +114,14 @@ _irfft = define(
 
 def transform(x: Tensor, *, axes: tuple[int, ...], norm: str, inverse: bool) -> Tensor:
     """The transform of data of any dtype, along any axes."""
-    result: Tensor = bind(_fft, x, axes=axes, norm=norm, inverse=inverse)
-    return result
+    return bind(_fft, x, axes=axes, norm=norm, inverse=inverse)
 
 
 def transform_real(x: Tensor, *, axis: int, norm: str) -> Tensor:
     """The first half of the spectrum of real data; the rest is its mirror image."""
-    result: Tensor = bind(_rfft, x, axis=axis, norm=norm)
-    return result
+    return bind(_rfft, x, axis=axis, norm=norm)
 
 
 def transform_hermitian(x: Tensor, *, axis: int, n: int, norm: str) -> Tensor:
     """The ``n`` real points that half a spectrum stands for: the inverse of `transform_real`."""
-    result: Tensor = bind(_irfft, x, axis=axis, n=n, norm=norm)
-    return result
+    return bind(_irfft, x, axis=axis, n=n, norm=norm)

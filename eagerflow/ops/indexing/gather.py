@@ -7,7 +7,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.costs import picking
-from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op import bind, bind_several, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import same, unknown
@@ -73,8 +73,7 @@ def _truth(x: TensorLike) -> Tensor:
     tensor = tensor_of(x)
     if tensor._lane.dtype is _BOOL:
         return tensor
-    result: Tensor = functions["not_equal"](tensor, 0)
-    return result
+    return functions["not_equal"](tensor, 0)
 
 
 @public
@@ -93,8 +92,7 @@ def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
     like = x1 if isinstance(x1, AbstractArray) else x2
     chosen = _truth(condition if type(condition) is Tensor else _beside(condition, like))
     a, b = _choices(chosen, x1, x2)
-    result: Tensor = bind(_where, chosen, a, b)
-    return result
+    return bind(_where, chosen, a, b)
 
 
 def _beside(x: TensorLike, like: TensorLike) -> Tensor:
@@ -180,8 +178,7 @@ def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
             given=str(type_of(tensor)),
             hint="reshape it to (1,) first",
         )
-    result: tuple[Tensor, ...] = bind(_nonzero, tensor)
-    return result
+    return bind_several(_nonzero, tensor)
 
 
 @public
@@ -201,7 +198,7 @@ def argwhere(x: TensorLike, /) -> Tensor:
     tensor = tensor_of(x)
     if not tensor.shape:
         count = flatnonzero(tensor).shape[0]
-        result: Tensor = functions["zeros"]((count, 0), dtype=_INT64, device=tensor.device)
+        result = functions["zeros"]((count, 0), dtype=_INT64, device=tensor.device)
     else:
         result = functions["stack"](nonzero(tensor), axis=1)
     return result
@@ -221,8 +218,7 @@ def flatnonzero(x: TensorLike, /) -> Tensor:
 
 
 def _flat(x: Tensor) -> Tensor:
-    result: Tensor = functions["reshape"](x, (-1,))
-    return result
+    return functions["reshape"](x, (-1,))
 
 
 @public
@@ -363,8 +359,7 @@ def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> T
             )  # fmt: skip
         axis = 0
     place = axis_of("take", tensor, axis)
-    result: Tensor = bind(_take, tensor, _places("take", indices, tensor), axis=place)
-    return result
+    return bind(_take, tensor, _places("take", indices, tensor), axis=place)
 
 
 def _take_along_type(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
@@ -417,8 +412,7 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
     tensor = tensor_of(x)
     place = axis_of("take_along_axis", tensor, axis)
     positions = _places("take_along_axis", indices, tensor)
-    result: Tensor = bind(_take_along, tensor, positions, axis=place)
-    return result
+    return bind(_take_along, tensor, positions, axis=place)
 
 
 @public

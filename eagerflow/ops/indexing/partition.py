@@ -52,8 +52,7 @@ def _rows(name: str, x: Tensor, indices: Tensor) -> Tensor:
     x = matched(x, x.shape[:lead], indices.shape, wrong, given)
     if lead == 1:
         return x
-    result: Tensor = functions["reshape"](x, (indices.size, *x.shape[lead:]))
-    return result
+    return functions["reshape"](x, (indices.size, *x.shape[lead:]))
 
 
 @public
@@ -116,7 +115,7 @@ def dynamic_stitch(
     whole = functions["concat"](rows)
     rest = whole.shape[1:]
     if size is None:
-        out: Tensor = bind(_zeros_for, where, shape=rest, dtype=whole.dtype)
+        out = bind(_zeros_for, where, shape=rest, dtype=whole.dtype)
     else:
         out = functions["zeros"]((size, *rest), dtype=whole.dtype, device=whole.device)
     return index_update(out, where, whole)

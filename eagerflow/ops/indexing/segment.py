@@ -147,8 +147,7 @@ def _segment(
         count = as_index(name, "num_segments", num_segments)
     if type(count) is int and count < 0:
         raise ShapeError(f"{name}: num_segments cannot be negative", given=str(count))
-    result: Tensor = bind(op, tensor, ids, num_segments=count)
-    return result
+    return bind(op, tensor, ids, num_segments=count)
 
 
 @public
@@ -232,8 +231,7 @@ def segment_mean(
     ones = functions["ones"](ids.shape, dtype=_INT64, device=ids.device)
     sizes = functions["maximum"](segment_sum(ones, ids, total.shape[0]), 1)
     sizes = functions["reshape"](sizes, (-1,) + (1,) * (len(total.shape) - 1))
-    result: Tensor = functions["divide"](total, sizes)
-    return result
+    return functions["divide"](total, sizes)
 
 
 @public

@@ -150,8 +150,7 @@ def encode_example(features: Mapping[str, TensorLike], /) -> Tensor:
         raise TensorValueError("encode_example: there are no features")
     names = sorted(features)
     inputs = [_encodable(name, tensor_of(features[name])) for name in names]
-    result: Tensor = bind(_encode_example, *inputs, names=tuple(names))
-    return result
+    return bind(_encode_example, *inputs, names=tuple(names))
 
 
 def _encodable(name: str, x: Tensor) -> Tensor:

@@ -65,8 +65,7 @@ def read_file(path: TensorLike | os.PathLike[str], /) -> Tensor:
     ...     ef.io.read_file(path)
     Tensor(b'hello', bytes[]@cpu:0)
     """
-    result: Tensor = bind(_read_file, _paths(path), resource=FILES)
-    return result
+    return bind(_read_file, _paths(path), resource=FILES)
 
 
 def _write_type(

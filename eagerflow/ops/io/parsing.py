@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.costs import per_input
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind, bind_several, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
@@ -46,8 +46,7 @@ def length(x: TensorLike, /) -> Tensor:
     >>> ef.io.length([b"", b"cat", b"horse"])
     Tensor([0, 3, 5], i64[3]@cpu:0)
     """
-    result: Tensor = bind(_byte_length, tensor_of(x))
-    return result
+    return bind(_byte_length, tensor_of(x))
 
 
 # --- the bytes of elements ---------------------------------------------------------------------
@@ -95,8 +94,7 @@ def decode_raw(
             f"decode_raw: byte_order={byte_order!r}", expected="'little' or 'big'"
         )
     big = byte_order == "big"
-    result: Tensor = bind(_decode_raw, tensor_of(x), dtype=number_dtype(dtype), big_endian=big)
-    return result
+    return bind(_decode_raw, tensor_of(x), dtype=number_dtype(dtype), big_endian=big)
 
 
 # --- numbers that are written out --------------------------------------------------------------
@@ -146,8 +144,7 @@ def parse_numbers(x: TensorLike, /, dtype: Any = "float32") -> Tensor:
     ...
     """
     number_type = _written_dtype("parse_numbers", dtype)
-    result: Tensor = bind(_parse_numbers, tensor_of(x), dtype=number_type)
-    return result
+    return bind(_parse_numbers, tensor_of(x), dtype=number_type)
 
 
 # --- rows of tables ----------------------------------------------------------------------------
@@ -214,14 +211,13 @@ def decode_csv(
         )
     if len(delimiter) != 1 or delimiter in '\r\n"' or ord(delimiter) > 0xFF:
         raise TensorValueError(f"decode_csv: delimiter={delimiter!r}", expected="one character")
-    result: tuple[Tensor, ...] = bind(
+    return bind_several(
         _decode_csv,
         tensor_of(records),
         dtypes=column_types,
         defaults=tuple([default_of(d, v) for d, v in zip(column_types, values, strict=True)]),
         delimiter=delimiter,
     )
-    return result
 
 
 def default_of(dtype: DType, value: Any) -> Any:
@@ -298,7 +294,4 @@ def decode_image(
     sides: Any = None if size is None else tuple(map(index, size))
     if sides is not None and (len(sides) != 2 or min(sides) < 1):
         raise ShapeError(f"decode_image: size={sides}", expected="(height, width), 1 or more")
-    result: Tensor = bind(
-        _decode_image, tensor_of(contents), channels=depth, dtype=pixel_type, size=sides
-    )
-    return result
+    return bind(_decode_image, tensor_of(contents), channels=depth, dtype=pixel_type, size=sides)

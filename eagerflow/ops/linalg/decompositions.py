@@ -106,7 +106,7 @@ def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
     Tensor([[2., 0.],
             [1., 2.]], f32[2,2]@cpu:0)
     """
-    result: Tensor = bind(_cholesky, floating(x))
+    result = bind(_cholesky, floating(x))
     return conj_transpose(result) if upper else result
 
 
@@ -288,8 +288,7 @@ def eigvalsh(x: TensorLike, /) -> Tensor:
     >>> ef.linalg.eigvalsh(ef.tensor([[2.0, 0.0], [0.0, 1.0]]))
     Tensor([1., 2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_eigvalsh, floating(x))
-    return result
+    return bind(_eigvalsh, floating(x))
 
 
 # --- eigenvalues of any square matrices -----------------------------------------------------
@@ -388,5 +387,4 @@ def eigvals(x: TensorLike, /) -> Tensor:
     >>> ef.linalg.eigvals(ef.tensor([[1.0, 0.0], [0.0, 2.0]]))
     Tensor([1.+0.j, 2.+0.j], c64[2]@cpu:0)
     """
-    result: Tensor = bind(_eigvals, floating(x))
-    return result
+    return bind(_eigvals, floating(x))

@@ -233,7 +233,7 @@ def _einsum_jvp(
     total: Tensor | None = None
     for i, t in enumerate(tangents):
         if t is not None:
-            term: Tensor = bind(_einsum, *xs[:i], t, *xs[i + 1 :], **attrs)
+            term = bind(_einsum, *xs[:i], t, *xs[i + 1 :], **attrs)
             total = term if total is None else add(total, term)
     return total
 
@@ -264,12 +264,9 @@ _einsum = define(
 
 
 def _contract(subscripts: str, xs: Sequence[Tensor], optimize: bool | str) -> Tensor:
-    result: Tensor
     if len(xs) < 3 or optimize in (True, "auto"):
-        result = bind(_einsum, *xs, subscripts=subscripts)
-    else:
-        result = bind(_einsum, *xs, subscripts=subscripts, optimize=optimize)
-    return result
+        return bind(_einsum, *xs, subscripts=subscripts)
+    return bind(_einsum, *xs, subscripts=subscripts, optimize=optimize)
 
 
 @public

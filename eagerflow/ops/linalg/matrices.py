@@ -101,8 +101,7 @@ def add_if(x: Tensor, y: Tensor, count: Size) -> Tensor:
     if type(count) is int:
         return add(x, y) if count else x
     both = functions["concat"]([expand_dims(x), expand_dims(y)[: minimum(count, 1)]])
-    result: Tensor = functions["sum"](both, axis=0)
-    return result
+    return functions["sum"](both, axis=0)
 
 
 def scale_columns(x: Tensor, scale: Tensor) -> Tensor:

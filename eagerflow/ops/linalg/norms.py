@@ -107,14 +107,13 @@ def vector_norm(
     Tensor(5., f32[]@cpu:0)
     """
     tensor = floating(x)
-    result: Tensor = bind(
+    return bind(
         _vector_norm,
         tensor,
         axis=axes_of("vector_norm", tensor, axis),
         ord=_order("vector_norm", ord),
         keepdims=bool(keepdims),
     )
-    return result
 
 
 # --- matrices -------------------------------------------------------------------------------

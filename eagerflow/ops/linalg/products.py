@@ -88,8 +88,7 @@ def _matmul_vjp_x2(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     if x2.ndim == 1:
         return matmul(reshape(g, (prod(g.shape),)), _rows(factor))
     if x2.ndim == 2:  # one product over all of the batch, not a product each and their sum
-        product: Tensor = bind(_matmul_like, matrix_transpose(_rows(factor)), _rows(g), x2)
-        return product
+        return bind(_matmul_like, matrix_transpose(_rows(factor)), _rows(g), x2)
     return sum_to_like(matmul(matrix_transpose(factor), g), x2)
 
 
@@ -155,8 +154,7 @@ def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.matmul(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), ef.tensor([1.0, 10.0]))
     Tensor([21., 43.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_matmul, *promote(x1, x2))
-    return result
+    return bind(_matmul, *promote(x1, x2))
 
 
 # --- vecdot ---------------------------------------------------------------------------------
@@ -229,8 +227,7 @@ def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     >>> ef.vecdot(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), ef.tensor([1.0, 10.0]))
     Tensor([21., 43.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_vecdot, *_vectors("vecdot", x1, x2, axis))
-    return result
+    return bind(_vecdot, *_vectors("vecdot", x1, x2, axis))
 
 
 @public
@@ -285,7 +282,7 @@ def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     >>> ef.cross(ef.tensor([1.0, 0.0, 0.0]), ef.tensor([0.0, 1.0, 0.0]))
     Tensor([0., 0., 1.], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_cross, *_vectors("cross", x1, x2, axis, size=3))
+    result = bind(_cross, *_vectors("cross", x1, x2, axis, size=3))
     return result if axis == -1 else moveaxis(result, -1, axis)
 
 

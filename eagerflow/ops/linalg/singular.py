@@ -165,8 +165,7 @@ def svdvals(x: TensorLike, /) -> Tensor:
     >>> ef.linalg.svdvals(ef.tensor([[0.0, 3.0], [2.0, 0.0]]))
     Tensor([3., 2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_svdvals, floating(x))
-    return result
+    return bind(_svdvals, floating(x))
 
 
 # --- pseudo-inverses ------------------------------------------------------------------------
@@ -232,8 +231,7 @@ def pinv(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
             [0. , 0. ]], f32[2,2]@cpu:0)
     """
     tensor = floating(x)
-    result: Tensor = bind(_pinv, tensor, _tolerance("pinv", tensor, rtol))
-    return result
+    return bind(_pinv, tensor, _tolerance("pinv", tensor, rtol))
 
 
 @public

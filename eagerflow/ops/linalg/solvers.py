@@ -84,8 +84,7 @@ def inv(x: TensorLike, /) -> Tensor:
     Tensor([[0.5 , 0.  ],
             [0.  , 0.25]], f32[2,2]@cpu:0)
     """
-    result: Tensor = bind(_inv, floating(x))
-    return result
+    return bind(_inv, floating(x))
 
 
 @public
@@ -159,8 +158,7 @@ def expm(x: TensorLike, /) -> Tensor:
     Tensor([[1., 1.],
             [0., 1.]], f32[2,2]@cpu:0)
     """
-    result: Tensor = bind(_expm, floating(x))
-    return result
+    return bind(_expm, floating(x))
 
 
 # --- systems of equations -------------------------------------------------------------------
@@ -217,7 +215,7 @@ def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     Tensor([1. , 0.5], f32[2]@cpu:0)
     """
     a, b = promote_floating(x1, x2)
-    result: Tensor = bind(_solve, a, _right_hand_side("solve", a, b))
+    result = bind(_solve, a, _right_hand_side("solve", a, b))
     return squeeze(result, -1) if b.ndim == 1 else result
 
 
@@ -276,7 +274,7 @@ def triangular_solve(
     """
     x1, x2 = promote_floating(a, b)
     columns = _right_hand_side("triangular_solve", x1, x2)
-    result: Tensor = bind(
+    result = bind(
         _triangular_solve,
         x1,
         columns,
@@ -318,8 +316,7 @@ def det(x: TensorLike, /) -> Tensor:
     >>> ef.linalg.det(ef.tensor([[1.0, 2.0], [3.0, 5.0]])).round()
     Tensor(-1., f32[]@cpu:0)
     """
-    result: Tensor = bind(_det, floating(x))
-    return result
+    return bind(_det, floating(x))
 
 
 def _adjugate_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
@@ -355,8 +352,7 @@ def adjugate(x: TensorLike, /) -> Tensor:
     Tensor([[ 4., -2.],
             [-3.,  1.]], f32[2,2]@cpu:0)
     """
-    result: Tensor = bind(_adjugate, floating(x))
-    return result
+    return bind(_adjugate, floating(x))
 
 
 @final

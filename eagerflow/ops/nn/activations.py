@@ -45,8 +45,7 @@ def relu(x: TensorLike, /) -> Tensor:
     >>> ef.relu(ef.tensor([-1.0, 0.0, 2.0]))
     Tensor([0., 0., 2.], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_relu, tensor_of(x))
-    return result
+    return bind(_relu, tensor_of(x))
 
 
 _leaky_relu = define(
@@ -68,8 +67,7 @@ def leaky_relu(x: TensorLike, /, *, slope: float = 0.01) -> Tensor:
     >>> ef.leaky_relu(ef.tensor([-1.0, 2.0]))
     Tensor([-0.01,  2.  ], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_leaky_relu, floating(x), slope=float(as_number(slope)))
-    return result
+    return bind(_leaky_relu, floating(x), slope=float(as_number(slope)))
 
 
 _hardtanh = define(
@@ -98,8 +96,7 @@ def hardtanh(x: TensorLike, /, *, low: float = -1.0, high: float = 1.0) -> Tenso
     Tensor([-1. ,  0.5,  1. ], f32[3]@cpu:0)
     """
     limits = {"low": float(as_number(low)), "high": float(as_number(high))}
-    result: Tensor = bind(_hardtanh, floating(x), **limits)
-    return result
+    return bind(_hardtanh, floating(x), **limits)
 
 
 def _elu_vjp(g: Tensor, out: Tensor, x: Tensor, *, alpha: float) -> Tensor:
@@ -125,8 +122,7 @@ def elu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
     >>> ef.round(ef.elu(ef.tensor([-1.0, 0.0, 2.0])), 3)
     Tensor([-0.632,  0.   ,  2.   ], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_elu, floating(x), alpha=float(as_number(alpha)))
-    return result
+    return bind(_elu, floating(x), alpha=float(as_number(alpha)))
 
 
 _softplus = define(
@@ -148,8 +144,7 @@ def softplus(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.softplus(ef.tensor([-1.0, 0.0, 100.0])), 3)
     Tensor([  0.313,   0.693, 100.   ], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_softplus, floating(x))
-    return result
+    return bind(_softplus, floating(x))
 
 
 # --- functions whose derivatives are kernels of the same op ---------------------------------
@@ -178,8 +173,7 @@ def silu(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.silu(ef.tensor([-1.0, 0.0, 2.0])), 3)
     Tensor([-0.269,  0.   ,  1.762], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_silu, floating(x), order=0)
-    return result
+    return bind(_silu, floating(x), order=0)
 
 
 def _gelu_bend(x: Tensor, approximate: str) -> Tensor:
@@ -231,5 +225,4 @@ def gelu(x: TensorLike, /, *, approximate: Literal["none", "tanh"] = "none") -> 
         raise TensorValueError(
             f"gelu: {approximate!r} is not a way to approximate", expected="'none' or 'tanh'"
         )
-    result: Tensor = bind(_gelu, floating(x), approximate=approximate, order=0)
-    return result
+    return bind(_gelu, floating(x), approximate=approximate, order=0)

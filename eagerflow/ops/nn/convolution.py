@@ -293,8 +293,7 @@ def convolution(
     a, b = promote_floating(x, w)
     attrs = _given("convolution", a, b, None, stride=stride, padding=padding, dilation=dilation,
                    groups=groups)  # fmt: skip
-    result: Tensor = bind(_convolution, a, b, **attrs)
-    return result
+    return bind(_convolution, a, b, **attrs)
 
 
 @public
@@ -364,7 +363,7 @@ def convolution_transpose(
             _sizes(a), _sizes(b), steps, attrs["padding"], excess, strict=True
         )
     )
-    result: Tensor = bind(_transpose, a, b, size=size, **attrs)
+    result = bind(_transpose, a, b, size=size, **attrs)
     widths = [n - k for n, k in zip(excess, kept, strict=True)]
     return pad(result, [(0, 0), (0, 0), *((0, n) for n in widths)]) if any(widths) else result
 
@@ -407,5 +406,4 @@ def convolution_weights(
     kernel = per_axis(name, "kernel_size", kernel_size, check_axes(name, a))
     attrs = _given(name, a, b, kernel, stride=stride, padding=padding, dilation=dilation,
                    groups=groups)  # fmt: skip
-    result: Tensor = bind(_weights, a, b, size=kernel, **attrs)
-    return result
+    return bind(_weights, a, b, size=kernel, **attrs)

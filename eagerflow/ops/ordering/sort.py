@@ -69,10 +69,7 @@ def sort(
     """
     tensor = tensor_of(x)
     place = axis_of("sort", tensor, axis)
-    result: Tensor = bind(
-        _sort, tensor, axis=place, descending=bool(descending), stable=bool(stable)
-    )
-    return result
+    return bind(_sort, tensor, axis=place, descending=bool(descending), stable=bool(stable))
 
 
 def _around_type(x: TensorType, *, q: float) -> TensorType:
@@ -100,8 +97,7 @@ def _ordered(x: Tensor, q: float) -> Tensor:
 
     It sorts no more than it needs.
     """
-    result: Tensor = bind(_order_statistics, x, q=q)
-    return result
+    return bind(_order_statistics, x, q=q)
 
 
 functions["_order_statistics"] = _ordered  # for medians, a layer below
@@ -124,10 +120,7 @@ def argsort(
     """
     tensor = tensor_of(x)
     place = axis_of("argsort", tensor, axis)
-    result: Tensor = bind(
-        _argsort, tensor, axis=place, descending=bool(descending), stable=bool(stable)
-    )
-    return result
+    return bind(_argsort, tensor, axis=place, descending=bool(descending), stable=bool(stable))
 
 
 # --- the largest ----------------------------------------------------------------------------
@@ -250,5 +243,4 @@ def searchsorted(
     line, values = promote(x1, x2)
     if sorter is not None:
         line = _arranged(line, tensor_of(sorter))
-    result: Tensor = bind(_searchsorted, line, values, side=side)
-    return result
+    return bind(_searchsorted, line, values, side=side)

@@ -146,8 +146,7 @@ def key_of(generator: Generator | None, device: Device) -> Tensor:
     state = default_state if generator is None else getattr(generator, "_state", None)
     if not isinstance(state, GeneratorState):
         raise DTypeError("generator is no ef.random.Generator", given=type(generator).__name__)
-    key: Tensor = bind(_NEXT_KEY, resource=state, device=device)
-    return key
+    return bind(_NEXT_KEY, resource=state, device=device)
 
 
 def is_number(x: TensorLike) -> bool:
@@ -207,7 +206,7 @@ def draw(
 ) -> Tensor:
     """A floating draw; dtypes that are narrower than float32 are rounded from it."""
     made = dtype if dtype.itemsize >= 4 else _FLOAT32
-    result: Tensor = bind(op, key_of(generator, device), shape=shape, dtype=made, **attrs)
+    result = bind(op, key_of(generator, device), shape=shape, dtype=made, **attrs)
     return cast(result, dtype)
 
 

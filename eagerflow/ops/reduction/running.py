@@ -93,8 +93,7 @@ def _shifted(x: Tensor, axis: int, first: float) -> Tensor:
     """``x`` moved by one towards the end of ``axis``, with ``first`` in front."""
     key = (slice(None),) * axis
     head = functions["full_like"](x[(*key, slice(0, 1))], first)
-    result: Tensor = functions["concat"]([head, x[(*key, slice(0, -1))]], axis=axis)
-    return result
+    return functions["concat"]([head, x[(*key, slice(0, -1))]], axis=axis)
 
 
 _cumulative_prod = define(
@@ -144,7 +143,7 @@ def _running(op: Op, x: TensorLike, axis: int | None, dtype: Any, initial: int |
         )
     one = axis_of(op.name, tensor, 0 if axis is None else axis)
     if dtype is None:
-        result: Tensor = bind(op, tensor, axis=one)
+        result = bind(op, tensor, axis=one)
     else:
         result = in_dtype(lambda t: bind(op, t, axis=one), tensor, dtype)
     if initial is not None:
@@ -240,8 +239,7 @@ def linear_recurrence(a: TensorLike, b: TensorLike, /, axis: int = -1) -> Tensor
     """
     factors, terms = functions["broadcast_arrays"](*promote_floating(a, b))
     one = axis_of("linear_recurrence", terms, axis)
-    result: Tensor = bind(_linear_recurrence, factors, terms, axis=one)
-    return result
+    return bind(_linear_recurrence, factors, terms, axis=one)
 
 
 # --- running extremes -----------------------------------------------------------------------
@@ -297,8 +295,7 @@ def cummin(x: TensorLike, /, axis: int = -1) -> Tensor:
 def _running_extreme(op: Op, name: str, x: TensorLike, axis: int) -> Tensor:
     tensor = tensor_of(x)
     one = axis_of(name, tensor, axis)
-    extremes: Tensor = functions["take_along_axis"](tensor, bind(op, tensor, axis=one), axis=one)
-    return extremes
+    return functions["take_along_axis"](tensor, bind(op, tensor, axis=one), axis=one)
 
 
 # --- differences ----------------------------------------------------------------------------

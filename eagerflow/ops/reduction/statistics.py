@@ -119,8 +119,7 @@ def var(
     """
     tensor = floating(x)
     axes = axes_of("var", tensor, axis)
-    result: Tensor = bind(_var, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
-    return result
+    return bind(_var, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
 
 
 def _std_vjp(
@@ -158,8 +157,7 @@ def std(
     """
     tensor = floating(x)
     axes = axes_of("std", tensor, axis)
-    result: Tensor = bind(_std, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
-    return result
+    return bind(_std, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
 
 
 @public
@@ -219,8 +217,7 @@ def _lines(x: Tensor, axis: tuple[int, ...]) -> Tensor:
     """``x`` with ``axis`` flattened into a last one."""
     kept = tuple(i for i in range(len(x.shape)) if i not in axis)
     moved = functions["permute_dims"](x, kept + axis)
-    result: Tensor = functions["reshape"](moved, (*moved.shape[: len(kept)], count_of(x, axis)))
-    return result
+    return functions["reshape"](moved, (*moved.shape[: len(kept)], count_of(x, axis)))
 
 
 def _around(lines: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -303,8 +300,7 @@ def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: boo
     values = where(isnan(last), math.nan, between)  # NaNs are sorted to the end
     values = functions["moveaxis"](values, -1, 0)
     rest = reduced_shape(tensor.shape, axes, keepdims)
-    result: Tensor = functions["reshape"](values, (*fraction.shape, *rest))
-    return result
+    return functions["reshape"](values, (*fraction.shape, *rest))
 
 
 @public

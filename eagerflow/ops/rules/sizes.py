@@ -114,7 +114,7 @@ def _checked(
 ) -> Tensor:
     if _refuted(sizes, expected, least):
         raise ShapeError(refusal, given=given if isinstance(given, str) else given())
-    result: Tensor = bind(
+    return bind(
         _check_sizes,
         x,
         sizes=tuple(sizes),
@@ -122,4 +122,3 @@ def _checked(
         least=least,
         refusal=refusal,
     )
-    return result

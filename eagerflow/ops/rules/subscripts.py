@@ -141,8 +141,7 @@ def signed(indices: Tensor) -> Tensor:
     """
     if indices._lane.dtype.name != "uint64":
         return indices
-    result: Tensor = bind(_signed_indices, indices)
-    return result
+    return bind(_signed_indices, indices)
 
 
 def _slice(part: slice) -> Item:

@@ -117,18 +117,15 @@ def reshape(x: TensorLike, /, shape: int | Shape, *, copy: bool | None = None) -
     """
     sizes = as_shape("reshape", shape, unknown=True)
     tensor = tensor_of(x)
-    result: Tensor
     if stack.installed and any(map(_may_be_negative, sizes)) and not any(map(_is_open, sizes)):
         # a symbolic size that is -1 at run time must not be taken for one left open
         tensor = functions["copy"](tensor) if copy else tensor
-        result = bind(_reshape, tensor, shape=sizes, copy=copy or None, closed=True)
-    elif copy is None:
-        result = bind(_reshape, tensor, shape=sizes)
-    elif copy:
-        result = bind(_reshape, functions["copy"](tensor), shape=sizes)
-    else:
-        result = bind(_reshape, tensor, shape=sizes, copy=False)
-    return result
+        return bind(_reshape, tensor, shape=sizes, copy=copy or None, closed=True)
+    if copy is None:
+        return bind(_reshape, tensor, shape=sizes)
+    if copy:
+        return bind(_reshape, functions["copy"](tensor), shape=sizes)
+    return bind(_reshape, tensor, shape=sizes, copy=False)
 
 
 @public
@@ -184,8 +181,7 @@ def broadcast_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
     Tensor([[1, 2],
             [1, 2]], i64[2,2]@cpu:0)
     """
-    result: Tensor = bind(_broadcast_to, tensor_of(x), shape=as_shape("broadcast_to", shape))
-    return result
+    return bind(_broadcast_to, tensor_of(x), shape=as_shape("broadcast_to", shape))
 
 
 @public
@@ -283,8 +279,7 @@ def permute_dims(x: TensorLike, /, axes: Sequence[int]) -> Tensor:
     """
     tensor = tensor_of(x)
     order = axes_of("permute_dims", tensor, axes)
-    result: Tensor = bind(_permute_dims, tensor, axes=order)
-    return result
+    return bind(_permute_dims, tensor, axes=order)
 
 
 @public
@@ -303,8 +298,7 @@ def swapaxes(x: TensorLike, axis1: int, axis2: int, /) -> Tensor:
     a, b = axis_of("swapaxes", tensor, axis1), axis_of("swapaxes", tensor, axis2)
     order = list(range(tensor.ndim))
     order[a], order[b] = b, a
-    result: Tensor = bind(_permute_dims, tensor, axes=tuple(order))
-    return result
+    return bind(_permute_dims, tensor, axes=tuple(order))
 
 
 @public
@@ -328,8 +322,7 @@ def matrix_transpose(x: TensorLike, /) -> Tensor:
             given=str(tensor.type),
             expected="at least two axes",
         )
-    result: Tensor = bind(_permute_dims, tensor, axes=(*range(n - 2), n - 1, n - 2))
-    return result
+    return bind(_permute_dims, tensor, axes=(*range(n - 2), n - 1, n - 2))
 
 
 @public
@@ -360,8 +353,7 @@ def moveaxis(
     order = [axis for axis in range(tensor.ndim) if axis not in origin]
     for place, axis in sorted(zip(goal, origin, strict=True)):
         order.insert(place, axis)
-    result: Tensor = bind(_permute_dims, tensor, axes=tuple(order))
-    return result
+    return bind(_permute_dims, tensor, axes=tuple(order))
 
 
 @of_family(VIEW)
@@ -402,8 +394,7 @@ def squeeze(x: TensorLike, /, axis: int | Sequence[int] | None = None) -> Tensor
         axes = tuple(i for i, d in enumerate(tensor.shape) if d == 1)
     else:
         axes = axes_of("squeeze", tensor, axis)
-    result: Tensor = bind(_squeeze, tensor, axis=axes)
-    return result
+    return bind(_squeeze, tensor, axis=axes)
 
 
 @of_family(VIEW)
@@ -439,8 +430,7 @@ def expand_dims(x: TensorLike, /, axis: int | Sequence[int] = 0) -> Tensor:
     tensor = tensor_of(x)
     extra = len(axis) if isinstance(axis, (list, tuple)) else 1
     axes = axes_of("expand_dims", tensor, axis, extra=extra)
-    result: Tensor = bind(_expand_dims, tensor, axis=axes)
-    return result
+    return bind(_expand_dims, tensor, axis=axes)
 
 
 def _each(function: Any, arrays: tuple[TensorLike, ...]) -> Any:

@@ -75,8 +75,7 @@ def matrix_diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
     >>> ef.linalg.diagonal(ef.tensor([[1, 2], [3, 4]]), offset=1)
     Tensor([2], i64[1]@cpu:0)
     """
-    result: Tensor = bind(_diagonal, tensor_of(x), offset=as_index("diagonal", "offset", offset))
-    return result
+    return bind(_diagonal, tensor_of(x), offset=as_index("diagonal", "offset", offset))
 
 
 def diag_embed(
@@ -84,14 +83,13 @@ def diag_embed(
 ) -> Tensor:
     """Matrices that are zero but for the diagonal ``x``; square by default."""
     size = x.shape[-1] + abs(offset)
-    result: Tensor = bind(
+    return bind(
         _diag_embed,
         x,
         offset=offset,
         rows=size if rows is None else rows,
         columns=size if columns is None else columns,
     )
-    return result
 
 
 @public

@@ -10,7 +10,7 @@ from typing import Any
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.costs import FREE
 from eagerflow.core.facts import InlineSite
-from eagerflow.core.op import bind, define, joint
+from eagerflow.core.op import bind, bind_several, define, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, exact_quotient, may_equal
 from eagerflow.errors import ShapeError
@@ -75,10 +75,7 @@ def _concat_type(*types: TensorType, axis: int) -> TensorType:
 
 
 def _concat_vjp(g: Tensor, out: Tensor, *inputs: Tensor, axis: int) -> tuple[Tensor, ...]:
-    result: tuple[Tensor, ...] = bind(
-        _split, g, sizes=tuple(x.shape[axis] for x in inputs), axis=axis
-    )
-    return result
+    return bind_several(_split, g, sizes=tuple(x.shape[axis] for x in inputs), axis=axis)
 
 
 _concat = define(
@@ -113,8 +110,7 @@ def concat(arrays: Sequence[TensorLike], /, *, axis: int | None = 0) -> Tensor:
         tensors = tuple(reshape(x, (-1,)) for x in tensors)
         axis = 0
     place = axis_of("concat", tensors[0], axis) if tensors[0].ndim else 0
-    result: Tensor = bind(_concat, *tensors, axis=place)
-    return result
+    return bind(_concat, *tensors, axis=place)
 
 
 def _split_type(x: TensorType, *, sizes: Shape, axis: int) -> tuple[TensorType, ...]:
@@ -259,8 +255,7 @@ def stack(arrays: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
             [2, 4]], i64[2,2]@cpu:0)
     """
     tensors = _together("stack", arrays)
-    result: Tensor = bind(_stack, *tensors, axis=axis_of("stack", tensors[0], axis, extra=1))
-    return result
+    return bind(_stack, *tensors, axis=axis_of("stack", tensors[0], axis, extra=1))
 
 
 def _unstack_type(x: TensorType, *, axis: int) -> tuple[TensorType, ...]:
@@ -301,8 +296,7 @@ def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     Tensor([3, 4], i64[2]@cpu:0)
     """
     tensor = tensor_of(x)
-    result: tuple[Tensor, ...] = bind(_unstack, tensor, axis=axis_of("unstack", tensor, axis))
-    return result
+    return bind_several(_unstack, tensor, axis=axis_of("unstack", tensor, axis))
 
 
 @public

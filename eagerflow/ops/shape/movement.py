@@ -57,8 +57,7 @@ def flip(x: TensorLike, /, *, axis: int | Sequence[int] | None = None) -> Tensor
     Tensor([3, 2, 1], i64[3]@cpu:0)
     """
     tensor = tensor_of(x)
-    result: Tensor = bind(_flip, tensor, axis=axes_of("flip", tensor, axis))
-    return result
+    return bind(_flip, tensor, axis=axes_of("flip", tensor, axis))
 
 
 def _roll_vjp(
@@ -113,8 +112,7 @@ def roll(
         raise ShapeError(
             "roll: shifts and axes differ in number", given=f"shift={shift}, axis={axis}"
         )
-    result: Tensor = bind(_roll, tensor, shift=shifts, axis=axes)
-    return result
+    return bind(_roll, tensor, shift=shifts, axis=axes)
 
 
 @public
@@ -158,8 +156,7 @@ def _repeat_type(x: TensorType, *, repeats: int, axis: int) -> TensorType:
 
 def _repeat_vjp(g: Tensor, out: Tensor, x: Tensor, *, repeats: int, axis: int) -> Tensor:
     apart = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
-    result: Tensor = functions["sum"](reshape(g, apart), axis=axis + 1)
-    return result
+    return functions["sum"](reshape(g, apart), axis=axis + 1)
 
 
 _repeat = define(
@@ -191,7 +188,7 @@ def _repeat_each_type(x: TensorType, repeats: TensorType, *, axis: int) -> Tenso
 def _repeat_each_vjp(g: Tensor, out: Tensor, x: Tensor, repeats: Tensor, *, axis: int) -> Tensor:
     size = x.shape[axis]
     sources = bind(_repeat_each, arange(size, device=g.device), repeats, axis=0)
-    sums: Tensor = functions["segment_sum"](moveaxis(g, axis, 0), sources, size)
+    sums = functions["segment_sum"](moveaxis(g, axis, 0), sources, size)
     return moveaxis(sums, 0, axis)
 
 
@@ -230,25 +227,22 @@ def repeat(x: TensorLike, repeats: TensorLike, /, *, axis: int | None = None) ->
     if axis is None:
         tensor, axis = ravel(tensor), 0
     place = axis_of("repeat", tensor, axis)
-    result: Tensor
     if count is not None:
         if type(count) is int and count < 0:
             raise TensorValueError("repeat: a negative number", given=f"repeats={count}")
-        result = bind(_repeat, tensor, repeats=count, axis=place)
-        return result
+        return bind(_repeat, tensor, repeats=count, axis=place)
     tensor, numbers = operands(tensor, repeats)
     if not numbers.dtype.is_integer:
         raise DTypeError("repeat: the numbers must be integers", given=str(numbers.type))
     if numbers.ndim > 1:
         raise ShapeError("repeat: the numbers have more than one axis", given=str(numbers.type))
     try:
-        result = bind(_repeat_each, tensor, reshape(numbers, (-1,)), axis=place)
+        return bind(_repeat_each, tensor, reshape(numbers, (-1,)), axis=place)
     except (ShapeError, TensorValueError) as error:
         wrong = error.wrong.removeprefix("repeat_each: ")
         raise type(error)(
             f"repeat: {wrong}", given=error.given, expected=error.expected, hint=error.hint
         ) from None
-    return result
 
 
 def _one_number(repeats: TensorLike) -> int | None:

@@ -39,8 +39,7 @@ def _pad_vjp(g: Tensor, out: Tensor, x: Tensor, *, widths: Widths, value: comple
     inside = tuple(
         slice(before, before + d) for d, (before, _) in zip(x.shape, widths, strict=True)
     )
-    result: Tensor = functions["getitem"](g, inside)
-    return result
+    return functions["getitem"](g, inside)
 
 
 _pad = define(
@@ -74,8 +73,7 @@ def _own_type(
 
 
 def _own_vjp(g: Tensor, out: Tensor, x: Tensor, *, back: bool, **attrs: Any) -> Tensor:
-    result: Tensor = bind(_pad_with_own, g, back=not back, **attrs)
-    return result
+    return bind(_pad_with_own, g, back=not back, **attrs)
 
 
 #: adds an array's own elements along an axis; ``back`` for the transpose, which sums them again
@@ -141,15 +139,12 @@ def pad(
 def _with_number(x: Tensor, widths: Widths, value: Any) -> Tensor:
     if isinstance(value, complex) and not x.dtype.is_complex:
         raise DTypeError(f"pad: {value} is complex", given=str(type_of(x)))
-    result: Tensor
     if type(value) is not Dim and not issubclass(type(value), AbstractNumber):
-        result = bind(_pad, x, widths=widths, value=value)
-        return result
+        return bind(_pad, x, widths=widths, value=value)
     # a number that is known only when the graph runs is no attribute
     around = bind(_pad, functions["full_like"](x, False, dtype=bool), widths=widths, value=True)
     inside = bind(_pad, x, widths=widths, value=0)
-    result = functions["where"](around, scalar(value, x._lane), inside)
-    return result
+    return functions["where"](around, scalar(value, x._lane), inside)
 
 
 def _widths(x: Tensor, value: Any) -> Widths:

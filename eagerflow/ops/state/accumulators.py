@@ -227,8 +227,7 @@ class Accumulator:
         >>> ef.Accumulator(ef.zeros(2)).size()
         Tensor(0, i64[]@cpu:0)
         """
-        count: Tensor = bind(_size, resource=self.resource, device=self.resource.device)
-        return count
+        return bind(_size, resource=self.resource, device=self.resource.device)
 
 
 hint_at(Accumulator, ACCUMULATORS)
@@ -391,13 +390,11 @@ class Barrier:
 
     def ready_size(self) -> Tensor:
         """How many elements are ready, as a tensor."""
-        count: Tensor = bind(_ready_size, resource=self.resource, device=self.resource.device)
-        return count
+        return bind(_ready_size, resource=self.resource, device=self.resource.device)
 
     def incomplete_size(self) -> Tensor:
         """How many elements lack a component, as a tensor."""
-        count: Tensor = bind(_incomplete_size, resource=self.resource, device=self.resource.device)
-        return count
+        return bind(_incomplete_size, resource=self.resource, device=self.resource.device)
 
     def close(self, cancel_pending: bool = False) -> None:
         """Let no new keys in any more; what is incomplete can still be completed.

@@ -427,8 +427,7 @@ class Queue:
         Tensor(0, i64[]@cpu:0)
         """
         state = self.resource
-        count: Tensor = bind(_size, resource=state, device=state.device)
-        return count
+        return bind(_size, resource=state, device=state.device)
 
     def close(self, cancel_pending: bool = False, *, timeout: TensorLike = None) -> None:
         """Let nothing in any more.

@@ -243,8 +243,7 @@ class Variable(AbstractArray):
         state = self.resource
         entry = _read.entries.get(state.device)
         if entry is None or stack.installed:
-            value: Tensor = bind(_read, resource=state, device=state.device)
-            return value
+            return bind(_read, resource=state, device=state.device)
         # no interpreter looks on: straight to the kernel, as operators do
         return make_tensor(entry.kernel(resource=state), state.lane)
 
@@ -373,7 +372,7 @@ class Variable(AbstractArray):
             if not same or len(inputs) > 1:
                 # before, not after: a kernel that fails could have written already
                 infer_specs(op, list(map(type_of, inputs)), {"resource": state})
-            result: Tensor = bind(op, *inputs, resource=state)
+            result = bind(op, *inputs, resource=state)
         except (DTypeError, DeviceError, ShapeError, TensorIndexError) as error:
             raise _worded(error, op, state, inputs) from None
         return result
