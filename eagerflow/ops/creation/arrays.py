@@ -9,6 +9,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.costs import FREE
+from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, make_tensor
@@ -57,6 +58,7 @@ _WEAK: dict[type, DType] = {
 # --- from values ----------------------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _same_type(x: TensorType) -> TensorType:
     return x
 
@@ -65,9 +67,6 @@ _identity = define(
     "identity",
     infer=_same_type,
     vjp=(lambda g, out, x: g,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     cost=FREE,
     elementwise=True,
     storage="same",
@@ -80,9 +79,6 @@ _copy = define(
     "copy",
     infer=_same_type,
     vjp=(lambda g, out, x: g,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     elementwise=True,
     storage="fresh",
     order="rows",

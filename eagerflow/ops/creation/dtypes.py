@@ -8,6 +8,7 @@ from typing import Any, Final, final
 import ml_dtypes
 
 from eagerflow.core.convert import TensorLike, check_holds, tensor_of
+from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.symbols import AbstractNumber
@@ -61,6 +62,7 @@ def astype(
     return result
 
 
+@of_family(MOVING)
 def _transfer_type(x: TensorType, *, device: Device, source: Device) -> TensorType:
     check_holds(device, x.dtype)
     return x
@@ -77,9 +79,6 @@ _transfer = define(
     infer=_transfer_type,
     devices=_destination,
     vjp=(lambda g, out, x, *, device, source: to_device(g, source),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     moves=True,
 )
 

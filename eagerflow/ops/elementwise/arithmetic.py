@@ -22,7 +22,7 @@ from eagerflow.ops.elementwise.logic import (
 )
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
 from eagerflow.ops.rules.promotion import floating, pair, promote, promote_floating
-from eagerflow.ops.rules.type_rules import ANY, INEXACT, NUMERIC, REAL, elementwise, public
+from eagerflow.ops.rules.type_rules import ANY, INEXACT, NUMERIC, REAL, elementwise, public, unary
 
 __all__ = [
     "add",
@@ -156,11 +156,7 @@ def divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 true_divide = divide
 
 _floor_divide = define(
-    "floor_divide",
-    infer=elementwise(REAL),
-    vjp=(None, None),
-    saved="none",
-    neutral=neutral(None, 1, None),
+    "floor_divide", infer=elementwise(REAL), vjp=(None, None), neutral=neutral(None, 1, None)
 )
 
 
@@ -232,10 +228,10 @@ def fmod(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_fmod, *pair(x1, x2))
 
 
-_negative = define(
+_negative = unary(
     "negative",
-    infer=elementwise(NUMERIC),
-    vjp=(lambda g, out, x: negative(g),),
+    NUMERIC,
+    lambda g, out, x: negative(g),
     saved="none",
     linear_rows=True,
     ieee=True,
@@ -282,10 +278,10 @@ def positive(x: TensorLike, /) -> Tensor:
     return bind(_positive, tensor_of(x))
 
 
-_reciprocal = define(
+_reciprocal = unary(
     "reciprocal",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: negative(multiply(g, conjugate(multiply(out, out)))),),
+    INEXACT,
+    lambda g, out, x: negative(multiply(g, conjugate(multiply(out, out)))),
     saved="outputs",
 )
 

@@ -15,7 +15,7 @@ from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, positive
 from eagerflow.ops.elementwise.logic import equal
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
 from eagerflow.ops.rules.promotion import floating, known_number, pair, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, elementwise, public
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, elementwise, public, unary
 
 __all__ = [
     "cbrt",
@@ -36,10 +36,10 @@ __all__ = [
 
 # --- powers ---------------------------------------------------------------------------------
 
-_square = define(
+_square = unary(
     "square",
-    infer=elementwise(NUMERIC),
-    vjp=(lambda g, out, x: multiply(g, conjugate(multiply(x, 2))),),
+    NUMERIC,
+    lambda g, out, x: multiply(g, conjugate(multiply(x, 2))),
     saved="inputs",
     ieee=True,
 )
@@ -58,10 +58,10 @@ def square(x: TensorLike, /) -> Tensor:
     return bind(_square, tensor_of(x))
 
 
-_sqrt = define(
+_sqrt = unary(
     "sqrt",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(multiply(g, 0.5), conjugate(out)),),
+    INEXACT,
+    lambda g, out, x: divide(multiply(g, 0.5), conjugate(out)),
     saved="outputs",
     ieee=True,
 )
@@ -80,10 +80,10 @@ def sqrt(x: TensorLike, /) -> Tensor:
     return bind(_sqrt, floating(x))
 
 
-_rsqrt = define(
+_rsqrt = unary(
     "rsqrt",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(multiply(multiply(out, square(out)), -0.5))),),
+    INEXACT,
+    lambda g, out, x: multiply(g, conjugate(multiply(multiply(out, square(out)), -0.5))),
     saved="outputs",
 )
 
@@ -101,12 +101,12 @@ def rsqrt(x: TensorLike, /) -> Tensor:
     return bind(_rsqrt, floating(x))
 
 
-_cbrt = define(
+_cbrt = unary(
     "cbrt",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: divide(g, multiply(square(out), 3.0)),),
+    FLOATING,
+    lambda g, out, x: divide(g, multiply(square(out), 3.0)),
     saved="outputs",
-    cost=per_output(40),
+    flops=40,
 )
 
 
@@ -177,12 +177,8 @@ _SIMPLER: Final[dict[float, Callable[[Tensor], Tensor]]] = {1: positive, 2: squa
 
 # --- exponentials ---------------------------------------------------------------------------
 
-_exp = define(
-    "exp",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(out)),),
-    saved="outputs",
-    cost=per_output(32),
+_exp = unary(
+    "exp", INEXACT, lambda g, out, x: multiply(g, conjugate(out)), saved="outputs", flops=32
 )
 
 
@@ -199,12 +195,12 @@ def exp(x: TensorLike, /) -> Tensor:
     return bind(_exp, floating(x))
 
 
-_exp2 = define(
+_exp2 = unary(
     "exp2",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(multiply(out, math.log(2)))),),
+    INEXACT,
+    lambda g, out, x: multiply(g, conjugate(multiply(out, math.log(2)))),
     saved="outputs",
-    cost=per_output(32),
+    flops=32,
 )
 
 
@@ -221,13 +217,9 @@ def exp2(x: TensorLike, /) -> Tensor:
     return bind(_exp2, floating(x))
 
 
-_expm1 = define(
-    "expm1",
-    infer=elementwise(INEXACT),
-    # the exponential itself: of small ones, `out + 1` would leave rounding errors alone
-    vjp=(lambda g, out, x: multiply(g, conjugate(exp(x))),),
-    saved="inputs",
-    cost=per_output(32),
+# the exponential itself: of small ones, `out + 1` would leave rounding errors alone
+_expm1 = unary(
+    "expm1", INEXACT, lambda g, out, x: multiply(g, conjugate(exp(x))), saved="inputs", flops=32
 )
 
 
@@ -246,13 +238,7 @@ def expm1(x: TensorLike, /) -> Tensor:
 
 # --- logarithms -----------------------------------------------------------------------------
 
-_log = define(
-    "log",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(x)),),
-    saved="inputs",
-    cost=per_output(32),
-)
+_log = unary("log", INEXACT, lambda g, out, x: divide(g, conjugate(x)), saved="inputs", flops=32)
 
 
 @public
@@ -268,12 +254,8 @@ def log(x: TensorLike, /) -> Tensor:
     return bind(_log, floating(x))
 
 
-_log1p = define(
-    "log1p",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(add(x, 1))),),
-    saved="inputs",
-    cost=per_output(32),
+_log1p = unary(
+    "log1p", INEXACT, lambda g, out, x: divide(g, conjugate(add(x, 1))), saved="inputs", flops=32
 )
 
 
@@ -290,12 +272,12 @@ def log1p(x: TensorLike, /) -> Tensor:
     return bind(_log1p, floating(x))
 
 
-_log2 = define(
+_log2 = unary(
     "log2",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(multiply(x, math.log(2)))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(multiply(x, math.log(2)))),
     saved="inputs",
-    cost=per_output(32),
+    flops=32,
 )
 
 
@@ -312,12 +294,12 @@ def log2(x: TensorLike, /) -> Tensor:
     return bind(_log2, floating(x))
 
 
-_log10 = define(
+_log10 = unary(
     "log10",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(multiply(x, math.log(10)))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(multiply(x, math.log(10)))),
     saved="inputs",
-    cost=per_output(32),
+    flops=32,
 )
 
 

@@ -84,9 +84,7 @@ def _told(x: TensorLike, other: TensorLike) -> TensorLike:
     return known_number(x) if narrow else x
 
 
-_equal = define(
-    "equal", infer=elementwise(ALL, _BOOL), vjp=(None, None), saved="none", takes_bytes=True
-)
+_equal = define("equal", infer=elementwise(ALL, _BOOL), vjp=(None, None), takes_bytes=True)
 
 
 @public
@@ -103,9 +101,7 @@ def equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_equal, *_comparands(x1, x2))
 
 
-_not_equal = define(
-    "not_equal", infer=elementwise(ALL, _BOOL), vjp=(None, None), saved="none", takes_bytes=True
-)
+_not_equal = define("not_equal", infer=elementwise(ALL, _BOOL), vjp=(None, None), takes_bytes=True)
 
 
 @public
@@ -122,7 +118,7 @@ def not_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_not_equal, *_comparands(x1, x2))
 
 
-_less = define("less", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None), saved="none")
+_less = define("less", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None))
 
 
 @public
@@ -139,9 +135,7 @@ def less(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_less, *_comparands(x1, x2))
 
 
-_less_equal = define(
-    "less_equal", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None), saved="none"
-)
+_less_equal = define("less_equal", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None))
 
 
 @public
@@ -158,7 +152,7 @@ def less_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_less_equal, *_comparands(x1, x2))
 
 
-_greater = define("greater", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None), saved="none")
+_greater = define("greater", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None))
 
 
 @public
@@ -175,9 +169,7 @@ def greater(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_greater, *_comparands(x1, x2))
 
 
-_greater_equal = define(
-    "greater_equal", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None), saved="none"
-)
+_greater_equal = define("greater_equal", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None))
 
 
 @public
@@ -203,9 +195,7 @@ def _truths(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, Tensor]:
     return cast(a, _BOOL), cast(b, _BOOL)
 
 
-_logical_and = define(
-    "logical_and", infer=elementwise(BOOL), vjp=(None, None), saved="none", **_AND
-)
+_logical_and = define("logical_and", infer=elementwise(BOOL), vjp=(None, None), **_AND)
 
 
 @public
@@ -222,7 +212,7 @@ def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_logical_and, *_truths(x1, x2))
 
 
-_logical_or = define("logical_or", infer=elementwise(BOOL), vjp=(None, None), saved="none", **_OR)
+_logical_or = define("logical_or", infer=elementwise(BOOL), vjp=(None, None), **_OR)
 
 
 @public
@@ -239,9 +229,7 @@ def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_logical_or, *_truths(x1, x2))
 
 
-_logical_xor = define(
-    "logical_xor", infer=elementwise(BOOL), vjp=(None, None), saved="none", **_XOR
-)
+_logical_xor = define("logical_xor", infer=elementwise(BOOL), vjp=(None, None), **_XOR)
 
 
 @public
@@ -258,9 +246,7 @@ def logical_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_logical_xor, *_truths(x1, x2))
 
 
-_logical_not = define(
-    "logical_not", infer=elementwise(BOOL), vjp=(None,), saved="none", involution=True
-)
+_logical_not = define("logical_not", infer=elementwise(BOOL), vjp=(None,), involution=True)
 
 
 @public
@@ -278,9 +264,7 @@ def logical_not(x: TensorLike, /) -> Tensor:
 
 # --- bits -----------------------------------------------------------------------------------
 
-_bitwise_and = define(
-    "bitwise_and", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), saved="none", **_AND
-)
+_bitwise_and = define("bitwise_and", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), **_AND)
 
 
 @public
@@ -297,9 +281,7 @@ def bitwise_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_bitwise_and, *pair(x1, x2))
 
 
-_bitwise_or = define(
-    "bitwise_or", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), saved="none", **_OR
-)
+_bitwise_or = define("bitwise_or", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), **_OR)
 
 
 @public
@@ -316,9 +298,7 @@ def bitwise_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_bitwise_or, *pair(x1, x2))
 
 
-_bitwise_xor = define(
-    "bitwise_xor", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), saved="none", **_XOR
-)
+_bitwise_xor = define("bitwise_xor", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), **_XOR)
 
 
 @public
@@ -336,7 +316,7 @@ def bitwise_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 _bitwise_invert = define(
-    "bitwise_invert", infer=elementwise(INTEGER_OR_BOOL), vjp=(None,), saved="none", involution=True
+    "bitwise_invert", infer=elementwise(INTEGER_OR_BOOL), vjp=(None,), involution=True
 )
 
 
@@ -354,7 +334,7 @@ def bitwise_invert(x: TensorLike, /) -> Tensor:
 
 
 _bitwise_left_shift = define(
-    "bitwise_left_shift", infer=elementwise(INTEGER), vjp=(None, None), saved="none", **_SHIFT
+    "bitwise_left_shift", infer=elementwise(INTEGER), vjp=(None, None), **_SHIFT
 )
 
 
@@ -373,7 +353,7 @@ def bitwise_left_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 _bitwise_right_shift = define(
-    "bitwise_right_shift", infer=elementwise(INTEGER), vjp=(None, None), saved="none", **_SHIFT
+    "bitwise_right_shift", infer=elementwise(INTEGER), vjp=(None, None), **_SHIFT
 )
 
 
@@ -397,7 +377,7 @@ right_shift = bitwise_right_shift
 
 # --- questions about numbers ----------------------------------------------------------------
 
-_isfinite = define("isfinite", infer=elementwise(ANY, _BOOL), vjp=(None,), saved="none")
+_isfinite = define("isfinite", infer=elementwise(ANY, _BOOL), vjp=(None,))
 
 
 @public
@@ -413,7 +393,7 @@ def isfinite(x: TensorLike, /) -> Tensor:
     return bind(_isfinite, tensor_of(x))
 
 
-_isinf = define("isinf", infer=elementwise(ANY, _BOOL), vjp=(None,), saved="none")
+_isinf = define("isinf", infer=elementwise(ANY, _BOOL), vjp=(None,))
 
 
 @public
@@ -429,7 +409,7 @@ def isinf(x: TensorLike, /) -> Tensor:
     return bind(_isinf, tensor_of(x))
 
 
-_isnan = define("isnan", infer=elementwise(ANY, _BOOL), vjp=(None,), saved="none")
+_isnan = define("isnan", infer=elementwise(ANY, _BOOL), vjp=(None,))
 
 
 @public
@@ -445,7 +425,7 @@ def isnan(x: TensorLike, /) -> Tensor:
     return bind(_isnan, tensor_of(x))
 
 
-_signbit = define("signbit", infer=elementwise(FLOATING, _BOOL), vjp=(None,), saved="none")
+_signbit = define("signbit", infer=elementwise(FLOATING, _BOOL), vjp=(None,))
 
 
 @public

@@ -21,6 +21,7 @@ from eagerflow.ops.rules.type_rules import (
     check_kind,
     elementwise,
     public,
+    unary,
 )
 from eagerflow.types import DTYPES, DType, TensorType
 
@@ -100,7 +101,7 @@ def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor | None:
     return where(zero, 0.0, divide(subtract(g, along), where(zero, 1.0, size)))
 
 
-_sign = define("sign", infer=elementwise(NUMERIC), vjp=(_sign_vjp,))
+_sign = unary("sign", NUMERIC, _sign_vjp)
 
 
 @public
@@ -212,7 +213,7 @@ def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 # --- rounding -------------------------------------------------------------------------------
 
-_ceil = define("ceil", infer=elementwise(FLOATING), vjp=(None,), saved="none", idempotent=True)
+_ceil = define("ceil", infer=elementwise(FLOATING), vjp=(None,), idempotent=True)
 
 
 @public
@@ -228,7 +229,7 @@ def ceil(x: TensorLike, /) -> Tensor:
     return _rounded(_ceil, x)
 
 
-_floor = define("floor", infer=elementwise(FLOATING), vjp=(None,), saved="none", idempotent=True)
+_floor = define("floor", infer=elementwise(FLOATING), vjp=(None,), idempotent=True)
 
 
 @public
@@ -244,7 +245,7 @@ def floor(x: TensorLike, /) -> Tensor:
     return _rounded(_floor, x)
 
 
-_trunc = define("trunc", infer=elementwise(FLOATING), vjp=(None,), saved="none", idempotent=True)
+_trunc = define("trunc", infer=elementwise(FLOATING), vjp=(None,), idempotent=True)
 
 
 @public
@@ -260,7 +261,7 @@ def trunc(x: TensorLike, /) -> Tensor:
     return _rounded(_trunc, x)
 
 
-_round = define("round", infer=elementwise(INEXACT), vjp=(None,), saved="none", idempotent=True)
+_round = define("round", infer=elementwise(INEXACT), vjp=(None,), idempotent=True)
 
 
 @public
@@ -290,13 +291,7 @@ def _rounded(op: Op, x: TensorLike) -> Tensor:
 
 # --- parts of complex numbers ---------------------------------------------------------------
 
-_conj = define(
-    "conj",
-    infer=elementwise(COMPLEX),
-    vjp=(lambda g, out, x: conj(g),),
-    saved="none",
-    involution=True,
-)
+_conj = unary("conj", COMPLEX, lambda g, out, x: conj(g), saved="none", involution=True)
 
 
 @public
@@ -388,11 +383,8 @@ def _finite_part(g: Tensor, x: Tensor) -> Tensor:
     return add(parts[0], multiply(cast(parts[1], x.dtype), 1j))
 
 
-_nan_to_num = define(
-    "nan_to_num",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x, **replacements: _finite_part(g, x),),
-    saved="inputs",
+_nan_to_num = unary(
+    "nan_to_num", INEXACT, lambda g, out, x, **replacements: _finite_part(g, x), saved="inputs"
 )
 
 
@@ -431,7 +423,7 @@ def nan_to_num(
 
 # --- divisors -------------------------------------------------------------------------------
 
-_gcd = define("gcd", infer=elementwise(INTEGER), vjp=(None, None), saved="none")
+_gcd = define("gcd", infer=elementwise(INTEGER), vjp=(None, None))
 
 
 @public
@@ -448,7 +440,7 @@ def gcd(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_gcd, *pair(x1, x2))
 
 
-_lcm = define("lcm", infer=elementwise(INTEGER), vjp=(None, None), saved="none")
+_lcm = define("lcm", infer=elementwise(INTEGER), vjp=(None, None))
 
 
 @public

@@ -17,7 +17,7 @@ from eagerflow.ops.elementwise.trigonometric import cos
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.gradients import where
 from eagerflow.ops.rules.promotion import floating, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, check_kind, elementwise, public
+from eagerflow.ops.rules.type_rules import FLOATING, check_kind, public, unary
 from eagerflow.types import TensorType
 
 __all__ = [
@@ -35,13 +35,7 @@ __all__ = [
 
 # --- error functions ------------------------------------------------------------------------
 
-_erf = define(
-    "erf",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: multiply(g, _bell(x)),),
-    saved="inputs",
-    cost=per_output(100),
-)
+_erf = unary("erf", FLOATING, lambda g, out, x: multiply(g, _bell(x)), saved="inputs", flops=100)
 
 
 def _bell(x: Tensor) -> Tensor:
@@ -62,12 +56,8 @@ def erf(x: TensorLike, /) -> Tensor:
     return bind(_erf, floating(x))
 
 
-_erfc = define(
-    "erfc",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: negative(multiply(g, _bell(x))),),
-    saved="inputs",
-    cost=per_output(100),
+_erfc = unary(
+    "erfc", FLOATING, lambda g, out, x: negative(multiply(g, _bell(x))), saved="inputs", flops=100
 )
 
 
@@ -84,12 +74,12 @@ def erfc(x: TensorLike, /) -> Tensor:
     return bind(_erfc, floating(x))
 
 
-_erfinv = define(
+_erfinv = unary(
     "erfinv",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: multiply(g, multiply(exp(square(out)), math.sqrt(math.pi) / 2)),),
+    FLOATING,
+    lambda g, out, x: multiply(g, multiply(exp(square(out)), math.sqrt(math.pi) / 2)),
     saved="outputs",
-    cost=per_output(100),
+    flops=100,
 )
 
 
@@ -108,12 +98,8 @@ def erfinv(x: TensorLike, /) -> Tensor:
 
 # --- the gamma function ---------------------------------------------------------------------
 
-_lgamma = define(
-    "lgamma",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: multiply(g, digamma(x)),),
-    saved="inputs",
-    cost=per_output(100),
+_lgamma = unary(
+    "lgamma", FLOATING, lambda g, out, x: multiply(g, digamma(x)), saved="inputs", flops=100
 )
 
 
@@ -179,12 +165,12 @@ def digamma(x: TensorLike, /) -> Tensor:
 
 # --- logistic and others --------------------------------------------------------------------
 
-_sigmoid = define(
+_sigmoid = unary(
     "sigmoid",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: multiply(g, multiply(out, subtract(1, out))),),
+    FLOATING,
+    lambda g, out, x: multiply(g, multiply(out, subtract(1, out))),
     saved="outputs",
-    cost=per_output(40),
+    flops=40,
 )
 
 
@@ -245,12 +231,7 @@ def _sinc_slope(x: Tensor, out: Tensor) -> Tensor:
     return where(near, multiply(multiply(x, math.pi**2), series), far)
 
 
-_sinc = define(
-    "sinc",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: multiply(g, _sinc_slope(x, out)),),
-    cost=per_output(40),
-)
+_sinc = unary("sinc", FLOATING, lambda g, out, x: multiply(g, _sinc_slope(x, out)), flops=40)
 
 
 @public

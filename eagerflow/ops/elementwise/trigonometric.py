@@ -14,7 +14,7 @@ from eagerflow.ops.elementwise.logic import equal
 from eagerflow.ops.elementwise.numeric import imag, real
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
 from eagerflow.ops.rules.promotion import floating, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, elementwise, public
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, elementwise, public, unary
 
 __all__ = [
     "acos",
@@ -46,12 +46,8 @@ __all__ = [
 
 # --- trigonometric functions ----------------------------------------------------------------
 
-_sin = define(
-    "sin",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(cos(x))),),
-    saved="inputs",
-    cost=per_output(40),
+_sin = unary(
+    "sin", INEXACT, lambda g, out, x: multiply(g, conjugate(cos(x))), saved="inputs", flops=40
 )
 
 
@@ -68,12 +64,12 @@ def sin(x: TensorLike, /) -> Tensor:
     return bind(_sin, floating(x))
 
 
-_cos = define(
+_cos = unary(
     "cos",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: negative(multiply(g, conjugate(sin(x)))),),
+    INEXACT,
+    lambda g, out, x: negative(multiply(g, conjugate(sin(x)))),
     saved="inputs",
-    cost=per_output(40),
+    flops=40,
 )
 
 
@@ -90,12 +86,12 @@ def cos(x: TensorLike, /) -> Tensor:
     return bind(_cos, floating(x))
 
 
-_tan = define(
+_tan = unary(
     "tan",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(add(square(out), 1))),),
+    INEXACT,
+    lambda g, out, x: multiply(g, conjugate(add(square(out), 1))),
     saved="outputs",
-    cost=per_output(40),
+    flops=40,
 )
 
 
@@ -117,12 +113,12 @@ def _one_minus_square(x: Tensor) -> Tensor:
     return multiply(subtract(1, x), add(x, 1))
 
 
-_asin = define(
+_asin = unary(
     "asin",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(sqrt(_one_minus_square(x)))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(sqrt(_one_minus_square(x)))),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 
@@ -139,12 +135,12 @@ def asin(x: TensorLike, /) -> Tensor:
     return bind(_asin, floating(x))
 
 
-_acos = define(
+_acos = unary(
     "acos",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: negative(divide(g, conjugate(sqrt(_one_minus_square(x))))),),
+    INEXACT,
+    lambda g, out, x: negative(divide(g, conjugate(sqrt(_one_minus_square(x))))),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 
@@ -161,12 +157,12 @@ def acos(x: TensorLike, /) -> Tensor:
     return bind(_acos, floating(x))
 
 
-_atan = define(
+_atan = unary(
     "atan",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(add(square(x), 1))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(add(square(x), 1))),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 
@@ -217,12 +213,8 @@ def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 # --- hyperbolic functions -------------------------------------------------------------------
 
-_sinh = define(
-    "sinh",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(cosh(x))),),
-    saved="inputs",
-    cost=per_output(40),
+_sinh = unary(
+    "sinh", INEXACT, lambda g, out, x: multiply(g, conjugate(cosh(x))), saved="inputs", flops=40
 )
 
 
@@ -239,12 +231,8 @@ def sinh(x: TensorLike, /) -> Tensor:
     return bind(_sinh, floating(x))
 
 
-_cosh = define(
-    "cosh",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(sinh(x))),),
-    saved="inputs",
-    cost=per_output(40),
+_cosh = unary(
+    "cosh", INEXACT, lambda g, out, x: multiply(g, conjugate(sinh(x))), saved="inputs", flops=40
 )
 
 
@@ -261,12 +249,12 @@ def cosh(x: TensorLike, /) -> Tensor:
     return bind(_cosh, floating(x))
 
 
-_tanh = define(
+_tanh = unary(
     "tanh",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(subtract(1, square(out)))),),
+    INEXACT,
+    lambda g, out, x: multiply(g, conjugate(subtract(1, square(out)))),
     saved="outputs",
-    cost=per_output(32),
+    flops=32,
 )
 
 
@@ -283,12 +271,12 @@ def tanh(x: TensorLike, /) -> Tensor:
     return bind(_tanh, floating(x))
 
 
-_asinh = define(
+_asinh = unary(
     "asinh",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(sqrt(add(square(x), 1)))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(sqrt(add(square(x), 1)))),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 
@@ -305,13 +293,13 @@ def asinh(x: TensorLike, /) -> Tensor:
     return bind(_asinh, floating(x))
 
 
-_acosh = define(
+# two roots: one of the product would be on the wrong branch for complex numbers
+_acosh = unary(
     "acosh",
-    infer=elementwise(INEXACT),
-    # two roots: one of the product would be on the wrong branch for complex numbers
-    vjp=(lambda g, out, x: divide(g, conjugate(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))))),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 
@@ -328,12 +316,12 @@ def acosh(x: TensorLike, /) -> Tensor:
     return bind(_acosh, floating(x))
 
 
-_atanh = define(
+_atanh = unary(
     "atanh",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(_one_minus_square(x))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(_one_minus_square(x))),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 

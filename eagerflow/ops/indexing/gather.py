@@ -150,9 +150,7 @@ def _nonzero_type(x: TensorType) -> tuple[TensorType, ...]:
     return tuple([x.like(shape=(count,), dtype=DTYPES["int64"])] * x.ndim)
 
 
-_nonzero = define(
-    "nonzero", infer=_nonzero_type, vjp=(None,), saved="none", precision="exact", outputs=None
-)
+_nonzero = define("nonzero", infer=_nonzero_type, vjp=(None,), precision="exact", outputs=None)
 
 
 @public

@@ -30,9 +30,7 @@ def _zeros_for_type(indices: TensorType, *, shape: Shape, dtype: DType) -> Tenso
     return indices.like(shape=(count, *shape), dtype=dtype)
 
 
-_zeros_for = define(
-    "zeros_for", infer=_zeros_for_type, vjp=(None,), saved="none", precision="exact"
-)
+_zeros_for = define("zeros_for", infer=_zeros_for_type, vjp=(None,), precision="exact")
 
 
 def _rows(name: str, x: Tensor, indices: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.costs import per_input
+from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, bind_several, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
@@ -22,19 +23,13 @@ _BYTES: Final = frozenset({"bytes"})
 _CHANNELS: Final = (None, 1, 3, 4)
 
 
+@of_family(MOVING)
 def _length_type(x: TensorType) -> TensorType:
     check_kind(x, _BYTES)
     return x.like(dtype=DTYPES["int64"])
 
 
-_byte_length = define(
-    "byte_length",
-    infer=_length_type,
-    vjp=(None,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-)
+_byte_length = define("byte_length", infer=_length_type, vjp=(None,))
 
 
 def length(x: TensorLike, /) -> Tensor:
@@ -52,20 +47,14 @@ def length(x: TensorLike, /) -> Tensor:
 # --- the bytes of elements ---------------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _raw_type(x: TensorType, *, dtype: DType, big_endian: bool) -> TensorType:
     check_kind(x, _BYTES)
     size = unknown("k", "how many elements there are depends on the lengths of the bytes")
     return x.like(shape=(*x.shape, size), dtype=dtype)
 
 
-_decode_raw = define(
-    "decode_raw",
-    infer=_raw_type,
-    vjp=(None,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-)
+_decode_raw = define("decode_raw", infer=_raw_type, vjp=(None,))
 
 
 def decode_raw(
@@ -100,19 +89,13 @@ def decode_raw(
 # --- numbers that are written out --------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _parsed_type(x: TensorType, *, dtype: DType) -> TensorType:
     check_kind(x, _BYTES)
     return x.like(dtype=dtype)
 
 
-_parse_numbers = define(
-    "parse_numbers",
-    infer=_parsed_type,
-    vjp=(None,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-)
+_parse_numbers = define("parse_numbers", infer=_parsed_type, vjp=(None,))
 
 
 def _written_dtype(what: str, dtype: Any) -> DType:
@@ -150,6 +133,7 @@ def parse_numbers(x: TensorLike, /, dtype: Any = "float32") -> Tensor:
 # --- rows of tables ----------------------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _csv_type(
     x: TensorType, *, dtypes: Sequence[DType], defaults: Sequence[Any], delimiter: str
 ) -> tuple[TensorType, ...]:
@@ -157,15 +141,7 @@ def _csv_type(
     return tuple([x.like(dtype=dtype) for dtype in dtypes])
 
 
-_decode_csv = define(
-    "decode_csv",
-    infer=_csv_type,
-    vjp=(None,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-    outputs=None,
-)
+_decode_csv = define("decode_csv", infer=_csv_type, vjp=(None,), outputs=None)
 
 
 def decode_csv(
@@ -228,6 +204,7 @@ def default_of(dtype: DType, value: Any) -> Any:
 # --- pictures ----------------------------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _image_type(
     x: TensorType, *, channels: int | None, dtype: DType, size: tuple[int, int] | None
 ) -> TensorType:
@@ -238,15 +215,7 @@ def _image_type(
     return x.like(shape=(*x.shape, height, width, depth), dtype=dtype)
 
 
-_decode_image = define(
-    "decode_image",
-    infer=_image_type,
-    vjp=(None,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-    cost=per_input(2e6),
-)
+_decode_image = define("decode_image", infer=_image_type, vjp=(None,), cost=per_input(2e6))
 
 
 def decode_image(

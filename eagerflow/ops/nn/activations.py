@@ -6,8 +6,7 @@ import math
 from typing import Literal
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import per_output
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
 from eagerflow.ops.elementwise.arithmetic import add, clip, multiply, subtract
@@ -23,16 +22,12 @@ from eagerflow.ops.elementwise.trigonometric import tanh
 from eagerflow.ops.rules.arguments import as_number
 from eagerflow.ops.rules.gradients import where
 from eagerflow.ops.rules.promotion import floating
-from eagerflow.ops.rules.type_rules import FLOATING, REAL, elementwise, public
+from eagerflow.ops.rules.type_rules import FLOATING, REAL, public, unary
 
 __all__ = ["elu", "gelu", "hardtanh", "leaky_relu", "relu", "silu", "softplus"]
 
-_relu = define(
-    "relu",
-    infer=elementwise(REAL),
-    vjp=(lambda g, out, x: where(less_equal(out, 0), 0, g),),  # what is not a number passes g
-    saved="outputs",
-)
+# what is not a number passes g
+_relu = unary("relu", REAL, lambda g, out, x: where(less_equal(out, 0), 0, g), saved="outputs")
 
 
 @public
@@ -48,10 +43,10 @@ def relu(x: TensorLike, /) -> Tensor:
     return bind(_relu, tensor_of(x))
 
 
-_leaky_relu = define(
+_leaky_relu = unary(
     "leaky_relu",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x, *, slope: where(greater(x, 0), g, multiply(g, slope)),),
+    FLOATING,
+    lambda g, out, x, *, slope: where(greater(x, 0), g, multiply(g, slope)),
     saved="inputs",
 )
 
@@ -70,14 +65,12 @@ def leaky_relu(x: TensorLike, /, *, slope: float = 0.01) -> Tensor:
     return bind(_leaky_relu, floating(x), slope=float(as_number(slope)))
 
 
-_hardtanh = define(
+# what is not a number passes g
+_hardtanh = unary(
     "hardtanh",
-    infer=elementwise(FLOATING),
-    # what is not a number passes g
-    vjp=(
-        lambda g, out, x, *, low, high: where(
-            logical_or(less_equal(x, low), greater_equal(x, high)), 0, g
-        ),
+    FLOATING,
+    lambda g, out, x, *, low, high: where(
+        logical_or(less_equal(x, low), greater_equal(x, high)), 0, g
     ),
     saved="inputs",
 )
@@ -106,9 +99,7 @@ def _elu_vjp(g: Tensor, out: Tensor, x: Tensor, *, alpha: float) -> Tensor:
     return where(above, g, multiply(g, slope))
 
 
-_elu = define(
-    "elu", infer=elementwise(FLOATING), vjp=(_elu_vjp,), saved="inputs", cost=per_output(32)
-)
+_elu = unary("elu", FLOATING, _elu_vjp, saved="inputs", flops=32)
 
 
 @public
@@ -125,12 +116,8 @@ def elu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
     return bind(_elu, floating(x), alpha=float(as_number(alpha)))
 
 
-_softplus = define(
-    "softplus",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: multiply(g, sigmoid(x)),),
-    saved="inputs",
-    cost=per_output(40),
+_softplus = unary(
+    "softplus", FLOATING, lambda g, out, x: multiply(g, sigmoid(x)), saved="inputs", flops=40
 )
 
 
@@ -158,9 +145,7 @@ def _silu_vjp(g: Tensor, out: Tensor, x: Tensor, *, order: int) -> Tensor:
     return multiply(g, multiply(multiply(s, subtract(1, s)), bend))
 
 
-_silu = define(
-    "silu", infer=elementwise(FLOATING), vjp=(_silu_vjp,), saved="inputs", cost=per_output(40)
-)
+_silu = unary("silu", FLOATING, _silu_vjp, saved="inputs", flops=40)
 
 
 @public
@@ -197,14 +182,7 @@ def _gelu_vjp(g: Tensor, out: Tensor, x: Tensor, *, approximate: str, order: int
     return multiply(g, _gelu_bend(x, approximate))
 
 
-_gelu = define(
-    "gelu",
-    infer=elementwise(FLOATING),
-    vjp=(_gelu_vjp,),
-    saved="inputs",
-    cost=per_output(40),
-    order="unknown",
-)
+_gelu = unary("gelu", FLOATING, _gelu_vjp, saved="inputs", flops=40, order="unknown")
 
 
 @public

@@ -113,7 +113,7 @@ _plane_pick: Op = define(
 )
 
 _max_pool_indices: Op = define(
-    "max_pool_indices", cost=_cost, infer=_indices_type, vjp=(None, None), saved="none"
+    "max_pool_indices", cost=_cost, infer=_indices_type, vjp=(None, None)
 )
 
 
@@ -294,7 +294,7 @@ def _adaptive_max_type(x: TensorType, *, places: Shape) -> TensorType:
 
 
 _adaptive_max_indices: Op = define(
-    "adaptive_max_indices", cost=per_input(4), infer=_adaptive_max_type, vjp=(None,), saved="none"
+    "adaptive_max_indices", cost=per_input(4), infer=_adaptive_max_type, vjp=(None,)
 )
 
 

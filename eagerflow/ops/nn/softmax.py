@@ -110,13 +110,7 @@ def _labels_type(
 
 
 _check_labels = define(
-    "check_labels",
-    infer=_labels_type,
-    vjp=(None,),
-    saved="none",
-    precision="exact",
-    storage="view",
-    errors_as="",
+    "check_labels", infer=_labels_type, vjp=(None,), precision="exact", storage="view", errors_as=""
 )
 
 

@@ -201,7 +201,6 @@ _isin = define(
     "isin",
     infer=lambda x1, x2: elementwise(dtype=_BOOL)(x1, x2.like(shape=())),
     vjp=(None, None),
-    saved="none",
     cost=searching,
 )
 

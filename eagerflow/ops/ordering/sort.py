@@ -45,7 +45,6 @@ _argsort = define(
     "argsort",
     infer=lambda x, **attrs: x.like(dtype=_INT64),
     vjp=(None,),
-    saved="none",
     cost=sorting,
     storage="fresh",
     fails_on="nothing",
@@ -154,7 +153,7 @@ def _topk_type(x: TensorType, *, k: int, axis: int, largest: bool) -> TensorType
     return x.like(shape=(*x.shape[:axis], k, *x.shape[axis + 1 :]), dtype=_INT64)
 
 
-_topk = define("topk_indices", infer=_topk_type, vjp=(None,), saved="none", cost=sorting)
+_topk = define("topk_indices", infer=_topk_type, vjp=(None,), cost=sorting)
 
 
 @public
@@ -199,9 +198,7 @@ def _search_type(x1: TensorType, x2: TensorType, *, side: str) -> TensorType:
     return x2.like(dtype=_INT64)
 
 
-_searchsorted = define(
-    "searchsorted", infer=_search_type, vjp=(None, None), saved="none", cost=searching
-)
+_searchsorted = define("searchsorted", infer=_search_type, vjp=(None, None), cost=searching)
 
 
 def _arranged(line: Tensor, sorter: Tensor) -> Tensor:

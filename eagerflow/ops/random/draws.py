@@ -98,7 +98,6 @@ def _define(name: str, flops: float) -> Op:
         name,
         infer=_draw_type,
         vjp=(None,),
-        saved="none",
         precision="exact",
         cost=per_output(flops),
         storage="fresh",
@@ -122,12 +121,7 @@ EXPONENTIAL: Final = _define("random_exponential", 50)
 GUMBEL: Final = _define("random_gumbel", 50)
 TRUNCATED_NORMAL: Final = _define("random_truncated_normal", 100)
 INTEGERS: Final = define(
-    "random_integers",
-    infer=_integers_type,
-    vjp=(None,) * 3,
-    saved="none",
-    precision="exact",
-    cost=per_output(20),
+    "random_integers", infer=_integers_type, vjp=(None,) * 3, precision="exact", cost=per_output(20)
 )
 
 

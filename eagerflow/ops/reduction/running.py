@@ -250,12 +250,8 @@ def _position_type(x: TensorType, *, axis: int) -> TensorType:
     return x.like(dtype=DTYPES["int64"])
 
 
-_running_argmax = define(
-    "running_argmax", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4)
-)
-_running_argmin = define(
-    "running_argmin", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4)
-)
+_running_argmax = define("running_argmax", infer=_position_type, vjp=(None,), cost=per_input(4))
+_running_argmin = define("running_argmin", infer=_position_type, vjp=(None,), cost=per_input(4))
 
 
 @public

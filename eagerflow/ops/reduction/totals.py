@@ -358,7 +358,7 @@ def _position_type(x: TensorType, *, axis: int | None, keepdims: bool) -> Tensor
     return out
 
 
-_argmax = define("argmax", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4))
+_argmax = define("argmax", infer=_position_type, vjp=(None,), cost=per_input(4))
 
 
 @public
@@ -382,7 +382,7 @@ def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False)
     return bind(_argmax, tensor, axis=one, keepdims=keepdims)
 
 
-_argmin = define("argmin", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4))
+_argmin = define("argmin", infer=_position_type, vjp=(None,), cost=per_input(4))
 
 
 @public
@@ -408,7 +408,7 @@ def argmin(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False)
 
 # --- logic ----------------------------------------------------------------------------------
 
-_all = define("all", infer=reduction(ANY, _BOOL), vjp=(None,), saved="none")
+_all = define("all", infer=reduction(ANY, _BOOL), vjp=(None,))
 
 
 @public
@@ -430,7 +430,7 @@ def all(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     return bind(_all, tensor, axis=axes_of("all", tensor, axis), keepdims=keepdims)
 
 
-_any = define("any", infer=reduction(ANY, _BOOL), vjp=(None,), saved="none")
+_any = define("any", infer=reduction(ANY, _BOOL), vjp=(None,))
 
 
 @public
@@ -452,7 +452,7 @@ def any(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     return bind(_any, tensor, axis=axes_of("any", tensor, axis), keepdims=keepdims)
 
 
-_count_nonzero = define("count_nonzero", infer=reduction(ANY, _INT64), vjp=(None,), saved="none")
+_count_nonzero = define("count_nonzero", infer=reduction(ANY, _INT64), vjp=(None,))
 
 
 @public

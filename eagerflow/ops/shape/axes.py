@@ -10,7 +10,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.costs import FREE
-from eagerflow.core.facts import VIEW, FailsOn, InlineSite, of_family
+from eagerflow.core.facts import MOVING, VIEW, FailsOn, InlineSite, of_family
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
@@ -43,6 +43,7 @@ __all__ = [
 # --- reshape --------------------------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _reshape_type(
     x: TensorType, *, shape: Shape, copy: bool | None = None, closed: bool = False
 ) -> TensorType:
@@ -89,9 +90,6 @@ _reshape = define(
     "reshape",
     infer=_reshape_type,
     vjp=(lambda g, out, x, **attrs: reshape(g, x.shape),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     cost=FREE,
     order="joined",
     fails_on=_fails_on,
@@ -158,9 +156,6 @@ _broadcast_to = define(
     "broadcast_to",
     infer=_broadcast_type,
     vjp=(lambda g, out, x, *, shape: sum_to_like(g, x),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     order="repeated",
     fails_on="sizes",
 )
@@ -251,14 +246,7 @@ def _inline(at: InlineSite) -> tuple[str, str] | None:
 
 
 _permute_dims = define(
-    "permute_dims",
-    infer=_permute_type,
-    vjp=(_permute_vjp,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-    order="permuted",
-    inline=_inline,
+    "permute_dims", infer=_permute_type, vjp=(_permute_vjp,), order="permuted", inline=_inline
 )
 
 
@@ -368,9 +356,6 @@ _squeeze = define(
     "squeeze",
     infer=_squeeze_type,
     vjp=(lambda g, out, x, *, axis: expand_dims(g, axis),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     fails_on="sizes",
 )
 
@@ -404,12 +389,7 @@ def _expand_type(x: TensorType, *, axis: tuple[int, ...]) -> TensorType:
 
 
 _expand_dims = define(
-    "expand_dims",
-    infer=_expand_type,
-    vjp=(lambda g, out, x, *, axis: squeeze(g, axis),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
+    "expand_dims", infer=_expand_type, vjp=(lambda g, out, x, *, axis: squeeze(g, axis),)
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.costs import FREE
+from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import maximum, minimum
@@ -19,6 +20,7 @@ from eagerflow.types import TensorType
 __all__ = ["diag", "diagflat", "diagonal"]
 
 
+@of_family(MOVING)
 def _diagonal_type(x: TensorType, *, offset: int) -> TensorType:
     if x.ndim < 2:
         raise ShapeError("needs a matrix or a stack of matrices", expected="at least two axes")
@@ -40,9 +42,6 @@ _diagonal = define(
     "diagonal",
     infer=_diagonal_type,
     vjp=(_diagonal_vjp,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     cost=FREE,
     storage="view",
     fails_on="nothing",

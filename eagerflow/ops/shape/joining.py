@@ -9,7 +9,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.costs import FREE
-from eagerflow.core.facts import InlineSite
+from eagerflow.core.facts import MOVING, InlineSite, of_family
 from eagerflow.core.op import bind, bind_several, define, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, exact_quotient, may_equal
@@ -63,6 +63,7 @@ def _at(shape: Shape, axis: int, size: int) -> Shape:
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 
+@of_family(MOVING)
 def _concat_type(*types: TensorType, axis: int) -> TensorType:
     first = types[0]
     if first.ndim == 0:
@@ -82,9 +83,6 @@ _concat = define(
     "concat",
     infer=_concat_type,
     vjp=joint(_concat_vjp),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     storage="fresh",
     order="joined",
     fails_on="sizes",
@@ -113,6 +111,7 @@ def concat(arrays: Sequence[TensorLike], /, *, axis: int | None = 0) -> Tensor:
     return bind(_concat, *tensors, axis=place)
 
 
+@of_family(MOVING)
 def _split_type(x: TensorType, *, sizes: Shape, axis: int) -> tuple[TensorType, ...]:
     if any(type(size) is int and size < 0 for size in sizes):
         raise ShapeError("the indices must not decrease")
@@ -167,9 +166,6 @@ _split = define(
     "split",
     infer=_split_type,
     vjp=(lambda gs, outs, x, *, sizes, axis: concat(_given(gs, outs), axis=axis),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     cost=FREE,
     storage="view",
     outputs=None,
@@ -222,6 +218,7 @@ def array_split(
 # --- stack and unstack ----------------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _stack_type(*types: TensorType, axis: int) -> TensorType:
     shape = _joined(types, None)
     return types[0].like(shape=(*shape[:axis], len(types), *shape[axis:]))
@@ -231,9 +228,6 @@ _stack = define(
     "stack",
     infer=_stack_type,
     vjp=joint(lambda g, out, *inputs, axis: unstack(g, axis=axis)),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     storage="fresh",
     fails_on="sizes",
 )
@@ -258,6 +252,7 @@ def stack(arrays: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
     return bind(_stack, *tensors, axis=axis_of("stack", tensors[0], axis, extra=1))
 
 
+@of_family(MOVING)
 def _unstack_type(x: TensorType, *, axis: int) -> tuple[TensorType, ...]:
     one = x.like(shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
     return (one,) * index(x.shape[axis])  # how many outputs there are is part of the graph
@@ -273,9 +268,6 @@ _unstack = define(
     "unstack",
     infer=_unstack_type,
     vjp=(lambda gs, outs, x, *, axis: stack(_given(gs, outs), axis=axis),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     cost=FREE,
     storage="view",
     outputs=None,

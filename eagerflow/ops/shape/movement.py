@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.costs import FREE
+from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, unknown
@@ -25,6 +26,7 @@ __all__ = ["flip", "repeat", "roll", "rot90", "tile"]
 # --- reversing and shifting -----------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _same_type(x: TensorType, **attrs: object) -> TensorType:
     return x
 
@@ -33,9 +35,6 @@ _flip = define(
     "flip",
     infer=_same_type,
     vjp=(lambda g, out, x, *, axis: flip(g, axis=axis),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     cost=FREE,
     storage="view",
     fails_on="nothing",
@@ -66,16 +65,7 @@ def _roll_vjp(
     return roll(g, tuple(-s for s in shift), axis=axis)
 
 
-_roll = define(
-    "roll",
-    infer=_same_type,
-    vjp=(_roll_vjp,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-    storage="fresh",
-    fails_on="nothing",
-)
+_roll = define("roll", infer=_same_type, vjp=(_roll_vjp,), storage="fresh", fails_on="nothing")
 
 
 @public
@@ -150,6 +140,7 @@ def _at(shape: Shape, axis: int, size: int) -> Shape:
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 
+@of_family(MOVING)
 def _repeat_type(x: TensorType, *, repeats: int, axis: int) -> TensorType:
     return x.like(shape=_at(x.shape, axis, x.shape[axis] * repeats))
 
@@ -160,14 +151,7 @@ def _repeat_vjp(g: Tensor, out: Tensor, x: Tensor, *, repeats: int, axis: int) -
 
 
 _repeat = define(
-    "repeat",
-    infer=_repeat_type,
-    vjp=(_repeat_vjp,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-    storage="fresh",
-    fails_on="sizes",
+    "repeat", infer=_repeat_type, vjp=(_repeat_vjp,), storage="fresh", fails_on="sizes"
 )
 
 

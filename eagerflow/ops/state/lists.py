@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from eagerflow.core.costs import FREE
+from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, bind_several, define, functions, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, unknown
@@ -251,9 +252,7 @@ def _size_type(values: TensorType) -> TensorType:
     return _list(values).like(dtype=_INT64)
 
 
-_size = define(
-    "list_size", infer=_size_type, vjp=(None,), saved="none", precision="exact", cost=FREE
-)
+_size = define("list_size", infer=_size_type, vjp=(None,), precision="exact", cost=FREE)
 
 
 def list_size(values: Tensor) -> Tensor:
@@ -306,6 +305,7 @@ def list_stack(values: Tensor, like: Any, size: Size | None = None) -> Tensor:
     return bind(_stack, values, size=size, shape=tuple(like.shape), dtype=like.dtype)
 
 
+@of_family(MOVING)
 def _unstack_type(x: TensorType) -> TensorType:
     return x.like(shape=(), dtype=LIST)
 
@@ -315,14 +315,7 @@ def _unstack_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return list_stack(g, kind, x.shape[0])
 
 
-_unstack = define(
-    "list_unstack",
-    infer=_unstack_type,
-    vjp=(_unstack_vjp,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-)
+_unstack = define("list_unstack", infer=_unstack_type, vjp=(_unstack_vjp,))
 
 
 def list_unstack(x: Tensor) -> Tensor:
