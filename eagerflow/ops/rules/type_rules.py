@@ -38,6 +38,7 @@ __all__ = [
     "elementwise",
     "normalize_axes",
     "normalize_axis",
+    "nothing_type",
     "of_state",
     "public",
     "reduced_shape",
@@ -98,6 +99,11 @@ def effect_op(
 def count_type(*, resource: Any, device: Device | None = None) -> TensorType:
     """The type of an op that counts what a resource holds."""
     return TensorType(DTYPES["int64"], ())
+
+
+def nothing_type(*, resource: Any, device: Device | None = None) -> tuple[TensorType, ...]:
+    """The type of an op that only changes a resource."""
+    return ()
 
 
 def check_kind(type_: TensorType, kinds: frozenset[str]) -> None:

@@ -13,7 +13,7 @@ from eagerflow.counterparts import QUEUES, hint_at
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.ops.rules.type_rules import count_type, effect_op
+from eagerflow.ops.rules.type_rules import count_type, effect_op, nothing_type
 from eagerflow.ops.state.elements import (
     Elements,
     check,
@@ -31,6 +31,7 @@ from eagerflow.ops.state.waits import (
     integer,
     size_of,
     timeout_of,
+    waiting_op,
 )
 from eagerflow.resources.levels import to_html
 from eagerflow.resources.queue import QueueState
@@ -77,30 +78,6 @@ def _enqueue_many_type(
     return ()
 
 
-def _dequeue_type(
-    *asked: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False,
-    device: Device | None = None,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    check_asked(asked, timed)
-    return tuple(fresh_types(resource.types, "the element"))
-
-
-def _dequeue_many_type(
-    *asked: TensorType, resource: QueueState, count: int | None = None,
-    timeout: float | None = None, timed: bool = False, device: Device | None = None,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    check_asked(asked, timed, count is None)
-    return _stacked(resource, size_of(count))
-
-
-def _dequeue_up_to_type(
-    *asked: TensorType, resource: QueueState, count: int | None = None,
-    timeout: float | None = None, timed: bool = False, device: Device | None = None,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    check_asked(asked, timed, count is None)
-    return _stacked(resource, unknown("k", "how many elements are left depends on the queue"))
-
-
 def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
     types = fresh_types(resource.types, "the elements")
     return tuple([kind.like(shape=(count, *kind.shape)) for kind in types])
@@ -108,14 +85,6 @@ def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
 
 def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
     return TensorType(_BOOL, ())
-
-
-def _close_type(
-    *asked: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False,
-    device: Device | None = None,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    check_asked(asked, timed)
-    return ()
 
 
 _enqueue = effect_op(
@@ -129,17 +98,23 @@ _enqueue_many = effect_op(
     outputs=None,
     raises=WAITING,
 )
-_dequeue = effect_op("queue_dequeue", _dequeue_type, "blocks", outputs=None, raises=WAITING)
-_dequeue_many = effect_op(
-    "queue_dequeue_many", _dequeue_many_type, "blocks", outputs=None, raises=WAITING
+_dequeue = waiting_op("queue_dequeue", lambda queue: tuple(fresh_types(queue.types, "the element")))
+_dequeue_many = waiting_op(
+    "queue_dequeue_many",
+    lambda queue, count=None: _stacked(queue, size_of(count)),
+    counted=True,
 )
-_dequeue_up_to = effect_op(
-    "queue_dequeue_up_to", _dequeue_up_to_type, "blocks", outputs=None, raises=WAITING
+_dequeue_up_to = waiting_op(
+    "queue_dequeue_up_to",
+    lambda queue, count=None: _stacked(
+        queue, unknown("k", "how many elements are left depends on the queue")
+    ),
+    counted=True,
 )
 _size = effect_op("queue_size", count_type, "fence")
 _closed = effect_op("queue_closed", _closed_type, "fence")
-_close = effect_op("queue_close", _close_type, "blocks", outputs=None)
-_cancel_and_close = effect_op("queue_cancel_and_close", _close_type, "fence", outputs=None)
+_close = waiting_op("queue_close", lambda queue: (), raises=())
+_cancel_and_close = effect_op("queue_cancel_and_close", nothing_type, "fence", outputs=None)
 
 
 # --- Queue ------------------------------------------------------------------------------------
