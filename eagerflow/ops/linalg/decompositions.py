@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, final
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.costs import decomposition
-from eagerflow.core.op import bind, define, joint
+from eagerflow.core.op import bind, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import minimum, same
 from eagerflow.errors import TensorValueError
@@ -26,6 +25,7 @@ from eagerflow.ops.linalg.matrices import (
     gaps,
     hermitian_part,
     identity_like,
+    matrix_op,
     quotient,
     real_dtype,
     scale_columns,
@@ -78,13 +78,12 @@ def _cholesky_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return conj_transpose(triangular_solve(out, conj_transpose(left), adjoint=True))
 
 
-_cholesky = define(
+_cholesky = matrix_op(
     "cholesky",
-    infer=_cholesky_type,
-    vjp=(_cholesky_vjp,),
+    _cholesky_type,
+    (_cholesky_vjp,),
     saved="outputs",
-    precision="accumulate",
-    cost=decomposition(0.4),
+    flops=0.4,
     raises=(TensorValueError,),
 )
 
@@ -162,15 +161,7 @@ def _qr_vjp(
     return (concat([left_g, matmul(q, right_g)], axis=-1),)
 
 
-_qr = define(
-    "qr",
-    infer=_qr_type,
-    vjp=joint(_qr_vjp),
-    saved="outputs",
-    precision="accumulate",
-    cost=decomposition(3),
-    outputs=2,
-)
+_qr = matrix_op("qr", _qr_type, joint(_qr_vjp), saved="outputs", flops=3, outputs=2)
 
 
 @public
@@ -230,15 +221,7 @@ def _eigh_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor)
     return (hermitian_part(matmul(matmul(vectors, middle), adjoint)),)
 
 
-_eigh = define(
-    "eigh",
-    infer=_eigh_type,
-    vjp=joint(_eigh_vjp),
-    saved="outputs",
-    precision="accumulate",
-    cost=decomposition(9),
-    outputs=2,
-)
+_eigh = matrix_op("eigh", _eigh_type, joint(_eigh_vjp), saved="outputs", flops=9, outputs=2)
 
 
 @public
@@ -265,14 +248,7 @@ def _eigvalsh_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return matmul(scale_columns(vectors, g), conj_transpose(vectors))
 
 
-_eigvalsh = define(
-    "eigvalsh",
-    infer=_eigvalsh_type,
-    vjp=(_eigvalsh_vjp,),
-    saved="inputs",
-    precision="accumulate",
-    cost=decomposition(4),
-)
+_eigvalsh = matrix_op("eigvalsh", _eigvalsh_type, (_eigvalsh_vjp,), saved="inputs", flops=4)
 
 
 @public
@@ -328,15 +304,7 @@ def _eig_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor) 
     return (cast(solve(adjoint, matmul(middle, adjoint)), x.dtype),)
 
 
-_eig = define(
-    "eig",
-    infer=_eig_type,
-    vjp=joint(_eig_vjp),
-    saved="outputs",
-    precision="accumulate",
-    cost=decomposition(25),
-    outputs=2,
-)
+_eig = matrix_op("eig", _eig_type, joint(_eig_vjp), saved="outputs", flops=25, outputs=2)
 
 
 @public
@@ -363,14 +331,7 @@ def _eigvals_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return cast(solve(adjoint, scale_rows(adjoint, g)), x.dtype)
 
 
-_eigvals = define(
-    "eigvals",
-    infer=_eigvals_type,
-    vjp=(_eigvals_vjp,),
-    saved="inputs",
-    precision="accumulate",
-    cost=decomposition(20),
-)
+_eigvals = matrix_op("eigvals", _eigvals_type, (_eigvals_vjp,), saved="inputs", flops=20)
 
 
 @public

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from eagerflow.core.op import functions
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from eagerflow.core.costs import decomposition
+from eagerflow.core.facts import OpFacts
+from eagerflow.core.op import Op, Rule, define, functions, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, may_equal, minimum
 from eagerflow.errors import DTypeError, ShapeError
@@ -14,6 +19,9 @@ from eagerflow.ops.rules.type_rules import INEXACT, check_kind
 from eagerflow.ops.shape.axes import expand_dims, matrix_transpose
 from eagerflow.types import DTYPES, DType, TensorType
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
 __all__ = [
     "add_if",
     "check_matrix",
@@ -24,6 +32,7 @@ __all__ = [
     "gaps",
     "hermitian_part",
     "identity_like",
+    "matrix_op",
     "quotient",
     "real_dtype",
     "scale_columns",
@@ -31,6 +40,29 @@ __all__ = [
 ]
 
 _COMPLEX = {"float64": "complex128", "complex128": "complex128"}
+
+
+def matrix_op(
+    name: str,
+    infer: Callable[..., Any],
+    vjp: tuple[Rule | None, ...] | joint,
+    *,
+    flops: float,
+    **facts: Unpack[OpFacts],
+) -> Op:
+    """An op on each matrix of a stack.
+
+    Args:
+        name: of the op.
+        infer: its type rule.
+        vjp: its reverse-mode rule.
+        flops: what it costs: so many times n**3 for an n x n matrix.
+        facts: what the rule reads, and all else (see `eagerflow.core.op.define`).
+    """
+    linear_algebra: OpFacts = {
+        "precision": "accumulate", "cost": decomposition(flops), **facts,
+    }  # fmt: skip
+    return define(name, infer=infer, vjp=vjp, **linear_algebra)
 
 
 def real_dtype(dtype: DType) -> DType:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, final
 
 from eagerflow.core.convert import TensorLike, scalar
-from eagerflow.core.costs import decomposition
-from eagerflow.core.op import bind, define, joint
+from eagerflow.core.op import bind, joint
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import maximum, minimum, same
 from eagerflow.errors import DTypeError, ShapeError
@@ -19,6 +18,7 @@ from eagerflow.ops.linalg.matrices import (
     check_matrix,
     conj_transpose,
     gaps,
+    matrix_op,
     quotient,
     real_dtype,
     scale_columns,
@@ -104,15 +104,7 @@ def _svd_vjp(
     return (result,)
 
 
-_svd = define(
-    "svd",
-    infer=_svd_type,
-    vjp=joint(_svd_vjp),
-    saved="outputs",
-    precision="accumulate",
-    cost=decomposition(20),
-    outputs=3,
-)
+_svd = matrix_op("svd", _svd_type, joint(_svd_vjp), saved="outputs", flops=20, outputs=3)
 
 
 @public
@@ -141,14 +133,7 @@ def _svdvals_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return matmul(scale_columns(u, g), vh)
 
 
-_svdvals = define(
-    "svdvals",
-    infer=_svdvals_type,
-    vjp=(_svdvals_vjp,),
-    saved="inputs",
-    precision="accumulate",
-    cost=decomposition(6),
-)
+_svdvals = matrix_op("svdvals", _svdvals_type, (_svdvals_vjp,), saved="inputs", flops=6)
 
 
 @public
@@ -188,14 +173,7 @@ def _pinv_vjp(g: Tensor, out: Tensor, x: Tensor, rtol: Tensor) -> Tensor:
     return sum_to_like(add(inner, add(rows, columns)), x)
 
 
-_pinv = define(
-    "pinv",
-    infer=_pinv_type,
-    vjp=(_pinv_vjp, None),
-    saved="all",
-    precision="accumulate",
-    cost=decomposition(20),
-)
+_pinv = matrix_op("pinv", _pinv_type, (_pinv_vjp, None), flops=20)
 
 
 def _tolerance(name: str, x: Tensor, rtol: TensorLike | None) -> Tensor:

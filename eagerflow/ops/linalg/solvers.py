@@ -6,8 +6,7 @@ import operator
 from typing import NamedTuple, final
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.costs import decomposition
-from eagerflow.core.op import bind, define, joint
+from eagerflow.core.op import bind, joint
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal
 from eagerflow.errors import ShapeError, TensorValueError
@@ -15,7 +14,13 @@ from eagerflow.ops.creation.arrays import tril, triu, zeros_like
 from eagerflow.ops.creation.ranges import eye
 from eagerflow.ops.elementwise.arithmetic import add, multiply, negative, subtract
 from eagerflow.ops.elementwise.numeric import imag
-from eagerflow.ops.linalg.matrices import check_same_dtype, check_square, conj_transpose, real_dtype
+from eagerflow.ops.linalg.matrices import (
+    check_same_dtype,
+    check_square,
+    conj_transpose,
+    matrix_op,
+    real_dtype,
+)
 from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.reduction import totals as reduction
 from eagerflow.ops.rules.arguments import as_index
@@ -58,14 +63,8 @@ def _inv_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return negative(matmul(matmul(factor, g), factor))
 
 
-_inv = define(
-    "inv",
-    infer=_square_type,
-    vjp=(_inv_vjp,),
-    saved="outputs",
-    precision="accumulate",
-    cost=decomposition(2),
-    raises=(TensorValueError,),
+_inv = matrix_op(
+    "inv", _square_type, (_inv_vjp,), saved="outputs", flops=2, raises=(TensorValueError,)
 )
 
 
@@ -134,14 +133,7 @@ def _expm_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return expm(concat(rows, axis=-2))[..., :n, n:]
 
 
-_expm = define(
-    "expm",
-    infer=_square_type,
-    vjp=(_expm_vjp,),
-    saved="inputs",
-    precision="accumulate",
-    cost=decomposition(30),
-)
+_expm = matrix_op("expm", _square_type, (_expm_vjp,), saved="inputs", flops=30)
 
 
 @public
@@ -181,15 +173,7 @@ def _solve_vjp(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> tuple[Tensor, 
     return negative(sum_to_like(matmul(g2, conj_transpose(out)), x1)), sum_to_like(g2, x2)
 
 
-_solve = define(
-    "solve",
-    infer=_system_type,
-    vjp=joint(_solve_vjp),
-    saved="all",
-    precision="accumulate",
-    cost=decomposition(2),
-    raises=(TensorValueError,),
-)
+_solve = matrix_op("solve", _system_type, joint(_solve_vjp), flops=2, raises=(TensorValueError,))
 
 
 def _right_hand_side(name: str, a: Tensor, b: Tensor) -> Tensor:
@@ -236,14 +220,7 @@ def _triangular_vjp(
     return part, sum_to_like(g2, b)
 
 
-_triangular_solve = define(
-    "triangular_solve",
-    infer=_system_type,
-    vjp=joint(_triangular_vjp),
-    saved="all",
-    precision="accumulate",
-    cost=decomposition(1),
-)
+_triangular_solve = matrix_op("triangular_solve", _system_type, joint(_triangular_vjp), flops=1)
 
 
 @public
@@ -293,13 +270,12 @@ def _number_type(x: TensorType) -> TensorType:
     return x.like(shape=x.shape[:-2])
 
 
-_det = define(
+_det = matrix_op(
     "det",
-    infer=_number_type,
-    vjp=(lambda g, out, x: multiply(each(g), conj_transpose(adjugate(x))),),
+    _number_type,
+    (lambda g, out, x: multiply(each(g), conj_transpose(adjugate(x))),),
     saved="inputs",
-    precision="accumulate",
-    cost=decomposition(0.7),
+    flops=0.7,
 )
 
 
@@ -326,14 +302,7 @@ def _adjugate_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return subtract(multiply(each(share), factor), rest)
 
 
-_adjugate = define(
-    "adjugate",
-    infer=_square_type,
-    vjp=(_adjugate_vjp,),
-    saved="all",
-    precision="accumulate",
-    cost=decomposition(20),
-)
+_adjugate = matrix_op("adjugate", _square_type, (_adjugate_vjp,), flops=20)
 
 
 @public
@@ -384,15 +353,7 @@ def _slogdet_vjp(
     return (multiply(each(weight), conj_transpose(inv(x))),)
 
 
-_slogdet = define(
-    "slogdet",
-    infer=_slogdet_type,
-    vjp=joint(_slogdet_vjp),
-    saved="all",
-    precision="accumulate",
-    cost=decomposition(0.7),
-    outputs=2,
-)
+_slogdet = matrix_op("slogdet", _slogdet_type, joint(_slogdet_vjp), flops=0.7, outputs=2)
 
 
 @public
