@@ -21,9 +21,10 @@ from eagerflow.ops.rules.type_rules import (
     check_kind,
     elementwise,
     public,
+    real_dtype,
     unary,
 )
-from eagerflow.types import DTYPES, DType, TensorType
+from eagerflow.types import TensorType
 
 __all__ = [
     "abs",
@@ -46,19 +47,12 @@ __all__ = [
     "trunc",
 ]
 
-_REAL_PART = {"complex64": DTYPES["float32"], "complex128": DTYPES["float64"]}
-
-
-def _real_dtype(dtype: DType) -> DType:
-    return _REAL_PART.get(dtype.name, dtype)
-
-
 # --- sign and magnitude ---------------------------------------------------------------------
 
 
 def _magnitude_type(x: TensorType) -> TensorType:
     check_kind(x, NUMERIC)
-    return x.like(dtype=_real_dtype(x.dtype))
+    return x.like(dtype=real_dtype(x.dtype))
 
 
 _abs = define(
@@ -315,7 +309,7 @@ conjugate = conj
 
 def _part_type(x: TensorType) -> TensorType:
     check_kind(x, COMPLEX)
-    return x.like(dtype=_real_dtype(x.dtype))
+    return x.like(dtype=real_dtype(x.dtype))
 
 
 _real = define(

@@ -266,7 +266,7 @@ def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: i
     Tensor([[0., 1., 0.],
             [1., 0., 0.]], f32[2,3]@cpu:0)
     """
-    tensor = _integers("one_hot", indices)
+    tensor = integers("one_hot", indices)
     size = as_index("one_hot", "num_classes", num_classes)
     place = axis_of("one_hot", tensor, axis, extra=1)
     kind = tensor.dtype if tensor.dtype.name == "uint64" else _INT64
@@ -279,22 +279,22 @@ def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: i
 # --- along an axis --------------------------------------------------------------------------
 
 
-def _integers(name: str, indices: TensorLike, like: Tensor | None = None) -> Tensor:
+def integers(
+    name: str, indices: TensorLike, like: AbstractArray | None = None, what: str = "indices"
+) -> Tensor:
     """``indices`` as a tensor of an integer dtype."""
     on = None if like is None or isinstance(indices, AbstractArray) else like.device
     tensor = indices if type(indices) is Tensor else as_tensor(indices, None, on)
     if isinstance(indices, (list, tuple)) and same(tensor.size, 0):
         tensor = cast(tensor, _INT64)
     if not tensor._lane.dtype.is_integer:
-        raise DTypeError(
-            f"{name}: the indices must be integers", given=f"indices={type_of(tensor)}"
-        )
+        raise DTypeError(f"{name}: the {what} must be integers", given=f"{what}={type_of(tensor)}")
     return tensor
 
 
 def _places(name: str, indices: TensorLike, like: Tensor) -> Tensor:
     """``indices`` as kernels take them."""
-    return signed(_integers(name, indices, like))
+    return signed(integers(name, indices, like))
 
 
 def _take_type(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:

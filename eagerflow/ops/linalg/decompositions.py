@@ -27,7 +27,6 @@ from eagerflow.ops.linalg.matrices import (
     identity_like,
     matrix_op,
     quotient,
-    real_dtype,
     scale_columns,
     scale_rows,
 )
@@ -35,7 +34,7 @@ from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.linalg.solvers import solve, triangular_solve
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import cast, floating
-from eagerflow.ops.rules.type_rules import public
+from eagerflow.ops.rules.type_rules import public, real_dtype
 from eagerflow.ops.shape.diagonals import diag_embed, matrix_diagonal
 from eagerflow.ops.shape.joining import concat
 from eagerflow.types import TensorType

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eagerflow.core.costs import decomposition
 from eagerflow.core.facts import OpFacts
-from eagerflow.core.op import Op, Rule, define, functions, joint
+from eagerflow.core.op import Op, Rule, bind, define, functions, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, may_equal, minimum
 from eagerflow.errors import DTypeError, ShapeError
@@ -33,8 +33,8 @@ __all__ = [
     "hermitian_part",
     "identity_like",
     "matrix_op",
+    "multilinear_jvp",
     "quotient",
-    "real_dtype",
     "scale_columns",
     "scale_rows",
 ]
@@ -63,11 +63,6 @@ def matrix_op(
         "precision": "accumulate", "cost": decomposition(flops), **facts,
     }  # fmt: skip
     return define(name, infer=infer, vjp=vjp, **linear_algebra)
-
-
-def real_dtype(dtype: DType) -> DType:
-    """The dtype of the real part of ``dtype``."""
-    return DTYPES[dtype.name.replace("complex128", "float64").replace("complex64", "float32")]
 
 
 def complex_dtype(dtype: DType) -> DType:
@@ -134,6 +129,18 @@ def add_if(x: Tensor, y: Tensor, count: Size) -> Tensor:
         return add(x, y) if count else x
     both = functions["concat"]([expand_dims(x), expand_dims(y)[: minimum(count, 1)]])
     return functions["sum"](both, axis=0)
+
+
+def multilinear_jvp(
+    op: Op, tangents: Sequence[Tensor | None], xs: Sequence[Tensor], attrs: Mapping[str, Any]
+) -> Tensor | None:
+    """The tangent of an op that is linear in each of its inputs ``xs``."""
+    total = None
+    for i, t in enumerate(tangents):
+        if t is not None:
+            term = bind(op, *xs[:i], t, *xs[i + 1 :], **attrs)
+            total = term if total is None else add(total, term)
+    return total
 
 
 def scale_columns(x: Tensor, scale: Tensor) -> Tensor:

@@ -20,7 +20,6 @@ from eagerflow.ops.linalg.matrices import (
     gaps,
     matrix_op,
     quotient,
-    real_dtype,
     scale_columns,
     scale_rows,
 )
@@ -28,7 +27,7 @@ from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.reduction import totals as reduction
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast, floating, promote, promote_floating
-from eagerflow.ops.rules.type_rules import public
+from eagerflow.ops.rules.type_rules import public, real_dtype
 from eagerflow.ops.shape.axes import expand_dims, squeeze
 from eagerflow.ops.shape.diagonals import diag_embed, matrix_diagonal
 from eagerflow.types import TensorType, broadcast_shapes

@@ -19,7 +19,6 @@ from eagerflow.ops.linalg.matrices import (
     check_square,
     conj_transpose,
     matrix_op,
-    real_dtype,
 )
 from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.reduction import totals as reduction
@@ -27,7 +26,7 @@ from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import cast, floating, promote_floating
 from eagerflow.ops.rules.sizes import matched
-from eagerflow.ops.rules.type_rules import public
+from eagerflow.ops.rules.type_rules import public, real_dtype
 from eagerflow.ops.shape.axes import broadcast_to, expand_dims, reshape, squeeze
 from eagerflow.ops.shape.joining import concat
 from eagerflow.types import TensorType, broadcast_shapes

@@ -33,6 +33,7 @@ from eagerflow.ops.rules.type_rules import (
     check_kind,
     elementwise,
     public,
+    real_dtype,
     reduced_shape,
 )
 from eagerflow.types import DTYPES, TensorType
@@ -57,8 +58,7 @@ def _variance_type(
     x: TensorType, *, axis: tuple[int, ...], keepdims: bool, correction: float
 ) -> TensorType:
     check_kind(x, INEXACT)
-    dtype = {"complex64": DTYPES["float32"], "complex128": DTYPES["float64"]}.get(x.dtype.name)
-    return x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=dtype)
+    return x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=real_dtype(x.dtype))
 
 
 def _slope(x: Tensor, axis: tuple[int, ...], correction: float) -> Tensor:

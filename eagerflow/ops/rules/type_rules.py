@@ -41,6 +41,7 @@ __all__ = [
     "nothing_type",
     "of_state",
     "public",
+    "real_dtype",
     "reduced_shape",
     "repeats_to",
     "unary",
@@ -156,6 +157,11 @@ def unary(
     """
     costly: OpFacts = {"cost": per_output(flops), **facts}
     return define(name, infer=elementwise(kinds), vjp=(vjp,), **costly)
+
+
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of the real part of ``dtype``."""
+    return DTYPES[dtype.name.replace("complex128", "float64").replace("complex64", "float32")]
 
 
 def normalize_axis(axis: int, ndim: int) -> int:

@@ -16,7 +16,7 @@ from eagerflow.dims import Dim, exact_quotient, may_equal
 from eagerflow.errors import ShapeError
 from eagerflow.ops.creation.arrays import zeros_like
 from eagerflow.ops.rules.arguments import as_index, axis_of, sequence_of
-from eagerflow.ops.rules.extents import is_symbolic, joined_shape, may_be, place_within
+from eagerflow.ops.rules.extents import is_symbolic, joined_shape, may_be, place_within, with_size
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.axes import atleast_1d, atleast_2d, reshape
@@ -52,15 +52,11 @@ def _together(name: str, arrays: Any) -> tuple[Tensor, ...]:
 
 def _joined(types: tuple[TensorType, ...], axis: int | None) -> Shape:
     """The shape that the types have in common, but for ``axis``."""
-    shapes = [t.shape if axis is None else _at(t.shape, axis, 0) for t in types]
+    shapes = [t.shape if axis is None else with_size(t.shape, axis, 0) for t in types]
     if not all(may_be(shapes[0], shape) for shape in shapes[1:]):
         expected = "one shape" if axis is None else f"one shape but for axis {axis}"
         raise ShapeError("the shapes differ", expected=expected)
     return joined_shape(shapes)
-
-
-def _at(shape: Shape, axis: int, size: int) -> Shape:
-    return (*shape[:axis], size, *shape[axis + 1 :])
 
 
 @of_family(MOVING)
@@ -72,7 +68,7 @@ def _concat_type(*types: TensorType, axis: int) -> TensorType:
     total = first.shape[axis]
     for other in types[1:]:
         total = total + other.shape[axis]
-    return first.like(shape=_at(shape, axis, total))
+    return first.like(shape=with_size(shape, axis, total))
 
 
 def _concat_vjp(g: Tensor, out: Tensor, *inputs: Tensor, axis: int) -> tuple[Tensor, ...]:
@@ -120,7 +116,7 @@ def _split_type(x: TensorType, *, sizes: Shape, axis: int) -> tuple[TensorType, 
             f"{len(sizes)} sections do not divide axis {axis} evenly",
             hint="ef.array_split makes parts of unequal sizes",
         )
-    return tuple(x.like(shape=_at(x.shape, axis, size)) for size in sizes)
+    return tuple(x.like(shape=with_size(x.shape, axis, size)) for size in sizes)
 
 
 def _given(gs: tuple[Tensor | None, ...] | Tensor, outs: Any) -> list[Tensor]:

@@ -15,11 +15,11 @@ from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.creation.ranges import arange
 from eagerflow.ops.rules.arguments import as_index, as_shape, axes_of, axis_of
-from eagerflow.ops.rules.extents import is_symbolic
+from eagerflow.ops.rules.extents import is_symbolic, with_size
 from eagerflow.ops.rules.promotion import operands
 from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.axes import broadcast_to, moveaxis, ravel, reshape, swapaxes
-from eagerflow.types import Shape, TensorType
+from eagerflow.types import TensorType
 
 __all__ = ["flip", "repeat", "roll", "rot90", "tile"]
 
@@ -136,13 +136,9 @@ def rot90(x: TensorLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
 # --- repeating ------------------------------------------------------------------------------
 
 
-def _at(shape: Shape, axis: int, size: int) -> Shape:
-    return (*shape[:axis], size, *shape[axis + 1 :])
-
-
 @of_family(MOVING)
 def _repeat_type(x: TensorType, *, repeats: int, axis: int) -> TensorType:
-    return x.like(shape=_at(x.shape, axis, x.shape[axis] * repeats))
+    return x.like(shape=with_size(x.shape, axis, x.shape[axis] * repeats))
 
 
 def _repeat_vjp(g: Tensor, out: Tensor, x: Tensor, *, repeats: int, axis: int) -> Tensor:
@@ -166,7 +162,7 @@ def _repeat_each_type(x: TensorType, repeats: TensorType, *, axis: int) -> Tenso
         "how many elements the result has depends on the data",
         "the values of repeats are not known here: call it on a device that holds data",
     )
-    return x.like(shape=_at(x.shape, axis, total))
+    return x.like(shape=with_size(x.shape, axis, total))
 
 
 def _repeat_each_vjp(g: Tensor, out: Tensor, x: Tensor, repeats: Tensor, *, axis: int) -> Tensor:

@@ -11,8 +11,9 @@ from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim, same
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.rules.arguments import as_index
+from eagerflow.ops.rules.extents import with_size
 from eagerflow.ops.rules.type_rules import public
-from eagerflow.types import Shape, TensorType
+from eagerflow.types import TensorType
 
 __all__ = ["pad"]
 
@@ -53,23 +54,19 @@ _pad = define(
 )
 
 
-def _at(shape: Shape, axis: int, size: int) -> Shape:
-    return (*shape[:axis], size, *shape[axis + 1 :])
-
-
 def _own_type(
     x: TensorType, *, axis: int, before: int, after: int, mode: str, back: bool
 ) -> TensorType:
     _check_widths(before, after)
     size = x.shape[axis]
     if back:
-        return x.like(shape=_at(x.shape, axis, size - before - after))
+        return x.like(shape=with_size(x.shape, axis, size - before - after))
     if same(size, 0):
         raise ShapeError(
             f"axis {axis} is empty, mode {mode!r} has nothing to add",
             hint="use mode='constant'",
         )
-    return x.like(shape=_at(x.shape, axis, size + before + after))
+    return x.like(shape=with_size(x.shape, axis, size + before + after))
 
 
 def _own_vjp(g: Tensor, out: Tensor, x: Tensor, *, back: bool, **attrs: Any) -> Tensor:
