@@ -11,13 +11,8 @@ __all__: list[str] = []
 Array = Any  # of whatever namespace xp is
 
 
-@portable("py_call")
-def py_call(xp: Any, *args: Array, resource: Any) -> tuple[Array, ...]:
-    """Call it; it gives a tuple of arrays."""
-    return tuple(resource(args))
-
-
 @portable("print")
-def print_(xp: Any, *args: Array, resource: Any) -> tuple[Array, ...]:
-    """Call it; it gives nothing."""
+@portable("py_call")
+def call(xp: Any, *args: Array, resource: Any) -> tuple[Array, ...]:
+    """Call it; it gives as many arrays as there are results."""
     return tuple(resource(args))
