@@ -11,7 +11,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.errors import DeviceError, InterchangeError, TensorValueError, UnknownNameError
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.ops.creation.capsule import relabel, relabelled_dtype
-from eagerflow.ops.creation.dtypes import to_device
+from eagerflow.ops.creation.devices import to_device
 from eagerflow.ops.rules.type_rules import public
 from eagerflow.types import BYTES, DType
 

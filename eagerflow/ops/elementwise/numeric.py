@@ -86,7 +86,7 @@ absolute = abs
 
 
 def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor | None:
-    """Of a complex number, the sign turns with the part of x's change that is across x."""
+    """Of a complex number, the sign rotates with the part of x's change that is across x."""
     if not x.dtype.is_complex:
         return None
     size = abs(x)

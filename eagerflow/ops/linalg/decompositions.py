@@ -215,8 +215,8 @@ def _eigh_type(x: TensorType) -> tuple[TensorType, TensorType]:
 def _eigh_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor]:
     (g_values, g_vectors), (values, vectors) = gs, outs
     adjoint = conj_transpose(vectors)
-    turns = quotient(matmul(adjoint, g_vectors), gaps(values))
-    middle = _with_diagonal(turns, g_values)
+    rotation = quotient(matmul(adjoint, g_vectors), gaps(values))
+    middle = _with_diagonal(rotation, g_values)
     return (hermitian_part(matmul(matmul(vectors, middle), adjoint)),)
 
 
@@ -295,11 +295,11 @@ def _eig_type(x: TensorType) -> tuple[TensorType, TensorType]:
 def _eig_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor]:
     (g_values, g_vectors), (values, vectors) = gs, outs
     adjoint = conj_transpose(vectors)
-    turns = matmul(adjoint, g_vectors)
+    rotation = matmul(adjoint, g_vectors)
     # eigenvectors keep their length
-    lengths = matmul(adjoint, scale_columns(vectors, real(matrix_diagonal(turns))))
-    turns = quotient(subtract(turns, lengths), conjugate(gaps(values)))
-    middle = _with_diagonal(turns, g_values)
+    lengths = matmul(adjoint, scale_columns(vectors, real(matrix_diagonal(rotation))))
+    rotation = quotient(subtract(rotation, lengths), conjugate(gaps(values)))
+    middle = _with_diagonal(rotation, g_values)
     return (cast(solve(adjoint, matmul(middle, adjoint)), x.dtype),)
 
 

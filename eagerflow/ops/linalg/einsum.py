@@ -180,9 +180,9 @@ def _einsum_vjp(
     i: int, g: Tensor, out: Tensor, *xs: Tensor, subscripts: str, optimize: bool | str = "auto"
 ) -> Tensor:
     """Of a product the product of all else, with the axes that only ``xs[i]`` has put back."""
-    turned, labels, term, missing = _turned(subscripts, i)
+    transposed, labels, term, missing = _transposed(subscripts, i)
     factors = [conjugate(x) for j, x in enumerate(xs) if j != i]
-    result = _contract(turned, (g, *factors), optimize)
+    result = _contract(transposed, (g, *factors), optimize)
     if missing:
         result = expand_dims(result, missing)
     own: Shape = tuple(xs[i].shape[term.index(k)] for k in labels)
@@ -194,7 +194,7 @@ def _einsum_vjp(
 
 
 @lru_cache(maxsize=1024)
-def _turned(subscripts: str, i: int) -> tuple[str, str, str, tuple[int, ...]]:
+def _transposed(subscripts: str, i: int) -> tuple[str, str, str, tuple[int, ...]]:
     """The subscripts of the cotangent of operand ``i``, and how its axes become those of ``i``.
 
     Returns:

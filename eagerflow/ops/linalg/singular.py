@@ -80,12 +80,12 @@ def _svd_vjp(
     k = s.shape[-1]  # the vectors that full_matrices adds are constants
     u, gu = u[..., :k], gs[0][..., :k]
     vh, gvh = vh[..., :k, :], gs[2][..., :k, :]
-    u_turn = _skew(matmul(conj_transpose(u), gu))
-    v_turn = _skew(matmul(vh, conj_transpose(gvh)))
-    turns = add(scale_columns(u_turn, s), scale_rows(v_turn, s))
-    middle = add(quotient(turns, gaps(multiply(s, s))), diag_embed(cast(gs[1], x.dtype)))
+    u_rotation = _skew(matmul(conj_transpose(u), gu))
+    v_rotation = _skew(matmul(vh, conj_transpose(gvh)))
+    rotation = add(scale_columns(u_rotation, s), scale_rows(v_rotation, s))
+    middle = add(quotient(rotation, gaps(multiply(s, s))), diag_embed(cast(gs[1], x.dtype)))
     if x.dtype.is_complex:
-        phase = quotient(matrix_diagonal(u_turn), multiply(s, 2))
+        phase = quotient(matrix_diagonal(u_rotation), multiply(s, 2))
         middle = add(middle, diag_embed(phase))
     result = matmul(matmul(u, middle), vh)
     more = u.shape[-2] - k

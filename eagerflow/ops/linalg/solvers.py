@@ -344,10 +344,10 @@ def _slogdet_type(x: TensorType) -> tuple[TensorType, TensorType]:
 def _slogdet_vjp(
     gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor
 ) -> tuple[Tensor]:
-    turn, growth = gs
+    g_sign, growth = gs
     weight = cast(growth, x.dtype)
     if x.dtype.is_complex:
-        angle = cast(imag(multiply(turn, conjugate(outs[0]))), x.dtype)
+        angle = cast(imag(multiply(g_sign, conjugate(outs[0]))), x.dtype)
         weight = add(weight, multiply(1j, angle))
     return (multiply(each(weight), conj_transpose(inv(x))),)
 

@@ -1,6 +1,6 @@
 """Convolution and its two transposes: three bilinear ops, each the gradient of the others.
 
-What networks call convolution is a cross-correlation: the kernel is not turned around.
+What networks call convolution is a cross-correlation: the kernel is not reversed.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def convolution(
 ) -> Tensor:
     """Sums of products of ``x`` with a kernel that slides over it, over any number of axes.
 
-    It is what networks call convolution: the kernel is not turned around.
+    It is what networks call convolution: the kernel is not reversed.
 
     Args:
         x: floating or complex ``[n, channels, *sizes]``; integers count as float32.

@@ -153,6 +153,10 @@ def _running(op: Op, x: TensorLike, axis: int | None, dtype: Any, initial: int |
     return result
 
 
+def _flat(x: TensorLike) -> Tensor:
+    return functions["reshape"](tensor_of(x), (-1,))
+
+
 @public
 def cumsum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """`cumulative_sum` as NumPy calls it: over all elements in row-major order if axis is None.
@@ -168,10 +172,7 @@ def cumsum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> T
     >>> ef.cumsum(ef.tensor([[1, 2], [3, 4]]))
     Tensor([ 1,  3,  6, 10], i64[4]@cpu:0)
     """
-    tensor = tensor_of(x)
-    if axis is None:
-        tensor = functions["reshape"](tensor, (-1,))
-    return cumulative_sum(tensor, axis, dtype=dtype)
+    return cumulative_sum(_flat(x) if axis is None else x, axis, dtype=dtype)
 
 
 @public
@@ -189,10 +190,7 @@ def cumprod(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> 
     >>> ef.cumprod(ef.tensor([[1, 2], [3, 4]]))
     Tensor([ 1,  2,  6, 24], i64[4]@cpu:0)
     """
-    tensor = tensor_of(x)
-    if axis is None:
-        tensor = functions["reshape"](tensor, (-1,))
-    return cumulative_prod(tensor, axis, dtype=dtype)
+    return cumulative_prod(_flat(x) if axis is None else x, axis, dtype=dtype)
 
 
 def _recurrence_type(a: TensorType, b: TensorType, *, axis: int) -> TensorType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
@@ -380,10 +381,7 @@ def nanmax(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     >>> ef.nanmax(ef.tensor([1.0, float("nan"), 2.0]))
     Tensor(2., f32[]@cpu:0)
     """
-    tensor = floating(x)
-    lost = isnan(tensor)
-    extreme = max(where(lost, -math.inf, tensor), axis, keepdims=keepdims)
-    return where(all(lost, axis, keepdims=keepdims), math.nan, extreme)
+    return _nan_extreme(max, -math.inf, x, axis, keepdims)
 
 
 @public
@@ -402,7 +400,13 @@ def nanmin(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     >>> ef.nanmin(ef.tensor([1.0, float("nan"), 2.0]))
     Tensor(1., f32[]@cpu:0)
     """
+    return _nan_extreme(min, math.inf, x, axis, keepdims)
+
+
+def _nan_extreme(
+    extreme: Callable[..., Tensor], worst: float, x: TensorLike, axis: Axis, keepdims: bool
+) -> Tensor:
     tensor = floating(x)
     lost = isnan(tensor)
-    extreme = min(where(lost, math.inf, tensor), axis, keepdims=keepdims)
-    return where(all(lost, axis, keepdims=keepdims), math.nan, extreme)
+    values = extreme(where(lost, worst, tensor), axis, keepdims=keepdims)
+    return where(all(lost, axis, keepdims=keepdims), math.nan, values)

@@ -125,12 +125,12 @@ def rot90(x: TensorLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     plane = axes_of("rot90", tensor, tuple(axes))
     if len(plane) != 2:
         raise AxisError("rot90: needs two axes", given=f"axes={tuple(axes)}")
-    turns = as_index("rot90", "k", k) % 4
-    if turns == 2:
+    rotations = as_index("rot90", "k", k) % 4
+    if rotations == 2:
         return flip(tensor, axis=plane)
-    if turns == 1:
+    if rotations == 1:
         return swapaxes(flip(tensor, axis=plane[1]), *plane)
-    return flip(swapaxes(tensor, *plane), axis=plane[1]) if turns == 3 else tensor
+    return flip(swapaxes(tensor, *plane), axis=plane[1]) if rotations == 3 else tensor
 
 
 # --- repeating ------------------------------------------------------------------------------

@@ -271,7 +271,7 @@ def convolution_transpose(
     dilation: Sizes,
     groups: int,
 ) -> Array:
-    """Without strides a convolution with the kernel turned around, else tap by tap."""
+    """Without strides a convolution with the kernel reversed, else tap by tap."""
     kernel = w.shape[2:]
     _check(y.ndim == w.ndim and y.shape[1] == w.shape[0] and w.shape[0] % groups == 0)
     windows = slide(size, kernel, stride, padding, dilation)
@@ -284,10 +284,10 @@ def convolution_transpose(
     many = w.shape[1] * 2 >= w.shape[0] // groups
     if many and set(stride) == {1} and min(map(min, around)) >= 0:
         back = (slice(None, None, -1),) * len(kernel)
-        turned = _split(w, groups).swapaxes(1, 2)[(..., *back)]
-        turned = turned.reshape(w.shape[1] * groups, w.shape[0] // groups, *kernel)
+        mirrored = _split(w, groups).swapaxes(1, 2)[(..., *back)]
+        mirrored = mirrored.reshape(w.shape[1] * groups, w.shape[0] // groups, *kernel)
         return convolution(
-            xp, y, turned, stride=stride, padding=around, dilation=dilation, groups=groups
+            xp, y, mirrored, stride=stride, padding=around, dilation=dilation, groups=groups
         )
     return _by_taps(xp, _split(y, groups, 1), w, windows, groups)
 
