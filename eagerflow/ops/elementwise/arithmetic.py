@@ -6,10 +6,12 @@ Each op is a record (type rule, gradient) and a public function; what it compute
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
 from eagerflow.core.costs import FREE, per_output
 from eagerflow.core.facts import neutral
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise.logic import (
     equal,
@@ -302,21 +304,28 @@ def reciprocal(x: TensorLike, /) -> Tensor:
 # --- the larger, the smaller, the one between -----------------------------------------------
 
 
-def _winner(g: Tensor, wins: Tensor, ties: Tensor) -> Tensor:
-    """The share of ``g`` of the operand that was taken where ``wins``; ties share equally."""
-    return where(wins, g, where(ties, multiply(g, 0.5), 0.0))
+def _extreme(name: str, wins: Callable[..., Tensor], loses: Callable[..., Tensor]) -> Op:
+    """An op that takes the first operand where it ``wins``, the second where the first ``loses``.
+
+    Operands that are equal share the cotangent equally.
+    """
+
+    def share(g: Tensor, taken: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
+        return where(taken, g, where(equal(x1, x2), multiply(g, 0.5), 0.0))
+
+    return define(
+        name,
+        infer=elementwise(REAL),
+        vjp=(
+            lambda g, out, x1, x2: sum_to_like(share(g, wins(x1, x2), x1, x2), x1),
+            lambda g, out, x1, x2: sum_to_like(share(g, loses(x1, x2), x1, x2), x2),
+        ),
+        saved="inputs",
+        idempotent=True,
+    )
 
 
-_maximum = define(
-    "maximum",
-    infer=elementwise(REAL),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(_winner(g, greater(x1, x2), equal(x1, x2)), x1),
-        lambda g, out, x1, x2: sum_to_like(_winner(g, less(x1, x2), equal(x1, x2)), x2),
-    ),
-    saved="inputs",
-    idempotent=True,
-)
+_maximum = _extreme("maximum", greater, less)
 
 
 @public
@@ -333,16 +342,7 @@ def maximum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_maximum, *pair(x1, x2))
 
 
-_minimum = define(
-    "minimum",
-    infer=elementwise(REAL),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(_winner(g, less(x1, x2), equal(x1, x2)), x1),
-        lambda g, out, x1, x2: sum_to_like(_winner(g, greater(x1, x2), equal(x1, x2)), x2),
-    ),
-    saved="inputs",
-    idempotent=True,
-)
+_minimum = _extreme("minimum", less, greater)
 
 
 @public

@@ -31,7 +31,7 @@ from eagerflow.ops.linalg.matrices import (
     scale_rows,
 )
 from eagerflow.ops.linalg.products import matmul
-from eagerflow.ops.linalg.solvers import solve, triangular_solve
+from eagerflow.ops.linalg.solvers import solve, square_type, triangular_solve
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import cast, floating
 from eagerflow.ops.rules.type_rules import public, real_dtype
@@ -61,11 +61,6 @@ def _with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
 # --- Cholesky -------------------------------------------------------------------------------
 
 
-def _cholesky_type(x: TensorType) -> TensorType:
-    check_square(x)
-    return x
-
-
 def _halved_lower(x: Tensor) -> Tensor:
     """The lower triangle, with half of the diagonal."""
     return subtract(tril(x), multiply(diag_embed(matrix_diagonal(x)), 0.5))
@@ -79,7 +74,7 @@ def _cholesky_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 
 _cholesky = matrix_op(
     "cholesky",
-    _cholesky_type,
+    square_type,
     (_cholesky_vjp,),
     saved="outputs",
     flops=0.4,

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-def _square_type(x: TensorType) -> TensorType:
+def square_type(x: TensorType) -> TensorType:
     check_square(x)
     return x
 
@@ -63,7 +63,7 @@ def _inv_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 
 
 _inv = matrix_op(
-    "inv", _square_type, (_inv_vjp,), saved="outputs", flops=2, raises=(TensorValueError,)
+    "inv", square_type, (_inv_vjp,), saved="outputs", flops=2, raises=(TensorValueError,)
 )
 
 
@@ -132,7 +132,7 @@ def _expm_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return expm(concat(rows, axis=-2))[..., :n, n:]
 
 
-_expm = matrix_op("expm", _square_type, (_expm_vjp,), saved="inputs", flops=30)
+_expm = matrix_op("expm", square_type, (_expm_vjp,), saved="inputs", flops=30)
 
 
 @public
@@ -301,7 +301,7 @@ def _adjugate_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return subtract(multiply(each(share), factor), rest)
 
 
-_adjugate = matrix_op("adjugate", _square_type, (_adjugate_vjp,), flops=20)
+_adjugate = matrix_op("adjugate", square_type, (_adjugate_vjp,), flops=20)
 
 
 @public

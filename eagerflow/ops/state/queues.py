@@ -47,35 +47,33 @@ _BOOL: Final = DTYPES["bool"]
 # --- ops --------------------------------------------------------------------------------------
 
 
-def _put_type(inputs: tuple[TensorType, ...], resource: QueueState, axes: int, timed: bool) -> None:
-    inputs = check_asked(inputs, timed)
-    parts = inputs[: len(resource.types)]
-    for x, kind in zip(parts, resource.types, strict=True):
-        check_part(x, kind, axes)
-        if axes and not may_equal(x.shape[0], parts[0].shape[0]):
-            raise ShapeError("the parts are of different numbers of elements")
-    check_names(parts, resource.types, axes)
-    for x in inputs[len(parts) :]:
-        if x.dtype is not _INT64:
-            raise DTypeError("a priority is an int64", expected="i64")
-        if len(x.shape) > axes:
-            raise ShapeError("a priority has no axes" if not axes else "priorities have one axis")
-        if x.shape and not may_equal(x.shape[0], parts[0].shape[0]):
-            raise ShapeError("there are as many priorities as elements, or one")
+def _putting(name: str, axes: int) -> Op:
+    """An op that puts elements in: one, or those along ``axes`` axes."""
+
+    def rule(
+        *inputs: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False
+    ) -> tuple[TensorType, ...]:
+        inputs = check_asked(inputs, timed)
+        parts = inputs[: len(resource.types)]
+        for x, kind in zip(parts, resource.types, strict=True):
+            check_part(x, kind, axes)
+            if axes and not may_equal(x.shape[0], parts[0].shape[0]):
+                raise ShapeError("the parts are of different numbers of elements")
+        check_names(parts, resource.types, axes)
+        for x in inputs[len(parts) :]:
+            _check_priority(x, parts[0], axes)
+        return ()
+
+    return effect_op(name, rule, "blocks", takes_bytes=True, outputs=None, raises=WAITING)
 
 
-def _enqueue_type(
-    *inputs: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False
-) -> tuple[TensorType, ...]:
-    _put_type(inputs, resource, 0, timed)
-    return ()
-
-
-def _enqueue_many_type(
-    *inputs: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False
-) -> tuple[TensorType, ...]:
-    _put_type(inputs, resource, 1, timed)
-    return ()
+def _check_priority(x: TensorType, part: TensorType, axes: int) -> None:
+    if x.dtype is not _INT64:
+        raise DTypeError("a priority is an int64", expected="i64")
+    if len(x.shape) > axes:
+        raise ShapeError("a priority has no axes" if not axes else "priorities have one axis")
+    if x.shape and not may_equal(x.shape[0], part.shape[0]):
+        raise ShapeError("there are as many priorities as elements, or one")
 
 
 def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
@@ -87,17 +85,8 @@ def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
     return TensorType(_BOOL, ())
 
 
-_enqueue = effect_op(
-    "queue_enqueue", _enqueue_type, "blocks", takes_bytes=True, outputs=None, raises=WAITING
-)
-_enqueue_many = effect_op(
-    "queue_enqueue_many",
-    _enqueue_many_type,
-    "blocks",
-    takes_bytes=True,
-    outputs=None,
-    raises=WAITING,
-)
+_enqueue = _putting("queue_enqueue", 0)
+_enqueue_many = _putting("queue_enqueue_many", 1)
 _dequeue = waiting_op("queue_dequeue", lambda queue: tuple(fresh_types(queue.types, "the element")))
 _dequeue_many = waiting_op(
     "queue_dequeue_many",

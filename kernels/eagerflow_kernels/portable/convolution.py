@@ -19,11 +19,10 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple, final
 
-from eagerflow_kernels.table import portable
+from eagerflow_kernels.table import Array, portable
 
 __all__ = ["Sizes", "Windows", "slide"]
 
-Array = Any  # of whatever namespace xp is
 Sizes = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 

@@ -6,11 +6,7 @@ from collections.abc import Callable
 from math import ceil, log2
 from typing import Any
 
-from eagerflow_kernels.table import portable
-
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
+from eagerflow_kernels.table import Array, portable
 
 portable("matmul", "matmul")
 portable("det", "linalg.det")

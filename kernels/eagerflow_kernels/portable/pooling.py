@@ -13,11 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from eagerflow_kernels.portable.convolution import Sizes, Windows, slide
-from eagerflow_kernels.table import portable
-
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
+from eagerflow_kernels.table import Array, portable
 
 
 def _slide(

@@ -16,11 +16,10 @@ from functools import partial, wraps
 from typing import Any, Final, TypeVar, final
 
 from eagerflow_kernels.blanks import blank
-from eagerflow_kernels.table import portable
+from eagerflow_kernels.table import Array, portable
 
 __all__ = ["begin", "waiting"]
 
-Array = Any  # of whatever namespace xp is
 #: makes the arrays that an op gives
 Finish = Callable[[Any], tuple[Array, ...]]
 _Start = TypeVar("_Start", bound=Callable[..., tuple[Any, Finish]])

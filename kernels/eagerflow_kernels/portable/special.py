@@ -6,11 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from eagerflow_kernels.table import portable
-
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
+from eagerflow_kernels.table import Array, portable
 
 
 def _in_float64(name: str) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
