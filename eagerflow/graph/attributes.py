@@ -20,11 +20,13 @@ class _Attributes(NamedTuple):
 
     Attributes:
         needed: those without a default.
-        known: all; None where any may be given.
+        known: all that are named.
+        more: whether others may be given as well.
     """
 
     needed: frozenset[str]
-    known: frozenset[str] | None
+    known: frozenset[str]
+    more: bool
 
 
 class WrongAttribute(NamedTuple):
@@ -56,12 +58,10 @@ def wrong_attribute(op: str, label: str, names: Iterable[str]) -> WrongAttribute
     if attributes is None:
         return None
     names = set(names)
-    listed = ", ".join(
-        sorted(attributes.known if attributes.known is not None else attributes.needed)
-    )
+    listed = ", ".join(sorted(attributes.needed if attributes.more else attributes.known))
     expected = f"the attributes {listed}" if listed else "no attribute"
-    unknown = sorted(names - attributes.known) if attributes.known is not None else []
-    if unknown:
+    unknown = sorted(names - attributes.known)
+    if unknown and not attributes.more:
         return WrongAttribute(
             f"&{label}: {op} has no attribute {unknown[0]!r}", expected, unknown[0]
         )
@@ -85,13 +85,14 @@ def _attributes(name: str) -> _Attributes | None:
     keywords = _known.get(op.infer)
     if keywords is None:
         keywords = _known[op.infer] = _keywords(op.infer)
-    return keywords if keywords.known is not None else _with_kernel(op, keywords)
+    return _with_kernel(op, keywords) if keywords.more else keywords
 
 
 def _stated(structure: NodeSignature) -> _Attributes:
     needed = frozenset(structure.needs.split())
-    more = None if structure.takes is None else needed.union(structure.takes.split())
-    return _Attributes(needed, more)
+    return _Attributes(
+        needed, needed.union((structure.takes or "").split()), structure.takes is None
+    )
 
 
 def _keywords(function: Callable[..., Any]) -> _Attributes:
@@ -99,9 +100,8 @@ def _keywords(function: Callable[..., Any]) -> _Attributes:
     parameters = inspect.signature(function).parameters.values()
     named = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
     needed = frozenset(p.name for p in named if p.default is p.empty)
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return _Attributes(needed, None)
-    return _Attributes(needed, frozenset(p.name for p in named))
+    more = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return _Attributes(needed, frozenset(p.name for p in named), more)
 
 
 def _with_kernel(op: Op, rule: _Attributes) -> _Attributes:
@@ -112,7 +112,7 @@ def _with_kernel(op: Op, rule: _Attributes) -> _Attributes:
     if kernel is None:
         return rule
     if hasattr(kernel, "nin"):  # a ufunc, whose keywords are no attributes
-        return _Attributes(rule.needed, rule.needed)
+        return rule._replace(more=False)
     try:
         parameters = inspect.signature(kernel).parameters.values()
     except (TypeError, ValueError):  # it does not tell
@@ -120,4 +120,4 @@ def _with_kernel(op: Op, rule: _Attributes) -> _Attributes:
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return rule
     known = {p.name for p in parameters if p.kind is not p.VAR_POSITIONAL} - {"out", "xp"}
-    return _Attributes(rule.needed, frozenset(known | rule.needed))
+    return _Attributes(rule.needed, rule.known | known, False)
