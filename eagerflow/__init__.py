@@ -9,11 +9,11 @@ Tensor(14., f32[]@cpu:0)
 from importlib import import_module as _import_module
 from threading import RLock as _RLock
 
-from eagerflow import counterparts as _counterparts
 from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import hardware as hardware
 from eagerflow import types as types
+from eagerflow import unknown_names as _unknown_names
 from eagerflow.core import blas_threads as _blas_threads
 from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors
@@ -145,6 +145,9 @@ def _load_later() -> None:
             globals()[name] = getattr(_import_module(f"eagerflow.{home}"), name)
 
 
+_unknown_names.find_hints_by(lambda *asked: _import_module("eagerflow.hints").find(*asked))
+
+
 def __getattr__(name: str) -> object:
     """Load what is asked for, or word the error for an unknown name, with the nearest there is."""
     if name in _LATER or name in _PACKAGES:
@@ -155,7 +158,7 @@ def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
     known = globals() | _LATER
-    raise _counterparts.unknown_name("eagerflow", name, known, _counterparts.FUNCTIONS)
+    raise _unknown_names.unknown_name("eagerflow", name, known)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 from eagerflow.data.base.calls import OnError, UserCall
 from eagerflow.data.base.checks import (
@@ -18,7 +18,6 @@ from eagerflow.data.base.checks import (
 )
 from eagerflow.data.base.orders import Seed
 from eagerflow.data.base.stage import AbstractStage
-from eagerflow.data.counterparts import DATASETS
 from eagerflow.data.iterator import DatasetIterator
 from eagerflow.data.sources.files import LineStage, Paths, RecordStage
 from eagerflow.data.sources.memory import TensorStage, iterable_stage
@@ -500,4 +499,10 @@ class Dataset:
         return f"Dataset.{self._stage}"
 
 
-hint_at(Dataset, DATASETS)
+#: names of other frameworks; what there is instead: `hints/data.py`
+_ELSEWHERE: Final = """
+    apply as_numpy_iterator cache cardinality concatenate enumerate flat_map from_generator
+    from_list from_tensor_slices get_single_element list_files random_split range reduce split
+    unbatch
+"""
+hint_at(Dataset, _ELSEWHERE.split())

@@ -12,13 +12,13 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import is_part
 from eagerflow.core.symbols import number_now
-from eagerflow.counterparts import hint_at, nearest, unknown_name
 from eagerflow.dims import Size, maximum, may_equal, same
 from eagerflow.files import replaced, unwritable
 from eagerflow.ops.random.draws import in_range, is_weak
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.progress import progress_bar
 from eagerflow.source import Source, capture, warn
+from eagerflow.unknown_names import hint_at, module_getattr, nearest, unknown_name
 
 __all__ = [
     "Size",
@@ -33,6 +33,7 @@ __all__ = [
     "matched",
     "maximum",
     "may_equal",
+    "module_getattr",
     "nearest",
     "number_now",
     "pack",

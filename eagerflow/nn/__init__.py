@@ -5,12 +5,10 @@
 (8, 10)
 """
 
-from eagerflow import errors as _errors
-from eagerflow.extending import unknown_name as _unknown_name
+from eagerflow.extending import module_getattr as _module_getattr
 from eagerflow.nn import functional as functional
 from eagerflow.nn import init as init
 from eagerflow.nn import metrics as metrics
-from eagerflow.nn.counterparts import NN as _NN
 from eagerflow.nn.layers import GRU as GRU
 from eagerflow.nn.layers import LSTM as LSTM
 from eagerflow.nn.layers import RNN as RNN
@@ -41,19 +39,4 @@ from eagerflow.nn.layers import ShardedEmbedding as ShardedEmbedding
 from eagerflow.nn.module import Module as Module
 from eagerflow.nn.summary import Summary as Summary
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for an unknown name; what is a class elsewhere may be a function here."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    if name in _NN:
-        raise _errors.UnknownNameError(f"eagerflow.nn has no {name!r}", hint=_NN[name])
-    plain = name[:-2] if name.endswith(("1d", "2d", "3d")) else name
-    functions = {n.replace("_", ""): n for n in vars(functional) if not n.startswith("_")}
-    match = functions.get(plain.lower()) or functions.get(plain.lower().removesuffix("loss"))
-    if match is None or plain in globals() or name.lower() in map(str.lower, globals()):
-        raise _unknown_name("eagerflow.nn", name, globals())
-    raise _errors.UnknownNameError(
-        f"eagerflow.nn has no {name!r}",
-        hint=f"use the function ef.nn.functional.{match}; Sequential takes functions as they are",
-    )
+__getattr__ = _module_getattr("eagerflow.nn", globals())

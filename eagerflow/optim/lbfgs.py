@@ -9,7 +9,6 @@ import eagerflow as ef
 from eagerflow.errors import DeviceError, DTypeError, TensorValueError, hides_frames
 from eagerflow.extending import hint_at, is_traced
 from eagerflow.extending.tracing import undo_by
-from eagerflow.optim.counterparts import OPTIMISERS
 from eagerflow.optim.line_search import Point, strong_wolfe
 from eagerflow.optim.optimiser import not_negative
 from eagerflow.optim.parameters import named_variables
@@ -350,13 +349,9 @@ class LBFGS:
         )
 
 
+# names of other frameworks; what there is instead: `hints/optim.py`
 hint_at(
-    LBFGS,
-    {name: OPTIMISERS[name] for name in ("load_state_dict", "state_dict", "zero_grad")}
-    | dict.fromkeys(
-        ("update", "minimize", "apply_gradients"),
-        "optimiser.step(loss_fn): it looks at the loss several times, loss_fn() gives it",
-    ),
+    LBFGS, ["apply_gradients", "load_state_dict", "minimize", "state_dict", "update", "zero_grad"]
 )
 
 

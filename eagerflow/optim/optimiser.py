@@ -10,7 +10,6 @@ from typing import Any, Final, TypeAlias
 import eagerflow as ef
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, hides_frames
 from eagerflow.extending import TensorLike, hint_at, in_range
-from eagerflow.optim.counterparts import OPTIMISERS
 from eagerflow.optim.parameters import (
     Parameter,
     Parameters,
@@ -275,7 +274,12 @@ class AbstractOptimiser(ABC):
         return f"{type(self).__name__}({len(self._parameters)} variables of {size} elements{shown})"
 
 
-hint_at(AbstractOptimiser, OPTIMISERS)
+#: names of other frameworks; what there is instead: `hints/optim.py`
+_ELSEWHERE: Final = """
+    apply_gradients learning_rate load_state_dict minimize param_groups state_dict step
+    variables zero_grad
+"""
+hint_at(AbstractOptimiser, _ELSEWHERE.split())
 
 # --- parts ------------------------------------------------------------------------------------
 

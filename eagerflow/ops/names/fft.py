@@ -1,6 +1,5 @@
 """Discrete Fourier transforms: `eagerflow.fft`."""
 
-from eagerflow.counterparts import unknown_name
 from eagerflow.ops.fft.frequencies import fftfreq as fftfreq
 from eagerflow.ops.fft.frequencies import fftshift as fftshift
 from eagerflow.ops.fft.frequencies import ifftshift as ifftshift
@@ -15,6 +14,7 @@ from eagerflow.ops.fft.transforms import irfft as irfft
 from eagerflow.ops.fft.transforms import irfftn as irfftn
 from eagerflow.ops.fft.transforms import rfft as rfft
 from eagerflow.ops.fft.transforms import rfftn as rfftn
+from eagerflow.unknown_names import module_getattr
 
 __all__ = [
     "fft",
@@ -33,12 +33,7 @@ __all__ = [
     "rfftn",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest one that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise unknown_name("eagerflow.fft", name, {n: globals()[n] for n in __all__})
+__getattr__ = module_getattr("eagerflow.fft", globals())
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,6 @@
 All of it works eagerly and in traced functions, where each function here is a node.
 """
 
-from eagerflow.counterparts import unknown_name
 from eagerflow.ops.io.examples import encode_example as encode_example
 from eagerflow.ops.io.examples import parse_example as parse_example
 from eagerflow.ops.io.files import read_file as read_file
@@ -17,6 +16,7 @@ from eagerflow.ops.io.readers import FixedLengthReader as FixedLengthReader
 from eagerflow.ops.io.readers import RecordReader as RecordReader
 from eagerflow.ops.io.readers import TextLineReader as TextLineReader
 from eagerflow.ops.io.readers import WholeFileReader as WholeFileReader
+from eagerflow.unknown_names import module_getattr
 
 __all__ = [
     "FixedLengthReader",
@@ -34,12 +34,7 @@ __all__ = [
     "write_file",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest one that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise unknown_name("eagerflow.io", name, {n: globals()[n] for n in __all__})
+__getattr__ = module_getattr("eagerflow.io", globals())
 
 
 def __dir__() -> list[str]:

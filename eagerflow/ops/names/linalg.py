@@ -3,7 +3,6 @@
 Matrices are the last two axes of an array; the axes before them are a batch.
 """
 
-from eagerflow.counterparts import unknown_name
 from eagerflow.ops.linalg.decompositions import cholesky as cholesky
 from eagerflow.ops.linalg.decompositions import eig as eig
 from eagerflow.ops.linalg.decompositions import eigh as eigh
@@ -35,6 +34,7 @@ from eagerflow.ops.linalg.solvers import triangular_solve as triangular_solve
 from eagerflow.ops.shape.axes import matrix_transpose as matrix_transpose
 from eagerflow.ops.shape.diagonals import matrix_diagonal as diagonal
 from eagerflow.ops.shape.diagonals import trace as trace
+from eagerflow.unknown_names import module_getattr
 
 __all__ = [
     "adjugate",
@@ -70,12 +70,7 @@ __all__ = [
     "vector_norm",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest one that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise unknown_name("eagerflow.linalg", name, {n: globals()[n] for n in __all__})
+__getattr__ = module_getattr("eagerflow.linalg", globals())
 
 
 def __dir__() -> list[str]:
