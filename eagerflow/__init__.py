@@ -17,6 +17,7 @@ from eagerflow import unknown_names as _unknown_names
 from eagerflow.core import blas_threads as _blas_threads
 from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors
+from eagerflow.core import op as _op
 from eagerflow.core.slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.dims import Dim as Dim
@@ -41,9 +42,6 @@ from eagerflow.ops.indexing.partition import *
 from eagerflow.ops.indexing.segment import *
 from eagerflow.ops.linalg.einsum import *
 from eagerflow.ops.linalg.products import *
-from eagerflow.ops.names import fft as fft
-from eagerflow.ops.names import io as io
-from eagerflow.ops.names import linalg as linalg
 from eagerflow.ops.names import random as random
 from eagerflow.ops.names.array_api import *
 from eagerflow.ops.names.numpy_names import *
@@ -64,11 +62,6 @@ from eagerflow.ops.shape.diagonals import *
 from eagerflow.ops.shape.joining import *
 from eagerflow.ops.shape.movement import *
 from eagerflow.ops.shape.padding import *
-from eagerflow.ops.state.accumulators import *
-from eagerflow.ops.state.callbacks import *
-from eagerflow.ops.state.mutexes import *
-from eagerflow.ops.state.queues import *
-from eagerflow.ops.state.snapshots import *
 from eagerflow.ops.state.variables import *
 from eagerflow.settings import config as config
 from eagerflow.types import BYTES as _BYTES
@@ -129,7 +122,18 @@ _LATER = {
     "deadline": "runtime.threads.deadline",
 }
 _PACKAGES = {home.partition(".")[0] for home in _LATER.values()}
-#: written with the names above, or what that takes; loaded one by one
+#: families of ops that few programs need; loaded one by one
+_FAMILIES = {
+    "Accumulator": "ops.state.accumulators",
+    "Barrier": "ops.state.accumulators",
+    "Mutex": "ops.state.mutexes",
+    "Queue": "ops.state.queues",
+    "print": "ops.state.callbacks",
+    "py_call": "ops.state.callbacks",
+    "snapshot": "ops.state.snapshots",
+}
+#: likewise modules: of more ops, and libraries, which are written with all the names above
+_NAMESPACES = {"fft": "ops.names.fft", "io": "ops.names.io", "linalg": "ops.names.linalg"}
 _LIBRARIES = ("checkpoint", "data", "extending", "nn", "optim")
 _loading = _RLock()
 
@@ -137,15 +141,32 @@ _loading = _RLock()
 def _load_later() -> None:
     """Load all of `_LATER`: modules there fill slots of others, and half of them is of no use.
 
-    One thread does it at a time. Two that import parts of one package at once may each wait for
-    the other, of which Python makes an error.
+    Graphs may have any op, so that all families come with them. One thread does it at a time. Two
+    that import parts of one package at once may each wait for the other, of which Python makes an
+    error.
     """
     with _loading:
+        _load_families()
         for name, home in _LATER.items():
             globals()[name] = getattr(_import_module(f"eagerflow.{home}"), name)
 
 
+def _load_families() -> None:
+    with _loading:
+        for name in (*_FAMILIES, *_NAMESPACES):
+            _load_family(name)
+
+
+def _load_family(name: str) -> None:
+    with _loading:
+        if name in _NAMESPACES:
+            globals()[name] = _import_module(f"eagerflow.{_NAMESPACES[name]}")
+        else:
+            globals()[name] = getattr(_import_module(f"eagerflow.{_FAMILIES[name]}"), name)
+
+
 _unknown_names.find_hints_by(lambda *asked: _import_module("eagerflow.hints").find(*asked))
+_op.load_families_by(_load_families)
 
 
 def __getattr__(name: str) -> object:
@@ -153,17 +174,21 @@ def __getattr__(name: str) -> object:
     if name in _LATER or name in _PACKAGES:
         _load_later()
         return globals()[name]
+    if name in _FAMILIES or name in _NAMESPACES:
+        _load_family(name)
+        return globals()[name]
     if name in _LIBRARIES:
         return _import_module(f"eagerflow.{name}")
     if name.startswith("__"):
         raise AttributeError(name)
-    known = globals() | _LATER
-    raise _unknown_names.unknown_name("eagerflow", name, known)
+    raise _unknown_names.unknown_name("eagerflow", name, globals() | _LATER | _FAMILIES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_LIBRARIES})
+    return sorted({*globals(), *_LATER, *_FAMILIES, *_NAMESPACES, *_LIBRARIES})
 
 
 #: for star imports
-__all__ = [name for name in (*globals(), *_LATER) if not name.startswith("_")]
+__all__ = [
+    name for name in (*globals(), *_LATER, *_FAMILIES, *_NAMESPACES) if not name.startswith("_")
+]
