@@ -71,24 +71,7 @@ from eagerflow_kernels import portable as _portable
 
 __version__ = "0.1.0"
 
-bool = _DTYPES["bool"]
-bytes = _BYTES
-int8 = _DTYPES["int8"]
-int16 = _DTYPES["int16"]
-int32 = _DTYPES["int32"]
-int64 = _DTYPES["int64"]
-uint8 = _DTYPES["uint8"]
-uint16 = _DTYPES["uint16"]
-uint32 = _DTYPES["uint32"]
-uint64 = _DTYPES["uint64"]
-float16 = _DTYPES["float16"]
-float32 = _DTYPES["float32"]
-float64 = _DTYPES["float64"]
-bfloat16 = _DTYPES["bfloat16"]
-float8_e4m3fn = _DTYPES["float8_e4m3fn"]
-float8_e5m2 = _DTYPES["float8_e5m2"]
-complex64 = _DTYPES["complex64"]
-complex128 = _DTYPES["complex128"]
+globals().update(_DTYPES, bytes=_BYTES)
 
 
 #: what programs of plain ops do without, and where it is: gradients, graphs, control flow
