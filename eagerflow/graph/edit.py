@@ -246,10 +246,9 @@ def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any)
         changes: arguments of `Graph.add_node` that differ from those of ``node``; its control
             edges are not copied.
     """
-    stated = [v.stated for v in node.outputs]
     same: dict[str, Any] = {
         "types": [v.type for v in node.outputs],
-        "devices": stated if any(d is not None for d in stated) else None,
+        "devices": [v.stated for v in node.outputs],
         "attrs": node.attrs,
         "name": node.name,
         "reuses": node.reuses,

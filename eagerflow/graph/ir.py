@@ -25,7 +25,8 @@ Grammar of the text form (`eagerflow.graph.text` writes and reads it)::
 
 A value is defined before it is used, and a subgraph uses no value of the graph around it. A node
 runs where ``on`` says, else where its outputs are, else where its operands are; what ``on`` says
-holds for its outputs too, except of ops that say themselves where each output is. ``@name``
+holds for its outputs too, except of ops that say themselves where each output is. Calls, branches
+and loops are nowhere themselves: ``on`` behind them means nothing. ``@name``
 is a resource (a variable, a queue, a Python function) that the graph refers to, ``$name`` a large
 array that is kept beside the text. Sizes (dim) are those of `eagerflow.dims`, strings are those
 of JSON, and a name that is no identifier is written as a string.
@@ -150,6 +151,12 @@ class Node:
                     if isinstance(item, Graph):
                         yield f"{key}[{i}]", item
 
+    @property
+    def inner(self) -> Graph | None:
+        """The body or the first branch, whose outputs say where those of the node are."""
+        graphs = (graph for key, graph in self.subgraphs() if key in ("body", "branches[0]"))
+        return next(graphs, None)
+
     def __repr__(self) -> str:
         return f"<node {self.name}: {self.op}>"
 
@@ -216,9 +223,13 @@ class Graph:
             attrs: its attributes.
             name: what to call it.
             devices: of the outputs, if they need not be where the node is.
-            rest: other attributes of `Node`. Without a device the node is where its inputs are.
+            rest: other attributes of `Node`. Without a device the node is where its inputs are;
+                one with a body or branches has none, and its outputs are where those give them.
         """
         node = Node(op, self.unique(name or op), tuple(inputs), dict(attrs or {}), **rest)
+        inner = node.inner if devices is None and node.device is None and attrs else None
+        if inner is not None:
+            devices = [v.device for v in inner.outputs]
         if devices is None:
             node.outputs = tuple([Value(t, node, i) for i, t in enumerate(types)])
             if node.device is None:

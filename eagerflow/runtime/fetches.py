@@ -16,7 +16,7 @@ from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
 from eagerflow.graph.edit import copy_node, needed
 from eagerflow.graph.ir import Graph, Node, Value, methods
 from eagerflow.graph.kinds import NumberType
-from eagerflow.graph.verify import check_attributes
+from eagerflow.graph.verify import check_all_arguments
 from eagerflow.hardware import as_device
 from eagerflow.ops.rules.promotion import weak_fits
 from eagerflow.resources.variable import VariableState
@@ -163,7 +163,7 @@ def _executable(
             known.move_to_end(key)
             return executable
     part = extract(graph, fetches, fed)
-    check_attributes(part)
+    check_all_arguments(part)
     made = Executable(part)
     with _lock:
         known[key] = made

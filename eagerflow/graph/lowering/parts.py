@@ -88,10 +88,9 @@ class LoweredPart:
         self, node: Node, inputs: Sequence[Value], after: Sequence[Node], pure: bool
     ) -> tuple[Value, ...]:
         attrs = {k: in_sizes(v, self.sizes) for k, v in node.attrs.items()}
-        stated = [v.stated for v in node.outputs]
         made = self.add(
             node.op, inputs, [self.type(v.type) for v in node.outputs], attrs, after, pure=pure,
-            devices=stated if any(d is not None for d in stated) else None,
+            devices=[v.stated for v in node.outputs],
             name=node.name, reuses=node.reuses, device=node.device, reason=node.reason,
             scope=node.scope, source=node.source,
         )  # fmt: skip

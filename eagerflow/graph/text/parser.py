@@ -151,8 +151,10 @@ class _Parser:
             specs = self.at.listed(self.spec)
             if len(specs) != len(results):
                 self.at.fail(f"{len(results)} types, one for each output", end)
-        node = scope.graph.add_node(op, inputs, [s.type for s in specs], attrs, label)
-        node.name = label
+        scope.graph.unique(label)  # takes the name
+        node = Node(op, label, tuple(inputs), attrs)
+        node.outputs = tuple([Value(s.type, node, i) for i, s in enumerate(specs)])
+        scope.graph.nodes.append(node)
         on = self.suffixes(node, scope)
         settle(node, [s.device for s in specs], on)
         self.define(scope.nodes, label, node, place, f"&{label}")
