@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any, final
 
-from eagerflow.core.op import Op, common_device, get_op, infer_devices
+from eagerflow.core.op import Op, common_device, find_op, infer_devices
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
@@ -74,12 +74,11 @@ def _is_plain(node: Node, operands: list[Any], said: Sequence[Any]) -> bool:
     device = operands[0]
     if device is None or operands.count(device) != len(operands):
         return False
-    if any(d is not None and d is not device for d in said) or node.op in signatures:
-        return False
-    try:
-        return get_op(node.op).devices is common_device
-    except EagerflowError:  # it is not known
-        return False
+    for other in said:
+        if other is not None and other is not device:
+            return False
+    op = None if node.op in signatures else find_op(node.op)
+    return op is not None and op.devices is common_device
 
 
 def is_derivable(node: Node) -> bool:
@@ -206,8 +205,8 @@ def _rule(node: Node, operands: Sequence[Any]) -> tuple[Any, bool]:
     device = _first(operands)
     usual = attrs.get("device") if device is None else device
     try:
-        op = None if node.op in signatures else get_op(node.op)
-        if op is None:
+        op = None if node.op in signatures else find_op(node.op)
+        if op is None:  # numbers, and what `verify` refuses
             return usual, True
         if op.devices is not common_device and any(type(v) is Reference for v in attrs.values()):
             return usual, False  # it depends on what was not given

@@ -109,9 +109,8 @@ class _Parser:
         return name, self.spec(), place
 
     def prefixed(self, prefix: str, what: str) -> str:
-        if not self.at.text.startswith(prefix, self.at.skip()):
+        if not self.at.accept(prefix):
             self.at.fail(what)
-        self.at.place += 1
         return self.at.name(what)
 
     def define(self, known: dict[str, Any], name: str, item: Any, place: int, shown: str) -> None:
@@ -129,7 +128,9 @@ class _Parser:
 
     def value_name(self, what: str) -> str:
         name = self.prefixed("%", what)
-        output = _OUTPUT.match(self.at.text, self.at.place)
+        output = None
+        if self.at.text.startswith(".", self.at.place):  # few nodes have several
+            output = _OUTPUT.match(self.at.text, self.at.place)
         if output is None:
             return name
         self.at.place = output.end()
@@ -179,25 +180,30 @@ class _Parser:
     def suffixes(self, node: Node, scope: _Scope) -> Device | str | None:
         """What stands behind the types; gives the device behind ``on``."""
         on = None
-        if self.at.word("after"):
-            node.control_inputs = tuple(self.at.listed(lambda: self.label(scope)))
-        if self.at.word("into"):
-            place = self.at.skip()
-            value = self.value(scope)
-            if value not in node.inputs:
-                self.at.fail("an input of the node", place)
-            node.reuses = node.inputs.index(value)
-        if self.at.word("on"):
-            on = _device(self.at.string())
-            if self.at.word("because"):
-                node.reason = self.at.string()
-        if self.at.word("in"):
-            node.scope = self.at.string()
+        if self.at.text.startswith(("a", "i", "o"), self.at.skip()):  # most nodes have none of the words
+            if self.at.word("after"):
+                node.control_inputs = tuple(self.at.listed(lambda: self.label(scope)))
+            if self.at.word("into"):
+                node.reuses = self.reused(node, scope)
+            if self.at.word("on"):
+                on = _device(self.at.string())
+                if self.at.word("because"):
+                    node.reason = self.at.string()
+            if self.at.word("in"):
+                node.scope = self.at.string()
         source = _SOURCE.match(self.at.text, self.at.place)
         if source is not None:
             node.source = " ".join(source[1].split()) or None
             self.at.place = source.end()
         return on
+
+    def reused(self, node: Node, scope: _Scope) -> int:
+        """The index of the input whose buffer the output takes."""
+        place = self.at.skip()
+        value = self.value(scope)
+        if value not in node.inputs:
+            self.at.fail("an input of the node", place)
+        return node.inputs.index(value)
 
     def label(self, scope: _Scope) -> Node:
         place = self.at.skip()

@@ -62,7 +62,8 @@ def quote(text: str) -> str:
 
 
 def _name(text: str) -> str:
-    return text if _IDENTIFIER.fullmatch(text) else quote(text)
+    plain = (text.isascii() and text.isidentifier()) or _IDENTIFIER.fullmatch(text)
+    return text if plain else quote(text)
 
 
 @final
