@@ -110,11 +110,14 @@ def changed(
     op: str, treedef: tree.TreeDef, i: int, before: str, after: str, first: str | None, where: str,
     device: Any = None,
 ) -> TraceError:  # fmt: skip
-    """The error for an iteration that changes the type of a leaf of the carry, or its ``device``."""
+    """The error for an iteration that changes the type or the device of a leaf of the carry."""
     path = tree.paths(treedef)[i]
-    what, hint = "type", (
-        "start with a value of the type that an iteration gives (0.0 for a float, "
-        "x.astype(...), ef.zeros(...)), or convert what the iteration gives"
+    what, hint = (
+        "type",
+        (
+            "start with a value of the type that an iteration gives (0.0 for a float, "
+            "x.astype(...), ef.zeros(...)), or convert what the iteration gives"
+        ),
     )
     if device is not None:
         what, hint = "device", f"move what the iteration gives: x.to('{device}')"

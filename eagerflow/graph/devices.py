@@ -30,8 +30,6 @@ def places_of(
     Raises:
         DeviceError: the inputs are on devices where the op does not take them.
     """
-    if devices and op.devices is common_device and devices.count(devices[0]) == len(devices):
-        return devices[0], None  # most ops, fast
     return _split(infer_devices(op, devices, attrs, types), devices, attrs)
 
 

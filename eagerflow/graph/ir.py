@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final, final
+from typing import Any, final
 
 from eagerflow.errors import GraphError
 from eagerflow.graph.kinds import NumberType, ValueSpec, ValueType
@@ -45,21 +45,13 @@ from eagerflow.hardware import Device
 from eagerflow.source import Source
 from eagerflow.types import text_of
 
-__all__ = ["Graph", "Node", "Value", "methods"]
-
-#: what `Graph`'s methods call: modules above fill it
-methods: Final[dict[str, Callable[..., Any]]] = {}
-#: which module fills what, loaded when it is called
-_HOMES: Final = {"print": ".text.printer", "parse": ".text.parser", "save": ".text.files",
-                 "load": ".text.files", "to_dot": "..pictures.dot", "to_svg": "..pictures.svg",
-                 "mimebundle": "..pictures.svg", "optimise": ".passes", "diff": ".passes.diff",
-                 "run": "..runtime.fetches"}  # fmt: skip
+__all__ = ["Graph", "Node", "Value"]
 
 
-def _method(name: str) -> Callable[..., Any]:
-    if name not in methods and name in _HOMES:
-        import_module(_HOMES[name], __package__)
-    return methods[name]
+def _above(module: str, function: str) -> Callable[..., Any]:
+    """A function of a module above this one, which is loaded when the function is called."""
+    above: Callable[..., Any] = getattr(import_module(module, __package__), function)
+    return above
 
 
 @final
@@ -265,7 +257,7 @@ class Graph:
         return f"<graph {self.name or 'without a name'}: {', '.join(counts)}>"
 
     def __str__(self) -> str:
-        return str(_method("print")(self))
+        return str(_above(".text.printer", "print_graph")(self))
 
     @staticmethod
     def parse(text: str, resources: Mapping[str, Any] | None = None) -> Graph:
@@ -285,7 +277,7 @@ class Graph:
           return %y
         }
         """
-        graph: Graph = _method("parse")(text, resources)
+        graph: Graph = _above(".text.parser", "parse_graph")(text, resources)
         return graph
 
     def save(self, path: Any) -> None:
@@ -303,7 +295,7 @@ class Graph:
         >>> str(again) == str(graph)
         True
         """
-        _method("save")(self, path)
+        _above(".text.files", "save_graph")(self, path)
 
     @staticmethod
     def load(path: Any, resources: Mapping[str, Any] | None = None) -> Graph:
@@ -317,7 +309,7 @@ class Graph:
         Traceback (most recent call last):
         eagerflow.errors.GraphFileError: ...
         """
-        graph: Graph = _method("load")(path, resources)
+        graph: Graph = _above(".text.files", "load_graph")(path, resources)
         return graph
 
     def run(
@@ -352,7 +344,7 @@ class Graph:
         >>> graph.run(["z"], {"y": ef.ones(3)})
         [Tensor([2., 2., 2.], f32[3]@cpu:0)]
         """
-        results: list[Any] = _method("run")(self, fetches, feeds)
+        results: list[Any] = _above("..runtime.fetches", "run")(self, fetches, feeds)
         return results
 
     def optimise(self) -> Graph:
@@ -362,8 +354,8 @@ class Graph:
         >>> len(ef.Graph.parse(text).optimise().nodes)
         0
         """
-        graph: Graph = _method("optimise")(self)
-        return graph
+        graph, _ = _above(".passes", "optimise")(self)
+        return graph  # type: ignore[no-any-return]  # `optimise` is typed where it is
 
     def diff(self, pass_name: str | None = None) -> str:
         """What passes changed on the way to this graph, or would change in it.
@@ -385,7 +377,7 @@ class Graph:
         +   return %x
           }
         """
-        text: str = _method("diff")(self, pass_name)
+        text: str = _above(".passes.diff", "diff")(self, pass_name)
         return text
 
     def to_dot(self, limit: int = 300) -> str:
@@ -395,7 +387,7 @@ class Graph:
         >>> graph.to_dot().split()[0]
         'digraph'
         """
-        return str(_method("to_dot")(self, limit))
+        return str(_above("..pictures.dot", "to_dot")(self, limit))
 
     def to_svg(self, limit: int = 300) -> str:
         """The graph as a picture, an SVG; scopes become one box each above ``limit`` boxes.
@@ -406,8 +398,8 @@ class Graph:
         >>> graph.to_svg()[:4]
         '<svg'
         """
-        picture: str = _method("to_svg")(self, limit)
+        picture: str = _above("..pictures.svg", "to_svg")(self, limit)
         return picture
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return dict(_method("mimebundle")(self))
+        return dict(_above("..pictures.svg", "mimebundle")(self))

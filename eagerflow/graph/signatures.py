@@ -311,9 +311,7 @@ def _body(node: Node, key: str) -> Graph:
     return body
 
 
-def _agree(
-    types: str, devices: str, got: Sequence[ValueSpec], want: Sequence[ValueSpec]
-) -> None:
+def _agree(types: str, devices: str, got: Sequence[ValueSpec], want: Sequence[ValueSpec]) -> None:
     """Raise an error with one of two texts: types differ, or devices alone."""
     if len(got) != len(want) or not all(map(has_type, got, want)):
         raise ShapeError(types, given=_list(got), expected=_list(want))

@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, Final
 
-from eagerflow.graph.ir import Graph, methods
+from eagerflow.graph.ir import Graph
 from eagerflow.pictures.groups import Group
 from eagerflow.pictures.outline import Box, Edge, Outline, clip, outline, visible
 
@@ -50,9 +50,6 @@ def to_dot(graph: Graph, limit: int = 300) -> str:
         limit: scopes are closed, one box each, where there would be more boxes than this.
     """
     return write_dot(outline(graph, limit))
-
-
-methods["to_dot"] = to_dot
 
 
 def write_dot(picture: Outline) -> str:

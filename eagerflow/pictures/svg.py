@@ -10,7 +10,7 @@ from typing import Any, Final, final
 from unicodedata import east_asian_width
 from zlib import crc32
 
-from eagerflow.graph.ir import Graph, methods
+from eagerflow.graph.ir import Graph
 from eagerflow.pictures.dot import DEVICE_COLORS, graphviz_svg, write_dot
 from eagerflow.pictures.layout import lay_out
 from eagerflow.pictures.outline import Box, Edge, Outline, outline, visible
@@ -96,10 +96,6 @@ def mimebundle(graph: Graph) -> dict[str, str]:
         **svg._repr_mimebundle_(),
         "text/plain": "\n".join(lines),
     }
-
-
-methods["to_svg"] = to_svg
-methods["mimebundle"] = mimebundle
 
 
 # --- of Graphviz ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from eagerflow.counterparts import nearest
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
 from eagerflow.graph.edit import copy_node, needed
-from eagerflow.graph.ir import Graph, Node, Value, methods
+from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.verify import check_all_arguments
 from eagerflow.hardware import as_device
@@ -59,9 +59,6 @@ def run(
     part = _executable(graph, tuple(wanted), tuple(given))
     results = iter(replay(part.graph, inputs) if is_watched() else part.apply(inputs))
     return [next(results) if isinstance(one, Value) else None for one in wanted]
-
-
-methods["run"] = run
 
 
 @final

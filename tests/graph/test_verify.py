@@ -120,7 +120,8 @@ WRONG = {
     "number constant": ("constants", ": int", ": float", "types of &k"),
     "no constant": ("constants", "value=3", 'value="3"', "a tensor or a number"),
     "number": ("numbers", "python_add(%k, %k) : int", "python_add(%k, %r) : int", "types of &a"),
-    "number of numbers": ("numbers", "python_abs(%z)", "python_abs(%z, %z)", "python_abs takes 1 operand, and has 2"),
+    "number of numbers": ("numbers", "python_abs(%z)", "python_abs(%z, %z)",
+                          "python_abs takes 1 operand, and has 2"),
     "int power": ("numbers", "python_pow(%k, %k)", "python_pow(%z, %k)", "types of &c"),
     "size": ("numbers", "size=2*n", "size=0.5", "is no size"),
     "tensor of number": ("numbers", "%t = python_tensor(%b) {dtype=f32} : f32[]",
@@ -352,9 +353,9 @@ def test_operands_of_several_devices(name: str, two: None) -> None:
         ("calls", "exp(%b) : f32[n]@cpu:1", "add(%a, %b) : f32[n]@cpu:1", "&e are on dif"),
         ("calls", ": f32[n]@cpu:0, f32[n]@cpu:1\n        %s", ": f32[n]@cpu:1, f32[n]@cpu:1\n  %s",
          "the devices of &c"),
-        ("branches", "return %t }", "return %b }", 
-         r"(?s)give results on different devices: number 0 is on cpu:1, not on cpu:0.*\.to\('cpu:0'"),
-        ("loops", "return %a, %e }", "return %e, %a }", 
+        ("branches", "return %t }", "return %b }",
+         r"(?s)results on different devices: number 0 is on cpu:1, not on cpu:0.*\.to\('cpu:0'"),
+        ("loops", "return %a, %e }", "return %e, %a }",
          "the loop changes the device of its carry: number 0 is on cpu:1, not on cpu:0"),
         ("numbers", "%x: f32[]@cpu:1, %k: int", "%x: f32[]@cpu:1, %k: int, %y: f32[]@cpu:1", None),
     ],
@@ -373,8 +374,8 @@ def test_operands_elsewhere_are_refused(
 
 def test_a_node_with_subgraphs_is_on_no_device(two: None) -> None:
     """Its outputs are where the subgraphs give them, whoever makes it."""
-    graph = Graph.parse(MIXED["calls"].replace(": f32[n]@cpu:0, f32[n]@cpu:1\n        %s",
-                                               ': f32[n], f32[n] on "cpu:0"\n        %s'))  # fmt: skip
+    said = ": f32[n]@cpu:0, f32[n]@cpu:1\n        %s"
+    graph = Graph.parse(MIXED["calls"].replace(said, ': f32[n], f32[n] on "cpu:0"\n        %s'))
     call = graph.nodes[0]
     made = Graph()
     operands = [made.add_input(v.type, v.name, v.device) for v in graph.inputs]

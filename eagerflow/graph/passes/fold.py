@@ -14,8 +14,7 @@ from eagerflow.dims import Dim
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference, ValueType
 from eagerflow.graph.number_ops import NUMBER_OPS
-from eagerflow.graph.passes.report import Report
-from eagerflow.graph.passes.rewrite import Form, Rewriter, is_pure, shown
+from eagerflow.graph.passes.rewrite import Form, Report, Rewriter, is_pure, shown
 from eagerflow.graph.text.constants import has_values
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import LIST, TensorType

@@ -10,7 +10,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, parse_dim
 from eagerflow.errors import DeviceError, DimError, EagerflowError
 from eagerflow.graph.devices import settle
-from eagerflow.graph.ir import Graph, Node, Value, methods
+from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference, ValueSpec
 from eagerflow.graph.text.constants import from_bytes, from_numbers
 from eagerflow.graph.text.cursor import WORD, Cursor
@@ -53,9 +53,6 @@ def parse_graph(
     graph = parser.graph()
     parser.at.end()
     return graph
-
-
-methods["parse"] = parse_graph
 
 
 @final
@@ -180,7 +177,8 @@ class _Parser:
     def suffixes(self, node: Node, scope: _Scope) -> Device | str | None:
         """What stands behind the types; gives the device behind ``on``."""
         on = None
-        if self.at.text.startswith(("a", "i", "o"), self.at.skip()):  # most nodes have none of the words
+        # most nodes have none of these words
+        if self.at.text.startswith(("a", "i", "o"), self.at.skip()):
             if self.at.word("after"):
                 node.control_inputs = tuple(self.at.listed(lambda: self.label(scope)))
             if self.at.word("into"):

@@ -11,7 +11,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, substitute
 from eagerflow.errors import GraphError
 from eagerflow.graph.devices import is_derivable
-from eagerflow.graph.ir import Graph, Node, Value, methods
+from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference, ValueType
 from eagerflow.graph.text.constants import content_name, has_values, numbers
 from eagerflow.hardware import Device
@@ -48,9 +48,6 @@ def print_literal(value: Any) -> str:
         GraphError: there is no text form for it.
     """
     return Printer(strict=True).literal(value, "")
-
-
-methods["print"] = print_graph
 
 
 def quote(text: str) -> str:
