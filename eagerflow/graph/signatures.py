@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import Dim, Size, same, substitute
+from eagerflow.dims import Dim, Size, same
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
+from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference, ValueSpec
 from eagerflow.graph.number_ops import NUMBER_OPS, RANKS
@@ -273,13 +274,13 @@ def _after_iterations(
     after = [v.spec for v in turned]
     first, later = _bindings(params, before), _bindings(params, after)
     kept = {n: s for n, s in first.items() if same(later.get(n, s), _name_in(params, n))}
-    fixed = [_sized(kind, {**later, **{n: _name_in(params, n) for n in kept}}) for kind in params]
+    fixed = [in_sizes(kind, {**later, **{n: _name_in(params, n) for n in kept}}) for kind in params]
     what = "scan" if node.op == "scan" else "loop"
     change = f"an iteration of the {what} changes"
     _agree(f"{change} types", f"{change} the device of its carry", after, fixed)
     given = [v.spec for v in node.outputs[: len(before)]]
     ends = {n: s for n, s in _bindings(params, given).items() if n not in kept}
-    return [_sized(kind, {**ends, **kept}) for kind in params]
+    return [in_sizes(kind, {**ends, **kept}) for kind in params]
 
 
 def _bindings(params: Sequence[ValueSpec], given: Sequence[ValueSpec]) -> dict[str, Size]:
@@ -338,9 +339,9 @@ def _apply(graph: Graph, operands: Sequence[ValueSpec]) -> list[ValueSpec]:
         f"{name} other operands",
         f"{name} operands on other devices",
         operands,
-        [_sized(p, sizes) for p in params],
+        [in_sizes(p, sizes) for p in params],
     )
-    return [_sized(v.spec, sizes) for v in graph.outputs]
+    return [in_sizes(v.spec, sizes) for v in graph.outputs]
 
 
 def _bind(param: TensorSpec, operand: TensorSpec, sizes: dict[str, Size]) -> None:
@@ -348,9 +349,3 @@ def _bind(param: TensorSpec, operand: TensorSpec, sizes: dict[str, Size]) -> Non
     for size, given in zip(param.shape, operand.shape, strict=False):
         if isinstance(size, Dim) and size.is_name:
             sizes.setdefault(str(size), given)
-
-
-def _sized(kind: ValueSpec, sizes: dict[str, Size]) -> ValueSpec:
-    if isinstance(kind, NumberType) or not sizes:
-        return kind
-    return kind.like(shape=tuple(substitute(d, sizes) for d in kind.shape))  # type: ignore[misc]  # sizes are dims here

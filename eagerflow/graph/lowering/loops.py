@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, final
 
-from eagerflow.dims import Dim, Size, same, substitute, symbols
-from eagerflow.graph.edit import named_sizes
+from eagerflow.dims import Dim, Size, same, symbols
+from eagerflow.graph.edit import in_sizes, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.graph.lowering.flat import (
@@ -65,7 +65,7 @@ class _Loop:
         self.moving = [i for i, (before, later) in pairs if before is not later]
         self.most = node.attrs.get("max_iterations")
         self.pure = is_pure(node)
-        self.ends = [part.type(v.type) for v in node.outputs]
+        self.ends = [in_sizes(v.type, part.sizes) for v in node.outputs]
         #: whether the number of the iteration is part of the carry
         self.counted = (
             node.op == "scan" or self.most is not None or not self.pure or not self.moving
@@ -228,7 +228,7 @@ class _Loop:
             return {"most": self.enter(self.constant(self.most), invariant=True)}
         if self.node.op != "scan":
             return {}
-        length = substitute(self.node.attrs["length"], self.part.sizes)
+        length = in_sizes(self.node.attrs["length"], self.part.sizes)
         if isinstance(length, int):
             made = self.constant(length)
         else:
@@ -294,11 +294,7 @@ class _Loop:
                         changing.add(str(size))
         for name in sorted(changing):
             sizes[name] = Dim(free_name(name, self.part.flat))
-        return [
-            kind.like(shape=tuple([substitute(d, sizes) for d in kind.shape]))  # type: ignore[misc]  # sizes are dims here
-            if isinstance(kind, TensorType) else kind
-            for kind in (p.type for p in params)
-        ]  # fmt: skip
+        return [in_sizes(param.type, sizes) for param in params]
 
     def size_values(self) -> list[Value]:
         """Values from around that are taken in since sizes are read off their shapes."""
