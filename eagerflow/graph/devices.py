@@ -1,4 +1,8 @@
-"""Where nodes and values are: what follows from the rules of ops, and which line decided it."""
+"""Where nodes and values of graphs are, and which line decided it.
+
+The rules of ops themselves, of which these are applications: `eagerflow.core.op.common_device`
+and the `devices` of a record.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from eagerflow.graph.kinds import Reference
 from eagerflow.graph.signatures import is_structured, kind_of, signatures
 from eagerflow.types import TensorType
 
-__all__ = ["decision", "is_derivable", "move_operands", "places_of", "settle"]
+__all__ = ["decision", "devices_in", "is_derivable", "move_operands", "places_of", "settle"]
 
 
 def places_of(
@@ -102,6 +106,19 @@ def decision(value: Value) -> Value:
             break
         value = before
     return value
+
+
+def devices_in(nodes: Iterable[Node]) -> set[Any]:
+    """The devices of nodes and their values, and of all that is in their subgraphs."""
+    devices, waiting, known = set[Any](), [*nodes], set[Graph]()
+    while waiting:
+        node = waiting.pop()
+        devices.add(node.device)
+        devices.update(v.device for v in (*node.inputs, *node.outputs))
+        inner = {graph for _, graph in node.subgraphs()} - known if node.attrs else set[Graph]()
+        known |= inner
+        waiting += [n for graph in inner for n in graph.nodes]
+    return devices - {None}
 
 
 def move_operands(graph: Graph) -> int:

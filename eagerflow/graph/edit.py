@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from eagerflow.dims import Dim, Size, substitute
@@ -14,12 +14,15 @@ __all__ = [
     "clone",
     "copied",
     "copy_node",
+    "flat_items",
     "in_sizes",
+    "lone_names",
     "named_sizes",
     "needed",
-    "size_makers",
+    "size_values",
     "sizes_named_by",
     "substitute_sizes",
+    "with_graphs",
 ]
 
 
@@ -45,49 +48,56 @@ def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] =
             want.add(one)
         elif one.node is not None and one not in given:
             want.add(one.node)
-    makers = size_makers(graph, given)
+    told = {name for v in (*graph.inputs, *given) for name in lone_names(v.type)}
+    tellers = size_values((v for node in graph.nodes for v in node.outputs), told)
     nodes = []
     for node in reversed(graph.nodes):
         if node in want:
             nodes.append(node)
-            if makers:
-                want.update(makers[name] for name in sizes_named_by(node) if name in makers)
-            want.update(v.node for v in node.inputs if v.node is not None and v not in given)
+            taken = [v for v in node.inputs if v not in given]
+            if tellers:
+                taken += [tellers[name] for name in sizes_named_by(node) if name in tellers]
+            want.update(v.node for v in taken if v.node is not None)
             want.update(n for n in node.control_inputs if n not in replaced)
     return nodes[::-1]
 
 
-def size_makers(graph: Graph, fed: Iterable[Value] = ()) -> dict[str, Node]:
-    """For each name of a data-dependent size the node whose result determines it.
+def size_values(values: Iterable[Value], known: Container[str]) -> dict[str, Value]:
+    """For each name of a size that is not known the first of ``values`` that tells it."""
+    first: dict[str, Value] = {}
+    for value in values:
+        for name in lone_names(value.type):
+            if name not in known:
+                first.setdefault(name, value)
+    return first
 
-    Args:
-        graph: the graph.
-        fed: values that are there already, as its inputs are: their sizes are known.
-    """
-    makers: dict[str, Node] = {}
-    known = (v.type.shape for v in (*graph.inputs, *fed))
-    given = {str(d) for shape in known for d in shape if isinstance(d, Dim) and d.is_name}
-    for node in graph.nodes:
-        for value in node.outputs:
-            for size in value.type.shape:
-                if isinstance(size, Dim) and size.is_name and str(size) not in given:
-                    makers.setdefault(str(size), node)
-    return makers
+
+def lone_names(kind: ValueType) -> Iterator[str]:
+    """The names that are the size of an axis."""
+    for size in kind.shape:
+        if isinstance(size, Dim) and size.is_name:
+            yield str(size)
+
+
+def flat_items(values: Iterable[Any]) -> Iterator[Any]:
+    """What is in attributes: they themselves, or what is in their tuples, lists and slices."""
+    for value in values:
+        if type(value) is slice:
+            yield from flat_items((value.start, value.stop, value.step))
+        elif isinstance(value, (tuple, list)):
+            yield from flat_items(value)
+        else:
+            yield value
 
 
 def named_sizes(item: Any) -> Iterator[str]:
     """The names of sizes in an attribute."""
-    kind = type(item)
-    if kind is Dim:
-        yield from item.symbols
-    elif kind is tuple:
-        for part in item:
-            yield from named_sizes(part)
-    elif kind is slice:
-        yield from named_sizes((item.start, item.stop, item.step))
-    elif kind is Graph:
-        for node in item.nodes:
-            yield from sizes_named_by(node)
+    for part in flat_items((item,)):
+        if type(part) is Dim:
+            yield from part.symbols
+        elif type(part) is Graph:
+            for node in part.nodes:
+                yield from sizes_named_by(node)
 
 
 def sizes_named_by(node: Node) -> Iterator[str]:
@@ -146,13 +156,23 @@ def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any)
     return graph.add_node(changes.pop("op", node.op), inputs, **{**same, **changes})
 
 
+def with_graphs(item: Any, change: Callable[[Graph], Graph]) -> Any:
+    """An attribute with other subgraphs; itself if they stay the same."""
+    if type(item) is Graph:
+        return change(item)
+    if type(item) is tuple and any(type(part) is Graph for part in item):
+        parts = tuple([with_graphs(part, change) for part in item])
+        return item if all(a is b for a, b in zip(item, parts, strict=True)) else parts
+    return item
+
+
 def copied(item: Any) -> Any:
     """An attribute with copies of its subgraphs, and of theirs."""
-    if type(item) is tuple:
-        return tuple([copied(part) for part in item])
-    if type(item) is not Graph:
-        return item
-    copy, _ = clone(item)
+    return with_graphs(item, _deep_copy)
+
+
+def _deep_copy(graph: Graph) -> Graph:
+    copy, _ = clone(graph)
     for node in copy.nodes:
         node.attrs = {key: copied(value) for key, value in node.attrs.items()}
     return copy

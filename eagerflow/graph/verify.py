@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.core.op import get_op, infer_specs
@@ -11,6 +11,7 @@ from eagerflow.dims.polynomial import Atom, name_atoms
 from eagerflow.errors import EagerflowError, GraphError
 from eagerflow.graph.arguments import check_arguments
 from eagerflow.graph.devices import decision
+from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference, ValueSpec, ValueType
 from eagerflow.graph.signatures import fits, has_type, is_structured, kind_of, signatures
@@ -264,7 +265,7 @@ def _want(node: Node) -> Sequence[ValueSpec] | None:
     if node.op in signatures:
         return signatures[node.op].types(node)
     op = get_op(node.op)
-    if any(isinstance(item, Reference) for item in _items(node.attrs.values())):
+    if any(isinstance(item, Reference) for item in flat_items(node.attrs.values())):
         return None
     specs = []
     for value in node.inputs:
@@ -274,23 +275,12 @@ def _want(node: Node) -> Sequence[ValueSpec] | None:
     return infer_specs(op, specs, node.attrs)
 
 
-def _items(values: Any) -> Iterator[Any]:
-    """``values`` and what is in the tuples and slices among them."""
-    for value in values:
-        if type(value) is slice:
-            yield from _items((value.start, value.stop, value.step))
-        elif isinstance(value, (tuple, list)):
-            yield from _items(value)
-        else:
-            yield value
-
-
 def _names(kind: ValueType) -> set[Atom]:
     return _atoms(kind.shape)
 
 
 def _attribute_names(node: Node) -> set[Atom]:
-    return _atoms(_items(node.attrs.values()))
+    return _atoms(flat_items(node.attrs.values()))
 
 
 def _atoms(items: Iterable[Any]) -> set[Atom]:

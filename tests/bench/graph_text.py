@@ -18,7 +18,7 @@ from eagerflow.graph import Graph
 from eagerflow.graph.edit import clone, needed, substitute_sizes
 from eagerflow.graph.text.files import from_file_bytes, to_bytes
 from eagerflow.graph.verify import verify
-from eagerflow.pictures.outline import outline
+from eagerflow.pictures.contents import contents_of
 from eagerflow.pictures.svg import draw
 from eagerflow.types import TensorType
 from tests.bench.harness import arguments
@@ -58,7 +58,7 @@ WORK: dict[str, Callable[[Graph], Any]] = {
     "needed": lambda g: needed(g, g.outputs),
     "sizes": lambda g: substitute_sizes(g.copy, {"n": ef.Dim("n")}),
     "to_dot": lambda g: g.to_dot(),
-    "draw": lambda g: draw(outline(g)),
+    "draw": lambda g: draw(contents_of(g)),
 }
 
 

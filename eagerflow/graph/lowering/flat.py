@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 from eagerflow.dims import Dim, Size, same
-from eagerflow.graph.edit import named_sizes
+from eagerflow.graph.edit import lone_names, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueType
 from eagerflow.types import TensorType
 
-__all__ = ["FlatGraph", "FlatPlace", "axes_of", "free_name", "lone_names", "sizes_of",
+__all__ = ["FlatGraph", "FlatPlace", "axes_of", "free_name", "sizes_of",
            "used_inputs"]  # fmt: skip
 
 
@@ -95,13 +95,6 @@ def axes_of(*kinds: ValueType) -> Iterator[tuple[Any, ...]]:
     """The sizes of types along each axis."""
     if all(isinstance(k, TensorType) for k in kinds):
         yield from zip(*[k.shape for k in kinds], strict=False)
-
-
-def lone_names(kind: ValueType) -> Iterator[str]:
-    """The names that are the size of an axis."""
-    for size in kind.shape:
-        if isinstance(size, Dim) and size.is_name:
-            yield str(size)
 
 
 def used_inputs(graph: Graph) -> set[int]:

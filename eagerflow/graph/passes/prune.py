@@ -6,12 +6,11 @@ else that is; a stacked result, or the result of a branch, if it has a reader.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
-from eagerflow.dims import Dim
-from eagerflow.graph.edit import sizes_named_by
+from eagerflow.graph.edit import size_values, sizes_named_by, with_graphs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.rewrite import Change, Form, Report, Rewriter, effect_of, shown
 from eagerflow.graph.signatures import kind_of
@@ -71,7 +70,7 @@ class _Pruner:
             if not seen:
                 where = f"in &{node.name}: "
                 rewriter.changes += [Change(where + c.text, c.source) for c in report.changes]
-        attrs = {key: _with(made, value) for key, value in node.attrs.items()}
+        attrs = {key: with_graphs(v, lambda g: made[id(g)]) for key, v in node.attrs.items()}
         if node.op == "scan":
             attrs["carry"] = sum(i < node.attrs["carry"] for i in inside.outputs)
         same = all(attrs[key] is value for key, value in node.attrs.items())
@@ -80,16 +79,6 @@ class _Pruner:
             inputs = tuple([node.inputs[i] for i in inside.inputs])
             rewriter.forms[node] = (Form(node.op, inputs, attrs),)
             rewriter.kept[node] = inside.outputs
-
-
-def _with(graphs: Mapping[int, Graph], item: Any) -> Any:
-    """An attribute with other subgraphs."""
-    if type(item) is Graph:
-        return graphs[id(item)]
-    if type(item) is tuple and any(type(part) is Graph for part in item):
-        parts = tuple([_with(graphs, part) for part in item])
-        return item if all(a is b for a, b in zip(item, parts, strict=True)) else parts
-    return item
 
 
 # --- what is read ------------------------------------------------------------------------------
@@ -158,7 +147,7 @@ class _LiveSearch:
 
     def _search(self, live: Live, outside: frozenset[str]) -> Live:
         graph, nodes, values = live.graph, live.nodes, live.values
-        tellers = _tellers(graph, outside)
+        tellers = size_values(graph.values(), outside)
         inner: frozenset[str] | None = None
         values.update(graph.outputs[i] for i in live.outputs)
         nodes.update(v.node for v in values if v.node is not None)
@@ -185,12 +174,11 @@ class _LiveSearch:
 
     def _inside(self, node: Node, read: set[Value], outside: frozenset[str]) -> Inside:
         outputs = {i for i, v in enumerate(node.outputs) if v in read}
-        if kind_of(node.op) == "branches":
+        kind = kind_of(node.op)
+        if kind == "branches":
             return self._branches(node, _sorted(outputs), outside)
-        if node.op == "while_loop":
+        if kind == "loop":
             return self._loop(node, outputs, outside)
-        if node.op == "scan":
-            return self._scan(node, outputs, outside)
         parts = [self._find(g, _all(g.outputs), outside) for _, g in node.subgraphs()]
         return Inside(_all(node.inputs), _all(node.outputs), None, parts)
 
@@ -199,27 +187,21 @@ class _LiveSearch:
         given = _sorted(set[int]().union(*(part.inputs for part in parts)))
         return Inside((0, *[i + 1 for i in given]), outputs, given, parts)
 
-    def _loop(self, node: Node, round_: set[int], outside: frozenset[str]) -> Inside:
-        test = self._find(node.attrs["cond"], (0,), outside)
-        round_ |= test.inputs
+    def _loop(self, node: Node, outputs: set[int], outside: frozenset[str]) -> Inside:
+        """Outputs that are read, with the carries that iterations need for them."""
+        count: int = node.attrs.get("carry", len(node.inputs))
+        parts = {"body": self._find(node.attrs["body"], _sorted(outputs), outside)}
+        if "cond" in node.attrs:
+            parts["cond"] = self._find(node.attrs["cond"], (0,), outside)
         while True:
-            places = _sorted(round_)
-            body = self._find(node.attrs["body"], places, outside)
-            if body.inputs <= round_:
-                parts = {"cond": test, "body": body}
-                return Inside(places, places, places, [parts[name] for name, _ in node.subgraphs()])
-            round_ |= body.inputs
-
-    def _scan(self, node: Node, outputs: set[int], outside: frozenset[str]) -> Inside:
-        count: int = node.attrs["carry"]
-        while True:
-            places = _sorted(outputs)
-            body = self._find(node.attrs["body"], places, outside)
-            round_ = {i for i in body.inputs if i < count}
-            if round_ <= outputs:
-                inputs = {i for i in outputs if i < count} | body.inputs
-                return Inside(_sorted(inputs), places, _sorted(inputs), [body])
-            outputs |= round_
+            carry = {i for part in parts.values() for i in part.inputs if i < count}
+            if carry <= outputs:
+                break
+            outputs |= carry
+            parts["body"] = self._find(node.attrs["body"], _sorted(outputs), outside)
+        inputs = _sorted({i for i in outputs if i < count} | parts["body"].inputs)
+        inside = [parts[name] for name, _ in node.subgraphs()]
+        return Inside(inputs, _sorted(outputs), inputs, inside)
 
 
 def _all(values: Sequence[Value]) -> Places:
@@ -228,13 +210,3 @@ def _all(values: Sequence[Value]) -> Places:
 
 def _sorted(places: set[int]) -> Places:
     return tuple(sorted(places))
-
-
-def _tellers(graph: Graph, outside: frozenset[str]) -> dict[str, Value]:
-    """For each name of a size that is not known around the graph the first value that has it."""
-    tellers: dict[str, Value] = {}
-    for value in graph.values():
-        for size in value.type.shape:
-            if isinstance(size, Dim) and size.is_name and str(size) not in outside:
-                tellers.setdefault(str(size), value)
-    return tellers

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, Final, NamedTuple, final
 
 from eagerflow.core.op import find_op
+from eagerflow.graph.edit import with_graphs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.signatures import kind_of
@@ -187,16 +188,10 @@ class Rewriter:
         """Run the pass on the subgraphs of ``node``."""
         attrs = {}
         for key, value in node.attrs.items():
-            if type(value) is Graph:
-                new: Any = self._body(value, run, node)
-            elif type(value) is tuple and any(type(item) is Graph for item in value):
-                new = tuple([self._body(i, run, node) if type(i) is Graph else i for i in value])
-                if all(a is b for a, b in zip(new, value, strict=True)):
-                    continue
-            else:
-                continue
-            if new is not value:
-                attrs[key] = new
+            if type(value) is Graph or type(value) is tuple:
+                new = with_graphs(value, lambda graph: self._body(graph, run, node))
+                if new is not value:
+                    attrs[key] = new
         if attrs:
             form = self.form(node)
             self.forms[node] = (form._replace(attrs={**form.attrs, **attrs}),)
