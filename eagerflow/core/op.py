@@ -152,6 +152,8 @@ class Op:
     with_gradient: str | None
     inline: InlineRule | None
     on_stack: StackRule | None
+    calls_user: bool
+    holds: bool
 
     def __init__(self, name: str) -> None:
         self.name = name

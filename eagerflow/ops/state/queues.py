@@ -33,8 +33,8 @@ from eagerflow.ops.state.waits import (
     waiting_op,
 )
 from eagerflow.resources.levels import to_html
-from eagerflow.resources.queue import QueueState
-from eagerflow.resources.stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
+from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.queue_stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
 from eagerflow.types import DTYPES, TensorType
 from eagerflow.unknown_names import hint_at
 
