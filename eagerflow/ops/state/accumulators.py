@@ -57,7 +57,7 @@ def _add_type(step: TensorType, *parts: TensorType, resource: AccumulatorState) 
 
 def _taken_types(resource: AccumulatorState, count: int | None = None) -> tuple[TensorType, ...]:
     if not resource.sparse:
-        return resource.types
+        return tuple(resource.types)
     types = []
     for kind in resource.types:
         rows = unknown("rows", "how many rows there are depends on what was added")
