@@ -23,9 +23,9 @@ a iteration come after all those of the iteration before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
+from eagerflow.graph.devices import devices_in
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering.flat import FlatGraph, FlatPlace
 from eagerflow.graph.lowering.loops import lower_loop
@@ -43,18 +43,7 @@ def is_whole(node: Node) -> bool:
 
 def is_on_one_device(node: Node) -> bool:
     """Whether all in ``node`` is on one device."""
-    return len(set(_devices(node))) <= 1
-
-
-def _devices(node: Node) -> Iterator[Any]:
-    for value in (*node.inputs, *node.outputs):
-        if value.device is not None:
-            yield value.device
-    if node.device is not None:
-        yield node.device
-    for _, graph in node.subgraphs():
-        for inner in graph.nodes:
-            yield from _devices(inner)
+    return len(devices_in([node])) <= 1
 
 
 def lower(graph: Graph, whole: Callable[[Node], bool] = is_whole) -> Graph:
