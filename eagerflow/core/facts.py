@@ -154,6 +154,8 @@ class OpFacts(AlgebraFacts, total=False):
             to call it.
         on_stack: the statements that do it to a list of Python, in place of a list of which old
             versions stay; its first input and output are the list.
+        calls_user: whether it calls Python code of the user, which may wait for another step.
+        holds: whether it takes hold of its resource, until the end of the step at the latest.
     """
 
     precision: Precision
@@ -174,6 +176,8 @@ class OpFacts(AlgebraFacts, total=False):
     with_gradient: str | None
     inline: InlineRule | None
     on_stack: StackRule | None
+    calls_user: bool
+    holds: bool
 
 
 #: what holds of an op that states nothing
@@ -183,6 +187,7 @@ GENERAL: Final[OpFacts] = {
     "outputs": 1, "elementwise": False, "ieee": False, "storage": "either", "order": "unknown",
     "array_scalars": False, "fails_on": "values", "raises": (), "linear_rows": False,
     "updates": None, "errors_as": None, "with_gradient": None, "inline": None, "on_stack": None,
+    "calls_user": False, "holds": False,
 }  # fmt: skip
 
 #: ops that work element by element on inputs of one dtype, with broadcasting

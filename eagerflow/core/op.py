@@ -152,6 +152,8 @@ class Op:
     with_gradient: str | None
     inline: InlineRule | None
     on_stack: StackRule | None
+    calls_user: bool
+    holds: bool
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -212,6 +214,19 @@ _ops: Final[dict[str, Op]] = {}
 functions: Final[dict[str, Callable[..., Tensor]]] = {}
 
 _plugins_loaded = False
+
+
+def _no_families() -> None:
+    """What `load_families_by` replaces."""
+
+
+_load_families: Callable[[], None] = _no_families
+
+
+def load_families_by(load: Callable[[], None]) -> None:
+    """Let ops that no program has asked for yet be defined by a function from above."""
+    global _load_families
+    _load_families = load
 
 
 def declare(name: str) -> Op:
@@ -296,6 +311,7 @@ def find_op(name: str) -> Op | None:
     """The same; None if there is none."""
     op = _ops.get(name)
     if op is None or op.infer is None:
+        _load_families()
         load_plugins()
         op = _ops.get(name)
     return None if op is None or op.infer is None else op
@@ -303,6 +319,7 @@ def find_op(name: str) -> Op | None:
 
 def all_ops() -> dict[str, Op]:
     """All ops by name."""
+    _load_families()
     return dict(_ops)
 
 

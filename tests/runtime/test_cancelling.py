@@ -19,8 +19,8 @@ from eagerflow.runtime.scheduled.step import Completion, FlowStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow.runtime.threads.clock import AbstractClock
-from tests.runtime.entries import Ops, X, chain, fan, heavy, open_up, ops
 from tests.runtime.graphs import by_entries, flow_of, scheduled
+from tests.runtime.scheduled.entries import Ops, X, chain, fan, heavy, open_up, ops
 
 __all__ = ["ops"]  # the fixture
 
@@ -185,7 +185,7 @@ def test_it_ends_while_an_entry_is_about_to_wait(
     other = step._light.pop() if end == "fail" else ()
     assert step.serve() == (end != "leave")
     if end == "leave":
-        step._end()
+        step.end()
     else:
         with pytest.raises(errors.EagerflowError, match=r"the cell was closed|as planned"):
             step.take_result()

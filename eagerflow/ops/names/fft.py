@@ -1,6 +1,5 @@
 """Discrete Fourier transforms: `eagerflow.fft`."""
 
-from eagerflow.counterparts import unknown_name
 from eagerflow.ops.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from eagerflow.ops.fft.transforms import (
     fft,
@@ -14,6 +13,7 @@ from eagerflow.ops.fft.transforms import (
     rfft,
     rfftn,
 )
+from eagerflow.unknown_names import module_getattr
 
 __all__ = [
     "fft",
@@ -32,12 +32,7 @@ __all__ = [
     "rfftn",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest one that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise unknown_name("eagerflow.fft", name, {n: globals()[n] for n in __all__})
+__getattr__ = module_getattr("eagerflow.fft", globals())
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,6 @@
 All of it works eagerly and in traced functions, where each function here is a node.
 """
 
-from eagerflow.counterparts import unknown_name
 from eagerflow.ops.io.examples import encode_example, parse_example
 from eagerflow.ops.io.files import read_file, write_file
 from eagerflow.ops.io.parsing import decode_csv, decode_image, decode_raw, length, parse_numbers
@@ -13,6 +12,7 @@ from eagerflow.ops.io.readers import (
     TextLineReader,
     WholeFileReader,
 )
+from eagerflow.unknown_names import module_getattr
 
 __all__ = [
     "FixedLengthReader",
@@ -30,12 +30,7 @@ __all__ = [
     "write_file",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest one that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise unknown_name("eagerflow.io", name, {n: globals()[n] for n in __all__})
+__getattr__ = module_getattr("eagerflow.io", globals())
 
 
 def __dir__() -> list[str]:

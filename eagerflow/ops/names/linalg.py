@@ -3,7 +3,6 @@
 Matrices are the last two axes of an array; the axes before them are a batch.
 """
 
-from eagerflow.counterparts import unknown_name
 from eagerflow.ops.linalg.decompositions import cholesky, eig, eigh, eigvals, eigvalsh, qr
 from eagerflow.ops.linalg.norms import matrix_norm, norm, vector_norm
 from eagerflow.ops.linalg.products import cross, matmul, outer, tensordot, vecdot
@@ -22,6 +21,7 @@ from eagerflow.ops.linalg.solvers import triangular_solve as solve_triangular
 from eagerflow.ops.shape.axes import matrix_transpose
 from eagerflow.ops.shape.diagonals import matrix_diagonal as diagonal
 from eagerflow.ops.shape.diagonals import trace
+from eagerflow.unknown_names import module_getattr
 
 __all__ = [
     "adjugate",
@@ -57,12 +57,7 @@ __all__ = [
     "vector_norm",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest one that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise unknown_name("eagerflow.linalg", name, {n: globals()[n] for n in __all__})
+__getattr__ = module_getattr("eagerflow.linalg", globals())
 
 
 def __dir__() -> list[str]:

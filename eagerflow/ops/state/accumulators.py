@@ -9,7 +9,6 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
-from eagerflow.counterparts import ACCUMULATORS, hint_at
 from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
 from eagerflow.hardware import Device
@@ -26,6 +25,7 @@ from eagerflow.ops.state.waits import (
 from eagerflow.resources.accumulator import AccumulatorState
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.types import BYTES, DTYPES, TensorType, as_dtype
+from eagerflow.unknown_names import hint_at
 
 __all__ = ["Accumulator", "Barrier"]
 
@@ -57,7 +57,7 @@ def _add_type(step: TensorType, *parts: TensorType, resource: AccumulatorState) 
 
 def _taken_types(resource: AccumulatorState, count: int | None = None) -> tuple[TensorType, ...]:
     if not resource.sparse:
-        return resource.types
+        return tuple(resource.types)
     types = []
     for kind in resource.types:
         rows = unknown("rows", "how many rows there are depends on what was added")
@@ -225,7 +225,8 @@ class Accumulator:
         return bind(_size, resource=self.resource, device=self.resource.device)
 
 
-hint_at(Accumulator, ACCUMULATORS)
+# names of other frameworks; what there is instead: `hints/attributes.py`
+hint_at(Accumulator, ["apply_grad", "num_accumulated", "set_global_step", "take_grad"])
 
 
 # --- ops of barriers ----------------------------------------------------------------------------

@@ -29,7 +29,11 @@ def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType
 
 
 _acquire = waiting_op(
-    "mutex_acquire", lambda mutex: (TensorType(_INT64, ()),), devices=common_device, raises=()
+    "mutex_acquire",
+    lambda mutex: (TensorType(_INT64, ()),),
+    devices=common_device,
+    raises=(),
+    holds=True,
 )
 _release = effect_op("mutex_release", _release_type, "fence", devices=common_device, outputs=None)
 

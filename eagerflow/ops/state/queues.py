@@ -9,7 +9,6 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import Op, bind
 from eagerflow.core.tensor import Tensor
-from eagerflow.counterparts import QUEUES, hint_at
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
@@ -34,9 +33,10 @@ from eagerflow.ops.state.waits import (
     waiting_op,
 )
 from eagerflow.resources.levels import to_html
-from eagerflow.resources.queue import QueueState
-from eagerflow.resources.stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
+from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.queue_stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
 from eagerflow.types import DTYPES, TensorType
+from eagerflow.unknown_names import hint_at
 
 __all__ = ["Queue"]
 
@@ -414,7 +414,12 @@ class Queue:
             bind_wait(_close, [], state.device, timeout_of("close", timeout), resource=state)
 
 
-hint_at(Queue, QUEUES)
+#: names of other frameworks; what there is instead: `hints/attributes.py`
+_ELSEWHERE: Final = """
+    append empty full get get_nowait is_closed maxsize pop popleft push put put_nowait qsize
+    shutdown
+"""
+hint_at(Queue, _ELSEWHERE.split())
 
 
 def _checked_capacity(capacity: int | None) -> int | None:

@@ -151,6 +151,7 @@ def waiting_op(
     counted: bool = False,
     devices: Callable[..., Any] = of_state,
     raises: Raised = WAITING,
+    holds: bool = False,
 ) -> Op:
     """An op that may have to wait for what a resource gives, and takes nothing else.
 
@@ -160,6 +161,7 @@ def waiting_op(
         counted: whether it says how many; then ``count`` is an attribute or an input.
         devices: its device rule.
         raises: what it raises in an ordinary run.
+        holds: whether it takes hold of its resource.
     """
 
     def rule(
@@ -169,7 +171,9 @@ def waiting_op(
         check_asked(asked, timed, counted and attrs.get("count") is None)
         return outputs(resource, **attrs)
 
-    return effect_op(name, rule, "blocks", devices=devices, outputs=None, raises=raises)
+    return effect_op(
+        name, rule, "blocks", devices=devices, outputs=None, raises=raises, holds=holds
+    )
 
 
 def check_asked(

@@ -1,0 +1,37 @@
+"""What other frameworks call datasets and their methods."""
+
+from typing import Final
+
+__all__ = ["DATA", "DATASETS"]
+
+_PARTS: Final = "x[order[:n]] and x[order[n:]], with order = ef.random.permutation(len(x))"
+#: of ``ef.data``
+DATA: Final = {
+    "DataLoader": "ef.data.Dataset.from_tensors((x, y)).shuffle(seed=0).batch(50)",
+    "IterableDataset": "ef.data.Dataset.from_iterable(function)",
+    "TensorDataset": "ef.data.Dataset.from_tensors((x, y)): its elements are the rows",
+    "random_split": _PARTS,
+}
+
+_MADE: Final = "Dataset.from_iterable({})"
+
+#: of datasets
+DATASETS: Final = {
+    "apply": "call the function with the dataset, which is a value: data = f(data)",
+    "as_numpy_iterator": "for x in data: x.numpy()",
+    "cache": "read it into memory once: " + _MADE.format("list(data)"),
+    "cardinality": "len(data)",
+    "concatenate": _MADE.format("lambda: itertools.chain(first, second)"),
+    "enumerate": "for i, x in enumerate(data): ...",
+    "flat_map": "a generator function that reads the dataset: " + _MADE.format("rows"),
+    "from_generator": _MADE.format("function") + " calls the function for each epoch",
+    "from_list": _MADE.format("elements"),
+    "from_tensor_slices": "Dataset.from_tensors(tensors): its elements are the rows",
+    "get_single_element": "next(iter(data))",
+    "list_files": _MADE.format("sorted(glob.glob(pattern))"),
+    "random_split": _PARTS,
+    "range": "Dataset.from_tensors(ef.arange(start, stop))",
+    "reduce": "a loop: for x in data: ...",
+    "split": _PARTS,
+    "unbatch": "a generator function that reads the dataset: " + _MADE.format("rows"),
+}

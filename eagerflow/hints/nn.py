@@ -1,0 +1,80 @@
+"""What other frameworks call the layers, functions and methods of `eagerflow.nn`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import eagerflow as ef
+from eagerflow.hints.names import LOSS
+from eagerflow.hints.optim import VALUES
+
+__all__ = ["MODULES", "NN", "function_hint"]
+
+_PLACE: Final = "make it where it shall be: with ef.device('gpu:0'): ..."
+_LOOP: Final = f"the loop is written out: {LOSS}; optimiser.update(grads)"
+_SAVE: Final = "ef.checkpoint.save(path, net) and ef.checkpoint.load(path, like=net)"
+_FREEZE: Final = "net.freeze() and net.unfreeze(); net.trainable has what is not frozen"
+
+#: of ``ef.nn``, what is no class here
+NN: Final = {
+    "BCELoss": "use the function ef.nn.functional.binary_cross_entropy",
+    "BCEWithLogitsLoss": "use the function ef.nn.functional.binary_cross_entropy_with_logits",
+    "Dense": "use ef.nn.Linear",
+    "ModuleDict": "a plain dict of modules will do",
+    "ModuleList": "a plain list of modules will do",
+    "Parameter": "assign an ef.Variable to an attribute",
+    "ParameterDict": "a plain dict of variables will do",
+    "ParameterList": "a plain list of variables will do",
+    "Upsample": "use the function ef.nn.functional.interpolate",
+    "ZeroPad2d": "use the function ef.nn.functional.pad",
+    "utils": "ef.optim.clip_by_global_norm(grads, max_norm) clips gradients",
+}
+
+#: of modules
+MODULES: Final = {
+    "add_module": "set it as an attribute: self.name = module",
+    "apply": "for path, module in net.modules(): ...",
+    "children": "net.modules() gives the path and the module of all below",
+    "compile": _LOOP,
+    "cpu": _PLACE,
+    "cuda": _PLACE,
+    "evaluate": "call the net in its mode for use: net.eval()(x)",
+    "fit": _LOOP,
+    "get_weights": "net.state gives its variables by path",
+    "load_state_dict": "net.load_state(state)",
+    "load_weights": _SAVE,
+    "named_buffers": "net.buffers is a dict: net.buffers.items()",
+    "named_children": "net.modules() gives the path and the module of all below",
+    "named_modules": "net.modules()",
+    "named_parameters": "net.parameters is a dict: net.parameters.items()",
+    "predict": "call the net in its mode for use: net.eval()(x)",
+    "register_buffer": "set it as an attribute: self.name = ef.Variable(value, trainable=False)",
+    "register_parameter": "set it as an attribute: self.name = ef.Variable(value)",
+    "requires_grad_": _FREEZE,
+    "save": _SAVE,
+    "save_weights": _SAVE,
+    "set_weights": "net.load_state(state)",
+    "state_dict": "net.state is a dict of its variables",
+    "to": _PLACE,
+    "trainable_variables": "net.trainable",
+    "trainable_weights": "net.trainable",
+    "variables": "net.state",
+    "weights": "net.state",
+    "zero_grad": VALUES,
+}
+
+
+def function_hint(name: str) -> str | None:
+    """The function that a class of this name would wrap elsewhere: ``"ReLU"``, ``"MSELoss"``.
+
+    Args:
+        name: of what is no class in `eagerflow.nn`.
+    """
+    plain = name[:-2] if name.endswith(("1d", "2d", "3d")) else name
+    if plain in vars(ef.nn) or name.lower() in map(str.lower, vars(ef.nn)):
+        return None  # the class is there, in another spelling
+    functions = {n.replace("_", ""): n for n in vars(ef.nn.functional) if not n.startswith("_")}
+    match = functions.get(plain.lower()) or functions.get(plain.lower().removesuffix("loss"))
+    if match is None:
+        return None
+    return f"use the function ef.nn.functional.{match}; Sequential takes functions as they are"

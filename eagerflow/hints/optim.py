@@ -1,0 +1,55 @@
+"""What other frameworks call optimisers, schedules and their methods."""
+
+from typing import Final
+
+from eagerflow.hints.names import LOSS
+
+__all__ = ["LBFGS", "OPTIM", "OPTIMISERS", "VALUES"]
+
+_SCHEDULE: Final = "a schedule is the learning rate: lr=ef.optim.{}"
+_STEP: Final = f"{LOSS}; optimiser.update(grads)"
+VALUES: Final = "gradients are values that ef.value_and_grad gives, none is kept that could add up"
+
+#: of ``ef.optim``
+OPTIM: Final = {
+    "ChainedScheduler": _SCHEDULE.format("ChainedSchedule(schedules, milestones)"),
+    "CosineAnnealingLR": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
+    "CosineDecay": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
+    "ExponentialLR": _SCHEDULE.format("ExponentialSchedule(0.1, gamma=0.99)"),
+    "LambdaLR": "the learning rate may be a function of the number of updates: lr=lambda n: ...",
+    "MultiStepLR": _SCHEDULE.format("MultiStepSchedule(0.1, milestones=(30, 80))"),
+    "OneCycleLR": _SCHEDULE.format("OneCycleSchedule(0.1, total_steps=100)"),
+    "ReduceLROnPlateau": "optimiser.lr may be set at any time: optimiser.lr = 0.5 * optimiser.lr",
+    "SequentialLR": _SCHEDULE.format("ChainedSchedule(schedules, milestones)"),
+    "SparseAdam": "ef.optim.Adam takes sparse gradients as they are",
+    "StepLR": _SCHEDULE.format("StepSchedule(0.1, step_size=30)"),
+    "clip_grad_norm_": "grads, norm = ef.optim.clip_by_global_norm(grads, max_norm)",
+    "clip_grad_value_": "grads = ef.optim.clip_by_value(grads, limit)",
+    "lr_scheduler": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
+}
+
+#: of optimisers
+OPTIMISERS: Final = {
+    "apply_gradients": "optimiser.update(grads)",
+    "learning_rate": "optimiser.lr",
+    "load_state_dict": "optimiser.load_state(state)",
+    "minimize": _STEP,
+    "param_groups": "lr_scale= and weight_decay= may be functions of a variable's path",
+    "state_dict": "optimiser.state is a dict of its variables",
+    "step": _STEP,
+    "variables": "optimiser.state",
+    "zero_grad": VALUES,
+}
+
+_LBFGS_STEP: Final = (
+    "optimiser.step(loss_fn): it looks at the loss several times, loss_fn() gives it"
+)
+#: of `LBFGS`, which is no optimiser of gradients
+LBFGS: Final = {
+    "apply_gradients": _LBFGS_STEP,
+    "load_state_dict": OPTIMISERS["load_state_dict"],
+    "minimize": _LBFGS_STEP,
+    "state_dict": OPTIMISERS["state_dict"],
+    "update": _LBFGS_STEP,
+    "zero_grad": VALUES,
+}

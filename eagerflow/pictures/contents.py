@@ -1,0 +1,398 @@
+"""What a picture of a graph shows: boxes, the edges between them, and the groups around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, final
+
+from eagerflow.core.op import all_ops
+from eagerflow.core.tensor import Tensor
+from eagerflow.graph.edit import flat_items
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import Reference
+from eagerflow.graph.signatures import is_loop
+from eagerflow.graph.text.constants import has_values, numbers
+from eagerflow.graph.text.printer import Printer
+from eagerflow.pictures.groups import ENDS, Group, group_nodes, is_on_several
+
+__all__ = ["Box", "Contents", "Edge", "clip", "contents_of", "visible"]
+
+BoxKind = Literal["op", "input", "output", "constant", "resource", "closed"]
+EdgeKind = Literal["data", "control", "state", "body"]
+
+#: whose body gives in each iteration what the next one gets
+_LINE: Final = 32
+_TITLE: Final = 600
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Box:
+    """One box of the picture.
+
+    Attributes:
+        kind: how it looks.
+        lines: its text.
+        title: more text, shown under the pointer.
+        group: the open group that it is in.
+        device: where its nodes run, if all of them run on one device.
+    """
+
+    kind: BoxKind
+    lines: list[str]
+    title: str
+    group: Group
+    device: str | None = None
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Edge:
+    """What goes from one box to another.
+
+    Attributes:
+        source: the box where it comes from.
+        target: the box where it goes to.
+        kind: ``"data"``, ``"control"``, ``"state"`` (between a resource and an op), or ``"body"``
+            (from an op to the inputs of its body).
+        values: of data, each once.
+        both: whether it goes both ways.
+    """
+
+    source: Box
+    target: Box
+    kind: EdgeKind
+    values: dict[Value, None] = field(default_factory=dict)
+    both: bool = False
+
+    @property
+    def label(self) -> str:
+        """The type, or how many values there are."""
+        if len(self.values) > 1:
+            return f"{len(self.values)} values"
+        return "".join(clip(str(v.type), 24) for v in self.values)
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Contents:
+    """The picture.
+
+    Attributes:
+        root: the group of the whole graph.
+        boxes: roughly in the order of the graph.
+        edges: in the order of their first use.
+        devices: those that occur, in order.
+    """
+
+    root: Group
+    boxes: list[Box]
+    edges: list[Edge]
+    devices: list[str]
+
+
+def clip(text: str, length: int = _LINE) -> str:
+    """``text`` in one line of at most ``length`` characters, and of at least one."""
+    text = " ".join(text.split()) or " "  # Graphviz 14 dies of empty lines
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def visible(text: str) -> str:
+    """``text`` without characters that no picture can show."""
+    return "".join(
+        [c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text]
+    )
+
+
+def contents_of(graph: Graph, limit: int = 300) -> Contents:
+    """What a picture of ``graph`` with at most about ``limit`` boxes shows."""
+    drawing = _Drawing(group_nodes(graph, limit), is_on_several(graph))
+    drawing.add(graph)
+    drawing.add_resources()
+    devices = dict.fromkeys(b.device for b in drawing.boxes if b.device is not None)
+    return Contents(drawing.root, drawing.boxes, drawing.needed_edges(), list(devices))
+
+
+@final
+class _Drawing:
+    def __init__(self, root: Group, several: bool) -> None:
+        self.root = root
+        self.several = several  # devices: a single one is not shown
+        self.printer = Printer(sources=False, bodies=False)
+        self.boxes: list[Box] = []
+        self.edges: dict[tuple[int, int, EdgeKind], Edge] = {}
+        self.homes = {node: group for group in root.walk() for node in group.nodes}
+        self.graphs = {g.graph: g for g in root.walk() if g.graph is not None}
+        self.added: set[Graph] = set()  # a body that two calls share is drawn once
+        self.shown: dict[Group, Group | None] = {}
+        self.made: dict[Any, Box] = {}  # by node, value, or closed group
+        #: by identity: a resource, its name, and the nodes that use it
+        self.resources: dict[int, tuple[Any, str, list[Node]]] = {}
+
+    # --- nodes ---
+
+    def add(self, graph: Graph, owner: Node | None = None) -> None:
+        """Draw the inputs, nodes and outputs of ``graph``, of which ``owner`` is the node.
+
+        Inputs of a body or a branch that it does not read, and what a loop hands on from iteration
+        to iteration as it is, tell nothing and are left out.
+        """
+        self.added.add(graph)
+        self.printer.enter(graph)
+        home = self.graphs[graph]
+        names = {id(r): n for n, r in graph.resources.items()}
+        outputs = _results(graph, owner)
+        taken = {v for n in graph.nodes for v in n.inputs}.union(outputs.values())
+        if self.closed(home) is None:
+            inputs = [v for v in graph.inputs if owner is None or v in taken]
+            self.ends("input", dict(enumerate(inputs)), home)
+        for node in graph.nodes:
+            if self.is_small(node) and not taken.isdisjoint(node.outputs):
+                continue
+            box = self.box(node)
+            for value in node.inputs:
+                self.join(self.source(value, graph, box), box, "data").values[value] = None
+            for before in node.control_inputs:
+                self.join(self.box(before), box, "control")
+            for item in flat_items(node.attrs.values()):
+                if id(item) in names:
+                    entry = self.resources.setdefault(id(item), (item, names[id(item)], []))
+                    entry[2].append(node)
+            for body in [b for _, b in node.subgraphs() if b not in self.added]:
+                self.add(body, node)
+                self.join_body(box, body)
+        if self.closed(home) is None:
+            results = self.ends("output", outputs, home)
+            for value, result in zip(outputs.values(), results, strict=True):
+                self.join(self.source(value, graph, result), result, "data").values[value] = None
+
+    def join_body(self, box: Box, body: Graph) -> None:
+        """Draw edges from the node to the inputs of its body that are drawn."""
+        if self.closed(self.graphs[body]) is None:
+            for value in body.inputs:
+                if value in self.made:
+                    self.join(box, self.made[value], "body")
+
+    def closed(self, group: Group) -> Group | None:
+        """The closed group that is drawn in place of ``group``, if any."""
+        if group not in self.shown:
+            self.shown[group] = group.shown()
+        return self.shown[group]
+
+    def box(self, node: Node) -> Box:
+        """Where ``node`` is seen."""
+        home = self.homes[node]
+        closed = self.closed(home)
+        key: Any = node if closed is None else closed
+        box = self.made.get(key)
+        if box is None:
+            box = self.op_box(node, home) if closed is None else self.closed_box(closed)
+            self.made[key] = box
+            self.boxes.append(box)
+        return box
+
+    def is_small(self, node: Node) -> bool:
+        """Whether it is a constant that has a box of its own beside each box that takes it."""
+        return node.op == "constant" and self.closed(self.homes[node]) is None
+
+    def source(self, value: Value, graph: Graph, user: Box) -> Box:
+        """Where ``value`` comes from that ``user`` takes."""
+        if value.node is not None and self.is_small(value.node):
+            key = (value.node, user)
+            if key not in self.made:
+                box = self.made[key] = self.op_box(value.node, user.group)
+                self.boxes.insert(self.boxes.index(user), box)
+            return self.made[key]
+        if value.node is not None:
+            return self.box(value.node)
+        closed = self.closed(self.graphs[graph])
+        return self.made[value if closed is None else closed]
+
+    def ends(self, kind: BoxKind, values: dict[int, Value], home: Group) -> list[Box]:
+        """A box for each of the inputs or outputs of a graph, by number, or one for all."""
+        if len(values) > ENDS:
+            text = "\n".join(map(repr, values.values()))
+            boxes = [Box(kind, [f"{len(values)} {kind}s"], text[:_TITLE], home)]
+            ends = boxes * len(values)
+        else:
+            boxes = ends = [Box(kind, _end_lines(kind, v, i), repr(v), home)
+                             for i, v in values.items()]  # fmt: skip
+        self.boxes += boxes
+        if kind == "input":
+            self.made.update(zip(values.values(), ends, strict=True))
+        return ends
+
+    def join(self, source: Box, target: Box, kind: EdgeKind) -> Edge:
+        """The edge between two boxes (not drawn if they are the same)."""
+        if source is target:
+            return Edge(source, target, kind)
+        return self.edges.setdefault((id(source), id(target), kind), Edge(source, target, kind))
+
+    def needed_edges(self) -> list[Edge]:
+        """The edges without the control edges that other paths imply."""
+        kept = list(self.edges.values())
+        ways: dict[Box, list[Box]] = {}
+        for edge in kept:
+            if edge.kind in ("data", "control"):
+                ways.setdefault(edge.source, []).append(edge.target)
+        for edge in [e for e in kept if e.kind == "control"]:
+            ways[edge.source].remove(edge.target)
+            if _leads(ways, edge.source, edge.target):
+                kept.remove(edge)
+            else:
+                ways[edge.source].append(edge.target)
+        return kept
+
+    # --- resources ---
+
+    def add_resources(self) -> None:
+        """Draw each resource, unless all its users are seen as one box.
+
+        It has one box for its writers and one for all others: state is read at the top of a
+        graph and written at its end, and edges back to the top would cover everything.
+        """
+        shown = []
+        for resource, name, nodes in self.resources.values():
+            users = list(dict.fromkeys(map(self.box, nodes)))
+            if len(users) > 1 or users[0].kind != "closed":
+                shown.append((resource, name, nodes))
+        together: dict[tuple[int, ...], Box] = {}
+        many = len(shown) > ENDS
+        for resource, name, nodes in shown:
+            for writes in (False, True):
+                part = [node for node in nodes if (_effect(node) == "writes") is writes]
+                users = list(dict.fromkeys(map(self.box, part)))
+                if users:
+                    key = (*map(id, users), writes) if many else (id(resource), writes)
+                    box = together.get(key)
+                    if box is None:
+                        box = together[key] = self.resource_box(users)
+                    _name_resource(box, name, resource)
+                    for node in part:
+                        self.join_resource(box, node)
+
+    def resource_box(self, users: list[Box]) -> Box:
+        """A box, without a text as yet, of what ``users`` share."""
+        box = Box("resource", [], "", users[0].group, users[0].device)
+        self.boxes.insert(self.boxes.index(users[0]), box)
+        return box
+
+    def join_resource(self, box: Box, node: Node) -> None:
+        effect = _effect(node)
+        if effect == "writes":
+            self.join(self.box(node), box, "state")
+        else:
+            self.join(box, self.box(node), "state").both = effect != "reads"
+
+    # --- texts ---
+
+    def device(self, node: Node) -> str | None:
+        """Where a node runs, if that is shown."""
+        return str(node.device) if self.several and node.device is not None else None
+
+    def op_box(self, node: Node, home: Group) -> Box:
+        """The box of a node."""
+        title = self.printer.node(node, "")
+        if node.source is not None:
+            title += f"\n{node.source}"
+        if node.op == "constant":
+            return Box("constant", [_constant_text(node)], title[:_TITLE], home, self.device(node))
+        lines = [clip(node.op)]
+        if not node.name.startswith(node.op):
+            lines.append(clip(f"%{node.name}"))
+        attrs = [
+            f"{k}={self.printer.literal(v, '')}"
+            for k, v in node.attrs.items()
+            if v is not None and v is not False and _is_short(v)
+        ]
+        if attrs:
+            lines.append(clip(", ".join(attrs)))
+        return Box("op", lines, title[:_TITLE], home, self.device(node))
+
+    def closed_box(self, group: Group) -> Box:
+        """The box of a closed group."""
+        count = group.count()
+        ops = [op if n == 1 else f"{n} {op}" for op, n in count.most_common()]
+        title = f"{group.name}: {', '.join(ops)}"
+        home = group.parent
+        assert home is not None
+        if group.kind == "node":
+            (owner,) = group.nodes
+            lines = [clip(owner.op), f"{_nodes(count.total() - 1)} inside"]
+            title = f"{self.printer.node(owner, '')}\n{title}"
+            return Box("closed", lines, title[:_TITLE], home, self.device(owner))
+        lines = [clip(group.name), _nodes(count.total()), clip(", ".join(ops))]
+        return Box("closed", lines, title[:_TITLE], home, group.device() if self.several else None)
+
+
+def _results(graph: Graph, owner: Node | None) -> dict[int, Value]:
+    """The outputs of a graph that are drawn, by number."""
+    iteration = owner is not None and is_loop(owner.op) and owner.attrs.get("body") is graph
+    same = zip(graph.inputs, graph.outputs, strict=False) if iteration else ()
+    handed_on = {i for i, (given, result) in enumerate(same) if given is result}
+    return {i: v for i, v in enumerate(graph.outputs) if i not in handed_on}
+
+
+def _effect(node: Node) -> str:
+    op = all_ops().get(node.op)
+    return "fence" if op is None else op.effect
+
+
+def _name_resource(box: Box, name: str, resource: Any) -> None:
+    """Add a resource to the text of its box."""
+    box.title += f"@{name}: {_resource_type(resource)}\n"
+    box.lines = [clip(f"@{name}"), clip(_resource_type(resource))]
+    count = box.title.count("\n")
+    if count > 1:
+        box.lines = [f"{count} resources"]
+
+
+def _leads(ways: dict[Box, list[Box]], source: Box, target: Box) -> bool:
+    """Whether there is a path between two boxes."""
+    waiting, met = [source], {source}
+    while waiting:
+        for box in ways.get(waiting.pop(), ()):
+            if box is target:
+                return True
+            if box not in met:
+                met.add(box)
+                waiting.append(box)
+    return False
+
+
+# --- texts ------------------------------------------------------------------------------------
+
+
+def _nodes(count: int) -> str:
+    return f"{count:,} node{'' if count == 1 else 's'}"
+
+
+def _is_short(value: Any) -> bool:
+    """Whether an attribute is worth showing in the picture."""
+    kinds = (bool, int, float, complex, str, tuple, slice, type(None))
+    return isinstance(value, kinds) and not any(isinstance(v, Graph) for v in flat_items((value,)))
+
+
+def _constant_text(node: Node) -> str:
+    value = node.attrs.get("value")
+    if isinstance(value, Tensor):
+        texts = numbers(value) if has_values(value) else None
+        if texts is None or len(texts) > 4:
+            return clip(str(value.type))
+        return clip(", ".join(texts))
+    return clip(str(value.type) if isinstance(value, Reference) else repr(value))
+
+
+def _end_lines(kind: BoxKind, value: Value, place: int) -> list[str]:
+    if kind == "output":
+        return [f"result {place}", clip(str(value.type))]
+    return [clip(f"%{value.name}"), clip(str(value.type))]
+
+
+def _resource_type(resource: Any) -> str:
+    if hasattr(resource, "dtype") and hasattr(resource, "shape"):
+        return f"{resource.dtype.short}[{','.join(map(str, resource.shape))}]"
+    if isinstance(resource, Reference):
+        return resource.kind
+    words = [getattr(resource, "kind", ""), type(resource).__name__.removesuffix("State").lower()]
+    return " ".join(dict.fromkeys(filter(None, words)))  # such as "fifo queue"

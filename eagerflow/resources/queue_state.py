@@ -1,0 +1,330 @@
+"""The state of a queue: its elements, and two lines of attempts, those that put and that take.
+
+The rules are TensorFlow's, case by case (docs/queues.md). Each line is served in order and only
+its first attempt is tried: an `enqueue_many` that waits for room keeps its elements together, and a
+`dequeue_many` that waits for elements already holds those that have come. Closing waits in the line
+of those that put, behind what was there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+from eagerflow.errors import EnqueueCancelledError, QueueClosedError
+from eagerflow.events import LevelEvent, QueueEvent
+from eagerflow.hardware import Device
+from eagerflow.resources.attempt_events import tell_operation
+from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
+from eagerflow.resources.queue_stores import AbstractStore
+from eagerflow.resources.requests import check_count
+from eagerflow.types import TensorType
+
+__all__ = ["QueueState"]
+
+_PUT: Final = 0
+_TAKE: Final = 1
+_NO_PRIORITY: Final = (0,)
+
+
+@final
+class _Enqueue(AbstractAttempt):
+    """Elements that come in as there is room.
+
+    Attributes:
+        sent: how many are in.
+    """
+
+    __slots__ = ("_count", "_element", "_keep", "_priorities", "sent")
+
+    def __init__(
+        self, queue: QueueState, count: int, element: Callable[[int], Any],
+        priorities: Sequence[int], what: str, keep: Callable[[], object] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(queue, _PUT, what)
+        self._count = count
+        self._element = element
+        self._priorities = priorities
+        self._keep = keep
+        self.sent = 0
+        self.done = not count
+
+    def step(self) -> bool:
+        queue, before, priorities = self.owner, self.sent, self._priorities
+        store, closed = queue.store, queue.closed
+        while self.sent < self._count and not closed and len(store.items) < queue.room:
+            element = self._element(self.sent)
+            priority = priorities[self.sent if len(priorities) > 1 else 0]
+            store.put(self, element, priority)
+        if self.sent >= self._count:
+            self.done = True
+        elif closed:
+            what = self.what  # not itself: it would hold itself, and what it brings
+            self.fail(lambda: _closed(f"{what}: the queue is closed", queue))
+        return self.done or self.sent > before
+
+    def keep(self) -> None:
+        if self._keep is not None:
+            self._keep()
+
+    def retract(self) -> None:
+        """What is in stays in, as in TensorFlow: others may have taken it."""
+
+
+@final
+class _Dequeue(AbstractAttempt):
+    """Elements that are taken as they come.
+
+    Attributes:
+        taken: the entries that it holds.
+    """
+
+    __slots__ = ("_count", "_partial", "taken")
+
+    def __init__(self, queue: QueueState, count: int, partial: bool, what: str) -> None:
+        super().__init__(queue, _TAKE, what)
+        self._count = count
+        self._partial = partial
+        self.taken: list[Any] = []
+        self.done = not count
+
+    def step(self) -> bool:
+        queue = self.owner
+        store, count = queue.store, self._count
+        if not queue.closed and not store.items:
+            return False
+        if queue.closed and store.available(True) + len(self.taken) < count:
+            self.retract()
+            if not self._partial or not store.items:
+                left, what = len(store.items), self.what
+                self.fail(
+                    lambda: _closed(
+                        f"{what}: the queue is closed and has too few elements", queue,
+                        f"{count} element{'s' * (count != 1)}, of which there are {left}",
+                    )
+                )  # fmt: skip
+                return True
+            self._count = count = len(store.items)
+        before = len(self.taken)
+        available = store.available(queue.closed)
+        if not store.together or available >= count:
+            while len(self.taken) < count and available > 0:
+                store.move(self.taken)
+                available -= 1
+        self.done = len(self.taken) >= count
+        return self.done or len(self.taken) > before
+
+    def retract(self) -> None:
+        if self.taken:
+            self.owner.store.restore(self)
+
+    @property
+    def value(self) -> list[Any]:
+        element = self.owner.store.element
+        return [element(entry) for entry in self.taken]
+
+
+@final
+class _Close(AbstractAttempt):
+    """The end of what is put in, once all that waited before is in."""
+
+    __slots__ = ()
+
+    def step(self) -> bool:
+        queue = self.owner
+        if queue.closed:
+            self.fail(lambda: _closed("close: the queue is already closed", queue))
+        else:
+            queue.closed = True
+            self.done = True
+        return True
+
+    def retract(self) -> None:
+        """It holds nothing."""
+
+
+@final
+class _Sent:
+    """In the place of an attempt, for an element that is put in without one."""
+
+    __slots__ = ("sent",)
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+
+def _closed(wrong: str, queue: QueueState, expected: str | None = None) -> QueueClosedError:
+    return queue.explained(QueueClosedError(wrong, given=queue.state(), expected=expected))
+
+
+@final
+class QueueState(AbstractMeeting):
+    """Elements on their way from producers to consumers.
+
+    Elements are whatever is put in; those of `eagerflow.Queue` are tuples of arrays.
+
+    Args:
+        capacity: how many there is room for; None for any number.
+        store: where they are kept.
+        kind: of queue.
+        types: of the parts of an element.
+        device: where the parts are.
+        name: for display.
+
+    Attributes:
+        store: the same.
+        failure: why it was closed, if that was an error of the producer.
+
+    >>> from eagerflow.extending.pipelines import FifoStore, QueueState
+    >>> queue = QueueState(2, FifoStore(), name="words")
+    >>> queue.put_at_once("first"), queue.put_at_once("second"), queue.put_at_once("third")
+    (True, True, False)
+    >>> queue.dequeue().wait()
+    ['first']
+    >>> print(queue.level())
+    1 of 2
+    """
+
+    __slots__ = ("closed", "device", "failure", "room", "store", "types")
+
+    def __init__(
+        self,
+        capacity: int | None,
+        store: AbstractStore,
+        kind: str = "fifo",
+        types: Sequence[TensorType] = (),
+        device: Device | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(2, kind, name)
+        self.room = float("inf") if capacity is None else capacity
+        self.store = store
+        self.types = tuple(types)
+        self.device = device
+        self.closed = False
+        self.failure: str | None = None
+
+    def __repr__(self) -> str:
+        kind = self.kind if self.kind == "barrier" else f"{self.kind} queue"
+        return f"{self.called(kind)} of {', '.join(map(str, self.specs)) or 'elements'}"
+
+    def state(self) -> str:
+        return f"{self!r} with {self.level()}"
+
+    def size(self) -> int:
+        """How many elements there are, without those that a waiting dequeue already holds."""
+        return len(self.store.items)
+
+    def enqueue(self, element: Any, priority: int = 0) -> AbstractAttempt:
+        """Put in one element."""
+        return _Enqueue(self, 1, lambda _: element, (priority,), "enqueue")
+
+    def enqueue_many(
+        self, count: int, element: Callable[[int], Any], priorities: Sequence[int] = _NO_PRIORITY,
+        keep: Callable[[], object] | None = None,
+    ) -> AbstractAttempt:  # fmt: skip
+        """Put in elements, one after the other as there is room.
+
+        Args:
+            count: how many.
+            element: gives one of them by its number, when it is put in.
+            priorities: one for each, or one for all.
+            keep: called when some have to wait: later on ``element`` gives what it would give now.
+        """
+        return _Enqueue(self, count, element, priorities, "enqueue_many", keep)
+
+    def dequeue(self) -> AbstractAttempt:
+        """Take one element; the value is a list of it."""
+        return _Dequeue(self, 1, False, "dequeue")
+
+    def dequeue_many(self, count: int, partial: bool = False) -> AbstractAttempt:
+        """Take elements; the value is a list of them.
+
+        Args:
+            count: how many.
+            partial: whether what is left of a closed queue will do, if it is anything.
+        """
+        what = "dequeue_up_to" if partial else "dequeue_many"
+        check_count(what, count)
+        return _Dequeue(self, count, partial, what)
+
+    def put_at_once(self, element: Any, priority: int = 0) -> bool:
+        """Put in one element if nothing is to be waited for; whether it was.
+
+        It makes no attempt. Ctrl-C may keep the answer back: for callers that can do without it.
+        """
+        puts, takes = self._lines
+        with self.lock:
+            if self.closed or puts or self._trying or len(self.store.items) >= self.room:
+                return False
+            self.store.put(_Sent(), element, priority)
+        if takes or LevelEvent.listeners:
+            self.settle()
+        if QueueEvent.listeners:
+            tell_operation(self, "enqueue")
+        return True
+
+    def take_at_once(self) -> list[Any]:
+        """The next element if nothing is to be waited for, else nothing; see `put_at_once`."""
+        puts, takes = self._lines
+        store, taken = self.store, list[Any]()
+        if not store.items:
+            return taken
+        with self.lock:
+            if takes or self._trying or store.available(self.closed) < 1:
+                return taken
+            store.move(taken)
+        if puts or LevelEvent.listeners:
+            self.settle()
+        if QueueEvent.listeners:
+            tell_operation(self, "dequeue")
+        return [store.element(taken[0])]
+
+    def close(self) -> AbstractAttempt:
+        """Let nothing in any more, after what already waits."""
+        return _Close(self, _PUT, "close")
+
+    def end(self, failure: str | None = None) -> None:
+        """Close it, without waiting for that; it may be closed already.
+
+        Args:
+            failure: what has happened to the producer; errors will tell. What waits to get in is
+                cancelled then. Else it gets in first.
+        """
+        if failure is None:
+            self.close().begin()
+        else:
+            self.failure = self.failure or failure
+            self.cancel_and_close()
+
+    def explained(self, error: QueueClosedError) -> QueueClosedError:
+        """The error with a note of why it was closed, if there is more to say."""
+        if self.failure is not None:
+            error.add_note(f"  {self.failure}")
+        return error
+
+    def cancel_and_close(self, drop: bool = False) -> None:
+        """Let nothing in any more from now on; what waits to get in is cancelled.
+
+        Args:
+            drop: whether what is in is given up, too.
+        """
+        if QueueEvent.listeners:
+            tell_operation(self, "cancel_and_close")
+        with self.lock:
+            self.closed = True
+            if drop:
+                self.store.items.clear()
+            for attempt in list(self._lines[_PUT]):
+                if type(attempt) is _Close:
+                    attempt.done = True
+                else:
+                    attempt.fail(_cancelled_enqueue(attempt.what, self))
+                self.remove(attempt)
+        self.settle()
+
+
+def _cancelled_enqueue(what: str, queue: QueueState) -> Callable[[], Exception]:
+    return lambda: queue.explained(
+        EnqueueCancelledError(f"{what}: the queue was closed while it waited", given=queue.state())
+    )

@@ -1,0 +1,17 @@
+"""How threads that serve many jobs run each of them: an error of one stays with that one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+__all__ = ["call_and_report"]
+
+
+def call_and_report(job: Callable[[], object]) -> None:
+    """Call ``job``; what it raises goes to ``threading.excepthook``, and the thread goes on."""
+    try:
+        job()
+    except BaseException as error:
+        details = (type(error), error, error.__traceback__, threading.current_thread())
+        threading.excepthook(threading.ExceptHookArgs(details))

@@ -1,0 +1,260 @@
+"""The error for a name of another framework says what there is in its place."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+import sys
+from functools import reduce
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow import unknown_names
+from eagerflow.core.tensor import AbstractArray
+from eagerflow.errors import TensorValueError, UnknownNameError
+from eagerflow.hints import ATTRIBUTES, MODULE_NAMES
+from eagerflow.hints.attributes import ACCUMULATORS, ARRAYS, QUEUES
+from eagerflow.hints.data import DATASETS
+from eagerflow.hints.names import SPELLINGS
+from eagerflow.hints.nn import MODULES
+from eagerflow.hints.optim import LBFGS, OPTIMISERS
+from eagerflow.ops.state.variables import Variable
+
+
+def _objects() -> dict[str, tuple[Any, Any]]:
+    variable = ef.Variable([1.0, 2.0])
+    return {
+        "Tensor": (ef.ones(2), ARRAYS),
+        "Variable": (variable, ARRAYS),
+        "Linear": (ef.nn.Linear(2, 3), MODULES),
+        "SGD": (ef.optim.SGD([variable], lr=0.1), OPTIMISERS),
+        "LBFGS": (ef.optim.LBFGS([variable]), LBFGS),
+        "Dataset": (ef.data.Dataset.from_tensors(ef.arange(3)), DATASETS),
+        "Queue": (ef.Queue(3, ef.tensor(0)), QUEUES),
+        "Accumulator": (ef.Accumulator(ef.tensor(0.0)), ACCUMULATORS),
+    }
+
+
+@pytest.mark.parametrize("kind", list(_objects()))
+def test_an_attribute_of_another_framework_is_an_error_with_a_hint(kind: str) -> None:
+    owner, hints = _objects()[kind]
+    for name, hint in hints.items():
+        with pytest.raises(UnknownNameError, match=f"{kind} has no '{name}'") as caught:
+            getattr(owner, name)
+        assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [AbstractArray, ef.optim.AbstractOptimiser, ef.Accumulator, ef.data.Dataset, ef.optim.LBFGS,
+     ef.nn.Module, ef.Queue],
+)  # fmt: skip
+def test_each_name_of_a_table_is_listed_by_its_class(owner: type) -> None:
+    absent = {n for n, v in vars(owner).items() if isinstance(v, unknown_names.AbstractAbsent)}
+    assert absent == set(ATTRIBUTES[owner.__name__])
+
+
+def test_the_first_error_loads_the_hints() -> None:
+    program = (
+        "import sys, eagerflow as ef; ef.nn, ef.optim, ef.data, ef.trace; x = ef.ones(2)\n"
+        "assert not any('hints' in name for name in sys.modules)\n"
+        "{}\n"
+        "assert 'eagerflow.hints.names' in sys.modules"
+    )
+    for wrong in ("hasattr(x, 'cuda')", "hasattr(ef, 'randn')", "hasattr(ef.random, 'choice')"):
+        subprocess.run([sys.executable, "-c", program.format(wrong)], check=True)
+
+
+def test_a_class_tells_as_its_objects_do() -> None:
+    with pytest.raises(UnknownNameError, match="Dataset has no 'from_tensor_slices'") as caught:
+        ef.data.Dataset.from_tensor_slices([1, 2])  # type: ignore[attr-defined]  # the mistake
+    assert caught.value.hint == "Dataset.from_tensors(tensors): its elements are the rows"
+    with pytest.raises(TensorValueError, match="elements do not make one") as refused:
+        ef.data.Dataset([1, 2])  # type: ignore[arg-type]  # the mistake
+    assert "Dataset.from_iterable(elements)" in str(refused.value.hint)
+
+
+def test_what_is_said_of_datasets_and_queues_does_it() -> None:
+    data = ef.data.Dataset.from_tensors(ef.arange(3))
+    kept = ef.data.Dataset.from_iterable(list(data))
+    both = ef.data.Dataset.from_iterable(lambda: itertools.chain(data, kept))
+    for _ in range(2):
+        assert [x.item() for x in both] == [0, 1, 2, 0, 1, 2]
+    assert next(iter(data)).item() == 0
+    queue = ef.Queue(1, ef.tensor(0))
+    assert queue.size() == 0
+    queue.enqueue(1, timeout=0)
+    assert queue.size() == queue.capacity
+    assert queue.dequeue(timeout=0).item() == 1
+
+
+@pytest.mark.parametrize("kind", list(_objects()))
+def test_it_is_as_if_the_attribute_were_not_there(kind: str) -> None:
+    owner, hints = _objects()[kind]
+    for name in hints:
+        assert not hasattr(owner, name)
+        assert getattr(owner, name, 3) == 3
+        assert not hasattr(type(owner), name)
+    assert not set(hints) & set(dir(owner))
+    assert "__class__" in dir(owner)
+
+
+@pytest.mark.parametrize("name", ["parameters", "buffers", "state", "trainable"])
+def test_a_property_that_is_called_is_an_error_with_a_hint(name: str) -> None:
+    net = ef.nn.BatchNorm(2)  # it has all of them
+    words = re.escape(f"BatchNorm has no method '{name}'")
+    for call in ("net.{}()", "[*net.{}()]", "net.{}(recurse=True)", "f(x=net.{}(1))"):
+        with pytest.raises(UnknownNameError, match=words) as caught:
+            eval(call.format(name), {"net": net, "f": dict})
+        assert f"{name}.values()" in str(caught.value.hint)
+    for _ in range(100):  # Python changes instructions that run often
+        assert type(getattr(net, name)) is dict
+        use = "[net.{0}, len(net.{0}), net.{0}.items(), *net.{0}.values(), f(net.{0})]"
+        assert len(eval(use.format(name), {"net": net, "f": list})) >= 5
+    with pytest.raises(TypeError):
+        getattr(net, name)()  # whose instruction does not tell
+
+
+def test_no_attribute_that_there_is_goes_by_a_hook() -> None:
+    for kind in (ef.Tensor, Variable, ef.nn.Module, ef.optim.AbstractOptimiser):
+        assert not hasattr(kind, "__getattr__")
+        assert kind.__getattribute__ is object.__getattribute__
+
+
+def test_subclasses_may_use_the_names() -> None:
+    class Net(ef.nn.Module):
+        def __init__(self) -> None:
+            self.weights = [ef.Variable([1.0])]
+
+        def to(self, where: str) -> str:
+            return where
+
+        def forward(self, x: Any) -> Any:
+            return x * self.weights[0]
+
+    net = Net()
+    assert {"to", "weights", "forward"} <= set(dir(net))
+    assert net.to("here") == "here"
+    assert list(net.state) == ["weights.0"]
+    assert net(ef.tensor([2.0])).tolist() == [2.0]
+    assert ef.trace(net)(ef.tensor([2.0])).tolist() == [2.0]
+
+
+@pytest.mark.parametrize("value", [ef.ones(2), ef.Variable(1.0)], ids=["tensor", "variable"])
+def test_to_set_it_is_an_error_where_it_cannot_be(value: Any) -> None:
+    with pytest.raises(UnknownNameError, match="has no 'requires_grad'") as caught:
+        value.requires_grad = False
+    assert "net.freeze()" in str(caught.value.hint)
+    with pytest.raises(UnknownNameError, match="has no 'data'"):
+        value.data = 1
+
+
+def test_help_says_it_too() -> None:
+    assert repr(vars(ef.nn.Module)["state_dict"]) == (
+        "<not here: net.state is a dict of its variables>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("space", "hints"),
+    MODULE_NAMES.items(),
+)
+def test_a_function_of_another_framework_is_an_error_with_a_hint(
+    space: str, hints: dict[str, str]
+) -> None:
+    module = reduce(getattr, space.split(".")[1:], ef)
+    for name, hint in hints.items():
+        with pytest.raises(UnknownNameError, match=f"{space} has no '{name}'") as caught:
+            getattr(module, name)
+        assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("randn", "random.normal"), ("arrange", "arange"), ("cat", "concat"), ("constant", "tensor"),
+     ("reduce_sum", "sum"), ("FIFOQueue", "Queue"), ("randint", "random.randint"),
+     ("randperm", "random.permutation"), ("jacrev", "jacobian"), ("long", "int64")],
+)  # fmt: skip
+def test_the_nearest_name(name: str, found: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        getattr(ef, name)
+    assert caught.value.hint == f"did you mean {found!r}?"
+
+
+def test_the_nearest_initial_value() -> None:
+    for name, found in (("xavier_uniform_", "xavier_uniform"), ("zeros_", "zeros"),
+                        ("trunc_normal_", "truncated_normal")):  # fmt: skip
+        with pytest.raises(UnknownNameError, match=r"eagerflow\.nn\.init has no") as caught:
+            getattr(ef.nn.init, name)
+        assert caught.value.hint == f"did you mean {found!r}?"
+
+
+def test_a_choice_is_made_as_it_is_said() -> None:
+    x = ef.tensor([10, 20, 30, 40])
+    ef.random.seed(0)
+    again = x[ef.random.randint((100,), 0, len(x))]
+    assert set(again.tolist()) == {10, 20, 30, 40}
+    logits = ef.log(ef.tensor([0.0, 0.5, 0.0, 0.5]) + 1e-30)
+    assert set(x[ef.random.categorical((100,), logits)].tolist()) == {20, 40}
+    once = ef.random.permutation(x)[:3].tolist()
+    assert len(set(once)) == 3
+    assert set(once) <= {10, 20, 30, 40}
+
+
+def test_what_is_said_of_tensors_does_it() -> None:
+    x, y = ef.tensor([[3.0, -1.0], [2.0, 5.0]]), ef.zeros((2, 2))
+    assert x.clip(0, 4).tolist() == [[3.0, 0.0], [2.0, 4.0]]
+    assert ef.take_along_axis(x, ef.argsort(x, axis=1), axis=1).tolist() == [[-1, 3], [2, 5]]
+    assert ef.expand_dims(x, 0).shape == (1, 2, 2)
+    assert [part.shape for part in ef.array_split(x, 2, 0)] == [(1, 2), (1, 2)]
+    assert ef.repeat(x, 2).shape == (8,)
+    assert x.swapaxes(0, 1).tolist() == x.T.tolist() == [[3, 2], [-1, 5]]
+    parts = ef.split(ef.arange(5), range(2, 5, 2))
+    assert [part.tolist() for part in parts] == [[0, 1], [2, 3], [4]]
+    y[...] = x
+    assert y.tolist() == x.tolist()
+    y[...] = 0
+    assert y.tolist() == [[0, 0], [0, 0]]
+
+
+def test_nothing_is_near() -> None:
+    assert unknown_names.nearest("layers.0.wieght", ["layers.0.bias", "layers.0.weight"]) == (
+        "layers.0.weight"
+    )
+    assert unknown_names.nearest("qqq", ["weight", "bias"]) is None
+    with pytest.raises(UnknownNameError) as caught:
+        ef.qwertz  # noqa: B018 - the access is what fails
+    assert caught.value.hint is None
+
+
+_KNOWN = {
+    "net": ef.nn.Linear(2, 3),
+    "optimiser": ef.optim.SGD([ef.Variable(1.0)], lr=0.1),
+    "x": ef.ones(2),
+    "ef": ef,
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_name_that_is_spelled_otherwise_is_somewhere(name: str) -> None:
+    path = SPELLINGS[name].split(".")
+    places: list[Any] = [ef, ef.data, ef.optim, ef.nn.functional, ef.nn.init]
+    found = [reduce(lambda at, part: getattr(at, part, None), path, place) for place in places]
+    assert any(thing is not None for thing in found)
+
+
+@pytest.mark.parametrize(("owner_name", "table"), (ATTRIBUTES | MODULE_NAMES).items())
+def test_what_is_named_in_a_hint_is_there(owner_name: str, table: dict[str, str]) -> None:
+    known = _KNOWN
+    if owner_name == "LBFGS":
+        known = _KNOWN | {"optimiser": ef.optim.LBFGS([ef.Variable(1.0)])}
+    for hint in table.values():
+        for owner, rest in re.findall(r"\b(net|optimiser|x|ef)\.([a-z_A-Z.0-9]+)", hint):
+            found: Any = known[owner]
+            if rest in ("value", "assign"):
+                found = ef.Variable(1.0)
+            for part in rest.rstrip(".").split("."):
+                found = getattr(found, part)
