@@ -16,8 +16,6 @@ from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.movement import roll
 from eagerflow.types import DType, TensorType, default_dtype, number_dtype
 
-__all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
-
 
 def _numbers_type(*, n: int, half: bool, dtype: DType, device: Device) -> TensorType:
     if type(n) is int and n < 1:

@@ -17,19 +17,6 @@ from eagerflow.ops.rules.sizes import surely_at_most
 from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.padding import pad
 
-__all__ = [
-    "fft",
-    "fftn",
-    "hfft",
-    "ifft",
-    "ifftn",
-    "ihfft",
-    "irfft",
-    "irfftn",
-    "rfft",
-    "rfftn",
-]
-
 Norm = Literal["backward", "ortho", "forward"]
 
 # --- arguments ------------------------------------------------------------------------------

@@ -17,8 +17,6 @@ from eagerflow.ops.rules.type_rules import check_kind
 from eagerflow.ops.state.elements import as_spec
 from eagerflow.types import BYTES, DTYPES, DType, TensorSpec, TensorType
 
-__all__ = ["encode_example", "parse_example"]
-
 _BYTES: Final = frozenset({"bytes"})
 _KINDS: Final = (BYTES, DTYPES["float32"], DTYPES["int64"])
 

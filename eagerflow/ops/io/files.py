@@ -17,8 +17,6 @@ from eagerflow.ops.rules.type_rules import check_kind
 from eagerflow.resources.files import FILES, FileSystem
 from eagerflow.types import TensorType
 
-__all__ = ["read_file", "write_file"]
-
 _BYTES: Final = frozenset({"bytes"})
 
 

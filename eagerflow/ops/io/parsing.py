@@ -17,8 +17,6 @@ from eagerflow.ops.rules.promotion import known_number
 from eagerflow.ops.rules.type_rules import check_kind
 from eagerflow.types import BYTES, DTYPES, DType, TensorType, as_dtype, number_dtype
 
-__all__ = ["decode_csv", "decode_image", "decode_raw", "length", "parse_numbers"]
-
 _BYTES: Final = frozenset({"bytes"})
 _CHANNELS: Final = (None, 1, 3, 4)
 

@@ -28,14 +28,6 @@ from eagerflow.resources.reader import (
 )
 from eagerflow.types import BYTES, Shape, TensorType
 
-__all__ = [
-    "AbstractReader",
-    "FixedLengthReader",
-    "RecordReader",
-    "TextLineReader",
-    "WholeFileReader",
-]
-
 # --- ops --------------------------------------------------------------------------------------
 
 

@@ -39,18 +39,6 @@ from eagerflow.ops.shape.diagonals import diag_embed, matrix_diagonal
 from eagerflow.ops.shape.joining import concat
 from eagerflow.types import TensorType
 
-__all__ = [
-    "EigResult",
-    "EighResult",
-    "QRResult",
-    "cholesky",
-    "eig",
-    "eigh",
-    "eigvals",
-    "eigvalsh",
-    "qr",
-]
-
 
 def _with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
     """``x`` with another diagonal."""

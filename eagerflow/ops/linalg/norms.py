@@ -23,8 +23,6 @@ from eagerflow.ops.rules.type_rules import INEXACT, check_kind, public, real_dty
 from eagerflow.ops.shape.axes import expand_dims, moveaxis, reshape
 from eagerflow.types import TensorType
 
-__all__ = ["matrix_norm", "norm", "vector_norm"]
-
 _INF = float("inf")
 _MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, _INF, -_INF)
 

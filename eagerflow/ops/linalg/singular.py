@@ -32,8 +32,6 @@ from eagerflow.ops.shape.axes import expand_dims, squeeze
 from eagerflow.ops.shape.diagonals import diag_embed, matrix_diagonal
 from eagerflow.types import TensorType, broadcast_shapes
 
-__all__ = ["LstsqResult", "SVDResult", "lstsq", "matrix_rank", "pinv", "svd", "svdvals"]
-
 # --- singular values ------------------------------------------------------------------------
 
 

@@ -31,20 +31,9 @@ from eagerflow.ops.shape.axes import broadcast_to, expand_dims, reshape, squeeze
 from eagerflow.ops.shape.joining import concat
 from eagerflow.types import TensorType, broadcast_shapes
 
-__all__ = [
-    "SlogdetResult",
-    "adjugate",
-    "det",
-    "expm",
-    "inv",
-    "matrix_power",
-    "slogdet",
-    "solve",
-    "triangular_solve",
-]
-
 
 def square_type(x: TensorType) -> TensorType:
+    """The type rule of what makes a matrix of each square matrix."""
     check_square(x)
     return x
 

@@ -27,8 +27,6 @@ from eagerflow_kernels.portable.random import normal_probability
 if TYPE_CHECKING:
     from eagerflow.ops.names.random import Generator
 
-__all__ = ["exponential", "gumbel", "normal", "truncated_normal", "uniform"]
-
 
 def uniform(
     shape: Any = (),

@@ -35,8 +35,6 @@ from eagerflow.types import DTYPES, DType, as_dtype, broadcast_shapes
 if TYPE_CHECKING:
     from eagerflow.ops.names.random import Generator
 
-__all__ = ["bernoulli", "bits", "categorical", "permutation", "randint"]
-
 
 _FLOAT32: Final = DTYPES["float32"]
 

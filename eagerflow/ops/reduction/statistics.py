@@ -16,7 +16,7 @@ from eagerflow.errors import TensorValueError
 from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, subtract
 from eagerflow.ops.elementwise.logic import equal, isnan, logical_not, not_equal
 from eagerflow.ops.elementwise.numeric import ceil, floor
-from eagerflow.ops.reduction.totals import Axis, all, max, mean, min, sum
+from eagerflow.ops.reduction.totals import Axis, all, lines, max, mean, min, sum
 from eagerflow.ops.rules.arguments import axes_of
 from eagerflow.ops.rules.gradients import count_of, spread, where
 from eagerflow.ops.rules.promotion import (
@@ -214,16 +214,9 @@ def average(
 # --- order ----------------------------------------------------------------------------------
 
 
-def _lines(x: Tensor, axis: tuple[int, ...]) -> Tensor:
-    """``x`` with ``axis`` flattened into a last one."""
-    kept = tuple(i for i in range(len(x.shape)) if i not in axis)
-    moved = functions["permute_dims"](x, kept + axis)
-    return functions["reshape"](moved, (*moved.shape[: len(kept)], count_of(x, axis)))
-
-
-def _around(lines: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _around(flat: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The elements below and above places of the order along the last axis, and its last."""
-    ranked = functions["sort"](lines, axis=-1)
+    ranked = functions["sort"](flat, axis=-1)
     below, above = (
         functions["take"](ranked, cast(end, DTYPES["int64"]), axis=-1)
         for end in (floor(place), ceil(place))
@@ -231,9 +224,9 @@ def _around(lines: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return below, above, ranked[..., -1:]
 
 
-def _around_one(lines: Tensor, q: float) -> tuple[Tensor, ...]:
+def _around_one(flat: Tensor, q: float) -> tuple[Tensor, ...]:
     """`_around` for one fraction that is known, which needs no sorting."""
-    statistics = functions["_order_statistics"](lines, q)
+    statistics = functions["_order_statistics"](flat, q)
     return tuple(statistics[..., i : i + 1] for i in range(3))
 
 
@@ -278,23 +271,21 @@ def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: boo
     x, q = operands(x, q)
     tensor = floating(x)
     axes = axes_of(name, tensor, axis)
-    lines = _lines(tensor, axes)
-    count = lines.shape[-1]
+    _, _, flat = lines(tensor, axes)
+    count = flat.shape[-1]
     if same(count, 0):
         raise TensorValueError(f"{name}: there are no elements", given=f"x={tensor.type}")
     if number is None:  # what finds one fraction refuses it itself
-        lines = at_least(lines, count, 1, f"{name}: there are no elements", "")
+        flat = at_least(flat, count, 1, f"{name}: there are no elements", "")
     if not host_check(lambda part: (part >= 0) & (part <= 1), q):
         raise TensorValueError(f"{name}: q is out of range", given=f"q={q}", expected="0 to 1")
-    wide = tensor.device.lanes[DTYPES["float64"]]
-    fraction = cast(q, DTYPES["float64"]) if number is None else scalar(number, wide)
+    wide = DTYPES["float64"]
     if number is None:
-        fraction = bind(_fraction, fraction)
-    place = multiply(functions["reshape"](fraction, (-1,)), count - 1)
-    if number is None:
-        below, above, last = _around(lines, place)
+        fraction = bind(_fraction, cast(q, wide))
     else:
-        below, above, last = _around_one(lines, number)
+        fraction = scalar(number, tensor.device.lanes[wide])
+    place = multiply(functions["reshape"](fraction, (-1,)), count - 1)
+    below, above, last = _around(flat, place) if number is None else _around_one(flat, number)
     tie = equal(below, above)  # as infinities may be, whose difference is NaN
     step = subtract(where(tie, 0.0, above), where(tie, 0.0, below))
     between = add(below, multiply(step, cast(subtract(place, floor(place)), tensor.dtype)))

@@ -165,16 +165,20 @@ def sum_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
 
 def _product_of_others(x: Tensor, axis: tuple[int, ...]) -> Tensor:
     """For each element, the product over ``axis`` of all elements but itself; zeros are fine."""
-    kept = tuple(i for i in range(len(x.shape)) if i not in axis)
-    order = kept + axis
-    flat = functions["permute_dims"](x, order)
-    moved_shape = flat.shape
-    flat = functions["reshape"](flat, (*moved_shape[: len(kept)], count_of(x, axis)))
+    order, moved_shape, flat = lines(x, axis)
     before = _products_before(flat)
     after = functions["flip"](_products_before(functions["flip"](flat, axis=-1)), axis=-1)
     others = functions["reshape"](multiply(before, after), moved_shape)
     inverse = tuple(order.index(i) for i in range(len(order)))
     return functions["permute_dims"](others, inverse)
+
+
+def lines(x: Tensor, axis: tuple[int, ...]) -> tuple[tuple[int, ...], Shape, Tensor]:
+    """``x`` with ``axis`` flattened into a last one; before it the order and sizes of its axes."""
+    kept = tuple(i for i in range(len(x.shape)) if i not in axis)
+    moved = functions["permute_dims"](x, kept + axis)
+    shape = (*moved.shape[: len(kept)], count_of(x, axis))
+    return kept + axis, moved.shape, functions["reshape"](moved, shape)
 
 
 def _products_before(x: Tensor) -> Tensor:

@@ -72,7 +72,7 @@ def list_new(device: Device | None = None, size: Size = 0) -> Tensor:
     return bind(_new, device=as_device(device), **sizes)
 
 
-def _push_type(values: TensorType, *xs: TensorType) -> TensorType:
+def _same_list(values: TensorType, *rest: TensorType) -> TensorType:
     return _list(values)
 
 
@@ -91,7 +91,7 @@ def _push_stack(name: str, operands: Sequence[str], outputs: Sequence[str]) -> I
 
 _push = define(
     "list_push",
-    infer=_push_type,
+    infer=_same_list,
     vjp=joint(_push_vjp),
     saved="inputs",
     precision="exact",
@@ -212,10 +212,6 @@ def list_write(values: Tensor, index: Tensor, x: Tensor, *, grow: bool = True) -
         grow: whether the place may be beyond its end.
     """
     return bind(_write, values, index, x, grow=grow)
-
-
-def _same_list(values: TensorType, index: TensorType) -> TensorType:
-    return _list(values)
 
 
 _erase = define(

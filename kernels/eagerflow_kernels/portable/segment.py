@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from eagerflow_kernels.table import Array, portable
@@ -33,29 +34,19 @@ def flat_places(xp: Any, ids: Array, width: int) -> Array:
     return (ids[:, None] * width + xp.arange(width)).reshape(-1)
 
 
-def _width(values: Array) -> int:
-    width = 1
-    for size in values.shape[1:]:
-        width *= size
-    return width
-
-
 @portable("segment_sum")
 def segment_sum(xp: Any, values: Array, segment_ids: Array, *, num_segments: int) -> Array:
     """Add the rows of each segment, in their order."""
-    check_ids(xp, values, segment_ids, num_segments)
-    out = xp.zeros((num_segments, *values.shape[1:]), values.dtype)
-    places = flat_places(xp, segment_ids, _width(values))
-    xp.add.at(out.reshape(-1), places, values.reshape(-1))
-    return out
+    return _combined(xp, xp.add, 0, values, segment_ids, num_segments)
 
 
-def _extreme(
-    xp: Any, ufunc: Any, worst: Any, values: Array, segment_ids: Array, num_segments: int
+def _combined(
+    xp: Any, ufunc: Any, start: Any, values: Array, segment_ids: Array, num_segments: int
 ) -> Array:
+    """``start``, combined with the rows of each segment."""
     check_ids(xp, values, segment_ids, num_segments)
-    out = xp.full((num_segments, *values.shape[1:]), worst, values.dtype)
-    places = flat_places(xp, segment_ids, _width(values))
+    out = xp.full((num_segments, *values.shape[1:]), start, values.dtype)
+    places = flat_places(xp, segment_ids, math.prod(values.shape[1:]))
     ufunc.at(out.reshape(-1), places, values.reshape(-1))
     return out
 
@@ -72,11 +63,11 @@ def _limits(xp: Any, dtype: Any) -> tuple[Any, Any]:
 def segment_max(xp: Any, values: Array, segment_ids: Array, *, num_segments: int) -> Array:
     """The largest of the rows of each segment, element by element."""
     worst, _ = _limits(xp, values.dtype)
-    return _extreme(xp, xp.maximum, worst, values, segment_ids, num_segments)
+    return _combined(xp, xp.maximum, worst, values, segment_ids, num_segments)
 
 
 @portable("segment_min")
 def segment_min(xp: Any, values: Array, segment_ids: Array, *, num_segments: int) -> Array:
     """The smallest of the rows of each segment, element by element."""
     _, worst = _limits(xp, values.dtype)
-    return _extreme(xp, xp.minimum, worst, values, segment_ids, num_segments)
+    return _combined(xp, xp.minimum, worst, values, segment_ids, num_segments)
