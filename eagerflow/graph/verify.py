@@ -13,7 +13,7 @@ from eagerflow.graph.arguments import check_arguments
 from eagerflow.graph.devices import decision
 from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import Reference, ValueSpec, ValueType
+from eagerflow.graph.kinds import Reference, ValueSpec
 from eagerflow.graph.signatures import fits, has_type, is_structured, kind_of, signatures
 from eagerflow.graph.text.printer import print_node
 from eagerflow.source import Source
@@ -121,7 +121,7 @@ class _Check:
 
     def define(self, value: Value, place: int | None, index: int) -> None:
         self.defined.add(id(value))
-        self.sizes |= _names(value.type)
+        self.sizes |= _atoms(value.type.shape)
         self.take(value.name, place or 0)
 
     def take(self, name: str, place: int) -> None:
@@ -143,7 +143,7 @@ class _Check:
                 self.fail(place, f"%{value.name} is not output {i} of &{node.name}")
         self.arguments(node, place)
         self.subgraphs(node)
-        unknown = _attribute_names(node) - self.sizes
+        unknown = _atoms(flat_items(node.attrs.values())) - self.sizes
         if unknown:
             names = sorted(atom[1] for atom in unknown)
             self.fail(place, f"the sizes {names} occur in no type above (of this trace)")
@@ -211,7 +211,7 @@ class _Check:
                     want = _want(node)
         except EagerflowError as error:
             # names that first occur here are sizes that depend on data, which no rule knows
-            if sizes is not None or any(_names(kind.type) - self.sizes for kind in got):
+            if sizes is not None or any(_atoms(kind.shape) - self.sizes for kind in got):
                 return
             self.fail(place, error.wrong, error.expected, error.hint)
         except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError,
@@ -273,14 +273,6 @@ def _want(node: Node) -> Sequence[ValueSpec] | None:
             raise GraphError(f"{node.op} takes tensors", expected="python_tensor in between")
         specs.append(spec)
     return infer_specs(op, specs, node.attrs)
-
-
-def _names(kind: ValueType) -> set[Atom]:
-    return _atoms(kind.shape)
-
-
-def _attribute_names(node: Node) -> set[Atom]:
-    return _atoms(flat_items(node.attrs.values()))
 
 
 def _atoms(items: Iterable[Any]) -> set[Atom]:

@@ -12,7 +12,6 @@ from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.graph.lowering.flat import (
     FlatPlace,
     axes_of,
-    free_name,
     used_inputs,
 )
 from eagerflow.graph.lowering.parts import LoweredPart
@@ -276,7 +275,7 @@ class _Loop:
                     if not same(size, after):
                         changing.add(str(size))
         for name in sorted(changing):
-            sizes[name] = Dim(free_name(name, self.part.flat))
+            sizes[name] = self.part.flat.fresh_size(name)
         return [in_sizes(param.type, sizes) for param in params]
 
     def size_values(self) -> list[Value]:
