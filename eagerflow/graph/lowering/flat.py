@@ -12,7 +12,7 @@ from eagerflow.graph.kinds import ValueType
 from eagerflow.graph.scopes import free_name
 from eagerflow.types import TensorType
 
-__all__ = ["FlatGraph", "FlatPlace", "axes_of", "sizes_of",
+__all__ = ["FlatGraph", "FramePath", "axes_of", "sizes_of",
            "used_inputs"]  # fmt: skip
 
 
@@ -43,7 +43,7 @@ class FlatGraph:
 
 
 @final
-class FlatPlace:
+class FramePath:
     """The frame path of nodes: which frames and branches they lie in.
 
     Attributes:

@@ -57,7 +57,7 @@ def shown(node: Node) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that a pass changed.
+    """One change that a pass made.
 
     Attributes:
         text: what, in the words of the text form.
