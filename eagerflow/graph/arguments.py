@@ -27,13 +27,15 @@ class _Arguments(NamedTuple):
         least: the number of operands at least.
         most: and at most; None for any number.
         needed: the names of attributes without a default.
-        known: of all attributes; None where any may be given.
+        known: of all attributes that are named.
+        more: whether others may be given as well.
     """
 
     least: int
     most: int | None
     needed: frozenset[str]
-    known: frozenset[str] | None
+    known: frozenset[str]
+    more: bool
 
 
 _rules: Final[dict[Callable[..., Any], _Arguments]] = {}  # what type rules take
@@ -72,9 +74,9 @@ def _check_operands(node: Node, arguments: _Arguments) -> None:
 
 def _check_attributes(node: Node, arguments: _Arguments) -> None:
     needed, known = arguments.needed, arguments.known
-    listed = ", ".join(sorted(needed if known is None else known))
+    listed = ", ".join(sorted(needed if arguments.more else known))
     expected = f"the attributes {listed}" if listed else "no attribute"
-    unknown = [] if known is None else sorted(node.attrs.keys() - known)
+    unknown = [] if arguments.more else sorted(node.attrs.keys() - known)
     missing = sorted(needed - node.attrs.keys())
     if unknown:
         wrong = f"has no attribute {unknown[0]!r}"
@@ -87,8 +89,9 @@ def _check_attributes(node: Node, arguments: _Arguments) -> None:
 
 def _stated(signature: NodeSignature) -> _Arguments:
     needed = frozenset(signature.needs.split())
-    known = None if signature.takes is None else needed.union(signature.takes.split())
-    return _Arguments(signature.operands or 0, signature.operands, needed, known)
+    known = needed.union((signature.takes or "").split())
+    more = signature.takes is None
+    return _Arguments(signature.operands or 0, signature.operands, needed, known, more)
 
 
 def _of_op(op: Op) -> _Arguments:
@@ -99,8 +102,8 @@ def _of_op(op: Op) -> _Arguments:
     kernel = table.portable_kernel(op.name)
     if isinstance(kernel, str):  # the name of a function of the namespace
         kernel = getattr(as_device("cpu:0").backend.xp, kernel, None)
-    if rule.known is None:
-        rule = rule._replace(known=_of_kernel(kernel, rule.needed))
+    if rule.more:
+        rule = _with_kernel(rule, kernel)
     return rule if rule.most is not None else _counted(op, kernel, rule)
 
 
@@ -113,9 +116,9 @@ def _of_rule(function: Callable[..., Any]) -> _Arguments:
         count,
         None if any(p.kind is p.VAR_POSITIONAL for p in parameters) else count,
         frozenset(p.name for p in named if p.default is p.empty),
-        None if any(p.kind is p.VAR_KEYWORD for p in parameters)
-        else frozenset(p.name for p in named),
-    )  # fmt: skip
+        frozenset(p.name for p in named),
+        any(p.kind is p.VAR_KEYWORD for p in parameters),
+    )
 
 
 def _counted(op: Op, kernel: Any, rule: _Arguments) -> _Arguments:
@@ -124,20 +127,21 @@ def _counted(op: Op, kernel: Any, rule: _Arguments) -> _Arguments:
     if count is not None:
         return rule._replace(least=count, most=count)
     # what makes a tensor of nothing says where
-    somewhere = op.devices is not common_device or "device" in (rule.known or ())
+    somewhere = op.devices is not common_device or "device" in rule.known
     return rule if somewhere else rule._replace(least=max(rule.least, 1))
 
 
-def _of_kernel(kernel: Any, needed: frozenset[str]) -> frozenset[str] | None:
+def _with_kernel(rule: _Arguments, kernel: Any) -> _Arguments:
     """The attributes of an op whose rule passes further ones on: its kernel knows them."""
     if kernel is None:
-        return None
+        return rule
     if hasattr(kernel, "nin"):  # a ufunc, whose keywords are no attributes
-        return needed
+        return rule._replace(more=False)
     try:
         parameters = inspect.signature(kernel).parameters.values()
     except (TypeError, ValueError):  # it does not tell
-        return None
+        return rule
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return None
-    return needed | {p.name for p in parameters if p.kind is not p.VAR_POSITIONAL} - {"out", "xp"}
+        return rule
+    known = {p.name for p in parameters if p.kind is not p.VAR_POSITIONAL} - {"out", "xp"}
+    return rule._replace(known=rule.known | known, more=False)

@@ -10,7 +10,6 @@ from typing import Any, Final, final
 
 from eagerflow.core.convert import as_tensor, scalar
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.counterparts import nearest
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
 from eagerflow.graph.edit import copy_node, needed
@@ -24,6 +23,7 @@ from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.generated.instructions import named_axes
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType
+from eagerflow.unknown_names import nearest
 
 __all__ = ["extract", "run"]
 

@@ -158,7 +158,8 @@ class _Loop:
     def enter(
         self, value: Value, after: Sequence[Node] = (), *, invariant: bool, **more: Any
     ) -> Value:
-        attrs: dict[str, Any] = {"frame": self.frame, **more}
+        loop = (self.node.op, self.node.name)
+        attrs: dict[str, Any] = {"frame": self.frame, "loop": loop, **more}
         if invariant:
             attrs["invariant"] = True
         attrs["parallel_iterations"] = self.node.attrs.get("parallel_iterations", _PARALLEL)

@@ -114,7 +114,7 @@ def _run(node: Node, inputs: list[Any]) -> Iterable[Any]:
             _check_power(*inputs)
         return [number.function(*inputs)]
     tensors = [_at(x, v) for x, v in zip(inputs, node.inputs, strict=True)]
-    result = bind(get_op(op), *tensors, **node.attrs)
+    result: Any = bind(get_op(op), *tensors, **node.attrs)
     results = result if type(result) is tuple else (result,)
     if not all(has_values(x) for x in results):
         raise _NotHereError
