@@ -188,7 +188,7 @@ class Rewriter:
         """Run the pass on the subgraphs of ``node``."""
         attrs = {}
         for key, value in node.attrs.items():
-            if type(value) is Graph or type(value) is tuple:
+            if type(value) is Graph or (type(value) is tuple and Graph in map(type, value)):
                 new = with_graphs(value, lambda graph: self._body(graph, run, node))
                 if new is not value:
                     attrs[key] = new
