@@ -160,7 +160,7 @@ def with_graphs(item: Any, change: Callable[[Graph], Graph]) -> Any:
     """An attribute with other subgraphs; itself if they stay the same."""
     if type(item) is Graph:
         return change(item)
-    if type(item) is tuple and any(type(part) is Graph for part in item):
+    if type(item) is tuple and Graph in map(type, item):
         parts = tuple([with_graphs(part, change) for part in item])
         return item if all(a is b for a, b in zip(item, parts, strict=True)) else parts
     return item

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final, final
 
 from eagerflow.errors import TraceError
 
-__all__ = ["current_scope", "name_of", "name_scope", "resource_names"]
+__all__ = ["current_scope", "free_name", "name_of", "name_scope", "resource_names"]
 
 _scope: Final[ContextVar[str]] = ContextVar("scope", default="")
 current_scope: Final = _scope.get
@@ -66,6 +66,11 @@ def name_of(resource: Any, taken: Mapping[str, Any]) -> str:
     """
     base = (resource_names.get() or {}).get(id(resource)) or getattr(resource, "name", None)
     base = base or type(resource).__name__.removesuffix("State").lower()
+    return free_name(base, taken)
+
+
+def free_name(base: str, taken: Container[str]) -> str:
+    """``base``, or with a number if it is taken."""
     name, count = base, 0
     while name in taken:
         count += 1

@@ -263,7 +263,7 @@ def _scan(node: Node) -> Sequence[ValueSpec]:
 
 
 def _after_iterations(
-    node: Node, body: Graph, before: Sequence[ValueSpec], turned: Sequence[Value]
+    node: Node, body: Graph, before: Sequence[ValueSpec], results: Sequence[Value]
 ) -> Sequence[ValueSpec]:
     """The types of the carry after the last iteration: those before, but for sizes that change.
 
@@ -271,7 +271,7 @@ def _after_iterations(
     keep it. Sizes that iterations change are as the node says.
     """
     params = [v.spec for v in body.inputs[: len(before)]]
-    after = [v.spec for v in turned]
+    after = [v.spec for v in results]
     first, later = _bindings(params, before), _bindings(params, after)
     kept = {n: s for n, s in first.items() if same(later.get(n, s), _name_in(params, n))}
     fixed = [in_sizes(kind, {**later, **{n: _name_in(params, n) for n in kept}}) for kind in params]

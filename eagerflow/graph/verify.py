@@ -13,7 +13,7 @@ from eagerflow.graph.arguments import check_arguments
 from eagerflow.graph.devices import decision
 from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import Reference, ValueSpec, ValueType
+from eagerflow.graph.kinds import Reference, ValueSpec
 from eagerflow.graph.signatures import fits, has_type, is_structured, kind_of, signatures
 from eagerflow.graph.text.printer import print_node
 from eagerflow.source import Source
@@ -50,8 +50,8 @@ def check_all_arguments(graph: Graph) -> None:
         GraphError: a node has others than its op takes; shows the nodes around.
     """
     check = _Check(graph, frozenset(), {})
-    for place, node in enumerate(graph.nodes):
-        check.arguments(node, place)
+    for position, node in enumerate(graph.nodes):
+        check.arguments(node, position)
         for _, inner in node.subgraphs():
             check_all_arguments(inner)
 
@@ -102,15 +102,15 @@ class _Check:
                 self.fail(len(graph.nodes), f"%{value.name} is returned after its buffer was taken")
 
     def fail(
-        self, place: int, wrong: str, expected: str | None = None, hint: str | None = None
+        self, position: int, wrong: str, expected: str | None = None, hint: str | None = None
     ) -> NoReturn:
-        """Raise, showing the nodes around the one at ``place``."""
+        """Raise, showing the nodes around the one at ``position``."""
         nodes = self.graph.nodes
-        first = max(0, place - _AROUND)
+        first = max(0, position - _AROUND)
         lines = [self.graph.name or "a graph without a name"]
-        for i, node in enumerate(nodes[first : place + _AROUND + 1], first):
-            lines.append(f"{'>' if i == place else ' '} {print_node(node, self.graph)}")
-        source = nodes[place].source if place < len(nodes) else None
+        for i, node in enumerate(nodes[first : position + _AROUND + 1], first):
+            lines.append(f"{'>' if i == position else ' '} {print_node(node, self.graph)}")
+        source = nodes[position].source if position < len(nodes) else None
         raise GraphError(
             wrong,
             given="\n    ".join(lines),
@@ -119,65 +119,65 @@ class _Check:
             source=source if isinstance(source, Source) else None,
         )
 
-    def define(self, value: Value, place: int | None, index: int) -> None:
+    def define(self, value: Value, position: int | None, index: int) -> None:
         self.defined.add(id(value))
-        self.sizes |= _names(value.type)
-        self.take(value.name, place or 0)
+        self.sizes |= _atoms(value.type.shape)
+        self.take(value.name, position or 0)
 
-    def take(self, name: str, place: int) -> None:
+    def take(self, name: str, position: int) -> None:
         if name in self.names:
-            self.fail(place, f"two things are called {name!r}")
+            self.fail(position, f"two values or nodes are called {name!r}")
         self.names.add(name)
 
-    def node(self, node: Node, place: int) -> None:
+    def node(self, node: Node, position: int) -> None:
         for value in node.inputs:
             if id(value) not in self.defined:
-                self.fail(place, f"%{value.name} is used and not defined above")
+                self.fail(position, f"%{value.name} is used and not defined above")
             if id(value) in self.gone:
-                self.fail(place, f"%{value.name} is used after its buffer was taken")
+                self.fail(position, f"%{value.name} is used after its buffer was taken")
         for before in node.control_inputs:
             if id(before) not in self.ran:
-                self.fail(place, f"&{node.name} comes before &{before.name}, which it waits for")
+                self.fail(position, f"&{node.name} comes before &{before.name}, which it waits for")
         for i, value in enumerate(node.outputs):
             if value.node is not node or value.index != i:
-                self.fail(place, f"%{value.name} is not output {i} of &{node.name}")
-        self.arguments(node, place)
+                self.fail(position, f"%{value.name} is not output {i} of &{node.name}")
+        self.arguments(node, position)
         self.subgraphs(node)
-        unknown = _attribute_names(node) - self.sizes
+        unknown = _atoms(flat_items(node.attrs.values())) - self.sizes
         if unknown:
             names = sorted(atom[1] for atom in unknown)
-            self.fail(place, f"the sizes {names} occur in no type above (of this trace)")
-        self.devices(node, place)
-        self.types(node, place)
+            self.fail(position, f"the sizes {names} occur in no type above (of this trace)")
+        self.devices(node, position)
+        self.types(node, position)
         if node.reuses is not None:
-            self.reuse(node, place, node.reuses)
+            self.reuse(node, position, node.reuses)
         self.ran.add(id(node))
         if len(node.outputs) != 1:
-            self.take(node.name, place)
+            self.take(node.name, position)
         for i, value in enumerate(node.outputs):
-            self.define(value, place, i)
+            self.define(value, position, i)
 
-    def reuse(self, node: Node, place: int, index: int) -> None:
+    def reuse(self, node: Node, position: int, index: int) -> None:
         if not 0 <= index < len(node.inputs) or len(node.outputs) != 1:
-            self.fail(place, f"&{node.name} reuses the buffer of an input that it does not have")
+            self.fail(position, f"&{node.name} reuses the buffer of an input that it does not have")
         value = node.inputs[index]
         if value.node is None or value.node.op == "constant":
-            self.fail(place, f"the buffer of %{value.name} does not belong to this graph")
+            self.fail(position, f"the buffer of %{value.name} does not belong to this graph")
         if not fits(value.spec, node.outputs[0].spec):
-            self.fail(place, f"the buffer of %{value.name} has another type", str(value.spec))
+            self.fail(position, f"the buffer of %{value.name} has another type", str(value.spec))
         self.gone.add(id(value))
 
-    def arguments(self, node: Node, place: int) -> None:
+    def arguments(self, node: Node, position: int) -> None:
         try:
             check_arguments(node)
         except GraphError as error:
-            self.fail(place, error.wrong, error.expected)
+            self.fail(position, error.wrong, error.expected)
 
     def subgraphs(self, node: Node) -> None:
         for _, graph in node.subgraphs():
             _Check(graph, frozenset(self.sizes), self.resources).run()
 
-    def devices(self, node: Node, place: int) -> None:
+    def devices(self, node: Node, position: int) -> None:
         """Refuse operands on several devices, or on another one than the node is."""
         if is_structured(node.op) or kind_of(node.op) == "steering":  # signatures look at these
             return
@@ -185,7 +185,7 @@ class _Check:
         for value in operands[1:]:
             if value.device != operands[0].device:
                 self.fail(
-                    place,
+                    position,
                     f"the operands of &{node.name} are on different devices:"
                     f" {_where(operands[0])}, and {_where(value)}",
                     "all on one device",
@@ -193,13 +193,13 @@ class _Check:
                 )
         if operands and node.device is not None and node.device != operands[0].device:
             self.fail(
-                place,
+                position,
                 f"&{node.name} is on {node.device}, and its operand {_where(operands[0])}",
                 f"on {operands[0].device}",
                 f"move the operand by a transfer: x.to('{node.device}')",
             )
 
-    def types(self, node: Node, place: int) -> None:
+    def types(self, node: Node, position: int) -> None:
         got = [v.spec for v in node.outputs]
         sizes: dict[str, int] | None = None
         try:
@@ -211,17 +211,17 @@ class _Check:
                     want = _want(node)
         except EagerflowError as error:
             # names that first occur here are sizes that depend on data, which no rule knows
-            if sizes is not None or any(_names(kind.type) - self.sizes for kind in got):
+            if sizes is not None or any(_atoms(kind.shape) - self.sizes for kind in got):
                 return
-            self.fail(place, error.wrong, error.expected, error.hint)
+            self.fail(position, error.wrong, error.expected, error.hint)
         except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError,
                 ValueError):  # fmt: skip
             values = ", ".join(f"{k}={v!r}" for k, v in node.attrs.items())
-            self.fail(place, f"&{node.name}: {node.op} cannot have these attributes: {values}")
+            self.fail(position, f"&{node.name}: {node.op} cannot have these attributes: {values}")
         if want is not None and not _agree(got, want, sizes):
             shown = ", ".join(map(str, want)) or "no output"
             what = "devices" if _agree(got, want, sizes, has_type) else "types"
-            self.fail(place, f"the {what} of &{node.name} are not those of its rule", shown)
+            self.fail(position, f"the {what} of &{node.name} are not those of its rule", shown)
 
 
 def _where(value: Value) -> str:
@@ -273,14 +273,6 @@ def _want(node: Node) -> Sequence[ValueSpec] | None:
             raise GraphError(f"{node.op} takes tensors", expected="python_tensor in between")
         specs.append(spec)
     return infer_specs(op, specs, node.attrs)
-
-
-def _names(kind: ValueType) -> set[Atom]:
-    return _atoms(kind.shape)
-
-
-def _attribute_names(node: Node) -> set[Atom]:
-    return _atoms(flat_items(node.attrs.values()))
 
 
 def _atoms(items: Iterable[Any]) -> set[Atom]:

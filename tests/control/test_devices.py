@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
+from eagerflow.errors import TraceError
 from eagerflow.graph.lowering import lower
 from eagerflow.graph.verify import verify
 from eagerflow.runtime.scheduled.tier import ScheduledTier
@@ -220,3 +221,28 @@ def test_random_draws_know_their_device() -> None:
     keys = [n for n in inner if n.op in ("next_key", "random_normal")]
     assert [str(v.device) for n in keys for v in n.outputs] == ["cpu:1"] * len(keys)
     assert keys
+
+
+@pytest.mark.parametrize(
+    ("function", "wrong", "hint"),
+    [
+        (lambda x: ef.cond(x.sum() > 0, there, ef.sin, x),
+         "cond: the result is on different devices in two branches", "cpu:1"),
+        (lambda x: ef.while_loop(lambda v: v.sum() < 9, lambda v: there(v * 2), x),
+         "while_loop: an iteration changes the device of the carry", "cpu:0"),
+        (lambda x: ef.scan(lambda c, v: (there(c + v), v), x.sum(), x),
+         "scan: an iteration changes the device of the carry", "cpu:0"),
+    ],
+)  # fmt: skip
+def test_devices_that_differ_are_named(
+    function: Callable[[Any], Any], wrong: str, hint: str
+) -> None:
+    with pytest.raises(TraceError) as caught:
+        ef.trace(function)(ef.ones(2))
+    assert caught.value.wrong == wrong
+    assert f"x.to('{hint}')" in str(caught.value)
+
+
+def test_an_eager_loop_names_the_device_too() -> None:
+    with pytest.raises(TraceError, match="an iteration changes the device of the carry"):
+        ef.while_loop(lambda v: v.sum() < 9, lambda v: there(v * 2), ef.ones(2))

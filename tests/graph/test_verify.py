@@ -207,8 +207,8 @@ def _resource(graph: Graph) -> None:
     [
         (_swap, "%exp_2 is used and not defined above"),
         (_drop, "%exp_5 is returned and not defined"),
-        (_rename, "two things are called 'exp'"),
-        (_rename_input, "two things are called 'exp'"),
+        (_rename, "two values or nodes are called 'exp'"),
+        (_rename_input, "two values or nodes are called 'exp'"),
         (_steal, "%exp_2 is not output 0 of &exp_3"),
         (_reuse, "&exp_3 reuses the buffer of an input that it does not have"),
         (_wait, "&exp_3 comes before &exp_4, which it waits for"),
@@ -373,7 +373,7 @@ def test_operands_elsewhere_are_refused(
 
 
 def test_a_node_with_subgraphs_is_on_no_device(two: None) -> None:
-    """Its outputs are where the subgraphs give them, whoever makes it."""
+    """Its outputs are where the subgraphs give them, by whatever it is made."""
     said = ": f32[n]@cpu:0, f32[n]@cpu:1\n        %s"
     graph = Graph.parse(MIXED["calls"].replace(said, ': f32[n], f32[n] on "cpu:0"\n        %s'))
     call = graph.nodes[0]

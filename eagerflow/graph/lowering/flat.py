@@ -9,9 +9,10 @@ from eagerflow.dims import Dim, Size, same
 from eagerflow.graph.edit import lone_names, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.scopes import free_name
 from eagerflow.types import TensorType
 
-__all__ = ["FlatGraph", "FlatPlace", "axes_of", "free_name", "sizes_of",
+__all__ = ["FlatGraph", "FramePath", "axes_of", "sizes_of",
            "used_inputs"]  # fmt: skip
 
 
@@ -34,9 +35,15 @@ class FlatGraph:
         self.frames = Graph()  # for their names
         self.made: set[str] = set()  # names of sizes that nodes gave
 
+    def fresh_size(self, name: str) -> Dim:
+        """A size of that name, with a number if it is taken; takes it."""
+        free = free_name(name, self.made)
+        self.made.add(free)
+        return Dim(free)
+
 
 @final
-class FlatPlace:
+class FramePath:
     """The frame path of nodes: which frames and branches they lie in.
 
     Attributes:
@@ -73,22 +80,12 @@ def sizes_of(graph: Graph, operands: Sequence[Value], flat: FlatGraph) -> dict[s
         for value in node.outputs:
             for name in lone_names(value.type):
                 if name not in given_names and name in flat.made:
-                    sizes[name] = Dim(free_name(name, flat))
+                    sizes[name] = flat.fresh_size(name)
                 elif name not in given_names:
                     flat.made.add(name)
                 known.add(name)
     flat.made |= {n for v in operands for n in lone_names(v.type)}
     return sizes
-
-
-def free_name(name: str, flat: FlatGraph) -> str:
-    """``name``, with a number if it is taken; takes it."""
-    free, number = name, 0
-    while free in flat.made:
-        number += 1
-        free = f"{name}_{number}"
-    flat.made.add(free)
-    return free
 
 
 def axes_of(*kinds: ValueType) -> Iterator[tuple[Any, ...]]:

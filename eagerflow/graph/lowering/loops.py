@@ -10,9 +10,8 @@ from eagerflow.graph.edit import in_sizes, lone_names, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.graph.lowering.flat import (
-    FlatPlace,
+    FramePath,
     axes_of,
-    free_name,
     used_inputs,
 )
 from eagerflow.graph.lowering.parts import LoweredPart
@@ -85,8 +84,8 @@ class _Loop:
         loose = [v for i, v in enumerate(self.inside) if i not in self.carried]
         loose += [*self.fixed.values(), *self.size_values()]
         first = self.iteration or next(iter(self.carried.values()))
-        switches = self.switch(FlatPlace(loose, first))
-        self.iterate(switches, FlatPlace(loose, switches[first].outputs[0]))
+        switches = self.switch(FramePath(loose, first))
+        self.iterate(switches, FramePath(loose, switches[first].outputs[0]))
         left = {m: self.exit(s) for m, s in switches.items()}
         self.part.done[self.node] = tuple([v.node for v in left.values() if v.node is not None])
         if self.iteration is not None and not self.pure:
@@ -95,9 +94,9 @@ class _Loop:
             self.part.effects.append(end)
         return self.results(left)
 
-    def switch(self, place: FlatPlace) -> dict[Node, Node]:
+    def switch(self, path: FramePath) -> dict[Node, Node]:
         """For each loop-carried value the node at which it stays or leaves."""
-        goes_on, effects = self.test(place)
+        goes_on, effects = self.test(path)
         merges = [
             *self.carried.values(),
             *self.stacks,
@@ -105,13 +104,13 @@ class _Loop:
         ]
         return {
             m: self.part.add(
-                "Switch", (m.outputs[0], goes_on), [m.outputs[0].type] * 2, place=place,
+                "Switch", (m.outputs[0], goes_on), [m.outputs[0].type] * 2, path=path,
                 after=effects if m is self.iteration else (), **self.rest,
             )
             for m in merges
         }  # fmt: skip
 
-    def iterate(self, switches: Mapping[Node, Node], place: FlatPlace) -> None:
+    def iterate(self, switches: Mapping[Node, Node], path: FramePath) -> None:
         """One iteration."""
         values = [
             switches[self.carried[i]].outputs[0] if i in self.carried else v
@@ -119,23 +118,23 @@ class _Loop:
         ]
         iteration = switches[self.iteration].outputs[0] if self.iteration else None
         at = (
-            self.position(iteration, place)
+            self.position(iteration, path)
             if self.node.op == "scan" and iteration is not None
             else None
         )
         if at is not None:
-            values += [self.slice(v, at, place) for v in self.inside[self.count :]]
-        body = LoweredPart(self.part.flat, self.body, values, place)
+            values += [self.slice(v, at, path) for v in self.inside[self.count :]]
+        body = LoweredPart(self.part.flat, self.body, values, path)
         outputs = body.run()
         for i, merge in self.carried.items():
-            self.next(merge, outputs[i], place)
+            self.next(merge, outputs[i], path)
         for merge, y in zip(self.stacks, outputs[self.count :], strict=False):
             assert at is not None
-            self.next(merge, self.put(switches[merge].outputs[0], at, y, place), place)
+            self.next(merge, self.put(switches[merge].outputs[0], at, y, path), path)
         if self.iteration is not None and iteration is not None:
-            one = self.constant(1, place)
-            more = self.value("python_add", (iteration, one), _INT, place=place, after=body.effects)
-            self.next(self.iteration, more, place)
+            one = self.constant(1, path)
+            more = self.value("python_add", (iteration, one), _INT, path=path, after=body.effects)
+            self.next(self.iteration, more, path)
 
     def results(self, left: Mapping[Node, Value]) -> list[Value]:
         results = []
@@ -172,8 +171,8 @@ class _Loop:
         inside = self.enter(value, after, invariant=False)
         return self.graph.add_node("Merge", [inside], [kind], name="merge", **self.rest)
 
-    def next(self, merge: Node, value: Value, place: FlatPlace) -> None:
-        made = self.part.add("NextIteration", [value], (), place=place, name="next", **self.rest)
+    def next(self, merge: Node, value: Value, path: FramePath) -> None:
+        made = self.part.add("NextIteration", [value], (), path=path, name="next", **self.rest)
         merge.attrs["back"] = made.name
 
     def exit(self, switch: Node) -> Value:
@@ -181,32 +180,32 @@ class _Loop:
         made = self.graph.add_node("Exit", [value], [value.type], name="exit", **self.rest)
         return made.outputs[0]
 
-    def constant(self, value: int, place: FlatPlace | None = None) -> Value:
-        return self.value("constant", (), _INT, {"value": value}, name="iteration", place=place)
+    def constant(self, value: int, path: FramePath | None = None) -> Value:
+        return self.value("constant", (), _INT, {"value": value}, name="iteration", path=path)
 
     # --- whether there is another iteration ---
 
-    def test(self, place: FlatPlace) -> tuple[Value, list[Node]]:
+    def test(self, path: FramePath) -> tuple[Value, list[Node]]:
         """Whether there is another iteration, and the effects of finding that out."""
         if self.node.op == "scan":
-            return self.less("length", place), []
+            return self.less("length", path), []
         graph: Graph = self.node.attrs["cond"]
         if self.most is None:
-            part = LoweredPart(self.part.flat, graph, self.inside, place)
+            part = LoweredPart(self.part.flat, graph, self.inside, path)
             (goes_on,) = part.run()
             return goes_on, part.effects
         (goes_on,), effects = self.part.select(
-            [self.less("most", place), *self.inside], used_inputs(graph),
+            [self.less("most", path), *self.inside], used_inputs(graph),
             [self.part.builder(graph), lambda _, given, chosen: ([chosen], [])],
-            [_TRUTH], (), self.node, place,
+            [_TRUTH], (), self.node, path,
         )  # fmt: skip
         return goes_on, effects
 
-    def less(self, limit: str, place: FlatPlace) -> Value:
+    def less(self, limit: str, path: FramePath) -> Value:
         """Whether there were fewer iterations."""
         assert self.iteration is not None
         operands = (self.iteration.outputs[0], self.fixed[limit])
-        return self.value("python_lt", operands, _TRUTH, place=place, device=self.device())
+        return self.value("python_lt", operands, _TRUTH, path=path, device=self.device())
 
     def device(self) -> Any:
         """Where comparisons are: as what the loop itself asks, if it does."""
@@ -230,17 +229,17 @@ class _Loop:
 
     # --- what scan takes apart and stacks ---
 
-    def position(self, iteration: Value, place: FlatPlace) -> Value:
+    def position(self, iteration: Value, path: FramePath) -> Value:
         """Which element along the first axis it is the iteration of."""
         if not self.node.attrs.get("reverse"):
             return iteration
-        left = self.value("python_sub", (self.fixed["length"], iteration), _INT, place=place)
-        return self.value("python_sub", (left, self.constant(1, place)), _INT, place=place)
+        left = self.value("python_sub", (self.fixed["length"], iteration), _INT, path=path)
+        return self.value("python_sub", (left, self.constant(1, path)), _INT, path=path)
 
-    def slice(self, values: Value, at: Value, place: FlatPlace) -> Value:
+    def slice(self, values: Value, at: Value, path: FramePath) -> Value:
         assert isinstance(values.type, TensorType)
         kind = values.type.like(shape=values.type.shape[1:])
-        return self.value("Slice", (values, at), kind, place=place)
+        return self.value("Slice", (values, at), kind, path=path)
 
     def lists(self) -> Iterator[Value]:
         """Empty lists for what is stacked."""
@@ -249,14 +248,12 @@ class _Loop:
             kind = TensorType(LIST, ())
             yield self.value("list_new", (), kind, {"device": device}, device=device)
 
-    def put(self, values: Value, at: Value, y: Value, place: FlatPlace) -> Value:
+    def put(self, values: Value, at: Value, y: Value, path: FramePath) -> Value:
         """The list with the result of an iteration."""
         assert isinstance(values.type, TensorType)
         kind = values.type.like(dtype=DTYPES["int64"])
-        index = self.value("python_tensor", [at], kind, place=place, device=values.device)
-        return self.value(
-            "list_write", (values, index, y), values.type, {"grow": True}, place=place
-        )
+        index = self.value("python_tensor", [at], kind, path=path, device=values.device)
+        return self.value("list_write", (values, index, y), values.type, {"grow": True}, path=path)
 
     def stack(self, values: Value, kind: ValueType) -> Value:
         assert isinstance(kind, TensorType)
@@ -277,7 +274,7 @@ class _Loop:
                     if not same(size, after):
                         changing.add(str(size))
         for name in sorted(changing):
-            sizes[name] = Dim(free_name(name, self.part.flat))
+            sizes[name] = self.part.flat.fresh_size(name)
         return [in_sizes(param.type, sizes) for param in params]
 
     def size_values(self) -> list[Value]:

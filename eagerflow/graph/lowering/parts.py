@@ -8,14 +8,14 @@ from typing import Any, final
 from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueType
-from eagerflow.graph.lowering.flat import FlatGraph, FlatPlace, sizes_of, used_inputs
+from eagerflow.graph.lowering.flat import FlatGraph, FramePath, sizes_of, used_inputs
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import is_control
 
 __all__ = ["BranchBuilder", "LoweredPart"]
 
 #: gives outputs and the effects before them, of a branch at a path, for operands and the predicate
-BranchBuilder = Callable[[FlatPlace, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
+BranchBuilder = Callable[[FramePath, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
 
 
 @final
@@ -26,7 +26,7 @@ class LoweredPart:
         flat: the graph that is made.
         graph: the graph.
         operands: what its inputs are.
-        place: the frame path of its nodes.
+        path: the frame path of its nodes.
         before: what its effects wait for.
 
     Attributes:
@@ -34,12 +34,12 @@ class LoweredPart:
     """
 
     def __init__(
-        self, flat: FlatGraph, graph: Graph, operands: Sequence[Value], place: FlatPlace,
+        self, flat: FlatGraph, graph: Graph, operands: Sequence[Value], path: FramePath,
         before: Sequence[Node] = (),
     ) -> None:  # fmt: skip
         self.flat = flat
         self.source = graph
-        self.place = place
+        self.path = path
         self.before = tuple(before)
         self.values: dict[Value, Value] = dict(zip(graph.inputs, operands, strict=True))
         self.sizes = sizes_of(graph, operands, flat)
@@ -70,14 +70,14 @@ class LoweredPart:
     def add(
         self, op: str, inputs: Sequence[Value], types: Sequence[ValueType],
         attrs: Mapping[str, Any] | None = None, after: Sequence[Node] = (), *,
-        name: str = "", pure: bool = True, place: FlatPlace | None = None, **rest: Any,
+        name: str = "", pure: bool = True, path: FramePath | None = None, **rest: Any,
     ) -> Node:  # fmt: skip
         """Append a node, which waits for its path to be reached."""
-        place = place or self.place
+        path = path or self.path
         graph = self.flat.graph
         waits = list(after)
-        if not pure or place.loose.issuperset(inputs):
-            pivot = place.pivot(graph)
+        if not pure or path.loose.issuperset(inputs):
+            pivot = path.pivot(graph)
             waits += [pivot] if pivot is not None else []
         before = tuple(dict.fromkeys(waits))
         return graph.add_node(
@@ -101,7 +101,7 @@ class LoweredPart:
         return made.outputs
 
     def call(self, node: Node, inputs: Sequence[Value], after: Sequence[Node]) -> Sequence[Value]:
-        part = LoweredPart(self.flat, node.attrs["body"], inputs, self.place, after)
+        part = LoweredPart(self.flat, node.attrs["body"], inputs, self.path, after)
         outputs = part.run()
         self.effects += part.effects
         ends = [v.node for v in outputs if v.node is not None and v.node.op != "Switch"]
@@ -126,9 +126,9 @@ class LoweredPart:
 
     def builder(self, graph: Graph) -> BranchBuilder:
         def build(
-            place: FlatPlace, operands: Sequence[Value], chosen: Value
+            path: FramePath, operands: Sequence[Value], chosen: Value
         ) -> tuple[Sequence[Value], list[Node]]:
-            part = LoweredPart(self.flat, graph, operands, place)
+            part = LoweredPart(self.flat, graph, operands, path)
             return part.run(), part.effects
 
         return build
@@ -136,7 +136,7 @@ class LoweredPart:
     def select(
         self, inputs: Sequence[Value], used: set[int], builders: Sequence[BranchBuilder],
         types: Sequence[ValueType], after: Sequence[Node], node: Node,
-        place: FlatPlace | None = None,
+        path: FramePath | None = None,
     ) -> tuple[list[Value], list[Node]]:  # fmt: skip
         """Branches, of which the first of ``inputs`` chooses one.
 
@@ -147,7 +147,7 @@ class LoweredPart:
             types: of the results.
             after: what effects in the branches wait for.
             node: whose line the nodes get.
-            place: around the branches.
+            path: around the branches.
 
         Returns:
             The results, and a node to wait for if there are effects.
@@ -159,7 +159,7 @@ class LoweredPart:
         def switched(value: Value, after: Sequence[Node] = (), pure: bool = True) -> Node:
             if value not in switches:
                 switches[value] = self.add(
-                    "Switch", (value, predicate), [value.type] * count, after=after, place=place,
+                    "Switch", (value, predicate), [value.type] * count, after=after, path=path,
                     source=source, scope=node.scope, pure=pure,
                 )  # fmt: skip
             return switches[value]
@@ -169,7 +169,7 @@ class LoweredPart:
         for i, build in enumerate(builders):
             given = [switched(v).outputs[i] if j in used else v for j, v in enumerate(operands)]
             chosen = token.outputs[i]
-            outputs, effects = build(FlatPlace(gate=chosen), given, chosen)
+            outputs, effects = build(FramePath(gate=chosen), given, chosen)
             results.append(outputs)
             ends.append((chosen, effects))
         merged = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf, prod
-from typing import Any, final
+from typing import final
 
 from eagerflow.core.op import find_op
 from eagerflow.dims import same
@@ -69,7 +69,6 @@ class _Owners:
         self.foreign: set[Value] = set(graph.inputs)  # roots of groups that others may hold
         self.last: dict[Value, float] = {}  # by root
         self.fresh: dict[Node, bool] = {}
-        self.ufuncs: dict[tuple[str, str], bool] = {}
         self.xp = as_device("cpu:0").backend.xp
         for place, node in enumerate(graph.nodes):
             self._see(node, place)
@@ -123,32 +122,22 @@ class _Owners:
         return reuses
 
     def _in_place(self, node: Node) -> bool:
-        """Whether the kernel takes an array to write into."""
-        dtype: Any = getattr(node.outputs[0].type, "dtype", None)
-        op = find_op(node.op)
-        if op is None or not op.elementwise or node.attrs:
+        """Whether the kernel on a CPU is a ufunc, which takes an array to write into."""
+        op, output = find_op(node.op), node.outputs[0].type
+        if op is None or not op.elementwise or node.attrs or not node.inputs:
             return False
-        # small floats are computed in float32, by a function around the ufunc
-        return dtype.is_native and self._is_ufunc(node)
-
-    def _is_ufunc(self, node: Node) -> bool:
-        """Whether the kernel on a CPU is a ufunc, whatever is done about the dtype around it."""
-        kind = node.inputs[0].type if node.inputs else None
+        kind = node.inputs[0].type
         if not isinstance(kind, TensorType) or not on_cpu(node.inputs[0]):
             return False
-        key = node.op, kind.dtype.name
-        plain = self.ufuncs.get(key)
-        if plain is None:
-            kernel = self._kernel(node, kind.dtype.name)
-            # a signature means that it does not work element by element
-            plain = isinstance(kernel, self.xp.ufunc) and kernel.signature is None
-            self.ufuncs[key] = plain
-        return plain
-
-    def _kernel(self, node: Node, dtype: str) -> Any:
-        several = table.find(node.op, "cpu", (dtype,) * len(node.inputs), self.xp)
-        # as `eagerflow.core.execute` chooses
-        return table.find(node.op, "cpu", (dtype,), self.xp) or several
+        # small floats are computed in float32, by a function around the ufunc
+        if not isinstance(output, TensorType) or not output.dtype.is_native:
+            return False
+        dtype = kind.dtype.name  # as `eagerflow.core.execute` chooses
+        kernel = table.find(node.op, "cpu", (dtype,), self.xp) or table.find(
+            node.op, "cpu", (dtype,) * len(node.inputs), self.xp
+        )
+        # a signature means that it does not work element by element
+        return isinstance(kernel, self.xp.ufunc) and kernel.signature is None
 
     def _may_go(self, value: Value, node: Node, place: int) -> bool:
         output = node.outputs[0]

@@ -105,7 +105,9 @@ def _run(node: Node, inputs: list[Any]) -> Iterable[Any]:
     if op == "python_size":
         return [node.attrs["size"]]
     if op == "python_tensor":
-        return [_number_tensor(inputs[0], node.outputs[0])]
+        (value,) = node.outputs
+        assert isinstance(value.type, TensorType)
+        return [as_tensor(inputs[0], value.type.dtype, _device(value))]
     number = NUMBER_OPS.get(op)
     if number is not None and not number.compares:
         if number.widens:
@@ -117,11 +119,6 @@ def _run(node: Node, inputs: list[Any]) -> Iterable[Any]:
     if not all(has_values(x) for x in results):
         raise _NotHereError
     return results
-
-
-def _number_tensor(number: Any, value: Value) -> Tensor:
-    assert isinstance(value.type, TensorType)
-    return as_tensor(number, value.type.dtype, _device(value))
 
 
 def _check_power(base: Any, exponent: Any) -> None:

@@ -18,7 +18,7 @@ from eagerflow.graph.signatures import kind_of
 __all__ = ["prune"]
 
 #: numbers of inputs or outputs, in order
-Places = tuple[int, ...]
+Indices = tuple[int, ...]
 
 
 def prune(graph: Graph) -> tuple[Graph, Report]:
@@ -37,9 +37,9 @@ class _Pruner:
     """Makes the new graphs; a subgraph that several nodes share stays one."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, Places | None], tuple[Graph, Report]] = {}
+        self._known: dict[tuple[int, Indices | None], tuple[Graph, Report]] = {}
 
-    def run(self, live: Live, inputs: Places | None) -> tuple[Graph, Report]:
+    def run(self, live: Live, inputs: Indices | None) -> tuple[Graph, Report]:
         """The graph with those of its nodes that are needed, and these of its inputs."""
         graph = live.graph
         rewriter = Rewriter("prune", graph)
@@ -52,7 +52,7 @@ class _Pruner:
                 self._inside(rewriter, node, live.inside[node])
         return rewriter.finish()
 
-    def _part(self, live: Live, inputs: Places | None) -> tuple[Graph, Report]:
+    def _part(self, live: Live, inputs: Indices | None) -> tuple[Graph, Report]:
         key = id(live), inputs
         if key not in self._known:
             self._known[key] = self.run(live, inputs)
@@ -98,7 +98,7 @@ class Live:
     """
 
     graph: Graph
-    outputs: Places
+    outputs: Indices
     nodes: set[Node] = field(default_factory=set)
     values: set[Value] = field(default_factory=set)
     inside: dict[Node, Inside] = field(default_factory=dict)
@@ -119,9 +119,9 @@ class Inside(NamedTuple):
         parts: the subgraphs, in order.
     """
 
-    inputs: Places
-    outputs: Places
-    given: Places | None
+    inputs: Indices
+    outputs: Indices
+    given: Indices | None
     parts: Sequence[Live]
 
 
@@ -130,14 +130,14 @@ class _LiveSearch:
     """Finds what is read; no subgraph is searched twice."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, Places, frozenset[str]], Live] = {}
+        self._known: dict[tuple[int, Indices, frozenset[str]], Live] = {}
 
     def of(self, graph: Graph) -> Live:
         """What is read in ``graph``, all of whose inputs and outputs stay."""
         told = frozenset(str(d) for v in graph.inputs for d in v.type.shape)
         return self._find(graph, _all(graph.outputs), told)
 
-    def _find(self, graph: Graph, outputs: Places, outside: frozenset[str]) -> Live:
+    def _find(self, graph: Graph, outputs: Indices, outside: frozenset[str]) -> Live:
         """What is read if these outputs are; ``outside`` are the sizes that are known around it."""
         key = id(graph), outputs, outside
         live = self._known.get(key)
@@ -182,7 +182,7 @@ class _LiveSearch:
         parts = [self._find(g, _all(g.outputs), outside) for _, g in node.subgraphs()]
         return Inside(_all(node.inputs), _all(node.outputs), None, parts)
 
-    def _branches(self, node: Node, outputs: Places, outside: frozenset[str]) -> Inside:
+    def _branches(self, node: Node, outputs: Indices, outside: frozenset[str]) -> Inside:
         parts = [self._find(graph, outputs, outside) for graph in node.attrs["branches"]]
         given = _sorted(set[int]().union(*(part.inputs for part in parts)))
         return Inside((0, *[i + 1 for i in given]), outputs, given, parts)
@@ -204,9 +204,9 @@ class _LiveSearch:
         return Inside(inputs, _sorted(outputs), inputs, inside)
 
 
-def _all(values: Sequence[Value]) -> Places:
+def _all(values: Sequence[Value]) -> Indices:
     return tuple(range(len(values)))
 
 
-def _sorted(places: set[int]) -> Places:
-    return tuple(sorted(places))
+def _sorted(indices: set[int]) -> Indices:
+    return tuple(sorted(indices))

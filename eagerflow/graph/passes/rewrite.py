@@ -57,7 +57,7 @@ def shown(node: Node) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that a pass changed.
+    """One change that a pass made.
 
     Attributes:
         text: what, in the words of the text form.
@@ -188,7 +188,7 @@ class Rewriter:
         """Run the pass on the subgraphs of ``node``."""
         attrs = {}
         for key, value in node.attrs.items():
-            if type(value) is Graph or type(value) is tuple:
+            if type(value) is Graph or (type(value) is tuple and Graph in map(type, value)):
                 new = with_graphs(value, lambda graph: self._body(graph, run, node))
                 if new is not value:
                     attrs[key] = new

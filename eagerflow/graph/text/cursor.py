@@ -33,7 +33,7 @@ class Cursor:
         self.place = 0
 
     def fail(self, expected: str, place: int | None = None) -> NoReturn:
-        """Say that something else stands at ``place`` (by default the next thing)."""
+        """Say that something else stands at ``place`` (by default what comes next)."""
         if place is None:
             place = self.skip()
         start = self.text.rfind("\n", 0, place) + 1

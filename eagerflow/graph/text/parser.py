@@ -304,7 +304,7 @@ class _Parser:
             return ()
         items = [self.literal(graph)]
         if self.at.accept(")"):
-            return self.expression(place)  # parentheses around one thing belong to a size
+            return self.expression(place)  # parentheses around one item belong to a size
         self.at.expect(",")
         return (*items, *self.at.separated(lambda: self.literal(graph), ")"))
 

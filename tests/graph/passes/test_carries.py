@@ -1,4 +1,4 @@
-"""What goes round in a loop twice: found, read once, and taken out; all else stays."""
+"""Equal loop-carried values: one of them is read, the others are taken out; all else stays."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from eagerflow.graph.verify import verify
 X = ef.sin(ef.arange(5.0) + 1)
 
 
-def rounds(f: Callable[..., Any], *args: Any) -> int:
-    """How many values go round in the one loop of ``f``, optimised; the results stay."""
+def carries(f: Callable[..., Any], *args: Any) -> int:
+    """How many values the one loop of ``f`` carries, optimised; the results stay."""
     found = ef.trace(f).graph(*args)
     graph: Graph = found if found.origin is None else found.origin.graph
     best, _ = optimise(graph)
@@ -44,7 +44,7 @@ def zeros(count: int):
 
 
 def test_two_sums_of_one() -> None:
-    assert rounds(scanned(lambda c, x: (c[0] + x, c[1] + x, c[2] * x), zeros(3)), X) == 2
+    assert carries(scanned(lambda c, x: (c[0] + x, c[1] + x, c[2] * x), zeros(3)), X) == 2
 
 
 def test_values_that_depend_on_each_other() -> None:
@@ -52,11 +52,11 @@ def test_values_that_depend_on_each_other() -> None:
         a, b, p, q = c
         return b + x, ef.tanh(a), q + x, ef.tanh(p)
 
-    assert rounds(scanned(iteration, zeros(4)), X) == 2
+    assert carries(scanned(iteration, zeros(4)), X) == 2
 
 
 def test_all_that_is_equal_is_one() -> None:
-    assert rounds(scanned(lambda c, x: tuple(v * x + 1 for v in c), zeros(5)), X) == 1
+    assert carries(scanned(lambda c, x: tuple(v * x + 1 for v in c), zeros(5)), X) == 1
 
 
 def test_what_differs_later_stays_apart() -> None:
@@ -64,20 +64,20 @@ def test_what_differs_later_stays_apart() -> None:
         a, b, p, q = c
         return a + x, b + x, p + a, q + b * x  # p and q differ from the second iteration on
 
-    assert rounds(scanned(iteration, zeros(4)), X) == 3
+    assert carries(scanned(iteration, zeros(4)), X) == 3
 
     def swapped(c, x):
         a, b, d = c
         return b, d, a + x
 
-    assert rounds(scanned(swapped, zeros(3)), X) == 3
+    assert carries(scanned(swapped, zeros(3)), X) == 3
 
 
 def test_what_starts_apart_stays_apart() -> None:
     def start():
         return ef.zeros(()), ef.ones(()), -ef.zeros(())  # -0 is another value than 0
 
-    assert rounds(scanned(lambda c, x: tuple(v + x for v in c), start), X) == 3
+    assert carries(scanned(lambda c, x: tuple(v + x for v in c), start), X) == 3
 
 
 def test_the_test_of_a_while_reads_the_first() -> None:
@@ -87,7 +87,7 @@ def test_the_test_of_a_while_reads_the_first() -> None:
 
         return ef.while_loop(lambda i, a, b: (i < 5) & (b < 9), body, (0, 0.0, 0.0))
 
-    assert rounds(f, X) == 2
+    assert carries(f, X) == 2
 
 
 def test_draws_are_never_the_same() -> None:
@@ -106,7 +106,7 @@ def test_sums_of_what_the_last_turn_gave() -> None:
         c, ys = ef.scan(lambda c, x: ((c[0] * x, c[1] * x), c[0] - c[1]), zeros(2)(), xs)
         return c[0] + c[1], ys
 
-    assert rounds(f, X) == 1
+    assert carries(f, X) == 1
 
 
 def test_loops_in_loops() -> None:
@@ -117,8 +117,8 @@ def test_loops_in_loops() -> None:
     def f(xs):
         return ef.scan(lambda c, x: (iteration(c, x), None), zeros(2)(), xs)[0]
 
-    # what goes round within is the same if it is around, and the other way round
-    assert rounds(f, X) == 1
+    # a carry of the inner loop is equal to another if those of the outer one are, and the reverse
+    assert carries(f, X) == 1
 
 
 def test_biases_with_one_gradient() -> None:
