@@ -15,7 +15,7 @@ from eagerflow.data.base.elements import join
 from eagerflow.data.base.stage import (
     AbstractCursor,
     AbstractIndexed,
-    AbstractSource,
+    AbstractRowSource,
     AbstractStage,
     Rows,
 )
@@ -40,7 +40,7 @@ _HELD: Final = 256 << 20
 
 
 @final
-class TableStage(AbstractSource):
+class TableStage(AbstractRowSource):
     """The rows of a table in memory."""
 
     def __init__(self, table: Any) -> None:
@@ -73,7 +73,7 @@ class TableStage(AbstractSource):
 
 
 @final
-class ParquetStage(AbstractSource):
+class ParquetStage(AbstractRowSource):
     """The rows of Parquet files, of which a few groups are in memory."""
 
     def __init__(self, paths: Paths, columns: Sequence[str] | None) -> None:
