@@ -2,16 +2,16 @@
 
 from eagerflow.dims.dim import Dim as Dim
 from eagerflow.dims.dim import Size as Size
+from eagerflow.dims.dim import broadcast as broadcast
+from eagerflow.dims.dim import evaluate as evaluate
+from eagerflow.dims.dim import exact_quotient as exact_quotient
+from eagerflow.dims.dim import maximum as maximum
+from eagerflow.dims.dim import may_equal as may_equal
+from eagerflow.dims.dim import minimum as minimum
 from eagerflow.dims.dim import number_of as number_of
+from eagerflow.dims.dim import parse_dim as parse_dim
 from eagerflow.dims.dim import resolving as resolving
+from eagerflow.dims.dim import same as same
+from eagerflow.dims.dim import substitute as substitute
+from eagerflow.dims.dim import symbols as symbols
 from eagerflow.dims.dim import unknown as unknown
-from eagerflow.dims.sizes import broadcast as broadcast
-from eagerflow.dims.sizes import evaluate as evaluate
-from eagerflow.dims.sizes import exact_quotient as exact_quotient
-from eagerflow.dims.sizes import maximum as maximum
-from eagerflow.dims.sizes import may_equal as may_equal
-from eagerflow.dims.sizes import minimum as minimum
-from eagerflow.dims.sizes import parse_dim as parse_dim
-from eagerflow.dims.sizes import same as same
-from eagerflow.dims.sizes import substitute as substitute
-from eagerflow.dims.sizes import symbols as symbols

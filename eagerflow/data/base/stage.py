@@ -26,7 +26,7 @@ __all__ = [
     "AbstractFollower",
     "AbstractIndexed",
     "AbstractReplayed",
-    "AbstractRowSource",
+    "AbstractSourceStage",
     "AbstractStage",
     "AbstractStep",
     "AbstractView",
@@ -315,7 +315,7 @@ class AbstractStep(AbstractStage):
         return self.of.length
 
 
-class AbstractRowSource(AbstractStage, AbstractView):
+class AbstractSourceStage(AbstractStage, AbstractView):
     """A stage that reads no other one, and whose elements can be had in any order."""
 
     @property

@@ -10,7 +10,13 @@ import numpy as np
 
 import eagerflow as ef
 from eagerflow.data.base.elements import as_element, stack, type_of
-from eagerflow.data.base.stage import AbstractCursor, AbstractRowSource, AbstractStage, Length, Rows
+from eagerflow.data.base.stage import (
+    AbstractCursor,
+    AbstractSourceStage,
+    AbstractStage,
+    Length,
+    Rows,
+)
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.extending import tree
 
@@ -18,7 +24,7 @@ __all__ = ["IterableStage", "SequenceStage", "TensorStage", "iterable_stage"]
 
 
 @final
-class TensorStage(AbstractRowSource):
+class TensorStage(AbstractSourceStage):
     """The rows of the arrays of a pytree; the same in every epoch."""
 
     def __init__(self, values: Any) -> None:
@@ -139,7 +145,7 @@ def _read(read: Callable[[], Any], index: int, stage: AbstractStage) -> Any:
 
 
 @final
-class SequenceStage(AbstractRowSource):
+class SequenceStage(AbstractSourceStage):
     """The items of a list, or of anything else with a length and an order."""
 
     def __init__(self, items: Sequence[Any]) -> None:

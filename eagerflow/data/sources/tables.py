@@ -15,7 +15,7 @@ from eagerflow.data.base.elements import join
 from eagerflow.data.base.stage import (
     AbstractCursor,
     AbstractIndexed,
-    AbstractRowSource,
+    AbstractSourceStage,
     AbstractStage,
     Rows,
 )
@@ -40,7 +40,7 @@ _HELD: Final = 256 << 20
 
 
 @final
-class TableStage(AbstractRowSource):
+class TableStage(AbstractSourceStage):
     """The rows of a table in memory."""
 
     def __init__(self, table: Any) -> None:
@@ -73,7 +73,7 @@ class TableStage(AbstractRowSource):
 
 
 @final
-class ParquetStage(AbstractRowSource):
+class ParquetStage(AbstractSourceStage):
     """The rows of Parquet files, of which a few groups are in memory."""
 
     def __init__(self, paths: Paths, columns: Sequence[str] | None) -> None:

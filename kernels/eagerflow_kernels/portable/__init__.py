@@ -2,7 +2,6 @@
 
 from eagerflow_kernels.portable import (
     activations,
-    autodiff,
     callbacks,
     checks,
     convolution,
