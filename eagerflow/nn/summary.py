@@ -13,6 +13,7 @@ from eagerflow.errors import TraceWarning
 from eagerflow.extending import tree
 from eagerflow.extending.tracing import children, walk
 from eagerflow.nn.calls import noting
+from eagerflow.nn.text import short_type
 
 __all__ = ["Summary", "SummaryRow", "summarise"]
 
@@ -188,12 +189,8 @@ def _row(path: str, module: Any, outputs: list[str], own: list[ef.Variable]) -> 
 def _types(result: Any) -> str:
     """The types of the tensors in a result, such as ``f32[8,10], f32[2]``."""
     return ", ".join(
-        _short(x) for x in tree.leaves(result) if isinstance(x, (ef.Tensor, ef.Variable))
+        short_type(x) for x in tree.leaves(result) if isinstance(x, (ef.Tensor, ef.Variable))
     )
-
-
-def _short(x: Any) -> str:
-    return str(x.type).partition("@")[0]
 
 
 def _cells(row: SummaryRow) -> tuple[str, ...]:

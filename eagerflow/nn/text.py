@@ -8,7 +8,7 @@ from typing import Any
 import eagerflow as ef
 from eagerflow.extending.tracing import children
 
-__all__ = ["outline"]
+__all__ = ["outline", "short_type"]
 
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -66,7 +66,9 @@ def _settings(module: Any, kind: type) -> list[str]:
         settings.append(repr(value) if required else f"{parameter.name}={value!r}")
     if settings:
         return settings
-    return [f"{n}: {_type(v)}" for n, v in children(module, kind) if isinstance(v, ef.Variable)]
+    return [
+        f"{n}: {short_type(v)}" for n, v in children(module, kind) if isinstance(v, ef.Variable)
+    ]
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -79,5 +81,6 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, _PLAIN)
 
 
-def _type(variable: ef.Variable) -> str:
-    return str(variable.type).partition("@")[0]
+def short_type(x: ef.Tensor | ef.Variable) -> str:
+    """A type without its device."""
+    return str(x.type).partition("@")[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,15 @@ from eagerflow.errors import DTypeError, SettingError, ShapeError, TensorValueEr
 __all__ = ["Column", "arrow", "column", "columns", "element", "form", "gathered", "held", "taken"]
 
 Column: TypeAlias = np.ndarray[Any, Any] | list[Any] | dict[str, Any]
+
+
+#: the types of Arrow that are read in one way, as ``pyarrow.types`` calls them
+_KINDS: Final = {
+    "number": ("boolean", "integer", "floating"),
+    "text": ("string", "large_string", "string_view"),
+    "bytes": ("binary", "large_binary", "binary_view", "fixed_size_binary"),
+    "list": ("list", "large_list"),
+}
 
 
 def arrow(module: str) -> Any:
@@ -43,15 +52,15 @@ def form(name: str, kind: Any) -> Any:
         DTypeError: there is no tensor or text for it.
     """
     types = arrow("pyarrow").types
-    if _is_number(kind):
+    if _is("number", kind):
         return str(kind)
-    if _is_text(kind) or _is_bytes(kind):
-        return "texts" if _is_text(kind) else "bytes"
+    if _is("text", kind) or _is("bytes", kind):
+        return "texts" if _is("text", kind) else "bytes"
     if types.is_dictionary(kind):
         return form(name, kind.value_type)
     if types.is_struct(kind):
         return {field.name: form(f"{name}.{field.name}", field.type) for field in _fields(kind)}
-    if _is_list(kind) or types.is_fixed_size_list(kind):
+    if _is("list", kind) or types.is_fixed_size_list(kind):
         inner = form(name, kind.value_type)
         if not isinstance(inner, dict):
             return (inner, kind.list_size if types.is_fixed_size_list(kind) else None)
@@ -63,29 +72,10 @@ def form(name: str, kind: Any) -> Any:
     )
 
 
-def _is_number(kind: Any) -> bool:
+def _is(what: str, kind: Any) -> bool:
+    """Whether a type of Arrow is one of numbers, texts, bytes or lists of any length."""
     types = arrow("pyarrow").types
-    return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind))
-
-
-def _is_text(kind: Any) -> bool:
-    types = arrow("pyarrow").types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _is_bytes(kind: Any) -> bool:
-    types = arrow("pyarrow").types
-    return bool(
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_binary_view(kind)
-        or types.is_fixed_size_binary(kind)
-    )
-
-
-def _is_list(kind: Any) -> bool:
-    types = arrow("pyarrow").types
-    return bool(types.is_list(kind) or types.is_large_list(kind))
+    return any(getattr(types, f"is_{name}")(kind) for name in _KINDS[what])
 
 
 def _fields(kind: Any) -> list[Any]:
@@ -121,11 +111,11 @@ def column(name: str, values: Any) -> Column:
     form(name, kind)
     if arrow("pyarrow").types.is_dictionary(kind):
         return column(name, values.cast(kind.value_type))
-    if _is_text(kind) or _is_bytes(kind):
+    if _is("text", kind) or _is("bytes", kind):
         texts: list[Any] = values.to_pylist()
         return texts
     array = values.combine_chunks() if hasattr(values, "combine_chunks") else values
-    if _is_number(kind):
+    if _is("number", kind):
         numbers: np.ndarray[Any, Any] = array.to_numpy(zero_copy_only=False)
         return numbers
     if arrow("pyarrow").types.is_struct(kind):
@@ -137,7 +127,7 @@ def column(name: str, values: Any) -> Column:
 def _lists(name: str, array: Any) -> Column:
     """A column of lists: an array if all have one length, texts as their bytes."""
     inner = column(name, array.flatten())
-    if _is_list(array.type):
+    if _is("list", array.type):
         bounds = array.offsets.to_numpy() - array.offsets[0].as_py()
     else:
         bounds = np.arange(len(array) + 1) * array.type.list_size
@@ -145,7 +135,7 @@ def _lists(name: str, array: Any) -> Column:
     if isinstance(inner, list) and blank.ndim == 1:  # of texts
         texts = [x.encode() if isinstance(x, str) else x for x in inner]
         inner = np.array(texts, object)
-    if isinstance(inner, np.ndarray) and not _is_list(array.type):
+    if isinstance(inner, np.ndarray) and not _is("list", array.type):
         return inner.reshape(len(array), array.type.list_size, *inner.shape[1:])
     assert not isinstance(inner, dict)  # see `form`
     rows = [inner[start:stop] for start, stop in pairwise(bounds.tolist())]
@@ -170,7 +160,7 @@ def _blank(kind: Any) -> np.ndarray[Any, Any]:
     while hasattr(kind, "value_type"):  # of lists and dictionaries
         axes += not arrow("pyarrow").types.is_dictionary(kind)
         kind = kind.value_type
-    return np.empty((0,) * axes, kind.to_pandas_dtype() if _is_number(kind) else object)
+    return np.empty((0,) * axes, kind.to_pandas_dtype() if _is("number", kind) else object)
 
 
 # --- elements ---------------------------------------------------------------------------------

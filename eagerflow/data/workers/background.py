@@ -10,7 +10,7 @@ from typing import Any, Final, final
 
 import eagerflow as ef
 from eagerflow.data.base.stage import AbstractCursor, AbstractFollower, AbstractStep
-from eagerflow.data.workers.jobs import Handover, observed
+from eagerflow.data.workers.jobs import AbstractOutcome, Handover, observed
 from eagerflow.data.workers.opening import open_stage
 from eagerflow.extending import tree
 from eagerflow.extending.pipelines import QueueState, ending
@@ -38,19 +38,19 @@ class PrefetchStage(AbstractStep):
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """What one reading of the source gave, and the position behind it."""
+class _Made(AbstractOutcome):
+    """What one reading of the source gave.
 
-    value: Any
-    error: BaseException | None
-    state: dict[str, Any]
+    Attributes:
+        state: the position of the source behind it.
+        last: whether it is the last.
+    """
 
-    @property
-    def last(self) -> bool:
-        return self.error is not None and (
-            isinstance(self.error, StopIteration) or not isinstance(self.error, Exception)
-        )
+    def __init__(self, value: Any, error: BaseException | None, state: dict[str, Any]) -> None:
+        super().__init__(value, error)
+        self.state = state
+        goes_on = isinstance(error, Exception) and not isinstance(error, StopIteration)
+        self.last = error is not None and not goes_on
 
 
 @final
@@ -74,14 +74,7 @@ class _PrefetchCursor(AbstractFollower):
         made = self._ahead.take()
         self._state = made.state
         self._ended = made.last
-        error, value = made.error, made.value
-        del made  # the traceback of the error leads here
-        if error is None:
-            return value
-        try:
-            raise error
-        finally:
-            del error
+        return made.result()
 
     def _start(self) -> None:
         self._started = True
@@ -123,7 +116,8 @@ class _Feed:
         make, last = partial(_make, self._source, self._device), False
         while not (last or self._ahead.closed):
             made = observed(_NAME, make)
-            bell, last = self._ahead.put(made, waits=not made.last), made.last
+            last = made.last
+            bell = self._ahead.put(made, waits=not last)
             if bell is not None and not last:
                 return bell
         self._source.close()

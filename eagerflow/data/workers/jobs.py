@@ -15,7 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 from eagerflow.data.base.elements import nbytes
 from eagerflow.errors import CancelledError, QueueClosedError
@@ -29,17 +29,33 @@ from eagerflow.extending.pipelines import (
     slept,
 )
 
-__all__ = ["Crew", "Handover", "Job", "observed"]
+__all__ = ["AbstractOutcome", "Crew", "Handover", "Job", "observed"]
 
 #: seconds after which a thread that has nothing to do ends: there may be no more reads
 _IDLE: Final = 1.0
 
 
-class _Outcome(Protocol):
-    @property
-    def value(self) -> Any: ...
-    @property
-    def error(self) -> BaseException | None: ...
+class AbstractOutcome:
+    """What some work gave, or what it raised.
+
+    Attributes:
+        value: what it gave.
+        error: what it raised; None if it gave something.
+    """
+
+    def __init__(self, value: Any = None, error: BaseException | None = None) -> None:
+        self.value = value
+        self.error = error
+
+    def result(self) -> Any:
+        """What the work gave; asked once."""
+        error, self.error = self.error, None  # its traceback leads to this object
+        if error is None:
+            return self.value
+        try:
+            raise error
+        finally:
+            del error
 
 
 @final
@@ -62,7 +78,7 @@ class Handover:
         self.queue = QueueState(capacity, store, "sequence" if numbered else "fifo", name=name)
 
     def put(
-        self, item: _Outcome, number: int = 0, waits: bool = True
+        self, item: AbstractOutcome, number: int = 0, waits: bool = True
     ) -> threading.Lock | None:  # fmt: skip
         """Add ``item``, as soon as there is room; if it is closed, it is dropped.
 
@@ -122,7 +138,7 @@ class Handover:
         self.queue.cancel_and_close(drop=True)
 
 
-def observed(name: str, make: Callable[[], _Outcome]) -> Any:
+def observed(name: str, make: Callable[[], AbstractOutcome]) -> Any:
     """What ``make`` gives, with an event if there are listeners."""
     if not ElementEvent.listeners:
         return make()
@@ -135,25 +151,18 @@ def observed(name: str, make: Callable[[], _Outcome]) -> Any:
 
 
 @final
-class Job:
+class Job(AbstractOutcome):
     """A function that some thread calls, and what became of it.
 
     Args:
         work: the function.
         number: its place among others.
-
-    Attributes:
-        value: what it gave.
-        error: what it raised; None if it gave something.
     """
 
-    __slots__ = ("error", "number", "value", "work")
-
     def __init__(self, work: Callable[[], Any], number: int) -> None:
+        super().__init__()
         self.work: Callable[[], Any] | None = work
         self.number = number
-        self.value: Any = None
-        self.error: BaseException | None = None
 
     def do(self) -> Job:
         """Call the function, here and now."""
@@ -168,16 +177,6 @@ class Job:
     def fail(self, error: BaseException) -> None:
         """Be a job that raised."""
         self.work, self.error = None, error
-
-    def result(self) -> Any:
-        """What the function gave; asked once."""
-        error, self.error = self.error, None  # its traceback leads to this job
-        if error is None:
-            return self.value
-        try:
-            raise error
-        finally:
-            del error
 
 
 @final
