@@ -9,6 +9,7 @@ without one there is no call and no allocation.
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ __all__ = [
     "DEFAULT_KINDS", "KINDS", "AbstractEvent", "ElementEvent", "Instrument", "LevelEvent",
     "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent", "RunEvent", "SkipEvent",
     "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent", "add_instrument", "begin", "describe",
-    "end", "listening", "next_step", "remove_instrument", "step_of", "told",
+    "end", "next_step", "remove_instrument", "step_of", "told",
 ]  # fmt: skip
 
 _steps: Final = count(1)
@@ -47,6 +48,9 @@ class _StepOf(threading.local):
         caller: the thread that asked for it, 0 where that is the same one.
         runner: the name of the runner that the thread works for, if it does for one.
         stopped: tells whether the step is to end; None if that is not asked for.
+        telling: whether the thread is telling an instrument, which is told nothing of what it runs
+            meanwhile: else it would be told of that, and so on without end.
+        told: seconds that the thread has spent telling instruments, ever.
     """
 
     step: int = 0
@@ -54,6 +58,8 @@ class _StepOf(threading.local):
     caller: int = 0
     runner: str = ""
     stopped: Callable[[], bool] | None = None
+    telling: bool = False
+    told: float = 0.0
 
 
 #: of this thread
@@ -380,7 +386,7 @@ class Instrument(Protocol):
         """Something has ended, or has happened."""
 
 
-_lock: Final = threading.Lock()
+_lock: Final = threading.RLock()  # a finaliser may remove an instrument
 
 
 def _set_listeners(instruments: tuple[Instrument, ...]) -> None:
@@ -394,11 +400,6 @@ def _kinds(instrument: Instrument) -> frozenset[type[AbstractEvent]]:
 
 
 _set_listeners(())
-
-
-def listening() -> bool:
-    """Whether any instrument listens, to whatever kind."""
-    return bool(AbstractEvent.listeners)
 
 
 def add_instrument(instrument: Instrument) -> None:
@@ -443,12 +444,12 @@ def remove_instrument(instrument: Instrument) -> None:
 
 def begin(event: AbstractEvent) -> None:
     """Tell the instruments that something begins; the caller calls `end`, whatever happens."""
-    event._told = told = type(event).listeners
-    for instrument in told:
-        try:
-            instrument.begin(event)
-        except Exception as error:
-            _remove_broken(instrument, error)
+    if step_of.telling:
+        event._told = ()
+        return
+    event._told = listeners = type(event).listeners
+    if listeners:
+        _tell(listeners, "begin", event)
 
 
 def end(event: AbstractEvent) -> None:
@@ -458,13 +459,28 @@ def end(event: AbstractEvent) -> None:
     """
     if event.stop is None:
         event.stop = perf_counter()
-    listeners = type(event).listeners
-    for instrument in listeners if event._told is None else event._told:
-        if any(i is instrument for i in listeners):  # it may have been removed since
+    listeners, first = type(event).listeners, event._told
+    if first is None:
+        first = () if step_of.telling else listeners
+    elif first is not listeners:  # some may have been removed since
+        first = tuple([i for i in first if any(i is j for j in listeners)])
+    if first:
+        _tell(first, "end", event)
+
+
+def _tell(listeners: tuple[Instrument, ...], what: str, event: AbstractEvent) -> None:
+    around, start = step_of.telling, perf_counter()
+    step_of.telling = True
+    try:
+        for instrument in listeners:
             try:
-                instrument.end(event)
+                getattr(instrument, what)(event)
             except Exception as error:
                 _remove_broken(instrument, error)
+    finally:
+        step_of.telling = around
+        if not around:
+            step_of.told += perf_counter() - start
 
 
 @contextmanager
@@ -486,10 +502,11 @@ def describe(error: BaseException) -> str:
 
 
 def _remove_broken(instrument: Instrument, error: Exception) -> None:
-    """A broken picture must not stop the work that it shows."""
+    """A broken instrument must not stop the work that it shows, nor may the warning of it."""
     remove_instrument(instrument)
-    warnings.warn(
-        f"instrument {instrument!r} raised {error!r} and was removed",
-        RuntimeWarning,
-        stacklevel=3,
-    )
+    try:
+        text = f"instrument {instrument!r} raised {error!r} and was removed"
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
+    except Exception as failed:  # warnings are errors, or the instrument cannot be printed
+        if sys.stderr is not None:
+            print(f"{type(failed).__name__}: {failed}", file=sys.stderr)

@@ -140,6 +140,8 @@ class OpFacts(AlgebraFacts, total=False):
             begin where no function of the user's stands around it (in a graph); empty for none.
         with_gradient: of a loss whose gradient is the same op with one more input, the name of the
             op that gives both.
+        draws: whether it takes a ticket of the generator that is its attribute ``resource``, and does
+            nothing else to state.
         inline: the expression that does what the portable kernel does, in less time than it takes
             to call it.
         on_stack: the statements that do it to a list of Python, in place of a list of which old
@@ -159,6 +161,7 @@ class OpFacts(AlgebraFacts, total=False):
     updates: str | None
     errors_as: str | None
     with_gradient: str | None
+    draws: bool
     inline: InlineRule | None
     on_stack: StackRule | None
 
@@ -168,7 +171,7 @@ GENERAL: Final[OpFacts] = {
     "commutative": False, "neutral": None, "involution": False, "idempotent": False,
     "cost": moving, "outputs": 1, "elementwise": False, "ieee": False, "storage": "either",
     "order": "unknown", "array_scalars": False, "fails_on": "values", "raises": (),
-    "linear_rows": False, "updates": None, "errors_as": None, "with_gradient": None,
+    "linear_rows": False, "updates": None, "errors_as": None, "with_gradient": None, "draws": False,
     "inline": None, "on_stack": None,
 }  # fmt: skip
 

@@ -152,6 +152,7 @@ class Op:
     updates: str | None
     errors_as: str | None
     with_gradient: str | None
+    draws: bool
     inline: InlineRule | None
     on_stack: StackRule | None
 

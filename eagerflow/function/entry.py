@@ -99,6 +99,10 @@ class Trace:
         #: whether inputs are used as they come: leaf i is input i
         self._plain = self.leaves == tuple(range(len(self.leaves)))
 
+    def executables(self) -> list[Executable]:
+        """What runs it, or its derivative."""
+        return [self.executable, *(self._derivative.executables if self._derivative else ())]
+
     def takes(self, call: Call) -> bool:
         """Whether the sizes and numbers of a call are those of the trace."""
         return all(map(fits, call.shapes, self.patterns)) and all(

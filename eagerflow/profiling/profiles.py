@@ -7,6 +7,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass
 from time import perf_counter
 from types import TracebackType
@@ -74,12 +75,13 @@ class Profile:
     """
 
     __slots__ = ("__weakref__", "_before", "_depth", "_events", "_exits", "_open", "_start",
-                 "_thread")  # fmt: skip
+                 "_thread", "_unfinished")  # fmt: skip
     kinds: Final = KINDS
 
     def __init__(self) -> None:
         self._events: list[AbstractEvent] = []
         self._open: dict[int, AbstractEvent] = {}  # events that have begun, by identity
+        self._unfinished: list[AbstractEvent] = []  # those of blocks that ended before they did
         self._thread = 0
         self._depth = 0
         self._start = 0.0
@@ -106,6 +108,8 @@ class Profile:
         if self._depth == 0:
             self._before += perf_counter() - self._start
             self._exits.close()
+            self._unfinished += map(copy, list(self._open.values()))  # as they are now
+            self._open.clear()
 
     def begin(self, event: AbstractEvent, /) -> None:
         """Keep the events that have begun, so that a trace shows what was still waited for."""
@@ -165,7 +169,9 @@ class Profile:
         ...     [e["name"] for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
         ['zeros', 'exp']
         """
-        data = json.dumps(to_chrome([*self._events, *self._open.values()])).encode()
+        data = json.dumps(
+            to_chrome([*self._events, *self._unfinished, *self._open.values()])
+        ).encode()
         with replaced("Profile.save", path, len(data)) as write:
             write(data)
 

@@ -105,7 +105,9 @@ def _define(name: str, flops: float) -> Op:
     )
 
 
-_NEXT_KEY: Final = define("next_key", infer=_key_type, vjp=(), effect="writes", precision="exact")
+_NEXT_KEY: Final = define(
+    "next_key", infer=_key_type, vjp=(), effect="writes", precision="exact", draws=True
+)
 #: only in a trace, where setting a generator is a step of the graph
 _SET_KEY: Final = define(
     "set_key",

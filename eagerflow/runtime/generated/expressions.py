@@ -1,4 +1,4 @@
-"""The words of generated code: constants, kernels, attributes and sizes as Python expressions."""
+"""The expressions of generated code: constants, kernels, attributes and sizes as Python expressions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from eagerflow.runtime.generated.instructions import Instruction, Instructions, 
 from eagerflow.runtime.generated.python_numbers import broadcast_sizes, power, to_array
 from eagerflow.types import LIST, TensorType
 
-__all__ = ["GENERATED", "Words"]
+__all__ = ["GENERATED", "Expressions"]
 
 #: the module that generated functions say they are of, so that their frames count as ours
 GENERATED: Final = "eagerflow.runtime.generated.tier"
@@ -29,7 +29,7 @@ _TICKETS: Final = 2**64
 
 
 @final
-class Words:
+class Expressions:
     """Expressions of one program, and the global variables that they name.
 
     Args:
@@ -111,15 +111,15 @@ class Words:
         op = get_op(node.op)
         entry, attrs = self.entry(op, line, node)
         kernel = self.reused(entry.kernel, line, node, dead, fading)
-        words = [self.operand(r) for r in line.inputs]
+        operands = [self.operand(r) for r in line.inputs]
         if op.inline is not None and is_own(op, kernel):
             types = self.program.types(line)
-            site = InlineSite(words, types, node.attrs, len(node.outputs), self.bound)
+            site = InlineSite(operands, types, node.attrs, len(node.outputs), self.bound)
             inlined = op.inline(site)
             if inlined is not None:
                 return inlined
-        words += [f"{key}={self.attribute(value, line)}" for key, value in attrs.items()]
-        text = f"{self.bound(kernel, node.op)}({', '.join(words)})"
+        operands += [f"{key}={self.attribute(value, line)}" for key, value in attrs.items()]
+        text = f"{self.bound(kernel, node.op)}({', '.join(operands)})"
         if op.moves:
             text += "._data"
         if len(line.outputs) == 1:
@@ -181,11 +181,11 @@ class Words:
 
         return self.bound(self._shared(("empty", lane), make), "empty")
 
-    # --- words ---
+    # --- parts ---
 
-    def tuple(self, words: Any) -> str:
-        """Words as a tuple."""
-        return "(" + "".join(f"{word}, " for word in words) + ")"
+    def tuple(self, items: Any) -> str:
+        """Expressions as a tuple."""
+        return "(" + "".join(f"{item}, " for item in items) + ")"
 
     def operand(self, register: int) -> str:
         """What a register holds: a local variable, or a constant."""

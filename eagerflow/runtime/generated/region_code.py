@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import count
 from types import FrameType, FunctionType
 from typing import Any, Final, final
+from weakref import WeakValueDictionary
 
 from eagerflow.errors import CancelledError
 from eagerflow.events import NodeEvent, RegionEvent, step_of, told
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
-from eagerflow.graph_position import GraphPosition, register_code
+from eagerflow.graph_position import GraphPosition, codes_by_file
 from eagerflow.hardware import Lane
 from eagerflow.runtime.generated.codegen import Code, generate
 from eagerflow.runtime.generated.failures import failure
@@ -46,8 +46,8 @@ class RegionCode:
         GraphError: something in it cannot run.
     """
 
-    __slots__ = ("__weakref__", "_checked", "_instructions", "_name", "_observed", "_observer",
-                 "_ops", "_plain", "checked", "graph", "lanes")  # fmt: skip
+    __slots__ = ("__weakref__", "_instructions", "_name", "_observer", "_ops", "_versions",
+                 "checked", "graph", "lanes")  # fmt: skip
 
     def __init__(self, graph: Graph, number: int, name: str, region: int = 0) -> None:
         self.graph = graph
@@ -61,11 +61,10 @@ class RegionCode:
             map(self._instructions.lane, self._instructions.outputs)
         )
         self._observer = Observer(number, name, region, self._instructions)
-        self._plain: Code | None = None
-        self._checked: Code | None = None
-        self._observed: Code | None = None
-        with _lock:
-            _codes.add(self)
+        #: the versions that were asked for. Another dictionary is taken when a kernel changes, so
+        #: that code which is written meanwhile is not kept
+        self._versions: dict[str, Code] = {}
+        _codes[next(_serial)] = self
 
     def run(self, values: list[Any]) -> tuple[Any, ...]:
         """Run it on what is taken out of ``values``, the last input first.
@@ -93,33 +92,28 @@ class RegionCode:
 
     def plain(self) -> Code:
         """The version that neither tells nor asks."""
-        if self._plain is None:
-            self._plain = self._generate()
-        return self._plain
+        return self._versions.get("plain") or self._generate("plain", None)
 
     def _ready(self) -> Code:
         """The version that this run needs."""
         if NodeEvent.listeners:
-            if self._observed is None:
-                self._observed = self._generate(self._note)
-            return self._observed
+            return self._versions.get("observed") or self._generate("observed", self._note)
         if step_of.stopped is not None and self.checked:
-            if self._checked is None:
-                self._checked = self._generate(_check, chains=True)
-            return self._checked
+            return self._versions.get("checked") or self._generate("checked", _check, chains=True)
         return self.plain()
 
     def _generate(
-        self, note: Callable[..., float] | None = None, *, chains: bool = False
+        self, version: str, note: Callable[..., float] | None, *, chains: bool = False
     ) -> Code:  # fmt: skip
+        versions = self._versions
         code = generate(self._name, self._instructions, note, chains=chains)
-        register_code(code.file, self)
+        codes_by_file[code.file] = self
+        versions[version] = code
         return code
 
     def position(self, file: str, frames: Sequence[FrameType]) -> GraphPosition | None:
         """Where a thread is that runs a version of this code."""
-        versions = self._plain, self._checked, self._observed
-        code = next((c for c in versions if c is not None and c.file == file), None)
+        code = next((c for c in list(self._versions.values()) if c.file == file), None)
         if code is None:  # it has been recompiled since
             return None
         return position_in(code, frames, self._observer.executable, self._name)
@@ -131,7 +125,7 @@ class RegionCode:
     def forget(self, op: str) -> None:
         """Recompile before the next run, if a kernel of that op is called."""
         if op in self._ops:
-            self._plain = self._checked = self._observed = None
+            self._versions = {}
 
 
 def _check(*_: object) -> float:
@@ -156,16 +150,16 @@ def _taking(count: int) -> Callable[..., tuple[Any, ...]]:
     return taking
 
 
-_lock: Final = threading.Lock()
-_codes: Final[weakref.WeakSet[RegionCode]] = weakref.WeakSet()
+_serial: Final = count()
+#: it needs no lock, as each access of it is one operation of a dictionary
+_codes: Final[WeakValueDictionary[int, RegionCode]] = WeakValueDictionary()
 
 
 def _kernels_changed(op: str) -> None:
     """They count from the next call on, as they do eagerly."""
-    with _lock:
-        codes = list(_codes)
-    for code in codes:
-        code.forget(op)
+    for one in _codes.valuerefs():
+        if (code := one()) is not None:
+            code.forget(op)
 
 
 table.on_change(_kernels_changed)

@@ -102,6 +102,7 @@ class FlowStep:
         self._inside = Interruptible()  # waits within an entry: for a queue, say
         self._written = Written()
         self._error: BaseException | None = None
+        self._told: dict[int, float] = {}  # seconds that helpers spent telling instruments
         self._ended = False
 
     @property
@@ -129,8 +130,11 @@ class FlowStep:
         try:
             with self._lock:
                 self._tell(start())
+            told = step_of.told
             self._work(main=True)
             self._wait_for_helpers()
+            # what a thread spent on instruments counts once: the threads did it at the same time
+            step_of.told = max(step_of.told, told + max(self._told.values(), default=0.0))
             return self._result()
         finally:
             late: KeyboardInterrupt | None = None
@@ -308,7 +312,7 @@ class FlowStep:
             self._helping += 1
         token = error_state.set(QUIET)
         step_of.stopped, step_of.caller = self._is_stopped, self._caller
-        step_of.step = self._number
+        step_of.step, told, thread = self._number, step_of.told, threading.get_ident()
         try:
             self._work(main=False)
         finally:
@@ -316,6 +320,7 @@ class FlowStep:
             step_of.step, step_of.frames = 0, ()
             error_state.reset(token)
             with self._lock:
+                self._told[thread] = self._told.get(thread, 0.0) + step_of.told - told
                 self._helping -= 1
                 self._free += 1
                 self._ring()
