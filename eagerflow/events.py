@@ -509,4 +509,4 @@ def _remove_broken(instrument: Instrument, error: Exception) -> None:
         warnings.warn(text, RuntimeWarning, stacklevel=4)
     except Exception as failed:  # warnings are errors, or the instrument cannot be printed
         if sys.stderr is not None:
-            print(f"{type(failed).__name__}: {failed}", file=sys.stderr)
+            sys.stderr.write(f"{type(failed).__name__}: {failed}\n")

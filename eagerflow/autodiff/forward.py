@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-from eagerflow.autodiff.backward import gradients
-from eagerflow.autodiff.cotangents import Cotangent, add, dense, full_like, pull
-from eagerflow.autodiff.marks import find, strip
-from eagerflow.autodiff.tape import Tape
+from eagerflow.autodiff.backward import Cotangent, add, dense, full_like, gradients, pull
+from eagerflow.autodiff.tape import Tape, find, strip
 from eagerflow.core.interpreter import (
     BASE,
     AbstractDifferentiator,

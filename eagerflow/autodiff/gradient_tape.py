@@ -8,10 +8,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any, final
 
-from eagerflow.autodiff.backward import gradients
-from eagerflow.autodiff.cotangents import Cotangent, add, full_like
-from eagerflow.autodiff.sources import check_inexact, finished, is_variable
+from eagerflow.autodiff.backward import Cotangent, add, full_like, gradients
 from eagerflow.autodiff.tape import UNKNOWN, Tape
+from eagerflow.autodiff.transforms import check_inexact, finished, is_variable
 from eagerflow.core import tree
 from eagerflow.core.interpreter import installed
 from eagerflow.core.tensor import AbstractArray, Tensor

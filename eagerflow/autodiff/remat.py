@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
 
-from eagerflow.autodiff.backward import search
-from eagerflow.autodiff.cotangents import add
+from eagerflow.autodiff.backward import add, search
 from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.autodiff.recording import Recording
 from eagerflow.autodiff.tape import Tape

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar, final
 
-from eagerflow.core.costs import FREE, CostRule, moving, per_input
+from eagerflow.core.cost_rules import FREE, CostRule, moving, per_input
 from eagerflow.types import TensorType
 
 __all__ = [
@@ -115,7 +115,7 @@ class OpFacts(AlgebraFacts, total=False):
     They hold for the portable kernel on a CPU; another kernel is to keep them.
 
     Attributes:
-        cost: the rule of what it costs (`eagerflow.core.costs`).
+        cost: the rule of what it costs (`eagerflow.core.cost_rules`).
         outputs: how many outputs it has; None for a tuple of as many as the type rule gives. An op
             of one output gives a tensor, any other a tuple.
         elementwise: whether each element is computed from those at its place alone, once the inputs
@@ -140,8 +140,8 @@ class OpFacts(AlgebraFacts, total=False):
             begin where no function of the user's stands around it (in a graph); empty for none.
         with_gradient: of a loss whose gradient is the same op with one more input, the name of the
             op that gives both.
-        draws: whether it takes a ticket of the generator that is its attribute ``resource``, and does
-            nothing else to state.
+        draws: whether it takes a ticket of the generator that is its attribute ``resource``, and
+            does nothing else to state.
         inline: the expression that does what the portable kernel does, in less time than it takes
             to call it.
         on_stack: the statements that do it to a list of Python, in place of a list of which old

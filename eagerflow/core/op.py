@@ -23,7 +23,7 @@ from eagerflow_kernels import table
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from eagerflow.core.costs import CostRule
+    from eagerflow.core.cost_rules import CostRule
     from eagerflow.core.facts import (
         FailsOn,
         InlineRule,

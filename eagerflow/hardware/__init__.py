@@ -1,15 +1,12 @@
 """Devices: their names, their backends, and the lanes of the values on them."""
 
-from eagerflow.hardware.backends import (
+from eagerflow.hardware.devices import (
     AbstractBackend,
     CpuBackend,
+    Device,
     MemoryStats,
     NullArray,
     NullBackend,
-)
-from eagerflow.hardware.lanes import Lane, operator_number
-from eagerflow.hardware.registry import (
-    Device,
     as_device,
     current_device,
     device,
@@ -19,6 +16,7 @@ from eagerflow.hardware.registry import (
     register_backend,
     release,
 )
+from eagerflow.hardware.lanes import Lane, operator_number
 
 __all__ = [
     "AbstractBackend",

@@ -10,8 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
-from eagerflow.autodiff.backward import search
-from eagerflow.autodiff.cotangents import Cotangent, add
+from eagerflow.autodiff.backward import Cotangent, add, search
 from eagerflow.autodiff.tape import Link, Tape
 from eagerflow.control.derivatives.scattered import rows_in
 from eagerflow.control.structure.sizes import names_of

@@ -7,7 +7,7 @@ Each op is a record (type rule, gradient) and a public function; what it compute
 from __future__ import annotations
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
-from eagerflow.core.costs import FREE, per_output
+from eagerflow.core.cost_rules import FREE, per_output
 from eagerflow.core.facts import neutral
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor

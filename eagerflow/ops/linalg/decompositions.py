@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, final
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.costs import decomposition
+from eagerflow.core.cost_rules import decomposition
 from eagerflow.core.op import bind, define, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import minimum, same

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, final
 
 from eagerflow.core.convert import TensorLike, scalar
-from eagerflow.core.costs import decomposition
+from eagerflow.core.cost_rules import decomposition
 from eagerflow.core.op import bind, define, joint
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import maximum, minimum, same

@@ -6,7 +6,7 @@ import operator
 from typing import NamedTuple, final
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.costs import decomposition
+from eagerflow.core.cost_rules import decomposition
 from eagerflow.core.op import bind, define, joint
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal

@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import per_output
+from eagerflow.core.cost_rules import per_output
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError

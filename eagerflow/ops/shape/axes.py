@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import FREE
+from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import VIEW, FailsOn, InlineSite, of_family
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions

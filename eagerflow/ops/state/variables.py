@@ -6,7 +6,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
-from eagerflow.core.costs import FREE
+from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import InlineSite
 from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
 from eagerflow.core.op import Op, bind, define, infer_specs

@@ -1,14 +1,18 @@
-"""The expressions of generated code: constants, kernels, attributes and sizes as Python expressions."""
+"""Constants, kernels, attributes and sizes as Python expressions in generated code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
+import numpy as np
+
+from eagerflow.core.convert import scalar
 from eagerflow.core.execute import Entry, find_entry, is_own, lane_key
 from eagerflow.core.facts import InlineSite
 from eagerflow.core.op import Op, get_op
 from eagerflow.dims import Dim
+from eagerflow.errors import GraphError, ShapeError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS
@@ -16,10 +20,15 @@ from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.generated.buffers import pays, reusing
 from eagerflow.runtime.generated.instructions import Instruction, Instructions, has_dims, parts
-from eagerflow.runtime.generated.python_numbers import broadcast_sizes, power, to_array
 from eagerflow.types import LIST, TensorType
 
-__all__ = ["GENERATED", "Expressions"]
+__all__ = [
+    "GENERATED",
+    "Expressions",
+    "broadcast_sizes",
+    "power",
+    "to_array",
+]
 
 #: the module that generated functions say they are of, so that their frames count as ours
 GENERATED: Final = "eagerflow.runtime.generated.tier"
@@ -243,3 +252,49 @@ def _only(data: Any) -> Any:
     if type(data) is tuple:
         (data,) = data
     return data
+
+
+def power(kind: type[complex]) -> Callable[[Any, Any], Any]:
+    """``**`` whose result must be of that kind: ``2 ** -1`` is a float."""
+
+    def raise_to(base: Any, exponent: Any) -> Any:
+        result = base**exponent
+        if type(result) is not kind:
+            raise GraphError(
+                f"{base!r} ** {exponent!r} is a {type(result).__name__}",
+                expected=f"a {kind.__name__}, as when the function was traced",
+            )
+        return result
+
+    return raise_to
+
+
+def to_array(lane: Lane) -> Callable[[Any], Any]:
+    """Makes a number an array without axes, as `eagerflow.core.convert.scalar` does."""
+
+    def general(value: Any) -> Any:
+        return scalar(value, lane)._data
+
+    if lane.device.backend.array_type is not np.ndarray:
+        return general
+    dtype, array = lane.dtype.dtype, np.array
+
+    def make(value: Any) -> Any:
+        try:
+            return array(value, dtype)
+        except (OverflowError, ValueError):
+            return general(value)  # finds the words
+
+    return make
+
+
+def broadcast_sizes(*sizes: int) -> int:
+    """The size that sizes broadcast to."""
+    stretched = sorted({s for s in sizes if s != 1})
+    if len(stretched) > 1:
+        raise ShapeError(
+            "sizes do not broadcast",
+            given=f"sizes {' and '.join(map(str, stretched))}",
+            expected="sizes that are equal or 1",
+        )
+    return stretched[0] if stretched else 1
