@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from eagerflow.autodiff.tape import FIRST_INPUT, PER_INPUT, UNKNOWN, Link, Record, Tape
 from eagerflow.core.interpreter import applying_rules
-from eagerflow.core.op import Op, functions, joint
+from eagerflow.core.op import Op, bind, declare, functions, joint
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import may_equal
@@ -39,7 +39,7 @@ def full_like(x: Any, value: float) -> Tensor:
     """A tensor of the type of ``x``, a tensor or a variable, filled with a number."""
     if x.dtype is LIST:
         return list_new(x.device)
-    result: Tensor = functions["full"](x.shape, value, dtype=x.dtype, device=x.device)
+    result: Tensor = bind(_full, shape=x.shape, fill_value=value, dtype=x.dtype, device=x.device)
     return result
 
 
@@ -113,6 +113,7 @@ def pull(
     ]
 
 
+_full: Final = declare("full")
 _null: Final = as_device("null:0")
 #: `eagerflow.source` takes the local variable of this name in frames of this file for the place
 REPLAYS: Final = "at"
@@ -279,7 +280,7 @@ def _values(kept: Sequence[Any], start: int = 0, step: int = 3) -> list[Tensor]:
 
 def _typed(shape: Shape, dtype: DType) -> Tensor:
     """A tensor that has no value."""
-    return make_tensor(NullArray(dtype.dtype, shape), _null.lanes[dtype])
+    return make_tensor(NullArray(dtype.dtype, shape), _null.lanes[dtype.dtype])
 
 
 def _whole(g: Cotangent | None, data: Any, holder: Any) -> Tensor | None:

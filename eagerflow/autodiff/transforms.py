@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
+from itertools import islice
 from typing import Any, final
 
 from eagerflow.autodiff.backward import Cotangent, add, dense, fit, full_like, gradients
@@ -48,27 +49,37 @@ def check_inexact(what: str, name: str, x: AbstractArray) -> None:
         )
 
 
-def _inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], tree.TreeDef]:
-    """The leaves of an argument as tensors in handles of their own.
+def _inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], tree.TreeDef | None]:
+    """The leaves of an argument as tensors in handles of their own; no structure for a tensor.
 
     Raises:
         GradientError: a leaf is not an array, or has integers.
     """
-    leaves, treedef = tree.flatten(argument)
+    leaves, treedef = ([argument], None) if type(argument) is Tensor else tree.flatten(argument)
     inputs = []
     for i, leaf in enumerate(leaves):
         try:
-            x = tensor_of(leaf)
+            x = leaf if type(leaf) is Tensor else tensor_of(leaf)
         except (DTypeError, TensorValueError):
             raise GradientError(
-                f"{what}: {name}{tree.paths(treedef)[i]} is not an array",
+                f"{what}: {name}{_paths(treedef)[i]} is not an array",
                 given=type(leaf).__name__,
                 hint="pass what is not differentiated as another argument",
             ) from None
         if not x.dtype.is_inexact:
-            check_inexact(what, name + tree.paths(treedef)[i], x)
+            check_inexact(what, name + _paths(treedef)[i], x)
         inputs.append(handle_of(x))
     return inputs, treedef
+
+
+def _paths(treedef: tree.TreeDef | None) -> list[str]:
+    return [""] if treedef is None else tree.paths(treedef)
+
+
+def _unflatten(treedef: tree.TreeDef | None, leaves: Iterator[Any]) -> Any:
+    if treedef is None:
+        return next(leaves)
+    return tree.unflatten(treedef, islice(leaves, treedef.num_leaves))
 
 
 @final
@@ -100,7 +111,7 @@ class Arguments:
             inputs, treedef = _inputs_of(what, f"argument {i}", args[i])
             self.inputs += inputs
             self._defs.append(treedef)
-            self.args[i] = tree.unflatten(treedef, inputs)
+            self.args[i] = _unflatten(treedef, iter(inputs))
 
     def watch(self, tape: Tape) -> list[Sequence[int]]:
         """Watch them, before the function runs; gives the slots of each."""
@@ -109,12 +120,12 @@ class Arguments:
     def name(self, index: int) -> str:
         """The name of an input in messages."""
         places = zip(self._places, self._defs, strict=True)
-        return [f"argument {i}{path}" for i, d in places for path in tree.paths(d)][index]
+        return [f"argument {i}{path}" for i, d in places for path in _paths(d)][index]
 
     def tree(self, leaves: Sequence[Any]) -> Any:
         """The leaves, one for each input, in the structure of the arguments."""
         rest = iter(leaves)
-        trees = [tree.unflatten(d, [next(rest) for _ in range(d.num_leaves)]) for d in self._defs]
+        trees = [_unflatten(d, rest) for d in self._defs]
         return trees[0] if self._one else tuple(trees)
 
     def gradient(self, cotangents: Sequence[Cotangent | None]) -> Any:
@@ -383,7 +394,7 @@ def scalar_result(what: str, value: Any) -> Tensor:
             given=str(value.type),
             expected="a real scalar, such as f32[]",
         )
-    return tensor_of(value)
+    return value if type(value) is Tensor else tensor_of(value)
 
 
 @hides_frames

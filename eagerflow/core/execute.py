@@ -33,7 +33,7 @@ from eagerflow_kernels import table
 from eagerflow_kernels.lists import ListData
 from eagerflow_kernels.records import DamagedError
 
-__all__ = ["Entry", "execute", "explain", "find_entry", "is_own", "lane_key", "resolve"]
+__all__ = ["Entry", "execute", "explain", "find_entry", "resolve"]
 
 _LOW = frozenset(d for d in DTYPES.values() if not d.is_native)
 _FLOAT16 = DTYPES["float16"]
@@ -163,11 +163,6 @@ def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -
     return find_entry(op, tuple(map(type_of, inputs)), attrs, key)
 
 
-def lane_key(lanes: Sequence[Lane]) -> Any:
-    """What entries for inputs of these lanes are remembered under."""
-    return lanes[0] if len(set(lanes)) == 1 else tuple(lanes)
-
-
 def find_entry(op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any], key: Any) -> Entry:
     """Find the kernel for inputs of ``specs`` and remember it under ``key``.
 
@@ -175,7 +170,8 @@ def find_entry(op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any], key
         op: the op.
         specs: of the inputs; sizes may be symbolic.
         attrs: the attributes.
-        key: their `lane_key`; the device for an op without inputs.
+        key: their lane if they share one, else the tuple of their lanes; of an op without inputs
+            the device.
     """
     where = infer_devices(op, [s.device for s in specs], attrs, [s.type for s in specs])
     spreads = isinstance(where, tuple)
@@ -194,14 +190,6 @@ def find_entry(op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any], key
         entry = Entry(_find_kernel(op, lanes, device), device, spreads=spreads)
     op.entries[key] = entry
     return entry
-
-
-def is_own(op: Op, kernel: Callable[..., Any]) -> bool:
-    """Whether ``kernel``, as an entry has it, is the one that came with the op, for NumPy."""
-    own = table.original_kernel(op.name)
-    if isinstance(own, str):
-        return kernel is getattr(np, own, None)
-    return own is not None and getattr(kernel, "func", None) is own
 
 
 def _check_dtypes(op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any]) -> None:

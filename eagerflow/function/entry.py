@@ -228,7 +228,7 @@ class Trace:
             inputs = [*leaves, *captured]
         else:
             inputs = [*[leaves[i] for i in self.leaves], *captured]
-        if not is_watched():
+        if not (interpreter.stack.installed and is_watched()):
             raw = self._run(*[x._data if type(x) is Tensor else x for x in inputs])
             if self._single is not None:
                 return make_tensor(raw[0], self._single)

@@ -305,6 +305,8 @@ def as_device(name: Device | device | str | None) -> Device:
 
 
 def _existing(candidate: Device) -> Device:
+    if candidate.name == "cpu:0":  # which there always is
+        return candidate
     count = candidate.backend.count()
     if candidate.index >= count:
         raise DeviceError(

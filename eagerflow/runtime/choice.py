@@ -8,7 +8,6 @@ so that it does not matter which of both a call takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from time import perf_counter
 from typing import Any, Final, final
 
@@ -163,11 +162,7 @@ class Choice:
 
         With inputs of these sizes, or of larger ones where they are symbolic.
         """
-        graph = self._graph
-        if _is_chain(graph):
-            self.needed = False
-            return
-        sizes = _sizes(graph, inputs)
+        graph, sizes = self._graph, _sizes(self._graph, inputs)
         needed = _is_wide(graph, sizes) or (
             bool(sizes) and _is_wide(graph, {name: _GROWTH * n for name, n in sizes.items()})
         )
@@ -196,14 +191,6 @@ class Choice:
             self._graph, self._number, whole=whole, seconds=seconds, overlap=False, workers=workers
         )
         return tier if tier.flow.parallel and tier.flow.branches else None
-
-
-def _is_chain(graph: Graph) -> bool:
-    """Whether each node needs the one before it, so that nothing can run at once."""
-    for before, node in pairwise(graph.nodes):
-        if before not in node.control_inputs and not any(v.node is before for v in node.inputs):
-            return False
-    return not any(inner for node in graph.nodes for inner in node.subgraphs())
 
 
 def _is_wide(graph: Graph, sizes: Mapping[str, int]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import count
+from itertools import count, pairwise
 from threading import RLock
 from typing import Any, Final, Protocol, final
 from weakref import WeakValueDictionary
@@ -12,6 +12,7 @@ from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.events import AbstractEvent, StepEvent, step_of, told
 from eagerflow.graph.ir import Graph
+from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.choice import Choice, Trial
 from eagerflow.runtime.generated.codegen import Code
@@ -22,6 +23,7 @@ from eagerflow.runtime.scheduled.detached import DetachedStep, Result
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.scheduled.waits import has_free_waits
 from eagerflow.runtime.threads import deadline
+from eagerflow.runtime.threads.deadline import blocks
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
@@ -96,12 +98,14 @@ class Executable:
         self._waiting: ScheduledTier | None = None
         #: a tier, or what picks one for the inputs of a step: what there is if none was set
         self._chosen: Tier | Choice
-        if has_free_waits(graph):
+        self.lanes: tuple[Lane | None, ...]
+        chain = _is_chain(graph)
+        if not chain and has_free_waits(graph):
             self._chosen = self._waiting = ScheduledTier(graph, self.number)
-            self.lanes: tuple[Lane | None, ...] = self._waiting.lanes
+            self.lanes = self._waiting.lanes
         else:
             generated = GeneratedTier(graph, self.number)
-            self._chosen = Choice(generated, graph, self.number)
+            self._chosen = generated if chain else Choice(generated, graph, self.number)
             self.lanes = generated.lanes
         self._direct: Code | None = None  # of the tier, where nothing else has to be checked
         #: what is taken, in a tuple that is replaced when what was learnt of it may be wrong
@@ -116,7 +120,7 @@ class Executable:
             DeadlineError: it took longer than its `ef.deadline` allowed.
         """
         code = self._direct
-        if code is None or AbstractEvent.listeners or deadline.active():
+        if code is None or AbstractEvent.listeners or (blocks.count and deadline.active()):
             return self._step(inputs)
         token = error_state.set(QUIET)
         try:
@@ -241,6 +245,15 @@ class Executable:
 
     def __repr__(self) -> str:
         return f"<executable of {self.graph!r}>"
+
+
+def _is_chain(graph: Graph) -> bool:
+    """Whether each node needs the one before it: nothing can run, or wait, beside another."""
+    nodes = [node for node in graph.nodes if kind_of(node.op) != "constant"]
+    return all(
+        before in node.control_inputs or any(v.node is before for v in node.inputs)
+        for before, node in pairwise(nodes)
+    ) and all(_is_chain(inner) for node in nodes for _, inner in node.subgraphs())
 
 
 def _look_again(*changed: Any) -> None:

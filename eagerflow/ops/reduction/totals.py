@@ -118,7 +118,7 @@ def sum(
     >>> ef.sum(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     Tensor([4., 6.], f32[2]@cpu:0)
     """
-    tensor = tensor_of(x)
+    tensor = x if type(x) is Tensor else tensor_of(x)
     if dtype is not None:
         return in_dtype(lambda t: sum(t, axis, keepdims=keepdims), tensor, dtype)
     result: Tensor = bind(_sum, tensor, axis=axes_of("sum", tensor, axis), keepdims=keepdims)

@@ -116,7 +116,7 @@ def reshape(x: TensorLike, /, shape: int | Shape, *, copy: bool | None = None) -
             [3, 4, 5]], i64[2,3]@cpu:0)
     """
     sizes = as_shape("reshape", shape, unknown=True)
-    tensor = tensor_of(x)
+    tensor = x if type(x) is Tensor else tensor_of(x)
     result: Tensor
     if stack.installed and any(map(_may_be_negative, sizes)) and not any(map(_is_open, sizes)):
         # a symbolic size that is -1 at run time must not be taken for one left open
@@ -184,7 +184,8 @@ def broadcast_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
     Tensor([[1, 2],
             [1, 2]], i64[2,2]@cpu:0)
     """
-    result: Tensor = bind(_broadcast_to, tensor_of(x), shape=as_shape("broadcast_to", shape))
+    tensor = x if type(x) is Tensor else tensor_of(x)
+    result: Tensor = bind(_broadcast_to, tensor, shape=as_shape("broadcast_to", shape))
     return result
 
 

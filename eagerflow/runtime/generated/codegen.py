@@ -38,6 +38,7 @@ from eagerflow.runtime.generated.expressions import Expressions
 from eagerflow.runtime.generated.instructions import Block, Instruction, Instructions
 from eagerflow.runtime.generated.lists import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.python_control import choose_branch
+from eagerflow.types import LIST, TensorType
 
 __all__ = ["Code", "generate"]
 
@@ -134,7 +135,7 @@ class _Writer:
         #: for each instruction in a loop the carried registers whose old values it reads last
         self.fading: dict[int, list[int]] = {}
         #: lists that are Python's; an observer of instructions has to see values
-        self.stacks = Stacks() if self.noted else find_stacks(program)
+        self.stacks = Stacks() if self.noted or not _has_lists(program) else find_stacks(program)
         self._reserve()
         self.last = self._last_reads()
 
@@ -484,3 +485,7 @@ class _Writer:
 def _is_op(line: Instruction) -> bool:
     node = line.node
     return node is not None and line.axis is None and not line.blocks and not is_number(node.op)
+
+
+def _has_lists(program: Instructions) -> bool:
+    return any(isinstance(kind, TensorType) and kind.dtype is LIST for kind in program.kinds)

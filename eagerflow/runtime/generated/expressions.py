@@ -8,7 +8,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from eagerflow.core.convert import scalar
-from eagerflow.core.execute import Entry, find_entry, is_own, lane_key
+from eagerflow.core.execute import Entry, find_entry
 from eagerflow.core.facts import InlineSite
 from eagerflow.core.op import Op, get_op
 from eagerflow.dims import Dim
@@ -21,11 +21,13 @@ from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.generated.buffers import pays, reusing
 from eagerflow.runtime.generated.instructions import Instruction, Instructions, has_dims, parts
 from eagerflow.types import LIST, TensorType
+from eagerflow_kernels import table
 
 __all__ = [
     "GENERATED",
     "Expressions",
     "broadcast_sizes",
+    "is_own",
     "power",
     "to_array",
 ]
@@ -141,8 +143,8 @@ class Expressions:
         """The kernel, and the attributes that it gets."""
         attrs = node.attrs
         if self.program.types(line):
-            lanes = [self.program.lane(r) for r in line.inputs]
-            key: Any = lane_key(lanes)  # type: ignore[arg-type]  # all are tensors
+            lanes = tuple(map(self.program.lane, line.inputs))
+            key: Any = lanes[0] if len(set(lanes)) == 1 else lanes
         else:
             key = as_device(attrs["device"])
             attrs = {k: v for k, v in attrs.items() if k != "device"}
@@ -298,3 +300,11 @@ def broadcast_sizes(*sizes: int) -> int:
             expected="sizes that are equal or 1",
         )
     return stretched[0] if stretched else 1
+
+
+def is_own(op: Op, kernel: Callable[..., Any]) -> bool:
+    """Whether ``kernel``, as an entry has it, is the one that came with the op, for NumPy."""
+    own = table.original_kernel(op.name)
+    if isinstance(own, str):
+        return kernel is getattr(np, own, None)
+    return own is not None and getattr(kernel, "func", None) is own

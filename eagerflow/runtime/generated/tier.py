@@ -23,6 +23,7 @@ from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import flatten
 from eagerflow.runtime.generated.observer import Observer, position_in
 from eagerflow.runtime.threads import deadline
+from eagerflow.runtime.threads.deadline import blocks
 from eagerflow_kernels import table
 
 __all__ = [
@@ -52,8 +53,8 @@ class RegionCode:
         GraphError: something in it cannot run.
     """
 
-    __slots__ = ("__weakref__", "_instructions", "_name", "_observer", "_ops", "_versions",
-                 "checked", "graph", "lanes")  # fmt: skip
+    __slots__ = ("__weakref__", "_instructions", "_name", "_number", "_observer", "_ops", "_region",
+                 "_versions", "checked", "graph", "lanes")  # fmt: skip
 
     def __init__(self, graph: Graph, number: int, name: str, region: int = 0) -> None:
         self.graph = graph
@@ -66,7 +67,8 @@ class RegionCode:
         self.lanes: tuple[Lane | None, ...] = tuple(
             map(self._instructions.lane, self._instructions.outputs)
         )
-        self._observer = Observer(number, name, region, self._instructions)
+        self._observer: Observer | None = None
+        self._number, self._region = number, region
         #: the versions that were asked for. Another dictionary is taken when a kernel changes, so
         #: that code which is written meanwhile is not kept
         self._versions: dict[str, Code] = {}
@@ -81,7 +83,7 @@ class RegionCode:
             EagerflowError: what eager code would raise, with the line of the node.
         """
         if RegionEvent.listeners:
-            with told(self._observer.region_event()):
+            with told(self._observing().region_event()):
                 return self._run(values)
         return self._run(values)
 
@@ -122,11 +124,17 @@ class RegionCode:
         code = next((c for c in list(self._versions.values()) if c.file == file), None)
         if code is None:  # it has been recompiled since
             return None
-        return position_in(code, frames, self._observer.executable, self._name)
+        return position_in(code, frames, self._number, self._name)
+
+    def _observing(self) -> Observer:
+        """What tells of it, made when that is asked for."""
+        if self._observer is None:
+            self._observer = Observer(self._number, self._name, self._region, self._instructions)
+        return self._observer
 
     def _note(self, index: int, start: float, iterations: Sequence[int], *outputs: Any) -> float:
         _check()
-        return self._observer.note(index, start, iterations, *outputs)
+        return self._observing().note(index, start, iterations, *outputs)
 
     def forget(self, op: str) -> None:
         """Recompile before the next run, if a kernel of that op is called."""
@@ -221,7 +229,7 @@ class GeneratedTier:
             EagerflowError: what eager code would raise, with the line of the node.
             DeadlineError: it took longer than its `ef.deadline` allowed.
         """
-        end = deadline.moment() if deadline.active() else None
+        end = deadline.moment() if blocks.count and deadline.active() else None
         around = step_of.stopped
         held = [(mutex, mutex.holds) for mutex in self._mutexes]
 
