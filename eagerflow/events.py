@@ -12,8 +12,7 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from threading import get_ident
@@ -483,17 +482,26 @@ def _tell(listeners: tuple[Instrument, ...], what: str, event: AbstractEvent) ->
             step_of.told += perf_counter() - start
 
 
-@contextmanager
-def told(event: AbstractEvent) -> Iterator[None]:
+@final
+class told:  # noqa: N801 - used like a function
     """Tell of what the block does: that it begins, and its end, however it ends."""
-    try:
-        begin(event)
-        yield
-    except BaseException as error:
-        event.error = describe(error)
-        raise
-    finally:
-        end(event)
+
+    __slots__ = ("_event",)
+
+    def __init__(self, event: AbstractEvent) -> None:
+        self._event = event
+
+    def __enter__(self) -> None:
+        try:
+            begin(self._event)
+        except BaseException as error:  # an interrupt
+            self.__exit__(None, error)
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, *trace: object) -> None:
+        if error is not None:
+            self._event.error = describe(error)
+        end(self._event)
 
 
 def describe(error: BaseException) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import TracebackType
 from typing import Any, final
 
 from eagerflow.autodiff.backward import Cotangent, add, full_like, gradients
@@ -56,15 +55,10 @@ class GradientTape:
         self._block = block
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         block, self._block = self._block, None
         if block is not None:
-            block.__exit__(kind, value, trace)
+            block.__exit__(*raised)
 
     def watch(self, x: Any) -> None:
         """Follow the value of a tensor, or the reads of a variable; ``x`` may be a tree of them.

@@ -126,13 +126,13 @@ class Op:
             the dtypes of ml_dtypes in float32, and ``"accumulate"`` float16 as well.
         moves: whether it takes a device to a device (and so has no kernel of its own).
         takes_bytes: whether inputs may be bytes.
-        entries: the cache of resolved kernels, by lane.
+        resolved: the cache of resolved kernels, by lane.
 
     All else, from ``cost`` on, are the facts that `eagerflow.core.facts.OpFacts` explains.
     """
 
-    __slots__ = (*GENERAL, "cuts", "devices", "effect", "entries", "infer", "jvp", "moves", "name",
-                 "native", "nondifferentiable", "precision", "saved", "takes_bytes",
+    __slots__ = (*GENERAL, "cuts", "devices", "effect", "infer", "jvp", "moves", "name",
+                 "native", "nondifferentiable", "precision", "resolved", "saved", "takes_bytes",
                  "vjp")  # fmt: skip
 
     cost: CostRule
@@ -170,7 +170,7 @@ class Op:
         self.precision: Precision = "elementwise"
         self.moves = False
         self.takes_bytes = False
-        self.entries: dict[Any, Any] = {}
+        self.resolved: dict[Any, Any] = {}
         self.state(GENERAL)
 
     def state(self, facts: OpFacts) -> None:
@@ -339,7 +339,7 @@ def load_plugins() -> None:
 
 def _forget(name: str) -> None:
     if name in _ops:
-        _ops[name].entries.clear()
+        _ops[name].resolved.clear()
         forget_kernel(name)
 
 

@@ -12,7 +12,6 @@ import threading
 from abc import ABC, abstractmethod
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, final
 
 import numpy as np
@@ -422,12 +421,7 @@ class device:  # noqa: N801 - used like a function
         self._tokens.append(_current.set(self.device))
         return self.device
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         _current.reset(self._tokens.pop())
 
     def __repr__(self) -> str:

@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass
 from time import perf_counter
-from types import TracebackType
 from typing import Any, Final, final
 
 from eagerflow import events
@@ -98,12 +97,7 @@ class Profile:
             self._start = perf_counter()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._depth -= 1
         if self._depth == 0:
             self._before += perf_counter() - self._start
@@ -118,7 +112,8 @@ class Profile:
 
     def end(self, event: AbstractEvent, /) -> None:
         """Keep one event; ops and steps that other threads asked for are left out."""
-        self._open.pop(id(event), None)
+        if event.was_told:
+            self._open.pop(id(event), None)
         if self._is_of_interest(event):
             self._events.append(event)
 

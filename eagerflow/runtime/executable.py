@@ -210,7 +210,7 @@ class Executable:
     def _shorten(self, picked: tuple[Tier | Choice], tier: Tier) -> None:
         """Let later steps call the code of the tier at once, unless another one is taken by now."""
         direct = tier.direct  # it may have to be generated, and any code may run meanwhile
-        if direct is not None:
+        if direct is not None and direct is not self._direct:
             with _lock:
                 if self._picker is picked:
                     self._direct = direct

@@ -241,7 +241,7 @@ class Variable(AbstractArray):
 
     def __tensor__(self) -> Tensor:
         state = self.resource
-        entry = _read.entries.get(state.device)
+        entry = _read.resolved.get(state.device)
         if entry is None or stack.installed:
             value: Tensor = bind(_read, resource=state, device=state.device)
             return value

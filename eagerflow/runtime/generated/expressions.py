@@ -8,7 +8,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from eagerflow.core.convert import scalar
-from eagerflow.core.execute import Entry, find_entry
+from eagerflow.core.execute import ResolvedKernel, resolve_kernel
 from eagerflow.core.facts import InlineSite
 from eagerflow.core.op import Op, get_op
 from eagerflow.dims import Dim
@@ -139,7 +139,7 @@ class Expressions:
             text = self.wrapped(text, line.outputs[0], line, node)
         return text, ""
 
-    def entry(self, op: Op, line: Instruction, node: Node) -> tuple[Entry, dict[str, Any]]:
+    def entry(self, op: Op, line: Instruction, node: Node) -> tuple[ResolvedKernel, dict[str, Any]]:
         """The kernel, and the attributes that it gets."""
         attrs = node.attrs
         if self.program.types(line):
@@ -148,8 +148,8 @@ class Expressions:
         else:
             key = as_device(attrs["device"])
             attrs = {k: v for k, v in attrs.items() if k != "device"}
-        entry = op.entries.get(key)
-        return entry or find_entry(op, self.program.specs(line), attrs, key), attrs
+        entry = op.resolved.get(key)
+        return entry or resolve_kernel(op, self.program.specs(line), attrs, key), attrs
 
     def reused(
         self, kernel: Callable[..., Any], line: Instruction, node: Node,

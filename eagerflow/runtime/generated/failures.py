@@ -13,10 +13,11 @@ from eagerflow.errors import CancelledError, EagerflowError, relocate, strip
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop, is_number
 from eagerflow.graph.text.printer import print_node
+from eagerflow.loop_errors import iteration_note
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.instructions import Instruction, Instructions
 from eagerflow.runtime.generated.writes import Written
-from eagerflow.source import is_framework_frame, iteration_note
+from eagerflow.source import is_framework_frame
 from eagerflow.types import TensorSpec, TensorType
 
 __all__ = ["failure"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final, final
 
 from eagerflow.graph.signatures import is_loop, signatures
+from eagerflow.loop_errors import iteration_note
 from eagerflow.runtime.scheduled.flow import Flow
-from eagerflow.source import iteration_note
 
 __all__ = ["FrameValues"]
 

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from math import inf
 from time import monotonic
-from types import TracebackType
 from typing import Any, Final, final
 
 from eagerflow.errors import CancelledError, DeadlineError, TensorValueError
@@ -82,12 +81,7 @@ class deadline:  # noqa: N801 - used like a function
         self._blocks.append(block)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._blocks.pop().__exit__(None, None, None)
 
 
