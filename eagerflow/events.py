@@ -211,24 +211,37 @@ class OpEvent(AbstractEvent):
     waited: float = 0.0
 
 
-@final
 @dataclass(slots=True, kw_only=True, eq=False)
-class WaitEvent(AbstractEvent):
-    """A wait for a queue or its like, with a beginning and an end. Its `name` is the resource's.
+class AbstractOperationEvent(AbstractEvent):
+    """An operation on a queue or its like. Its `name` is the resource's.
 
     Attributes:
         resource: what that is, such as ``"fifo"``.
-        operation: that waits, such as ``"dequeue"``.
+        operation: such as ``"dequeue"``.
         executable: the number of what runs it, 0 in eager code.
         node: the name of the node of the graph, if it is one.
     """
-
-    kind: ClassVar[str] = "wait"
 
     resource: str = ""
     operation: str = ""
     executable: int = 0
     node: str = ""
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class WaitEvent(AbstractOperationEvent):
+    """A wait of an operation, with a beginning and an end."""
+
+    kind: ClassVar[str] = "wait"
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class QueueEvent(AbstractOperationEvent):
+    """An operation, waits included, with a beginning and an end."""
+
+    kind: ClassVar[str] = "queue"
 
 
 @final
@@ -247,26 +260,6 @@ class TransferEvent(AbstractEvent):
 
     origin: str = ""
     nbytes: int = 0
-    executable: int = 0
-    node: str = ""
-
-
-@final
-@dataclass(slots=True, kw_only=True, eq=False)
-class QueueEvent(AbstractEvent):
-    """An operation on a queue or its like, waits included, with a beginning and an end.
-
-    Attributes:
-        resource: what it is on, such as ``"fifo"``.
-        operation: such as ``"dequeue"``.
-        executable: the number of what runs it, 0 in eager code.
-        node: the name of the node of the graph, if it is one.
-    """
-
-    kind: ClassVar[str] = "queue"
-
-    resource: str = ""
-    operation: str = ""
     executable: int = 0
     node: str = ""
 

@@ -248,18 +248,11 @@ def grad(
     >>> ef.grad(lambda x: (x * x).sum())(ef.tensor([1.0, 2.0]))
     Tensor([2., 4.], f32[2]@cpu:0)
     """
-    check_function("grad", f)
 
-    @wraps(f)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
-        try:
-            _, result, aux = differentiate("grad", f, argnums, wrt, has_aux, args, kwargs)
-        except BaseException as error:
-            hide_frames(error)
-            raise
-        return (result, aux) if has_aux else result
+    def give(_: Any, gradient: Any, aux: Any) -> Any:
+        return (gradient, aux) if has_aux else gradient
 
-    return gradient
+    return _derivative("grad", f, argnums, wrt, has_aux, give)
 
 
 def value_and_grad(
@@ -284,18 +277,27 @@ def value_and_grad(
     >>> ef.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(ef.tensor(2.0), ef.tensor(3.0))
     (Tensor(6., f32[]@cpu:0), (Tensor(3., f32[]@cpu:0), Tensor(2., f32[]@cpu:0)))
     """
-    check_function("value_and_grad", f)
+
+    def give(value: Any, gradient: Any, aux: Any) -> Any:
+        return ((value, aux) if has_aux else value), gradient
+
+    return _derivative("value_and_grad", f, argnums, wrt, has_aux, give)
+
+
+def _derivative(
+    what: str, f: Callable[..., Any], argnums: Any, wrt: Any, has_aux: bool,
+    give: Callable[[Any, Any, Any], Any],
+) -> Callable[..., Any]:  # fmt: skip
+    """A function like ``f`` that gives what ``give`` makes of the result of `differentiate`."""
+    check_function(what, f)
 
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
         try:
-            value, result, aux = differentiate(
-                "value_and_grad", f, argnums, wrt, has_aux, args, kwargs
-            )
+            return give(*differentiate(what, f, argnums, wrt, has_aux, args, kwargs))
         except BaseException as error:
             hide_frames(error)
             raise
-        return ((value, aux) if has_aux else value), result
 
     return function
 

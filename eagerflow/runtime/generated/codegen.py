@@ -458,9 +458,11 @@ class _Writer:
     ) -> None:  # fmt: skip
         """Set registers to others, all at once, and drop some of these."""
         if targets:
-            begins = self.stacks.begins
-            pairs = zip(targets, sources, strict=True)
-            values = ["[]" if begins(to, r) else self.expressions.operand(r) for to, r in pairs]
+            empty, lists = self.stacks.empty, self.stacks.lists
+            values = [
+                "[]" if r in empty and to in lists else self.expressions.operand(r)
+                for to, r in zip(targets, sources, strict=True)
+            ]
             self.put(f"{self.registers(targets)} = {', '.join(values)}", line)
         if dead:
             self.put(f"del {self.registers(dead)}", line)

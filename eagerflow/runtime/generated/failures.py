@@ -8,9 +8,9 @@ from typing import Any, Final, final
 
 from eagerflow.core.execute import explain
 from eagerflow.core.op import Op, get_op
-from eagerflow.dims import Dim, evaluate
 from eagerflow.errors import CancelledError, EagerflowError, relocate, strip
 from eagerflow.graph.ir import Node
+from eagerflow.graph.lowering.flat import in_sizes
 from eagerflow.graph.signatures import is_loop, is_number
 from eagerflow.graph.text.printer import print_node
 from eagerflow.loop_errors import iteration_note
@@ -92,7 +92,7 @@ class _Failed:
             return strip(error)
         sizes = {name: self.values[f"r{r}"] for name, r in self.line.sizes.items()}
         try:
-            attrs = {k: _evaluated(v, sizes) for k, v in self.node.attrs.items()}
+            attrs = {k: in_sizes(v, sizes) for k, v in self.node.attrs.items()}
         except (EagerflowError, ZeroDivisionError) as size_error:  # as where the user computes it
             return strip(size_error)
         specs = tuple(map(self.spec_of, self.line.inputs))
@@ -115,16 +115,6 @@ def _reworded(error: Exception, op: Op) -> Exception:
         begin = f"{op.errors_as}: " if op.errors_as else ""
         error.reword(begin + error.wrong.removeprefix(f"{op.name}: "))
     return error
-
-
-def _evaluated(value: Any, sizes: dict[str, int]) -> Any:
-    if type(value) is Dim:
-        return evaluate(value, sizes)
-    if type(value) is tuple:
-        return tuple([_evaluated(v, sizes) for v in value])
-    if type(value) is slice:
-        return slice(*_evaluated((value.start, value.stop, value.step), sizes))
-    return value
 
 
 def _with_notes(
