@@ -14,6 +14,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from threading import get_ident
 from time import perf_counter
@@ -98,10 +99,10 @@ class AbstractEvent:
     start: float = field(default_factory=perf_counter)
     stop: float | None = None
     thread: int = field(default_factory=get_ident)
-    caller: int = field(default_factory=lambda: step_of.caller)
-    runner: str = field(default_factory=lambda: step_of.runner)
-    step: int = field(default_factory=lambda: step_of.step)
-    frames: tuple[tuple[str, int], ...] = field(default_factory=lambda: step_of.frames)
+    caller: int = field(default_factory=partial(getattr, step_of, "caller"))
+    runner: str = field(default_factory=partial(getattr, step_of, "runner"))
+    step: int = field(default_factory=partial(getattr, step_of, "step"))
+    frames: tuple[tuple[str, int], ...] = field(default_factory=partial(getattr, step_of, "frames"))
     source: Source | None = None
     error: str = ""
     _told: tuple[Instrument, ...] | None = field(default=None, init=False, repr=False)
