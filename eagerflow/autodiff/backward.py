@@ -23,6 +23,7 @@ from eagerflow.types import LIST, DType, Shape, TensorSpec, same_shape
 __all__ = [
     "Cotangent",
     "add",
+    "add_at",
     "dense",
     "fit",
     "full_like",
@@ -57,6 +58,12 @@ def add(a: Cotangent, b: Cotangent) -> Cotangent:
         return result
     total: Cotangent = a + b
     return total
+
+
+def add_at(cotangents: dict[int, Any], slot: int, g: Cotangent) -> None:
+    """Add a cotangent to that of a slot, if it has one."""
+    before = cotangents.get(slot)
+    cotangents[slot] = g if before is None else add(before, g)
 
 
 def fit(g: _C, type_: TensorSpec) -> _C | None:
@@ -206,8 +213,7 @@ def _run(
                     out = out_slots if type(out_slots) is int else max(out_slots)
                     tape.links.append(one._replace(in_slots=(slot,), out_slot=out))
                     continue
-                before = cotangents.get(slot)
-                cotangents[slot] = one if before is None else add(before, one)
+                add_at(cotangents, slot, one)
     return cotangents
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, final
 
-from eagerflow.autodiff.backward import Cotangent, add, full_like, gradients
+from eagerflow.autodiff.backward import Cotangent, add_at, full_like, gradients
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.autodiff.transforms import check_inexact, finished, is_variable
 from eagerflow.core import tree
@@ -145,7 +145,7 @@ class GradientTape:
                 )
             slot = self._tape.slot_of(y) if isinstance(y, Tensor) else UNKNOWN
             seed = full_like(y, 1)
-            seeds[slot] = add(seeds[slot], seed) if slot in seeds else seed
+            add_at(seeds, slot, seed)
         return seeds
 
     def _slots(self, x: Any, name: Callable[[], str]) -> Sequence[int]:
