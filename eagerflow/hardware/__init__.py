@@ -1,6 +1,7 @@
 """Devices: their names, their backends, and the lanes of the values on them."""
 
-from eagerflow.hardware.devices import (
+from eagerflow.hardware.lanes import Lane, operator_number
+from eagerflow.hardware.registry import (
     AbstractBackend,
     CpuBackend,
     Device,
@@ -16,7 +17,6 @@ from eagerflow.hardware.devices import (
     register_backend,
     release,
 )
-from eagerflow.hardware.lanes import Lane, operator_number
 
 __all__ = [
     "AbstractBackend",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from eagerflow.types import DType
 
 if TYPE_CHECKING:
-    from eagerflow.hardware.devices import Device
+    from eagerflow.hardware.registry import Device
 
 __all__ = ["Lane", "known_operator", "operator_number"]
 
