@@ -101,8 +101,8 @@ def test_nothing_strange_is_public() -> None:
     assert modules <= {
         "autodiff", "autograph", "capture", "control", "core", "counterparts", "dims", "errors",
         "events", "fft", "files", "function", "graph", "graph_position", "hardware", "io", "linalg",
-        "loop_errors", "ops", "pictures", "profiling", "random", "resources", "runners", "runtime", "settings",
-        "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn", "optim",
+        "loop_errors", "ops", "pictures", "profiling", "random", "resources", "runners", "runtime",
+        "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn", "optim",
         "extending", "plugins", "progress", "states",
     }  # fmt: skip
 
