@@ -102,8 +102,8 @@ def test_nothing_strange_is_public() -> None:
         "autodiff", "autograph", "capture", "control", "core", "counterparts", "dims", "errors",
         "events", "fft", "files", "function", "graph", "graph_position", "hardware", "io", "linalg",
         "loop_errors", "ops", "pictures", "profiling", "random", "resources", "runners", "runtime",
-        "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn", "optim",
-        "extending", "plugins", "progress", "states",
+        "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn",
+        "optim", "extending", "plugins", "progress", "states",
     }  # fmt: skip
 
 
