@@ -9,11 +9,12 @@ without one there is no call and no allocation.
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import count
 from threading import get_ident
 from time import perf_counter
@@ -26,7 +27,7 @@ __all__ = [
     "DEFAULT_KINDS", "KINDS", "AbstractEvent", "ElementEvent", "Instrument", "LevelEvent",
     "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent", "RunEvent", "SkipEvent",
     "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent", "add_instrument", "begin", "describe",
-    "end", "listening", "next_step", "remove_instrument", "step_of", "told",
+    "end", "next_step", "remove_instrument", "step_of", "told",
 ]  # fmt: skip
 
 _steps: Final = count(1)
@@ -47,6 +48,9 @@ class _StepOf(threading.local):
         caller: the thread that asked for it, 0 where that is the same one.
         runner: the name of the runner that the thread works for, if it does for one.
         stopped: tells whether the step is to end; None if that is not asked for.
+        telling: whether the thread is telling an instrument, which is told nothing of what it runs
+            meanwhile: else it would be told of that, and so on without end.
+        told: seconds that the thread has spent telling instruments, ever.
     """
 
     step: int = 0
@@ -54,6 +58,8 @@ class _StepOf(threading.local):
     caller: int = 0
     runner: str = ""
     stopped: Callable[[], bool] | None = None
+    telling: bool = False
+    told: float = 0.0
 
 
 #: of this thread
@@ -93,10 +99,10 @@ class AbstractEvent:
     start: float = field(default_factory=perf_counter)
     stop: float | None = None
     thread: int = field(default_factory=get_ident)
-    caller: int = field(default_factory=lambda: step_of.caller)
-    runner: str = field(default_factory=lambda: step_of.runner)
-    step: int = field(default_factory=lambda: step_of.step)
-    frames: tuple[tuple[str, int], ...] = field(default_factory=lambda: step_of.frames)
+    caller: int = field(default_factory=partial(getattr, step_of, "caller"))
+    runner: str = field(default_factory=partial(getattr, step_of, "runner"))
+    step: int = field(default_factory=partial(getattr, step_of, "step"))
+    frames: tuple[tuple[str, int], ...] = field(default_factory=partial(getattr, step_of, "frames"))
     source: Source | None = None
     error: str = ""
     _told: tuple[Instrument, ...] | None = field(default=None, init=False, repr=False)
@@ -210,24 +216,37 @@ class OpEvent(AbstractEvent):
     waited: float = 0.0
 
 
-@final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class WaitEvent(AbstractEvent):
-    """A wait for a queue or its like, with a beginning and an end. Its `name` is the resource's.
+class AbstractOperationEvent(AbstractEvent):
+    """An operation on a queue or its like. Its `name` is the resource's.
 
     Attributes:
         resource: what that is, such as ``"fifo"``.
-        operation: that waits, such as ``"dequeue"``.
+        operation: such as ``"dequeue"``.
         executable: the number of what runs it, 0 in eager code.
         node: the name of the node of the graph, if it is one.
     """
-
-    kind: ClassVar[str] = "wait"
 
     resource: str = ""
     operation: str = ""
     executable: int = 0
     node: str = ""
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
+class WaitEvent(AbstractOperationEvent):
+    """A wait of an operation, with a beginning and an end."""
+
+    kind: ClassVar[str] = "wait"
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
+class QueueEvent(AbstractOperationEvent):
+    """An operation, waits included, with a beginning and an end."""
+
+    kind: ClassVar[str] = "queue"
 
 
 @final
@@ -246,26 +265,6 @@ class TransferEvent(AbstractEvent):
 
     origin: str = ""
     nbytes: int = 0
-    executable: int = 0
-    node: str = ""
-
-
-@final
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class QueueEvent(AbstractEvent):
-    """An operation on a queue or its like, waits included, with a beginning and an end.
-
-    Attributes:
-        resource: what it is on, such as ``"fifo"``.
-        operation: such as ``"dequeue"``.
-        executable: the number of what runs it, 0 in eager code.
-        node: the name of the node of the graph, if it is one.
-    """
-
-    kind: ClassVar[str] = "queue"
-
-    resource: str = ""
-    operation: str = ""
     executable: int = 0
     node: str = ""
 
@@ -384,7 +383,7 @@ class Instrument(Protocol):
         """Something has ended, or has happened."""
 
 
-_lock: Final = threading.Lock()
+_lock: Final = threading.RLock()  # a finaliser may remove an instrument
 
 
 def _set_listeners(instruments: tuple[Instrument, ...]) -> None:
@@ -398,11 +397,6 @@ def _kinds(instrument: Instrument) -> frozenset[type[AbstractEvent]]:
 
 
 _set_listeners(())
-
-
-def listening() -> bool:
-    """Whether any instrument listens, to whatever kind."""
-    return bool(AbstractEvent.listeners)
 
 
 def add_instrument(instrument: Instrument) -> None:
@@ -447,12 +441,12 @@ def remove_instrument(instrument: Instrument) -> None:
 
 def begin(event: AbstractEvent) -> None:
     """Tell the instruments that something begins; the caller calls `end`, whatever happens."""
-    event._told = told = type(event).listeners
-    for instrument in told:
-        try:
-            instrument.begin(event)
-        except Exception as error:
-            _remove_broken(instrument, error)
+    if step_of.telling:
+        event._told = ()
+        return
+    event._told = listeners = type(event).listeners
+    if listeners:
+        _tell(listeners, "begin", event)
 
 
 def end(event: AbstractEvent) -> None:
@@ -462,26 +456,50 @@ def end(event: AbstractEvent) -> None:
     """
     if event.stop is None:
         event.stop = perf_counter()
-    listeners = type(event).listeners
-    for instrument in listeners if event._told is None else event._told:
-        if any(i is instrument for i in listeners):  # it may have been removed since
+    listeners, first = type(event).listeners, event._told
+    if first is None:
+        first = () if step_of.telling else listeners
+    elif first is not listeners:  # some may have been removed since
+        first = tuple([i for i in first if any(i is j for j in listeners)])
+    if first:
+        _tell(first, "end", event)
+
+
+def _tell(listeners: tuple[Instrument, ...], what: str, event: AbstractEvent) -> None:
+    around, start = step_of.telling, perf_counter()
+    step_of.telling = True
+    try:
+        for instrument in listeners:
             try:
-                instrument.end(event)
+                getattr(instrument, what)(event)
             except Exception as error:
                 _remove_broken(instrument, error)
-
-
-@contextmanager
-def told(event: AbstractEvent) -> Iterator[None]:
-    """Tell of what the block does: that it begins, and its end, however it ends."""
-    try:
-        begin(event)
-        yield
-    except BaseException as error:
-        event.error = describe(error)
-        raise
     finally:
-        end(event)
+        step_of.telling = around
+        if not around:
+            step_of.told += perf_counter() - start
+
+
+@final
+class told:  # noqa: N801 - used like a function
+    """Tell of what the block does: that it begins, and its end, however it ends."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self, event: AbstractEvent) -> None:
+        self._event = event
+
+    def __enter__(self) -> None:
+        try:
+            begin(self._event)
+        except BaseException as error:  # an interrupt
+            self.__exit__(None, error)
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, *trace: object) -> None:
+        if error is not None:
+            self._event.error = describe(error)
+        end(self._event)
 
 
 def describe(error: BaseException) -> str:
@@ -490,10 +508,11 @@ def describe(error: BaseException) -> str:
 
 
 def _remove_broken(instrument: Instrument, error: Exception) -> None:
-    """A broken picture must not stop the work that it shows."""
+    """A broken instrument must not stop the work that it shows, nor may the warning of it."""
     remove_instrument(instrument)
-    warnings.warn(
-        f"instrument {instrument!r} raised {error!r} and was removed",
-        RuntimeWarning,
-        stacklevel=3,
-    )
+    try:
+        text = f"instrument {instrument!r} raised {error!r} and was removed"
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
+    except Exception as failed:  # warnings are errors, or the instrument cannot be printed
+        if sys.stderr is not None:
+            sys.stderr.write(f"{type(failed).__name__}: {failed}\n")

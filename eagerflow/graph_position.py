@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from eagerflow.source import Source, capture, is_framework_frame
 
-__all__ = ["GraphPosition", "PositionedCode", "graph_position", "register_code"]
+__all__ = ["GraphPosition", "PositionedCode", "codes_by_file", "graph_position"]
 
 _ENTRY: Final = "run"  # the function that generated code begins with
 
@@ -48,12 +48,8 @@ class PositionedCode(Protocol):
         """The position of a thread with these frames of its code, the innermost first."""
 
 
-_by_file: Final[WeakValueDictionary[str, PositionedCode]] = WeakValueDictionary()
-
-
-def register_code(file: str, owner: PositionedCode) -> None:
-    """Let ``owner`` be asked for positions in the code of this file name, as long as it lives."""
-    _by_file[file] = owner
+#: what to ask for positions in the code of a file name, as long as it lives
+codes_by_file: Final[WeakValueDictionary[str, PositionedCode]] = WeakValueDictionary()
 
 
 def graph_position(depth: int = 1) -> GraphPosition:
@@ -65,7 +61,7 @@ def graph_position(depth: int = 1) -> GraphPosition:
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None and is_framework_frame(frame):
         file = frame.f_code.co_filename
-        owner = _by_file.get(file)
+        owner = codes_by_file.get(file)
         if owner is not None:
             position = owner.position(file, _of_one_run(frame))
             if position is not None:

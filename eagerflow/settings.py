@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, fields, replace
-from types import TracebackType
 from typing import Any, Final, NamedTuple, final
 
 from eagerflow.errors import SettingError
@@ -178,12 +177,7 @@ class config:  # noqa: N801 - used like a function
         self._tokens.append(_own.set({**_own.get(), **own}))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         _own.reset(self._tokens.pop())
         with _lock:
             rest = list(_state.blocks)

@@ -21,7 +21,6 @@ __all__ = [
     "capture",
     "cell_name",
     "is_framework_frame",
-    "iteration_note",
     "place_of_thread",
     "position",
     "users_context",
@@ -236,15 +235,3 @@ def cell_name(file: str) -> str:
     names = getattr(getattr(shell, "compile", None), "_filename_map", {})
     number = names.get(file)
     return f"Cell In[{number}]" if number is not None else file
-
-
-def iteration_note(op: str, iteration: int, source: object = None) -> str:
-    """What an error that is raised in a loop says of the iteration.
-
-    Args:
-        op: the function that made the loop.
-        iteration: its number, from 0.
-        source: the line of the loop.
-    """
-    where = f", at {source}" if source is not None else ""
-    return f"  in iteration {iteration} (counted from 0) of {op}{where}"

@@ -14,6 +14,7 @@ from eagerflow import errors, events
 from eagerflow.core import interpreter, monitors
 from eagerflow.events import AbstractEvent, LevelEvent, NodeEvent, OpEvent, StepEvent, WaitEvent
 from tests.recorded import Recorder, recorded, refuse_events
+from tests.resources.queues.modes import until
 
 
 class Broken:
@@ -31,7 +32,7 @@ class Broken:
 @pytest.fixture(autouse=True)
 def _nobody_stays() -> Iterator[None]:
     yield
-    assert not events.listening()
+    assert not AbstractEvent.listeners
     assert not any(kind.listeners for kind in events.KINDS)
 
 
@@ -162,6 +163,69 @@ def test_an_instrument_that_raises_is_removed_with_a_warning() -> None:
                 tell(LevelEvent())
             tell(LevelEvent())
     assert (len(log.begun), len(log.events)) == (2, 2)
+
+
+def test_the_warning_of_a_broken_instrument_breaks_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Here warnings are errors: it is printed instead."""
+    events.add_instrument(Broken())
+    events.end(LevelEvent())
+    assert "RuntimeWarning: instrument Broken() raised" in capsys.readouterr().err
+
+    class Unprintable(Broken):
+        __repr__ = None  # type: ignore[assignment]
+
+    events.add_instrument(Unprintable())
+    events.end(LevelEvent())
+    assert "TypeError" in capsys.readouterr().err
+
+
+def test_an_instrument_is_not_told_of_what_it_runs_itself() -> None:
+    f = ef.trace(lambda x: ef.exp(x))
+    x = ef.ones(2)
+
+    class Running:
+        kinds = events.KINDS
+        told = 0
+
+        def begin(self, event: AbstractEvent) -> None:
+            self.told += 1
+            f(x)
+
+        end = begin
+
+    f(x)
+    events.add_instrument(running := Running())
+    try:
+        with recorded(StepEvent) as log:
+            f(x)
+            f(x)
+    finally:
+        events.remove_instrument(running)
+    assert len(log.events) == 2
+    assert running.told == 2 * (2 + 2 + 1)  # step, region and node
+
+
+def test_the_end_of_a_wait_is_told_even_if_an_instrument_ends_it() -> None:
+    queue = ef.Queue(None, ef.tensor(0))
+
+    class Feeding:
+        kinds = frozenset({LevelEvent})
+
+        def begin(self, event: AbstractEvent) -> None: ...
+        def end(self, event: AbstractEvent) -> None:
+            queue.enqueue(1)
+
+    with recorded(WaitEvent) as log:
+        thread = threading.Thread(target=queue.dequeue)
+        thread.start()
+        until(lambda: len(log.begun) == 1)
+        events.add_instrument(feeding := Feeding())
+        events.end(LevelEvent())
+        events.remove_instrument(feeding)
+        thread.join()
+    assert log.events == log.begun
 
 
 def test_what_is_no_instrument_is_refused() -> None:

@@ -101,9 +101,9 @@ def test_nothing_strange_is_public() -> None:
     assert modules <= {
         "autodiff", "autograph", "capture", "control", "core", "dims", "errors",
         "events", "fft", "files", "function", "graph", "graph_position", "hardware", "io", "linalg",
-        "ops", "pictures", "profiling", "random", "resources", "runners", "runtime", "settings",
-        "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn", "optim",
-        "extending", "hints", "plugins", "progress", "states", "unknown_names",
+        "loop_errors", "ops", "pictures", "profiling", "random", "resources", "runners", "runtime",
+        "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn",
+        "optim", "extending", "hints", "plugins", "progress", "states", "unknown_names",
     }  # fmt: skip
 
 

@@ -4,21 +4,123 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from eagerflow.autodiff.cotangents import Cotangent, add, dense, pull
 from eagerflow.autodiff.tape import FIRST_INPUT, PER_INPUT, UNKNOWN, Link, Record, Tape
 from eagerflow.core.interpreter import applying_rules
-from eagerflow.core.op import Op, functions
+from eagerflow.core.op import Op, bind, declare, functions, joint
+from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.dims import may_equal
 from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.hardware import NullArray, as_device
-from eagerflow.ops.state.lists import list_new
+from eagerflow.ops.rules.promotion import cast
+from eagerflow.ops.rules.sizes import matched
+from eagerflow.ops.state.lists import list_add, list_new
 from eagerflow.source import Source
-from eagerflow.types import LIST, DType, Shape
+from eagerflow.types import LIST, DType, Shape, TensorSpec, same_shape
 
-__all__ = ["gradients", "search"]
+__all__ = [
+    "Cotangent",
+    "add",
+    "add_at",
+    "dense",
+    "fit",
+    "full_like",
+    "gradients",
+    "pull",
+    "search",
+]
 
+Cotangent = Tensor | IndexedSlices
+_C = TypeVar("_C", Tensor, Tensor | IndexedSlices)
+
+
+def full_like(x: Any, value: float) -> Tensor:
+    """A tensor of the type of ``x``, a tensor or a variable, filled with a number."""
+    if x.dtype is LIST:
+        return list_new(x.device)
+    result: Tensor = bind(_full, shape=x.shape, fill_value=value, dtype=x.dtype, device=x.device)
+    return result
+
+
+def dense(g: Cotangent) -> Tensor:
+    """A cotangent as a tensor."""
+    return g.to_dense() if isinstance(g, IndexedSlices) else g
+
+
+def add(a: Cotangent, b: Cotangent) -> Cotangent:
+    """The sum of two cotangents; sparse if both are."""
+    if type(a) is Tensor and type(b) is Tensor:
+        if a.dtype is LIST:
+            return list_add(a, b)
+        result: Tensor = functions["add"](a, b)
+        return result
+    total: Cotangent = a + b
+    return total
+
+
+def add_at(cotangents: dict[int, Any], slot: int, g: Cotangent) -> None:
+    """Add a cotangent to that of a slot, if it has one."""
+    before = cotangents.get(slot)
+    cotangents[slot] = g if before is None else add(before, g)
+
+
+def fit(g: _C, type_: TensorSpec) -> _C | None:
+    """A cotangent or tangent in the dtype of its value; None if it does not fit.
+
+    Args:
+        g: a tensor, or rows.
+        type_: of the value.
+    """
+    if g.dtype.is_complex and not type_.dtype.is_complex:
+        return None
+    if len(g.shape) != len(type_.shape) or not all(map(may_equal, g.shape, type_.shape)):
+        return None
+    if isinstance(g, IndexedSlices):
+        return g
+    x = g
+    if not same_shape(x.shape, type_.shape):
+        wrong = "the cotangent or tangent of a value has another shape"
+        x = matched(x, x.shape, type_.shape, wrong, f"{x.type} for {type_}")
+    return cast(x, type_.dtype)
+
+
+def pull(
+    op: Op, wanted: Sequence[int], g: Any, out: Any, inputs: Sequence[Tensor],
+    attrs: dict[str, Any],
+) -> Sequence[Cotangent | None]:  # fmt: skip
+    """The cotangents of the inputs of an op.
+
+    Args:
+        op: the op, differentiable.
+        wanted: for each input a number that is not negative if its cotangent is wanted.
+        g: the cotangent of the output; a tuple, without None, for ops of several outputs.
+        out: the output, or the tuple of them.
+        inputs: the inputs.
+        attrs: the attributes.
+    """
+    if type(g) is IndexedSlices:
+        if op.linear_rows:
+            (rows,) = pull(op, wanted, g.values, out, inputs, attrs)
+            return [None if rows is None else IndexedSlices(rows, g.indices, g.shape)]
+        g = g.to_dense()
+    rule = op.vjp
+    if type(rule) is tuple:
+        return [
+            None if slot < 0 or one is None else one(g, out, *inputs, **attrs)
+            for slot, one in zip(wanted, rule, strict=True)
+        ]
+    if isinstance(rule, joint):
+        together: Sequence[Cotangent | None] = rule.rule(g, out, *inputs, **attrs)
+        return together
+    assert callable(rule)
+    return [
+        None if slot < 0 else rule(i, g, out, *inputs, **attrs) for i, slot in enumerate(wanted)
+    ]
+
+
+_full: Final = declare("full")
 _null: Final = as_device("null:0")
 #: `eagerflow.source` takes the local variable of this name in frames of this file for the place
 REPLAYS: Final = "at"
@@ -111,8 +213,7 @@ def _run(
                     out = out_slots if type(out_slots) is int else max(out_slots)
                     tape.links.append(one._replace(in_slots=(slot,), out_slot=out))
                     continue
-                before = cotangents.get(slot)
-                cotangents[slot] = one if before is None else add(before, one)
+                add_at(cotangents, slot, one)
     return cotangents
 
 
@@ -185,7 +286,7 @@ def _values(kept: Sequence[Any], start: int = 0, step: int = 3) -> list[Tensor]:
 
 def _typed(shape: Shape, dtype: DType) -> Tensor:
     """A tensor that has no value."""
-    return make_tensor(NullArray(dtype.dtype, shape), _null.lanes[dtype])
+    return make_tensor(NullArray(dtype.dtype, shape), _null.lanes[dtype.dtype])
 
 
 def _whole(g: Cotangent | None, data: Any, holder: Any) -> Tensor | None:

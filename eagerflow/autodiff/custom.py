@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any, Final, final
 
-from eagerflow.autodiff.cotangents import Cotangent, fit
+from eagerflow.autodiff.backward import Cotangent, fit
 from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
-from eagerflow.core.costs import FREE
+from eagerflow.core.cost_rules import FREE
 from eagerflow.core.interpreter import Composite, Passed
 from eagerflow.core.op import bind, define
 from eagerflow.core.slices import IndexedSlices

@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-from eagerflow.autodiff.backward import gradients
-from eagerflow.autodiff.cotangents import Cotangent, add, dense, full_like, pull
-from eagerflow.autodiff.marks import find, strip
-from eagerflow.autodiff.tape import Tape
+from eagerflow.autodiff.backward import Cotangent, add_at, dense, full_like, gradients, pull
+from eagerflow.autodiff.tape import Tape, find, strip
 from eagerflow.core.interpreter import (
     BASE,
     AbstractDifferentiator,
@@ -228,7 +226,7 @@ def transposed(
             continue
         slot = tape.slot_of(u)
         if slot >= 0:
-            seeds[slot] = add(seeds[slot], t) if slot in seeds else t
+            add_at(seeds, slot, t)
         elif name is not None and bool(functions["any"](u)):
             raise GradientError(
                 f"{name}: forward mode needs a backward rule that is made of ops",

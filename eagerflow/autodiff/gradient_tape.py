@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import TracebackType
 from typing import Any, final
 
-from eagerflow.autodiff.backward import gradients
-from eagerflow.autodiff.cotangents import Cotangent, add, full_like
-from eagerflow.autodiff.sources import check_inexact, finished, is_variable
+from eagerflow.autodiff.backward import Cotangent, add_at, full_like, gradients
 from eagerflow.autodiff.tape import UNKNOWN, Tape
+from eagerflow.autodiff.transforms import check_inexact, finished, is_variable
 from eagerflow.core import tree
 from eagerflow.core.interpreter import installed
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -57,15 +55,10 @@ class GradientTape:
         self._block = block
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         block, self._block = self._block, None
         if block is not None:
-            block.__exit__(kind, value, trace)
+            block.__exit__(*raised)
 
     def watch(self, x: Any) -> None:
         """Follow the value of a tensor, or the reads of a variable; ``x`` may be a tree of them.
@@ -152,7 +145,7 @@ class GradientTape:
                 )
             slot = self._tape.slot_of(y) if isinstance(y, Tensor) else UNKNOWN
             seed = full_like(y, 1)
-            seeds[slot] = add(seeds[slot], seed) if slot in seeds else seed
+            add_at(seeds, slot, seed)
         return seeds
 
     def _slots(self, x: Any, name: Callable[[], str]) -> Sequence[int]:

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any
 
-from eagerflow.autodiff.backward import gradients, search
-from eagerflow.autodiff.cotangents import dense, full_like
-from eagerflow.autodiff.sources import Arguments
+from eagerflow.autodiff.backward import dense, full_like, gradients, search
 from eagerflow.autodiff.tape import UNKNOWN, Tape
-from eagerflow.autodiff.transforms import check_function, differentiate
+from eagerflow.autodiff.transforms import Arguments, check_function, differentiate
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.interpreter import installed

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-from eagerflow.autodiff.marks import attach, find
-from eagerflow.autodiff.tape import FIRST_INPUT, PER_INPUT, Record
+from eagerflow.autodiff.tape import FIRST_INPUT, PER_INPUT, Record, attach, find
 from eagerflow.core.interpreter import (
     AbstractDifferentiator,
     AbstractInterpreter,

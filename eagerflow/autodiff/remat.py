@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
 
-from eagerflow.autodiff.backward import search
-from eagerflow.autodiff.cotangents import add
+from eagerflow.autodiff.backward import add_at, search
 from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.autodiff.recording import Recording
 from eagerflow.autodiff.tape import Tape
@@ -92,5 +91,5 @@ def _pull(
     for y, g in zip(outputs, gs, strict=True):
         if g is not None:
             slot = tape.slot_of(y)
-            seeds[slot] = add(seeds[slot], g) if slot in seeds else g
+            add_at(seeds, slot, g)
     return search(tape, seeds, sources, consume=True)

@@ -2,24 +2,225 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from typing import Any
+from itertools import islice
+from typing import Any, final
 
-from eagerflow.autodiff.backward import gradients
-from eagerflow.autodiff.cotangents import add, fit, full_like
+from eagerflow.autodiff.backward import Cotangent, add_at, dense, fit, full_like, gradients
 from eagerflow.autodiff.forward import Broken, Forward
-from eagerflow.autodiff.marks import strip
-from eagerflow.autodiff.sources import Arguments, VariableTree
-from eagerflow.autodiff.tape import UNKNOWN, Tape
+from eagerflow.autodiff.tape import UNKNOWN, Tape, strip
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import installed
+from eagerflow.core.op import functions
+from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
-from eagerflow.errors import GradientError, hide_frames, hides_frames
+from eagerflow.errors import DTypeError, GradientError, TensorValueError, hide_frames, hides_frames
+from eagerflow.ops.rules.promotion import cast
 from eagerflow.types import TensorSpec
 
-__all__ = ["grad", "jvp", "value_and_grad", "vjp"]
+__all__ = [
+    "Arguments",
+    "VariableTree",
+    "check_inexact",
+    "finished",
+    "grad",
+    "is_variable",
+    "jvp",
+    "value_and_grad",
+    "vjp",
+]
+
+
+def check_inexact(what: str, name: str, x: AbstractArray) -> None:
+    """Refuse to differentiate by integers.
+
+    Raises:
+        GradientError: the dtype is not floating or complex.
+    """
+    if not x.dtype.is_inexact:
+        kind = "an integer dtype" if x.dtype.is_integer else "dtype bool"
+        raise GradientError(
+            f"{what}: {name} has {kind}",
+            given=str(x.type),
+            expected="a floating or complex dtype",
+            hint="convert it with .astype(ef.float32)",
+        )
+
+
+def _inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], tree.TreeDef | None]:
+    """The leaves of an argument as tensors in handles of their own; no structure for a tensor.
+
+    Raises:
+        GradientError: a leaf is not an array, or has integers.
+    """
+    leaves, treedef = ([argument], None) if type(argument) is Tensor else tree.flatten(argument)
+    inputs = []
+    for i, leaf in enumerate(leaves):
+        try:
+            x = leaf if type(leaf) is Tensor else tensor_of(leaf)
+        except (DTypeError, TensorValueError):
+            raise GradientError(
+                f"{what}: {name}{_paths(treedef)[i]} is not an array",
+                given=type(leaf).__name__,
+                hint="pass what is not differentiated as another argument",
+            ) from None
+        if not x.dtype.is_inexact:
+            check_inexact(what, name + _paths(treedef)[i], x)
+        inputs.append(handle_of(x))
+    return inputs, treedef
+
+
+def _paths(treedef: tree.TreeDef | None) -> list[str]:
+    return [""] if treedef is None else tree.paths(treedef)
+
+
+def _unflatten(treedef: tree.TreeDef | None, leaves: Iterator[Any]) -> Any:
+    if treedef is None:
+        return next(leaves)
+    return tree.unflatten(treedef, islice(leaves, treedef.num_leaves))
+
+
+@final
+class Arguments:
+    """The arguments of a function, some of which gradients are taken by.
+
+    These are values to the function: it gets tensors of its own, and updating one in place does
+    not reach the caller's.
+
+    Args:
+        what: the transform, for messages.
+        argnums: which positional arguments.
+        args: all positional arguments.
+
+    Attributes:
+        args: the arguments to call the function with.
+        inputs: the leaves of the arguments that gradients are taken by.
+        variables: none.
+    """
+
+    def __init__(self, what: str, argnums: int | Sequence[int], args: Sequence[Any]) -> None:
+        self.args = list(args)
+        self.inputs: list[Tensor] = []
+        self.variables: tuple[Any, ...] = ()
+        self._one = isinstance(argnums, int)
+        self._places = _places(what, argnums, len(args))
+        self._defs = []
+        for i in self._places:
+            inputs, treedef = _inputs_of(what, f"argument {i}", args[i])
+            self.inputs += inputs
+            self._defs.append(treedef)
+            self.args[i] = _unflatten(treedef, iter(inputs))
+
+    def watch(self, tape: Tape) -> list[Sequence[int]]:
+        """Watch them, before the function runs; gives the slots of each."""
+        return [(tape.watch(x),) for x in self.inputs]
+
+    def name(self, index: int) -> str:
+        """The name of an input in messages."""
+        places = zip(self._places, self._defs, strict=True)
+        return [f"argument {i}{path}" for i, d in places for path in _paths(d)][index]
+
+    def tree(self, leaves: Sequence[Any]) -> Any:
+        """The leaves, one for each input, in the structure of the arguments."""
+        rest = iter(leaves)
+        trees = [_unflatten(d, rest) for d in self._defs]
+        return trees[0] if self._one else tuple(trees)
+
+    def gradient(self, cotangents: Sequence[Cotangent | None]) -> Any:
+        """The gradients as dense tensors in the structure of the arguments."""
+        return self.tree(finished(cotangents, self.inputs))
+
+
+@final
+class VariableTree:
+    """A tree of variables that gradients are taken by; the interface is that of `Arguments`.
+
+    Args:
+        what: the transform, for messages.
+        wrt: the tree.
+        args: the arguments to call the function with, as they are.
+    """
+
+    def __init__(self, what: str, wrt: Any, args: Sequence[Any]) -> None:
+        self.args = list(args)
+        self.variables, self._def = tree.flatten(wrt)
+        for i, variable in enumerate(self.variables):
+            if not is_variable(variable):
+                module = hasattr(variable, "trainable")
+                raise GradientError(
+                    f"{what}: wrt takes variables",
+                    given=f"{type(variable).__name__} in wrt{tree.paths(self._def)[i]}",
+                    hint="of a module: model.trainable" if module
+                    else "use argnums for the arguments of the function",
+                )  # fmt: skip
+            if not variable.dtype.is_inexact:
+                check_inexact(what, self.name(i), variable)
+
+    def watch(self, tape: Tape) -> list[Sequence[int]]:
+        """The slots of each; the tape, made for these variables, fills them in at each read."""
+        return [tape.slots_of_reads(variable) for variable in self.variables]
+
+    def name(self, index: int) -> str:
+        """The name of a variable in messages."""
+        return f"the variable wrt{tree.paths(self._def)[index]}"
+
+    def gradient(self, cotangents: Sequence[Cotangent | None]) -> Any:
+        """The gradients in the structure of the tree, sparse where only rows were read."""
+        return tree.unflatten(self._def, finished(cotangents, self.variables))
+
+
+def is_variable(x: Any) -> bool:
+    """Whether ``x`` is a variable."""
+    return isinstance(x, AbstractArray) and type(x) is not Tensor
+
+
+def finished(
+    cotangents: Sequence[Cotangent | None], likes: Sequence[AbstractArray], *, zeros: bool = True
+) -> list[Cotangent | None]:
+    """Gradients as they are handed out: of the dtype of their source, each a handle of its own.
+
+    Those by tensors are dense, those by variables may be `IndexedSlices`.
+
+    Args:
+        cotangents: the cotangents, None where there are none.
+        likes: the sources.
+        zeros: whether zeros stand for None.
+    """
+    taken: set[int] = set()
+    result: list[Cotangent | None] = []
+    for g, like in zip(cotangents, likes, strict=True):
+        if g is None and zeros:
+            g = full_like(like, 0)
+        if g is None or (type(g) is IndexedSlices and is_variable(like)):
+            result.append(g)
+            continue
+        # real by complex gives a complex cotangent, of which the real part counts
+        g = cast(dense(g), like.dtype)
+        if g._mark is not None:  # an outer tape must be able to tell them apart
+            if id(g._data) in taken:
+                g = functions["copy"](g)
+            taken.add(id(g._data))
+        result.append(handle_of(g))
+    return result
+
+
+def _places(what: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
+    """``argnums`` counted from the front."""
+    given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    places = []
+    for i in given:
+        if not isinstance(i, int) or not -count <= i < count:
+            raise GradientError(
+                f"{what}: there is no positional argument {i!r}",
+                given=f"{count} positional arguments",
+                hint="arguments passed by keyword are not differentiated by",
+            )
+        places.append(i % count)
+    if len(set(places)) != len(places):
+        raise GradientError(f"{what}: argnums names an argument twice", given=str(argnums))
+    return tuple(places)
 
 
 def grad(
@@ -47,18 +248,11 @@ def grad(
     >>> ef.grad(lambda x: (x * x).sum())(ef.tensor([1.0, 2.0]))
     Tensor([2., 4.], f32[2]@cpu:0)
     """
-    check_function("grad", f)
 
-    @wraps(f)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
-        try:
-            _, result, aux = differentiate("grad", f, argnums, wrt, has_aux, args, kwargs)
-        except BaseException as error:
-            hide_frames(error)
-            raise
-        return (result, aux) if has_aux else result
+    def give(_: Any, gradient: Any, aux: Any) -> Any:
+        return (gradient, aux) if has_aux else gradient
 
-    return gradient
+    return _derivative("grad", f, argnums, wrt, has_aux, give)
 
 
 def value_and_grad(
@@ -83,18 +277,27 @@ def value_and_grad(
     >>> ef.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(ef.tensor(2.0), ef.tensor(3.0))
     (Tensor(6., f32[]@cpu:0), (Tensor(3., f32[]@cpu:0), Tensor(2., f32[]@cpu:0)))
     """
-    check_function("value_and_grad", f)
+
+    def give(value: Any, gradient: Any, aux: Any) -> Any:
+        return ((value, aux) if has_aux else value), gradient
+
+    return _derivative("value_and_grad", f, argnums, wrt, has_aux, give)
+
+
+def _derivative(
+    what: str, f: Callable[..., Any], argnums: Any, wrt: Any, has_aux: bool,
+    give: Callable[[Any, Any, Any], Any],
+) -> Callable[..., Any]:  # fmt: skip
+    """A function like ``f`` that gives what ``give`` makes of the result of `differentiate`."""
+    check_function(what, f)
 
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
         try:
-            value, result, aux = differentiate(
-                "value_and_grad", f, argnums, wrt, has_aux, args, kwargs
-            )
+            return give(*differentiate(what, f, argnums, wrt, has_aux, args, kwargs))
         except BaseException as error:
             hide_frames(error)
             raise
-        return ((value, aux) if has_aux else value), result
 
     return function
 
@@ -193,7 +396,7 @@ def scalar_result(what: str, value: Any) -> Tensor:
             given=str(value.type),
             expected="a real scalar, such as f32[]",
         )
-    return tensor_of(value)
+    return value if type(value) is Tensor else tensor_of(value)
 
 
 @hides_frames
@@ -232,7 +435,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         seeds: dict[int, Any] = {}
         for slot, g in zip(slots, gs, strict=True):
             if g is not None and slot != UNKNOWN:
-                seeds[slot] = add(seeds[slot], g) if slot in seeds else g
+                add_at(seeds, slot, g)
         return sources.gradient(gradients(tape, seeds, wanted, "vjp", sources.name))
 
     return (value, pullback, aux) if has_aux else (value, pullback)

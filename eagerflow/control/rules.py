@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
-from eagerflow.autodiff.cotangents import dense
+from eagerflow.autodiff.backward import dense
 from eagerflow.autodiff.remat import recorded
 from eagerflow.autodiff.tape import UNKNOWN, Link
 from eagerflow.control.applying import append, mixed, of_node

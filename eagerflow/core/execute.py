@@ -33,7 +33,7 @@ from eagerflow_kernels import table
 from eagerflow_kernels.lists import ListData
 from eagerflow_kernels.records import DamagedError
 
-__all__ = ["Entry", "execute", "explain", "find_entry", "is_own", "lane_key", "resolve"]
+__all__ = ["ResolvedKernel", "execute", "explain", "resolve", "resolve_kernel"]
 
 _LOW = frozenset(d for d in DTYPES.values() if not d.is_native)
 _FLOAT16 = DTYPES["float16"]
@@ -44,7 +44,7 @@ _TOO_LARGE = ("array is too big", "Maximum allowed dimension", "Maximum allowed 
 
 
 @final
-class Entry:
+class ResolvedKernel:
     """A resolved kernel: what `execute` looks up by lane.
 
     Attributes:
@@ -87,7 +87,7 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
     else:
         key = as_device(attrs["device"])
         attrs = {k: v for k, v in attrs.items() if k != "device"}
-    entry = op.entries.get(key)
+    entry = op.resolved.get(key)
     if entry is None:
         entry = resolve(op, inputs, attrs, key)
     kernel = entry.kernel
@@ -132,7 +132,7 @@ def _common_lane(inputs: Sequence[Tensor]) -> Any:
     return lane
 
 
-def _wrap(entry: Entry, data: Any) -> Tensor:
+def _wrap(entry: ResolvedKernel, data: Any) -> Tensor:
     if type(data) is not entry.array_type:
         if type(data) is Tensor:  # an op that moves
             return data
@@ -155,27 +155,25 @@ def _spread(arrays: Sequence[Any], devices: Sequence[Device]) -> tuple[Tensor, .
     return tuple(tensors)
 
 
-def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -> Entry:
+def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -> ResolvedKernel:
     """Find the kernel for these inputs and remember it under ``key``."""
     for x in inputs:
         if x._lane.symbolic:
             x._data.leaked(op.name)
-    return find_entry(op, tuple(map(type_of, inputs)), attrs, key)
+    return resolve_kernel(op, tuple(map(type_of, inputs)), attrs, key)
 
 
-def lane_key(lanes: Sequence[Lane]) -> Any:
-    """What entries for inputs of these lanes are remembered under."""
-    return lanes[0] if len(set(lanes)) == 1 else tuple(lanes)
-
-
-def find_entry(op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any], key: Any) -> Entry:
+def resolve_kernel(
+    op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any], key: Any
+) -> ResolvedKernel:
     """Find the kernel for inputs of ``specs`` and remember it under ``key``.
 
     Args:
         op: the op.
         specs: of the inputs; sizes may be symbolic.
         attrs: the attributes.
-        key: their `lane_key`; the device for an op without inputs.
+        key: their lane if they share one, else the tuple of their lanes; of an op without inputs
+            the device.
     """
     where = infer_devices(op, [s.device for s in specs], attrs, [s.type for s in specs])
     spreads = isinstance(where, tuple)
@@ -183,25 +181,17 @@ def find_entry(op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any], key
     device = as_device(key) if not specs else specs[0].device if spreads else where
     lanes = [device.lanes[s.dtype] for s in specs]
     if op.moves:
-        entry = Entry(_mover(device), device)
-        op.entries[key] = entry
+        entry = ResolvedKernel(_mover(device), device)
+        op.resolved[key] = entry
         return entry
     if device.backend.xp is None:
-        entry = Entry(_null_kernel(op, lanes, device), device, spreads=spreads)
+        entry = ResolvedKernel(_null_kernel(op, lanes, device), device, spreads=spreads)
     else:
         if specs:
             _check_dtypes(op, specs, attrs)
-        entry = Entry(_find_kernel(op, lanes, device), device, spreads=spreads)
-    op.entries[key] = entry
+        entry = ResolvedKernel(_find_kernel(op, lanes, device), device, spreads=spreads)
+    op.resolved[key] = entry
     return entry
-
-
-def is_own(op: Op, kernel: Callable[..., Any]) -> bool:
-    """Whether ``kernel``, as an entry has it, is the one that came with the op, for NumPy."""
-    own = table.original_kernel(op.name)
-    if isinstance(own, str):
-        return kernel is getattr(np, own, None)
-    return own is not None and getattr(kernel, "func", None) is own
 
 
 def _check_dtypes(op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar, final
 
-from eagerflow.core.costs import FREE, CostRule, moving, per_input
+from eagerflow.core.cost_rules import FREE, CostRule, moving, per_input
 from eagerflow.types import TensorType
 
 __all__ = [
@@ -125,7 +125,7 @@ class OpFacts(AlgebraFacts, total=False):
         takes_bytes: whether inputs may be bytes.
         saved: what the vjp reads the *values* of; of all else it sees dtype and shape only.
             ``"indices"`` are the inputs of integer and bool dtypes.
-        cost: the rule of what it costs (`eagerflow.core.costs`).
+        cost: the rule of what it costs (`eagerflow.core.cost_rules`).
         outputs: how many outputs it has; None for a tuple of as many as the type rule gives. An op
             of one output gives a tensor, any other a tuple.
         elementwise: whether each element is computed from those at its place alone, once the inputs
@@ -150,6 +150,8 @@ class OpFacts(AlgebraFacts, total=False):
             begin where no function of the user's stands around it (in a graph); empty for none.
         with_gradient: of a loss whose gradient is the same op with one more input, the name of the
             op that gives both.
+        draws: whether it takes a ticket of the generator that is its attribute ``resource``, and
+            does nothing else to state.
         inline: the expression that does what the portable kernel does, in less time than it takes
             to call it.
         on_stack: the statements that do it to a list of Python, in place of a list of which old
@@ -174,6 +176,7 @@ class OpFacts(AlgebraFacts, total=False):
     updates: str | None
     errors_as: str | None
     with_gradient: str | None
+    draws: bool
     inline: InlineRule | None
     on_stack: StackRule | None
     calls_user: bool
@@ -186,8 +189,8 @@ GENERAL: Final[OpFacts] = {
     "precision": "elementwise", "takes_bytes": False, "saved": "all", "cost": moving,
     "outputs": 1, "elementwise": False, "ieee": False, "storage": "either", "order": "unknown",
     "array_scalars": False, "fails_on": "values", "raises": (), "linear_rows": False,
-    "updates": None, "errors_as": None, "with_gradient": None, "inline": None, "on_stack": None,
-    "calls_user": False, "holds": False,
+    "updates": None, "errors_as": None, "with_gradient": None, "draws": False, "inline": None,
+    "on_stack": None, "calls_user": False, "holds": False,
 }  # fmt: skip
 
 #: ops that work element by element on inputs of one dtype, with broadcasting

@@ -12,7 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from types import TracebackType
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 __all__ = [
@@ -72,6 +72,7 @@ stack: Final = _Stack()
 
 
 @final
+@dataclass(slots=True, eq=False)
 class Passed:
     """What the forward pass of a `Composite` gives to the interpreter that differentiates it.
 
@@ -85,22 +86,14 @@ class Passed:
             ``captured``; where ``wanted`` is false it may give None.
     """
 
-    __slots__ = ("captured", "outputs", "pull", "residuals")
-
-    def __init__(
-        self,
-        outputs: Sequence[Any],
-        residuals: Sequence[Any],
-        pull: Callable[[Sequence[Any], Sequence[Any], Sequence[bool]], Sequence[Any]],
-        captured: Sequence[Any] = (),
-    ) -> None:
-        self.outputs = outputs
-        self.residuals = residuals
-        self.pull = pull
-        self.captured = captured
+    outputs: Sequence[Any]
+    residuals: Sequence[Any]
+    pull: Callable[[Sequence[Any], Sequence[Any], Sequence[bool]], Sequence[Any]]
+    captured: Sequence[Any] = ()
 
 
 @final
+@dataclass(slots=True, eq=False)
 class Composite:
     """A function that is differentiated in a way of its own: `custom_vjp`, `remat`.
 
@@ -125,31 +118,15 @@ class Composite:
             trace calls it instead of ``body``. None where a trace has to find a way itself.
     """
 
-    __slots__ = (
-        "body", "depends", "forward", "keep", "name", "node", "own_rule", "push", "reads",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        name: str,
-        body: Callable[..., tuple[Any, ...]],
-        forward: Callable[..., Passed],
-        own_rule: bool,
-        node: str | None = None,
-        depends: Callable[[], Sequence[frozenset[int]]] | None = None,
-        push: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, Any]] | None = None,
-        reads: Sequence[Any] = (),
-        keep: Callable[..., tuple[Any, ...]] | None = None,
-    ) -> None:
-        self.name = name
-        self.body = body
-        self.forward = forward
-        self.own_rule = own_rule
-        self.node = node
-        self.depends = depends
-        self.push = push
-        self.reads = reads
-        self.keep = keep
+    name: str
+    body: Callable[..., tuple[Any, ...]]
+    forward: Callable[..., Passed]
+    own_rule: bool
+    node: str | None = None
+    depends: Callable[[], Sequence[frozenset[int]]] | None = None
+    push: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, Any]] | None = None
+    reads: Sequence[Any] = ()
+    keep: Callable[..., tuple[Any, ...]] | None = None
 
 
 class AbstractInterpreter(ABC):
@@ -277,10 +254,7 @@ class applying_rules:  # noqa: N801 - a context manager
                 self._told.append(interpreter)
             interpreter = interpreter.below
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *raised: object) -> None:
         for interpreter in self._told:
             interpreter.end_rules()
 
@@ -376,10 +350,7 @@ class use:  # noqa: N801 - a context manager
     def __enter__(self) -> None:
         self._token = _current.set(self._interpreter)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *raised: object) -> None:
         _current.reset(self._token)
 
 
@@ -416,10 +387,7 @@ class installed:  # noqa: N801 - a context manager
         _current.set(interpreter)
         stack.count(1)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *raised: object) -> None:
         _unlink(_current, self._interpreter)
         stack.count(-1)
         self._interpreter.below = BASE  # it keeps no other one alive
@@ -439,10 +407,7 @@ class monitored:  # noqa: N801 - a context manager
         _monitor.set(self._interpreter)
         stack.count(1, 1)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *raised: object) -> None:
         _unlink(_monitor, self._interpreter)
         stack.count(-1, -1)
 
@@ -487,10 +452,7 @@ class Brake(AbstractInterpreter):
             self._on = True
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *raised: object) -> None:
         _unlink(_monitor, self)
         with self._lock:
             counted, self._on, self._counted = self._counted, False, False

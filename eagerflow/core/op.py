@@ -23,7 +23,7 @@ from eagerflow_kernels import table
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from eagerflow.core.costs import CostRule
+    from eagerflow.core.cost_rules import CostRule
     from eagerflow.core.facts import (
         FailsOn,
         InlineRule,
@@ -122,13 +122,13 @@ class Op:
         cuts: whether nothing flows to some input, so that a tape has to look at which.
         effect: what it does to state.
         moves: whether it takes a device to a device (and so has no kernel of its own).
-        entries: the cache of resolved kernels, by lane.
+        resolved: the cache of resolved kernels, by lane.
 
     All else, from ``precision`` on, are the facts that `eagerflow.core.facts.OpFacts` explains.
     """
 
-    __slots__ = (*GENERAL, "cuts", "devices", "effect", "entries", "infer", "jvp", "moves", "name",
-                 "native", "nondifferentiable", "vjp")  # fmt: skip
+    __slots__ = (*GENERAL, "cuts", "devices", "effect", "infer", "jvp", "moves", "name",
+                 "native", "nondifferentiable", "resolved", "vjp")  # fmt: skip
 
     precision: Precision
     takes_bytes: bool
@@ -150,6 +150,7 @@ class Op:
     updates: str | None
     errors_as: str | None
     with_gradient: str | None
+    draws: bool
     inline: InlineRule | None
     on_stack: StackRule | None
     calls_user: bool
@@ -166,7 +167,7 @@ class Op:
         self.cuts = False
         self.effect: Effect = "pure"
         self.moves = False
-        self.entries: dict[Any, Any] = {}
+        self.resolved: dict[Any, Any] = {}
         self.state(GENERAL)
 
     def state(self, facts: OpFacts) -> None:
@@ -347,7 +348,7 @@ def load_plugins() -> None:
 
 def _forget(name: str) -> None:
     if name in _ops:
-        _ops[name].entries.clear()
+        _ops[name].resolved.clear()
         forget_kernel(name)
 
 

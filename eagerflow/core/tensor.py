@@ -76,7 +76,7 @@ def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[
             except Exception:
                 return _again(name, self, other)
             if type(data) is not lane.array_type:
-                data = op.entries[lane].asarray(data)
+                data = op.resolved[lane].asarray(data)
             out = Tensor()
             out._data = data
             out._lane = lane.truth if truth else lane
@@ -105,7 +105,7 @@ def _observed(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
     except Exception:
         return _again(op.name, self, other)
     if type(data) is not lane.array_type:
-        data = op.entries[lane].asarray(data)
+        data = op.resolved[lane].asarray(data)
     out = Tensor()
     out._data = data
     out._lane = lane.truth if truth else lane
@@ -122,7 +122,7 @@ def _first(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
         return out
     if out._lane is (lane.truth if truth else lane):
         # the function may have bound a simpler op, such as a square for a power
-        entry = op.entries.get(lane) or _stack.resolve(op, (self, self), {}, lane)
+        entry = op.resolved.get(lane) or _stack.resolve(op, (self, self), {}, lane)
         lane.kernels[number] = entry.kernel
     return out
 

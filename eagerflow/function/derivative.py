@@ -22,6 +22,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes import optimise
 from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.graph.signatures import kind_of
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType
@@ -82,6 +83,11 @@ class Derivative:
         return result
 
     # --- running ---
+
+    @property
+    def executables(self) -> list[Executable]:
+        """What runs the graphs, as far as there was need of it."""
+        return [self._forward, *[executable for _, executable in list(self._backward.values())]]
 
     def call(self, tape: Tape, inputs: Sequence[Any]) -> Sequence[Tensor]:
         """The outputs for these inputs (tensors and numbers), as one step of ``tape``."""
@@ -154,7 +160,7 @@ def _only_draws(node: Node) -> bool:
     inner = [graph for _, graph in node.subgraphs()]
     if inner:
         return all(_only_draws(n) for graph in inner for n in graph.nodes)
-    return node.op == "next_key" or effect_of(node) == "pure"
+    return effect_of(node) == "pure" or (kind_of(node.op) == "op" and get_op(node.op).draws)
 
 
 def _depend_alike(graph: Graph) -> bool:

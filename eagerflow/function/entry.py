@@ -99,6 +99,10 @@ class Trace:
         #: whether inputs are used as they come: leaf i is input i
         self._plain = self.leaves == tuple(range(len(self.leaves)))
 
+    def executables(self) -> list[Executable]:
+        """What runs it, or its derivative."""
+        return [self.executable, *(self._derivative.executables if self._derivative else ())]
+
     def takes(self, call: Call) -> bool:
         """Whether the sizes and numbers of a call are those of the trace."""
         return all(map(fits, call.shapes, self.patterns)) and all(
@@ -224,7 +228,7 @@ class Trace:
             inputs = [*leaves, *captured]
         else:
             inputs = [*[leaves[i] for i in self.leaves], *captured]
-        if not is_watched():
+        if not (interpreter.stack.installed and is_watched()):
             raw = self._run(*[x._data if type(x) is Tensor else x for x in inputs])
             if self._single is not None:
                 return make_tensor(raw[0], self._single)

@@ -342,8 +342,9 @@ class TracedFunction:
         def mine(executable: int) -> bool:
             function = here()
             return function is not None and any(
-                e.executable.number == executable for e in function._cache.entries()
-            )
+                one.number == executable
+                for entry in function._cache.entries() for one in entry.executables()
+            )  # fmt: skip
 
         return NodeStatistics(mine)
 

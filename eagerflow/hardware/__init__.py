@@ -1,13 +1,13 @@
 """Devices: their names, their backends, and the lanes of the values on them."""
 
-from eagerflow.hardware.backends import AbstractBackend as AbstractBackend
-from eagerflow.hardware.backends import CpuBackend as CpuBackend
-from eagerflow.hardware.backends import MemoryStats as MemoryStats
-from eagerflow.hardware.backends import NullArray as NullArray
-from eagerflow.hardware.backends import NullBackend as NullBackend
 from eagerflow.hardware.lanes import Lane as Lane
 from eagerflow.hardware.lanes import operator_number as operator_number
+from eagerflow.hardware.registry import AbstractBackend as AbstractBackend
+from eagerflow.hardware.registry import CpuBackend as CpuBackend
 from eagerflow.hardware.registry import Device as Device
+from eagerflow.hardware.registry import MemoryStats as MemoryStats
+from eagerflow.hardware.registry import NullArray as NullArray
+from eagerflow.hardware.registry import NullBackend as NullBackend
 from eagerflow.hardware.registry import as_device as as_device
 from eagerflow.hardware.registry import current_device as current_device
 from eagerflow.hardware.registry import device as device

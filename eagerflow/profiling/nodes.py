@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, final
 
 from eagerflow import events
@@ -90,12 +89,7 @@ class NodeStatistics:
         events.add_instrument(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._depth -= 1
         if not self._depth:
             events.remove_instrument(self)

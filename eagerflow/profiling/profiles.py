@@ -7,9 +7,9 @@ import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass
 from time import perf_counter
-from types import TracebackType
 from typing import Any, Final, final
 
 from eagerflow import events
@@ -74,12 +74,13 @@ class Profile:
     """
 
     __slots__ = ("__weakref__", "_before", "_depth", "_events", "_exits", "_open", "_start",
-                 "_thread")  # fmt: skip
+                 "_thread", "_unfinished")  # fmt: skip
     kinds: Final = KINDS
 
     def __init__(self) -> None:
         self._events: list[AbstractEvent] = []
         self._open: dict[int, AbstractEvent] = {}  # events that have begun, by identity
+        self._unfinished: list[AbstractEvent] = []  # those of blocks that ended before they did
         self._thread = 0
         self._depth = 0
         self._start = 0.0
@@ -96,16 +97,13 @@ class Profile:
             self._start = perf_counter()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._depth -= 1
         if self._depth == 0:
             self._before += perf_counter() - self._start
             self._exits.close()
+            self._unfinished += map(copy, list(self._open.values()))  # as they are now
+            self._open.clear()
 
     def begin(self, event: AbstractEvent, /) -> None:
         """Keep the events that have begun, so that a trace shows what was still waited for."""
@@ -114,7 +112,8 @@ class Profile:
 
     def end(self, event: AbstractEvent, /) -> None:
         """Keep one event; ops and steps that other threads asked for are left out."""
-        self._open.pop(id(event), None)
+        if event.was_told:
+            self._open.pop(id(event), None)
         if self._is_of_interest(event):
             self._events.append(event)
 
@@ -165,7 +164,9 @@ class Profile:
         ...     [e["name"] for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
         ['zeros', 'exp']
         """
-        data = json.dumps(to_chrome([*self._events, *self._open.values()])).encode()
+        data = json.dumps(
+            to_chrome([*self._events, *self._unfinished, *self._open.values()])
+        ).encode()
         with replaced("Profile.save", path, len(data)) as write:
             write(data)
 

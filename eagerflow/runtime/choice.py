@@ -8,9 +8,11 @@ so that it does not matter which of both a call takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import perf_counter
 from typing import Any, Final, final
 
 from eagerflow import settings
+from eagerflow.events import NodeEvent, step_of
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, is_whole
 from eagerflow.graph.signatures import is_loop
@@ -24,7 +26,7 @@ from eagerflow.runtime.scheduled.node_seconds import (
 )
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 
-__all__ = ["Choice", "Decision"]
+__all__ = ["Choice", "Trial"]
 
 #: runs of either way that are timed before the faster is taken
 _RUNS: Final = 3
@@ -54,13 +56,13 @@ class Decision:
         if scheduled is not None:
             self.seconds = [], []
 
-    def pick(self) -> ScheduledTier | None:
-        """What the next step is to be run by; None for generated code."""
+    def pick(self, generated: GeneratedTier) -> GeneratedTier | ScheduledTier | Trial:
+        """What the next step is to be run by."""
         scheduled, seconds = self.scheduled, self.seconds  # another thread may decide concurrently
-        if seconds is None:
-            return scheduled
+        if seconds is None or scheduled is None:
+            return scheduled or generated
         straight, cut = seconds
-        return scheduled if len(cut) <= len(straight) else None
+        return Trial(scheduled if len(cut) <= len(straight) else generated, self)
 
     def took(self, by_entries: bool, seconds: float) -> None:
         """Note how long a step took."""
@@ -73,6 +75,35 @@ class Decision:
             self.seconds = None
             if min(cut[1:]) > _GAIN * min(straight[1:]):
                 self.scheduled = None
+
+
+@final
+class Trial:
+    """A step that is timed in order to decide; it stands for the tier that runs it.
+
+    Attributes:
+        tier: that one.
+        name: its name.
+    """
+
+    __slots__ = ("_decision", "name", "tier")
+
+    def __init__(self, tier: GeneratedTier | ScheduledTier, decision: Decision) -> None:
+        self.tier = tier
+        self.name = tier.name
+        self._decision = decision
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Run the step."""
+        start, told = perf_counter(), step_of.told
+        results = self.tier.run(inputs)
+        if not NodeEvent.listeners:  # for these other code runs
+            self.took(perf_counter() - start - (step_of.told - told))
+        return results
+
+    def took(self, seconds: float) -> None:
+        """Note how long it took, without the time that its instruments took."""
+        self._decision.took(type(self.tier) is ScheduledTier, seconds)
 
 
 @final
@@ -89,11 +120,10 @@ class Choice:
         number: of its executable.
 
     Attributes:
-        decision: that of the last step.
         needed: whether there may be anything to decide; None before the first step.
     """
 
-    __slots__ = ("_axes", "_decisions", "_generated", "_graph", "_number", "decision", "needed")
+    __slots__ = ("_axes", "_decisions", "_generated", "_graph", "_last", "_number", "needed")
 
     def __init__(self, generated: GeneratedTier, graph: Graph, number: int = 0) -> None:
         self._generated = generated
@@ -103,21 +133,21 @@ class Choice:
         self._axes: list[tuple[int, int]] = []
         #: by the setting of threads, and the power of the sizes
         self._decisions: dict[Any, Decision] = {}
-        self.decision = Decision(None)
+        self._last = Decision(None)  # that of the last step
         self.needed: bool | None = None
 
     @property
     def last(self) -> GeneratedTier | ScheduledTier:
         """The scheduled tier if it could have run the last step, else generated code."""
-        return self.decision.scheduled or self._generated
+        return self._last.scheduled or self._generated
 
     @property
     def settled(self) -> bool:
         """Whether it is decided for generated code whatever comes, with these settings."""
-        last = self.decision
+        last = self._last
         return not self._axes and last.scheduled is None and last.seconds is None
 
-    def pick(self, inputs: Sequence[Any]) -> GeneratedTier | ScheduledTier:
+    def pick(self, inputs: Sequence[Any]) -> GeneratedTier | ScheduledTier | Trial:
         """What the next step is to be run by."""
         if self.needed is None:
             self._begin(inputs)
@@ -129,8 +159,8 @@ class Choice:
         decision = self._decisions.get((threads, bits // 2))
         if decision is None:
             decision = self._decisions[threads, bits // 2] = Decision(self._make(inputs))
-        self.decision = decision
-        return decision.pick() or self._generated
+        self._last = decision
+        return decision.pick(self._generated)
 
     def _begin(self, inputs: Sequence[Any]) -> None:
         """See whether enough of the graph is off its critical path.
@@ -144,11 +174,6 @@ class Choice:
         if needed:
             self._axes = [(i, axis) for i, axis, _ in _named(graph)]
         self.needed = needed
-
-    def took(self, tier: Any, seconds: float) -> None:
-        """Note how long the last step took, and what ran it."""
-        if tier is self._generated or tier is self.decision.scheduled:
-            self.decision.took(tier is not self._generated, seconds)
 
     def _make(self, inputs: Sequence[Any]) -> ScheduledTier | None:
         workers, sizes = worker_count(), _sizes(self._graph, inputs)

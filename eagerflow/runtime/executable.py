@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import count
-from threading import Lock
-from time import perf_counter
+from itertools import count, pairwise
+from threading import RLock
 from typing import Any, Final, Protocol, final
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
-from eagerflow.events import AbstractEvent, NodeEvent, StepEvent, step_of, told
+from eagerflow.events import AbstractEvent, StepEvent, step_of, told
 from eagerflow.graph.ir import Graph
+from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
-from eagerflow.runtime.choice import Choice
+from eagerflow.runtime.choice import Choice, Trial
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.failures import failure
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
@@ -23,14 +23,17 @@ from eagerflow.runtime.scheduled.detached import DetachedStep, Result
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.scheduled.waits import has_free_waits
 from eagerflow.runtime.threads import deadline
+from eagerflow.runtime.threads.deadline import blocks
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
 __all__ = ["Executable", "Tier"]
 
 _serial: Final = count(1)
-_lock: Final = Lock()
-_executables: Final[WeakSet[Executable]] = WeakSet()
+#: held for a comparison and an assignment alone: code that a finaliser runs may ask for it
+_lock: Final = RLock()
+#: by number; it needs no lock, as each access of it is one operation of a dictionary
+_executables: Final[WeakValueDictionary[int, Executable]] = WeakValueDictionary()
 
 
 class Tier(Protocol):
@@ -83,27 +86,31 @@ class Executable:
     array([1., 1.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_devices", "_direct", "_picker", "_waiting", "graph", "lanes",
-                 "number")  # fmt: skip
+    __slots__ = ("__weakref__", "_chosen", "_device", "_devices", "_direct", "_picker", "_waiting",
+                 "graph", "lanes", "number")  # fmt: skip
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.number = next(_serial)
-        self._devices: str | None = None  # their names, once an event needed them
+        self._device = as_device(None)  # of values that do not say; another may be current later
+        self._devices: str | None = None  # the names of all, once an event needed them
         #: runs steps that hold no thread while they wait
         self._waiting: ScheduledTier | None = None
-        #: a tier, or what picks one for the inputs of a step. A step looks here once
-        self._picker: Tier | Choice
-        if has_free_waits(graph):
-            self._picker = self._waiting = ScheduledTier(graph, self.number)
-            self.lanes: tuple[Lane | None, ...] = self._waiting.lanes
+        #: a tier, or what picks one for the inputs of a step: what there is if none was set
+        self._chosen: Tier | Choice
+        self.lanes: tuple[Lane | None, ...]
+        chain = _is_chain(graph)
+        if not chain and has_free_waits(graph):
+            self._chosen = self._waiting = ScheduledTier(graph, self.number)
+            self.lanes = self._waiting.lanes
         else:
             generated = GeneratedTier(graph, self.number)
-            self._picker = Choice(generated, graph, self.number)
+            self._chosen = generated if chain else Choice(generated, graph, self.number)
             self.lanes = generated.lanes
         self._direct: Code | None = None  # of the tier, where nothing else has to be checked
-        with _lock:
-            _executables.add(self)
+        #: what is taken, in a tuple that is replaced when what was learnt of it may be wrong
+        self._picker: tuple[Tier | Choice] = (self._chosen,)
+        _executables[self.number] = self
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         """Run it.
@@ -113,7 +120,7 @@ class Executable:
             DeadlineError: it took longer than its `ef.deadline` allowed.
         """
         code = self._direct
-        if code is None or AbstractEvent.listeners or deadline.active():
+        if code is None or AbstractEvent.listeners or (blocks.count and deadline.active()):
             return self._step(inputs)
         token = error_state.set(QUIET)
         try:
@@ -146,10 +153,9 @@ class Executable:
                 the error of the step.
             runner: the name of the runner that it is for, in events.
         """
-        with _lock:
-            if self._waiting is None:
-                self._waiting = ScheduledTier(self.graph, self.number)
-            tier = self._waiting
+        tier = self._waiting
+        if tier is None:  # two threads may make one each
+            tier = self._waiting = ScheduledTier(self.graph, self.number)
         event, number = None, 0
         if StepEvent.listeners:
             event = self._event(tier)
@@ -164,14 +170,24 @@ class Executable:
         """What runs the next step, as far as that does not depend on its inputs.
 
         Another one can be set at any time: a step that has begun goes on with the one it has.
+        ``del executable.tier`` leaves it to the executable again.
         """
-        picker = self._picker
+        (picker,) = self._picker
         return picker.last if isinstance(picker, Choice) else picker
 
     @tier.setter
     def tier(self, tier: Tier) -> None:
+        self._take(tier)
+
+    @tier.deleter
+    def tier(self) -> None:
+        self._take(self._chosen)
+
+    def _take(self, picker: Tier | Choice | None = None) -> None:
+        """Take this from the next step on; the same, asked again, if it is not given."""
         with _lock:
-            self._picker = tier
+            (now,) = self._picker
+            self._picker = (now if picker is None else picker,)
             self._direct = None
 
     @property
@@ -181,22 +197,25 @@ class Executable:
 
     def _step(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run it where there is more to do than to call the code."""
-        picker = self._picker
+        picked = self._picker
+        (picker,) = picked
         if not isinstance(picker, Choice):
+            self._shorten(picked, picker)
             return self._run(picker, inputs)
         tier = picker.pick(inputs)
-        if picker.settled:
-            with _lock:
-                if self._picker is picker:
-                    self._direct = tier.direct
-            return self._run(tier, inputs)
-        start = perf_counter()
-        results = self._run(tier, inputs)
-        if not NodeEvent.listeners:
-            picker.took(tier, perf_counter() - start)
-        return results
+        if picker.settled and not isinstance(tier, Trial):
+            self._shorten(picked, tier)
+        return self._run(tier, inputs)
 
-    def _run(self, tier: Tier, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    def _shorten(self, picked: tuple[Tier | Choice], tier: Tier) -> None:
+        """Let later steps call the code of the tier at once, unless another one is taken by now."""
+        direct = tier.direct  # it may have to be generated, and any code may run meanwhile
+        if direct is not None and direct is not self._direct:
+            with _lock:
+                if self._picker is picked:
+                    self._direct = direct
+
+    def _run(self, tier: Tier | Trial, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run a step, and tell of it."""
         if not AbstractEvent.listeners:
             return tier.run(inputs)
@@ -212,11 +231,11 @@ class Executable:
         finally:
             step_of.step, step_of.frames = around, frames
 
-    def _event(self, tier: Tier) -> StepEvent:
+    def _event(self, tier: Tier | Trial) -> StepEvent:
         """The event of a step that is asked for in this thread."""
         if self._devices is None:
             values = [v for v in self.graph.values() if isinstance(v.type, TensorType)]
-            devices = dict.fromkeys(str(as_device(v.device)) for v in values)
+            devices = dict.fromkeys(str(as_device(v.device or self._device)) for v in values)
             self._devices = ", ".join(devices)
         name = self.graph.name
         return StepEvent(
@@ -228,11 +247,20 @@ class Executable:
         return f"<executable of {self.graph!r}>"
 
 
+def _is_chain(graph: Graph) -> bool:
+    """Whether each node needs the one before it: nothing can run, or wait, beside another."""
+    nodes = [node for node in graph.nodes if kind_of(node.op) != "constant"]
+    return all(
+        before in node.control_inputs or any(v.node is before for v in node.inputs)
+        for before, node in pairwise(nodes)
+    ) and all(_is_chain(inner) for node in nodes for _, inner in node.subgraphs())
+
+
 def _look_again(*changed: Any) -> None:
     """Ask all tiers again, as what they depend on has changed."""
-    with _lock:
-        for one in _executables:
-            one._direct = None
+    for one in _executables.valuerefs():
+        if (executable := one()) is not None:
+            executable._take()
 
 
 def _threads_may_change(old: settings.Settings, new: settings.Settings) -> None:

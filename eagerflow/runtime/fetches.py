@@ -55,7 +55,7 @@ def run(
     names = _Names(graph)
     wanted = [names.fetch(v) for v in fetches]
     given = names.feeds(feeds or {})
-    inputs = _Feeds(given).inputs()
+    inputs = _inputs(given)
     part = _executable(graph, tuple(wanted), tuple(given))
     results = iter(replay(part.graph, inputs) if is_watched() else part.apply(inputs))
     return [next(results) if isinstance(one, Value) else None for one in wanted]
@@ -212,39 +212,28 @@ def _resolve(value: Value, values: Mapping[Value, Value]) -> Value:
 # --- feeds ------------------------------------------------------------------------------------
 
 
-@final
-class _Feeds:
-    """What is fed, checked against the types of the values."""
+def _inputs(given: Mapping[Value, Any]) -> list[Any]:
+    """A tensor or a number for each value that is fed, checked against the types of the values.
 
-    def __init__(self, given: Mapping[Value, Any]) -> None:
-        self.given = given
-
-    def inputs(self) -> list[Any]:
-        """A tensor or a number for each value that is fed.
-
-        Raises:
-            DTypeError: another dtype, or another kind of number.
-            ShapeError: another shape, or sizes that contradict each other.
-            DeviceError: another device.
-        """
-        values = [_converted(v, x) for v, x in self.given.items()]
-        sizes: dict[str, int] = {}
-        pairs = [
-            (v, x)
-            for v, x in zip(self.given, values, strict=True)
-            if isinstance(v.type, TensorType)
-        ]
-        for value, x in pairs:
-            if len(x.shape) != len(value.type.shape):
-                raise _misfit(value, x)
-            for axis, name in named_axes(value.type):
-                sizes.setdefault(name, x.shape[axis])
-        for value, x in pairs:
-            for size, actual in zip(value.type.shape, x.shape, strict=True):
-                known = symbols((size,)) <= sizes.keys()
-                if known and evaluate(size, sizes) != actual:
-                    raise _misfit(value, x, sizes)
-        return values
+    Raises:
+        DTypeError: another dtype, or another kind of number.
+        ShapeError: another shape, or sizes that contradict each other.
+        DeviceError: another device.
+    """
+    values = [_converted(v, x) for v, x in given.items()]
+    sizes: dict[str, int] = {}
+    pairs = [(v, x) for v, x in zip(given, values, strict=True) if isinstance(v.type, TensorType)]
+    for value, x in pairs:
+        if len(x.shape) != len(value.type.shape):
+            raise _misfit(value, x)
+        for axis, name in named_axes(value.type):
+            sizes.setdefault(name, x.shape[axis])
+    for value, x in pairs:
+        for size, actual in zip(value.type.shape, x.shape, strict=True):
+            known = symbols((size,)) <= sizes.keys()
+            if known and evaluate(size, sizes) != actual:
+                raise _misfit(value, x, sizes)
+    return values
 
 
 def _misfit(value: Value, x: Tensor, sizes: Mapping[str, int] | None = None) -> ShapeError:

@@ -10,7 +10,7 @@ from eagerflow.core import interpreter
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorIndexError
-from eagerflow.source import iteration_note
+from eagerflow.loop_errors import iteration_note
 from eagerflow.types import LIST
 
 __all__ = ["choose", "choose_branch", "go_along", "repeat"]

@@ -14,8 +14,9 @@ from eagerflow.core.interpreter import tracer_among
 from eagerflow.core.monitors import Timing
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor, make_tensor
-from eagerflow.dims import Dim, Size, substitute
+from eagerflow.dims import Size, substitute
 from eagerflow.errors import GraphError
+from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS
@@ -142,7 +143,7 @@ class _Replay:
             return results
         attrs = node.attrs
         if any(map(has_dims, attrs.values())):
-            attrs = {k: self.sized(v) for k, v in attrs.items()}
+            attrs = {k: in_sizes(v, self.sizes) for k, v in attrs.items()}
         result = _bind(node.source, node.op, inputs, attrs)
         return result if type(result) is tuple else (result,)
 
@@ -213,19 +214,9 @@ class _Replay:
         kind = value.type
         assert isinstance(kind, TensorType)
         made: Tensor = functions["zeros"](
-            self.sized(kind.shape), dtype=kind.dtype, device=as_device(value.device)
+            in_sizes(kind.shape, self.sizes), dtype=kind.dtype, device=as_device(value.device)
         )
         return made
-
-    def sized(self, value: Any) -> Any:
-        """An attribute with the sizes of this run in place of names."""
-        if type(value) is Dim:
-            return substitute(value, self.sizes)
-        if type(value) is tuple:
-            return tuple([self.sized(v) for v in value])
-        if type(value) is slice:
-            return slice(*self.sized((value.start, value.stop, value.step)))
-        return value
 
 
 def _lane(value: Value) -> Lane:

@@ -16,7 +16,7 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core.byte_arrays import byte_array, byte_count, pack, packed_size, unpack
 from eagerflow.core.op import all_ops, infer
-from eagerflow.hardware.backends import AbstractBackend, CpuBackend
+from eagerflow.hardware.registry import AbstractBackend, CpuBackend
 from eagerflow.types import BYTES, DTYPES, TensorType
 
 WORDS = ef.tensor([b"a", b"bc\0"])

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.core.execute import find_entry
+from eagerflow.core.execute import resolve_kernel
 from eagerflow.core.interpreter import AbstractInterpreter, monitored
 from eagerflow.core.op import Op, all_ops, bind, infer
 from eagerflow.core.tensor import Tensor, type_of
@@ -151,7 +151,7 @@ def test_kernels_give_arrays_where_it_is_stated(name: str) -> None:
         if op.array_scalars and one.repeats:
             types = tuple(map(type_of, one.inputs))
             lanes = [x._lane for x in one.inputs]
-            entry = find_entry(op, types, one.attrs, lanes[0])
+            entry = resolve_kernel(op, types, one.attrs, lanes[0])
             found = entry.kernel(*map(array, one.inputs), **one.attrs)
             assert all(type(y) is np.ndarray for y in (found if type(found) is tuple else (found,)))
 

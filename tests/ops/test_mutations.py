@@ -98,7 +98,7 @@ def wrong_kernel(name: str) -> Iterator[None]:
         kernels.remove(name, "cpu")
         for key, kernel in right.items():
             kernels.special(*key)(kernel)
-    assert not op.entries
+    assert not op.resolved
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def wrong_rule(op: Op) -> Iterator[None]:
         yield
     finally:
         op.infer = right
-        op.entries.clear()
+        op.resolved.clear()
 
 
 @contextmanager
@@ -140,7 +140,7 @@ def wrong_sizes(op: Op) -> Iterator[list[TensorType]]:
         yield spoilt
     finally:
         op.infer = right
-        op.entries.clear()
+        op.resolved.clear()
 
 
 @contextmanager

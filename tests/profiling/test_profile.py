@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -39,7 +41,7 @@ def test_the_ops_of_the_block_are_recorded() -> None:
     ]
     assert all(e.source is not None and "test_profile.py" in str(e.source) for e in p.events)
     assert not interpreter.stack.installed
-    assert not events.listening()
+    assert not events.AbstractEvent.listeners
 
 
 def test_the_backward_pass_is_recorded() -> None:
@@ -48,12 +50,23 @@ def test_the_backward_pass_is_recorded() -> None:
     assert {"exp", "sum", "multiply"} <= {e.name for e in p.events}
 
 
+def test_what_goes_on_after_the_block_stays_unfinished_in_it(tmp_path: Path) -> None:
+    event = events.WaitEvent(name="q")
+    with ef.profile() as p:
+        events.begin(event)
+    events.end(event)
+    assert not p._open
+    p.save(tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [e["ph"] for e in trace if e["name"] == "q"] == ["B"]
+
+
 def test_it_ends_after_an_error() -> None:
     with pytest.raises(errors.ShapeError), ef.profile() as p:
         ef.ones(2) + ef.ones(3)
     assert [e.name for e in p.events] == ["full", "full"]
     assert not interpreter.stack.installed
-    assert not events.listening()
+    assert not events.AbstractEvent.listeners
 
 
 def test_the_numbers() -> None:

@@ -62,9 +62,9 @@ def _by_entries(count: ef.Variable) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_left() -> Iterator[None]:
-    before = stack.total, stack.monitored, deadline._blocks
+    before = stack.total, stack.monitored, deadline.blocks.count
     yield
-    assert (stack.total, stack.monitored, deadline._blocks) == before
+    assert (stack.total, stack.monitored, deadline.blocks.count) == before
 
 
 @pytest.mark.parametrize("run", [_in_order, _in_a_composition, _by_entries])

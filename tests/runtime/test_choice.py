@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,11 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import eagerflow as ef
-from eagerflow import errors
+from eagerflow import errors, events
 from eagerflow.core.op import bind, get_op
+from eagerflow.events import AbstractEvent, RegionEvent, StepEvent
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, choice
-from eagerflow.runtime.choice import Choice
+from eagerflow.runtime.choice import Choice, Decision, Trial
 from eagerflow.runtime.generated.tier import GeneratedTier
 from eagerflow.runtime.scheduled import step
 from eagerflow.runtime.threads import workers
@@ -95,20 +97,66 @@ def test_heavy_branches_of_traced_functions_run_at_once(ops: Ops, way: str) -> N
 
 def test_the_faster_way_is_kept() -> None:
     inputs = [x()]
-    for whole, cut, faster in ((1.0, 0.6, True), (1.0, 0.99, False), (1.0, 2.0, False)):
+    for whole, cut, scheduled in ((1.0, 0.6, True), (1.0, 0.99, False), (1.0, 2.0, False)):
         graph = Graph.parse(TWO)
         generated = GeneratedTier(graph)
         one = Choice(generated, graph)
         ways = []
+        late = one.pick(inputs)
         for iteration in range(2 * (choice._RUNS + 1)):
-            tier = one.pick(inputs)
-            ways.append(tier.name)
+            trial = one.pick(inputs)
+            assert isinstance(trial, Trial)
+            ways.append(trial.name)
             first = 10.0 if iteration < 2 else 0.0  # it compiles
-            one.took(tier, first + (whole if tier is generated else cut))
+            trial.took(first + (whole if trial.tier is generated else cut))
         assert ways == ["scheduled", "generated"] * (choice._RUNS + 1)
-        assert (one.pick(inputs) is not generated) == faster
-        one.took(generated, 1e-9)  # of a run that began before
-        assert (one.pick(inputs) is not generated) == faster
+        assert one.pick(inputs).name == ("scheduled" if scheduled else "generated")
+        assert isinstance(late, Trial)
+        late.took(1e-9)
+        assert one.pick(inputs).name == ("scheduled" if scheduled else "generated")
+
+
+def test_a_step_is_booked_to_its_own_decision() -> None:
+    """Another thread may have picked for other sizes in the meantime."""
+    graph = Graph.parse(TWO)
+    one = Choice(GeneratedTier(graph), graph)
+    first = one.pick([x()])
+    second = one.pick([np.ones(64 * SIZE, np.float32)])
+    assert isinstance(first, Trial)
+    assert isinstance(second, Trial)
+    first.took(1.0)
+    taken = [decision.seconds for decision in one._decisions.values()]
+    assert taken == [([], [1.0]), ([], [])]
+
+
+def test_the_time_of_instruments_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[float] = []
+    late = 0.0
+
+    def clock() -> float:
+        return time.perf_counter() + late
+
+    class Slow:
+        kinds = frozenset({StepEvent, RegionEvent})
+
+        def begin(self, event: AbstractEvent) -> None:
+            nonlocal late
+            late += 1000.0
+
+        end = begin
+
+    monkeypatch.setattr(Trial, "took", lambda self, seconds: taken.append(seconds))
+    monkeypatch.setattr(choice, "perf_counter", clock)
+    monkeypatch.setattr(events, "perf_counter", clock)
+    monkeypatch.setattr(Decision, "pick", lambda self, generated: Trial(generated, self))
+    program = Executable(Graph.parse(TWO))
+    events.add_instrument(slow := Slow())
+    try:
+        program(x())
+    finally:
+        events.remove_instrument(slow)
+    assert late == 4000.0
+    assert 0.0 < taken[0] < 1000.0
 
 
 @pytest.mark.parametrize(
@@ -142,7 +190,9 @@ def test_lengths_that_are_alike_share_a_decision(always: None) -> None:
     graph = Graph.parse(TWO)
     one = Choice(GeneratedTier(graph), graph)
     for size in range(SIZE, 2 * SIZE, 1000):
-        one.took(one.pick([np.empty(size, np.float32)]), 1.0)
+        trial = one.pick([np.empty(size, np.float32)])
+        if isinstance(trial, Trial):
+            trial.took(1.0)
     assert len(one._decisions) <= 2
     graph = Graph.parse(CHAINS)
     fixed = Choice(GeneratedTier(graph), graph)

@@ -23,6 +23,7 @@ from eagerflow.events import (
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
 from eagerflow.runtime.generated.tier import GeneratedTier
+from eagerflow.runtime.scheduled.tier import ScheduledTier
 from tests.recorded import Recorder, recorded, refuse_events
 from tests.resources.queues.modes import until
 from tests.runtime.graphs import by_entries, straight
@@ -116,6 +117,62 @@ def test_tiers_are_replaced_while_many_threads_run_steps() -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("detached", [False, True])
+def test_code_that_a_finaliser_runs_may_make_an_executable(
+    detached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collection of garbage may come at any time, while code is generated too."""
+    executable = Executable(Graph.parse(TEXT))
+    made: list[Executable] = []
+
+    def make(*_: object) -> None:
+        made.append(Executable(Graph.parse(TEXT)))
+
+    name = "scheduled.tier.Flow" if detached else "generated.tier.GeneratedTier.direct"
+    if detached:
+        flow = ScheduledTier.__init__.__globals__["Flow"]
+        fake: Any = lambda *args, **kwargs: (make(), flow(*args, **kwargs))[1]  # noqa: E731
+    else:
+        fake = property(make)
+    monkeypatch.setattr(f"eagerflow.runtime.{name}", fake)
+    run = (lambda: executable.detached(print)) if detached else (lambda: executable(X))
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert len(made) == 1
+
+
+def test_what_is_set_while_a_tier_is_asked_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    executable = Executable(Graph.parse(TEXT))
+    direct = GeneratedTier.direct.fget
+    assert direct is not None
+
+    def late(tier: GeneratedTier) -> Any:
+        if executable.tier.name == "generated":
+            executable.tier = Fake(41)
+        return direct(tier)
+
+    monkeypatch.setattr(GeneratedTier, "direct", property(late))
+    executable(X)
+    assert executable(X) == (41,)
+
+
+def test_a_tier_that_was_set_takes_the_short_way_and_can_be_taken_back() -> None:
+    executable = Executable(Graph.parse(TEXT))
+    (want,) = executable(X)
+    own = executable.tier
+    executable.tier = mine = GeneratedTier(executable.graph, executable.number)
+    same(executable(X), [want])
+    assert executable._direct is mine.direct
+    executable.tier = Fake(41)
+    assert executable(X) == (41,)
+    del executable.tier
+    assert executable.tier is own
+    same(executable(X), [want])
+    assert executable._direct is own.direct
+
+
 def test_kernels_and_tiers(add_kernel: Any) -> None:
     """A kernel that is registered anew counts from the next step on, whatever ran the last."""
     for executable in (Executable(Graph.parse(TEXT)), straight(Graph.parse(TEXT))):
@@ -189,6 +246,14 @@ def test_a_loop_has_one_name_whatever_runs_it() -> None:
     assert (frames[0], told[0]) == (frames[1], told[1])
 
 
+def test_the_device_of_a_step_is_where_it_was_made() -> None:
+    with ef.config(cpu_devices=2):
+        executable = Executable(Graph.parse(TEXT))
+        with recorded(StepEvent) as found, ef.device("cpu:1"):
+            executable(X)
+    assert [e.device for e in found.of("step")] == ["cpu:0"]
+
+
 def test_a_step_in_a_step() -> None:
     inner = ef.trace(lambda x: x * 2)
 
@@ -220,7 +285,7 @@ def test_looking_at_steps_and_regions_changes_nothing(monkeypatch: pytest.Monkey
         executable(X)
     tier = executable.tier
     assert isinstance(tier, GeneratedTier)
-    assert tier._region._observed is None
+    assert tier._region._versions.keys() == {"plain"}
     assert [e.kind for e in found.events] == ["region", "step"]
     assert executable._direct is tier.direct
     refuse_events(monkeypatch)
@@ -246,6 +311,17 @@ def test_statistics_of_a_function_whose_ops_wait_beside_each_other() -> None:
         f()
     counts = sorted((row.op, row.count) for row in stats.table())
     assert counts == [("add", 1), ("exp", 1), ("queue_dequeue", 1), ("queue_dequeue", 1)]
+
+
+def test_statistics_count_the_gradient() -> None:
+    f = ef.trace(lambda x: ef.exp(x).sum())
+    gradient = ef.grad(f)
+    gradient(X)
+    with f.stats() as stats:
+        gradient(X)
+    counts = {row.op: row.count for row in stats.table()}
+    assert counts["exp"] == 1
+    assert counts["multiply"] == 1
 
 
 def test_statistics_of_a_function_that_is_spawned() -> None:

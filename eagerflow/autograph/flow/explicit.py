@@ -27,9 +27,9 @@ from eagerflow.core.convert import tensor_of
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import TraceError
+from eagerflow.loop_errors import iteration_note
 from eagerflow.ops.elementwise.logic import logical_or
 from eagerflow.runtime.python_control import choose_branch
-from eagerflow.source import iteration_note
 
 __all__: list[str] = []
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, final
 
-from eagerflow.autodiff.cotangents import full_like
+from eagerflow.autodiff.backward import full_like
 from eagerflow.autodiff.forward import Broken, Forward, Tangent
 from eagerflow.control.derivatives.building import Apply, build
 from eagerflow.control.structure.node import Structured

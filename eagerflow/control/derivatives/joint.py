@@ -10,8 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
-from eagerflow.autodiff.backward import search
-from eagerflow.autodiff.cotangents import Cotangent, add
+from eagerflow.autodiff.backward import Cotangent, add_at, search
 from eagerflow.autodiff.tape import Link, Tape
 from eagerflow.control.derivatives.scattered import rows_in
 from eagerflow.control.structure.sizes import names_of
@@ -122,7 +121,7 @@ class Joint:
                     g = tracer.add_input(y.type, "g")
                     self._cotangents.append(tracer.value_of(g))
                     slot = tape.slot_of(y)
-                    seeds[slot] = add(seeds[slot], g) if slot in seeds else g
+                    add_at(seeds, slot, g)
             reads = [tape.slots_of_reads(variable) for variable in self._reads]
             cotangents = search(tape, seeds, [*slots, *reads], consume=True)
             values = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from eagerflow.autodiff.cotangents import dense
+from eagerflow.autodiff.backward import dense
 from eagerflow.control.derivatives.building import (
     Apply,
     as_residual,

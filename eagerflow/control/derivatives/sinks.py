@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from eagerflow.autodiff.cotangents import Cotangent, add, dense
+from eagerflow.autodiff.backward import Cotangent, add, dense
 from eagerflow.control.derivatives.building import zeros_of
 from eagerflow.control.derivatives.joint import Gradient
 from eagerflow.core.op import functions

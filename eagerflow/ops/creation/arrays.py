@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
-from eagerflow.core.costs import FREE
+from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
-from eagerflow.core.costs import FREE, per_output
+from eagerflow.core.cost_rules import FREE, per_output
 from eagerflow.core.facts import neutral
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor

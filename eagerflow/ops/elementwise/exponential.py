@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import per_output
+from eagerflow.core.cost_rules import per_output
 from eagerflow.core.facts import neutral
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.costs import per_output
+from eagerflow.core.cost_rules import per_output
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError

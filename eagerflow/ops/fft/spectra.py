@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow.core.costs import fourier
+from eagerflow.core.cost_rules import fourier
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, same

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
-from eagerflow.core.costs import picking
+from eagerflow.core.cost_rules import picking
 from eagerflow.core.op import bind, bind_several, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of

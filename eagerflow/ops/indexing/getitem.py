@@ -12,7 +12,7 @@ from typing import Any, Final
 from eagerflow.core import interpreter
 from eagerflow.core.buffers import may_reuse
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
-from eagerflow.core.costs import picking
+from eagerflow.core.cost_rules import picking
 from eagerflow.core.facts import FailsOn, Raised
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.symbols import AbstractNumber

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import per_input
+from eagerflow.core.cost_rules import per_input
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import unknown

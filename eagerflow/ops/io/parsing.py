@@ -7,7 +7,7 @@ from operator import index
 from typing import Any, Final, Literal
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
-from eagerflow.core.costs import per_input
+from eagerflow.core.cost_rules import per_input
 from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, bind_several, define
 from eagerflow.core.tensor import Tensor

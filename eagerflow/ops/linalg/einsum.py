@@ -17,7 +17,7 @@ from typing import Any
 
 from eagerflow import dims
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.costs import Cost, Types, bytes_of
+from eagerflow.core.cost_rules import Cost, Types, bytes_of
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError

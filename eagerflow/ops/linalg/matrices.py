@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from eagerflow.core.costs import decomposition
+from eagerflow.core.cost_rules import decomposition
 from eagerflow.core.facts import OpFacts
 from eagerflow.core.op import Op, Rule, bind, define, functions, joint
 from eagerflow.core.tensor import Tensor

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.costs import per_input
+from eagerflow.core.cost_rules import per_input
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import ShapeError, TensorValueError

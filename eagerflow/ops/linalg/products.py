@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.costs import product
+from eagerflow.core.cost_rules import product
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, may_equal

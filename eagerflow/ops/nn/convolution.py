@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.costs import Cost, CostRule, Types, bytes_of, size_of
+from eagerflow.core.cost_rules import Cost, CostRule, Types, bytes_of, size_of
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, exact_quotient, may_equal

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import Cost, Types, bytes_of, per_input, picking, size_of
+from eagerflow.core.cost_rules import Cost, Types, bytes_of, per_input, picking, size_of
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal, same

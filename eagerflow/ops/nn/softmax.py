@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import per_input, per_output
+from eagerflow.core.cost_rules import per_input, per_output
 from eagerflow.core.op import bind, bind_several, define, functions, infer_specs
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import searching, sorting
+from eagerflow.core.cost_rules import searching, sorting
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
-from eagerflow.core.costs import searching, sorting
+from eagerflow.core.cost_rules import searching, sorting
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, same

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
-from eagerflow.core.costs import per_output
+from eagerflow.core.cost_rules import per_output
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.symbols import AbstractNumber
@@ -104,7 +104,9 @@ def _define(name: str, flops: float) -> Op:
     )
 
 
-_NEXT_KEY: Final = define("next_key", infer=_key_type, vjp=(), effect="writes", precision="exact")
+_NEXT_KEY: Final = define(
+    "next_key", infer=_key_type, vjp=(), effect="writes", precision="exact", draws=True
+)
 #: only in a trace, where setting a generator is a step of the graph
 _SET_KEY: Final = define(
     "set_key",

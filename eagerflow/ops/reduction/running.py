@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import per_input
+from eagerflow.core.cost_rules import per_input
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import AxisError, ShapeError, TensorValueError

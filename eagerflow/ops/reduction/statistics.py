@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
-from eagerflow.core.costs import per_input
+from eagerflow.core.cost_rules import per_input
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import maximum as largest

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import per_input
+from eagerflow.core.cost_rules import per_input
 from eagerflow.core.facts import REDUCTION, of_family
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
@@ -118,7 +118,7 @@ def sum(
     >>> ef.sum(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     Tensor([4., 6.], f32[2]@cpu:0)
     """
-    tensor = tensor_of(x)
+    tensor = x if type(x) is Tensor else tensor_of(x)
     if dtype is not None:
         return in_dtype(lambda t: sum(t, axis, keepdims=keepdims), tensor, dtype)
     return bind(_sum, tensor, axis=axes_of("sum", tensor, axis), keepdims=keepdims)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from eagerflow.core.costs import per_output
+from eagerflow.core.cost_rules import per_output
 from eagerflow.core.facts import ELEMENTWISE, OpFacts, of_family
 from eagerflow.core.op import Effect, Op, common_device, define, functions
 from eagerflow.dims import may_equal

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import FREE
+from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, VIEW, FailsOn, InlineSite, of_family
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
@@ -114,7 +114,7 @@ def reshape(x: TensorLike, /, shape: int | Shape, *, copy: bool | None = None) -
             [3, 4, 5]], i64[2,3]@cpu:0)
     """
     sizes = as_shape("reshape", shape, unknown=True)
-    tensor = tensor_of(x)
+    tensor = x if type(x) is Tensor else tensor_of(x)
     if stack.installed and any(map(_may_be_negative, sizes)) and not any(map(_is_open, sizes)):
         # a symbolic size that is -1 at run time must not be taken for one left open
         tensor = functions["copy"](tensor) if copy else tensor
@@ -176,7 +176,8 @@ def broadcast_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
     Tensor([[1, 2],
             [1, 2]], i64[2,2]@cpu:0)
     """
-    return bind(_broadcast_to, tensor_of(x), shape=as_shape("broadcast_to", shape))
+    tensor = x if type(x) is Tensor else tensor_of(x)
+    return bind(_broadcast_to, tensor, shape=as_shape("broadcast_to", shape))
 
 
 @public

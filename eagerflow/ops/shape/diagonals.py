@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import FREE
+from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor, type_of

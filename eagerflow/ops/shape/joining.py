@@ -8,7 +8,7 @@ from operator import index
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import FREE
+from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, InlineSite, of_family
 from eagerflow.core.op import bind, bind_several, define, joint
 from eagerflow.core.tensor import Tensor

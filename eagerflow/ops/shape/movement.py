@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any, Final
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import FREE
+from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor

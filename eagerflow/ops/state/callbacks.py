@@ -39,9 +39,11 @@ class PyFunction:
         treedef: of the result.
         specs: of the leaves of the result.
         checks: whether it does nothing but raise an exception or not.
+        title: a name for its calls, if it is not the user who gave the function.
 
     Attributes:
         name: of the function, for display.
+        title: a name for its calls, for messages.
         specs: of the leaves of the result.
         checks: see above.
     """
@@ -49,8 +51,10 @@ class PyFunction:
     def __init__(
         self, function: Callable[..., Any], template: Sequence[Any], argument_tree: tree.TreeDef,
         treedef: tree.TreeDef, specs: Sequence[TensorSpec], *, checks: bool = False,
+        title: str | None = None,
     ) -> None:  # fmt: skip
         self.name = str(getattr(function, "__name__", type(function).__name__))
+        self.title = title or f"py_call of {self.name}"
         self.specs = specs
         self.checks = checks
         self._function = function
@@ -279,4 +283,5 @@ def print(
 
     show.__name__ = "print"
     none = tree.flatten(None)[1]
-    _call(_print, tensors, PyFunction(show, template, argument_tree, none, ()), device)
+    shown = PyFunction(show, template, argument_tree, none, (), title="print()")
+    _call(_print, tensors, shown, device)

@@ -7,7 +7,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
-from eagerflow.core.costs import FREE
+from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import InlineSite, OpFacts
 from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
 from eagerflow.core.op import Op, bind, define, infer_specs
@@ -209,7 +209,7 @@ class Variable(AbstractArray):
 
     def __tensor__(self) -> Tensor:
         state = self.resource
-        entry = _read.entries.get(state.device)
+        entry = _read.resolved.get(state.device)
         if entry is None or stack.installed:
             return bind(_read, resource=state, device=state.device)
         # no interpreter looks on: straight to the kernel, as operators do

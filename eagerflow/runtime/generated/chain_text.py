@@ -31,7 +31,7 @@ from eagerflow.runtime.generated.chains import (
     scratch,
     sweep,
 )
-from eagerflow.runtime.generated.expressions import Words
+from eagerflow.runtime.generated.expressions import Expressions
 from eagerflow.runtime.generated.instructions import Instruction
 
 __all__ = ["ChainText"]
@@ -43,15 +43,15 @@ class ChainText:
 
     Args:
         made: the chain.
-        words: of the program.
+        expressions: those of the program.
 
     Attributes:
         lines: of the text, each with the index of the instruction that it belongs to, or -1.
     """
 
-    def __init__(self, made: Chain, words: Words) -> None:
+    def __init__(self, made: Chain, expressions: Expressions) -> None:
         self.made = made
-        self.words = words
+        self.expressions = expressions
         self.lines: list[tuple[str, int]] = []
         self.names: dict[int, str] = {}  # what holds the value of a register
         self.blocked: list[str] = []  # the names that are walked block by block
@@ -78,7 +78,7 @@ class ChainText:
         self.names.update((r, f"r{r}") for r in made.inputs)
         indent = " "
         if self.states:
-            locks = ", ".join(self.words.bound(v.lock, "lock") for v in self.states)
+            locks = ", ".join(self.expressions.bound(v.lock, "lock") for v in self.states)
             self.add(f" with {locks}:")
             indent = "  "
         self.open(indent)
@@ -88,7 +88,7 @@ class ChainText:
             for line in made.lines:
                 self.whole(line, indent)
         self.close(indent)
-        outputs = self.words.tuple(self.result(r) for r in made.outputs)
+        outputs = self.expressions.tuple(self.result(r) for r in made.outputs)
         self.add(f" return {outputs}")
 
     def add(self, text: str, index: int = -1) -> None:
@@ -99,13 +99,16 @@ class ChainText:
     def open(self, indent: str) -> None:
         """Where the values of the variables are, and where the new ones go."""
         for i, variable in enumerate(self.states):
-            word, register = self.words.bound(variable, "variable"), self.made.states[variable]
+            name, register = (
+                self.expressions.bound(variable, "variable"),
+                self.made.states[variable],
+            )
             if register < 0:
-                self.add(f"{indent}o{i} = {word}._data")
+                self.add(f"{indent}o{i} = {name}._data")
             else:
-                empty = self.words.bound(empty_like, "empty_like")
-                self.add(f"{indent}n{i} = {word}.writable()")
-                self.add(f"{indent}o{i} = {word}._data")
+                empty = self.expressions.bound(empty_like, "empty_like")
+                self.add(f"{indent}n{i} = {name}.writable()")
+                self.add(f"{indent}o{i} = {name}._data")
                 self.add(f"{indent}if n{i} is None: n{i} = {empty}(o{i})")
                 self.names[register] = f"n{i}"
         for line in self.made.lines:
@@ -116,8 +119,8 @@ class ChainText:
     def close(self, indent: str) -> None:
         for i, variable in enumerate(self.states):
             if self.made.states[variable] >= 0:
-                word = self.words.bound(variable, "variable")
-                self.add(f"{indent}if n{i} is not o{i}: {word}._data = n{i}")
+                name = self.expressions.bound(variable, "variable")
+                self.add(f"{indent}if n{i} is not o{i}: {name}._data = n{i}")
 
     def result(self, register: int) -> str:
         """A value that is wanted outside; of a variable a view, which tells that it is held."""
@@ -128,7 +131,7 @@ class ChainText:
 
     def place(self, line: Instruction, node: Node, index: int) -> tuple[list[str], str, bool]:
         """The names of an op's operands and of its result, and whether that has memory."""
-        operands = [self.names.get(r) or self.words.operand(r) for r in line.inputs]
+        operands = [self.names.get(r) or self.expressions.operand(r) for r in line.inputs]
         (register,) = line.outputs
         for r in line.inputs:
             if r in self.temporary and self.last[r] == index:
@@ -147,7 +150,7 @@ class ChainText:
 
     def function(self, node: Node) -> str:
         function = function_of(node)
-        return self.words.bound(function, function.__name__)
+        return self.expressions.bound(function, function.__name__)
 
     def whole(self, line: Instruction, indent: str) -> None:
         node = line.node
@@ -162,8 +165,8 @@ class ChainText:
     # --- by blocks ---
 
     def by_blocks(self, indent: str) -> None:
-        made, words = self.made, self.words
-        cut, again = words.bound(blocks, "blocks"), words.bound(repeat, "repeat")
+        made, expressions = self.made, self.expressions
+        cut, again = expressions.bound(blocks, "blocks"), expressions.bound(repeat, "repeat")
         calls: list[str] = []
         for place, line in enumerate(made.lines):
             node = line.node
@@ -177,17 +180,17 @@ class ChainText:
         like = self.like()
         for r in made.outputs:
             if self.names[r] == f"r{r}":
-                empty = words.bound(empty_like, "empty_like")
+                empty = expressions.bound(empty_like, "empty_like")
                 self.add(f"{indent}r{r} = {empty}({like})", start)
         for name in self.blocked:
             if name[0] == "t":
-                text = f"{words.bound(scratch, 'scratch')}({like}, {made.step})"
+                text = f"{expressions.bound(scratch, 'scratch')}({like}, {made.step})"
             else:
                 text = f"{cut}({name}, {made.step})"
             if name[0] == "n" and f"o{name[1:]}" in self.blocked:
                 text = f"bo{name[1:]} if {name} is o{name[1:]} else {text}"
             self.add(f"{indent}b{name} = {text}", start)
-        self.add(f"{indent}{words.bound(sweep, 'sweep')}({', '.join(calls)})", start)
+        self.add(f"{indent}{expressions.bound(sweep, 'sweep')}({', '.join(calls)})", start)
 
     def like(self) -> str:
         """The name of some array that has the type of all."""

@@ -18,11 +18,11 @@ from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
-from eagerflow.core.execute import is_own
 from eagerflow.core.op import find_op, get_op
 from eagerflow.graph.ir import Node
 from eagerflow.hardware import Device
 from eagerflow.resources.variable import VariableState
+from eagerflow.runtime.generated.expressions import is_own
 from eagerflow.runtime.generated.instructions import Instruction, Instructions
 from eagerflow.types import TensorType
 from eagerflow_kernels import table

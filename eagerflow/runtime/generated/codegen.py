@@ -34,10 +34,11 @@ from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_number, kind_of
 from eagerflow.runtime.generated.chain_text import ChainText
 from eagerflow.runtime.generated.chains import Chain, find_chains
-from eagerflow.runtime.generated.expressions import Words
+from eagerflow.runtime.generated.expressions import Expressions
 from eagerflow.runtime.generated.instructions import Block, Instruction, Instructions
 from eagerflow.runtime.generated.lists import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.python_control import choose_branch
+from eagerflow.types import LIST, TensorType
 
 __all__ = ["Code", "generate"]
 
@@ -120,7 +121,7 @@ class _Writer:
         self.chains = chains
         #: of each chain the last instruction
         self.ends: dict[str, int] = {}
-        self.words = Words(program, note)
+        self.expressions = Expressions(program, note)
         self.text: list[str] = []
         self.where: list[int] = []
         self.indent = " "
@@ -134,7 +135,7 @@ class _Writer:
         #: for each instruction in a loop the carried registers whose old values it reads last
         self.fading: dict[int, list[int]] = {}
         #: lists that are Python's; an observer of instructions has to see values
-        self.stacks = Stacks() if self.noted else find_stacks(program)
+        self.stacks = Stacks() if self.noted or not _has_lists(program) else find_stacks(program)
         self._reserve()
         self.last = self._last_reads()
 
@@ -148,7 +149,7 @@ class _Writer:
         nodes = [(x, x.node) for x in self.program.all if x.node is not None and _is_op(x)]
         if any(get_op(node.op).effect in _FENCES for _, node in nodes):
             return
-        draws = [(x, node.attrs["resource"]) for x, node in nodes if node.op == "next_key"]
+        draws = [(x, node.attrs["resource"]) for x, node in nodes if get_op(node.op).draws]
         outer = {x.index for x in self.program.lines}
         inside = {id(state) for x, state in draws if x.index not in outer}
         for line, state in draws:
@@ -188,12 +189,12 @@ class _Writer:
             self.add(f"def run({self.registers(self.program.inputs)}):")
             self.prologue()
             self.lines(lines, self.last)
-            self.add(f" return {self.words.tuple(self.operands(self.program.outputs))}")
+            self.add(f" return {self.expressions.tuple(self.operands(self.program.outputs))}")
         else:
             self.chunks(len(lines))
         text = [text for text, _ in self.called] + self.text
         where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
-        return Code(name, self.program, text, where, self.words.names)
+        return Code(name, self.program, text, where, self.expressions.names)
 
     def chunks(self, total: int) -> None:
         slots = self._slots()
@@ -215,9 +216,10 @@ class _Writer:
         for start in starts:
             self.add(f" chunk{start}(V)")
         outputs = [
-            f"V[{slots[r]}]" if r in slots else self.words.operand(r) for r in self.program.outputs
+            f"V[{slots[r]}]" if r in slots else self.expressions.operand(r)
+            for r in self.program.outputs
         ]
-        self.add(f" return {self.words.tuple(outputs)}")
+        self.add(f" return {self.expressions.tuple(outputs)}")
 
     def _slots(self) -> dict[int, int]:
         """List slots for registers that are read in another chunk than they are set in."""
@@ -249,7 +251,7 @@ class _Writer:
 
     def prologue(self) -> None:
         for state, (seed, ticket, number) in self.tickets.items():
-            reserve = self.words.bound(state.reserve, "reserve")
+            reserve = self.expressions.bound(state.reserve, "reserve")
             self.add(f" r{seed}, r{ticket} = {reserve}({number})")
         if self.noted:
             self.add(" t = note(-1, 0.0, ())")
@@ -276,12 +278,12 @@ class _Writer:
             place += 1
 
     def kernel(self, line: Instruction, node: Node) -> Any:
-        return self.words.entry(get_op(node.op), line, node)[0].kernel
+        return self.expressions.entry(get_op(node.op), line, node)[0].kernel
 
     def chain(self, made: Chain) -> Instruction:
         """Write the function of a chain, and the one that does the same op by op."""
-        name, plain = self.words.new("chain"), self.words.new("plain")
-        text = ChainText(made, self.words)
+        name, plain = self.expressions.new("chain"), self.expressions.new("plain")
+        text = ChainText(made, self.expressions)
         text.write(name, plain)
         kept = self.text, self.where, self.indent, self.noted
         self.text, self.where, self.indent, self.noted = [], [], " ", False
@@ -292,7 +294,7 @@ class _Writer:
         for i, line in enumerate(made.lines):
             self.instruction(line, last, i)
             self.forget(line, last, i, i)
-        self.add(f" return {self.words.tuple(self.operands(made.outputs))}")
+        self.add(f" return {self.expressions.tuple(self.operands(made.outputs))}")
         self.called += [*zip(self.text, self.where, strict=True), *text.lines]
         self.text, self.where, self.indent, self.noted = kept
         self.ends[name] = made.lines[-1].index
@@ -313,7 +315,7 @@ class _Writer:
     def instruction(self, line: Instruction, last: _Last, place: int) -> None:
         node = line.node
         if line.axis is not None:
-            text = f"{self.words.operand(line.inputs[0])}.shape[{line.axis}]"
+            text = f"{self.expressions.operand(line.inputs[0])}.shape[{line.axis}]"
             self.put(f"r{line.outputs[0]} = {text}", line)
             return
         if line.called:
@@ -323,7 +325,8 @@ class _Writer:
             if self.noted:
                 end = self.ends[line.called]
                 self.add(
-                    f"{self.indent}t = note({end}, t, {self.words.tuple(self.iterations)})", end
+                    f"{self.indent}t = note({end}, t, {self.expressions.tuple(self.iterations)})",
+                    end,
                 )
             return
         assert node is not None
@@ -335,29 +338,29 @@ class _Writer:
         except EagerflowError as error:
             raise relocate(error, node.source) from None
         if self.noted and not is_number(node.op):
-            given = [self.words.tuple(self.iterations), *(f"r{r}" for r in line.outputs)]
+            given = [self.expressions.tuple(self.iterations), *(f"r{r}" for r in line.outputs)]
             self.put(f"t = note({line.index}, t, {', '.join(given)})", line)
 
     def node(
         self, line: Instruction, node: Node, dead: Callable[[int], bool], fading: Sequence[int]
     ) -> None:
-        words = self.words
+        expressions = self.expressions
         if line.outputs and line.outputs[0] in self.stacks.lists:
-            for statement in stack_lines(line, self.stacks, words.operand):
+            for statement in stack_lines(line, self.stacks, expressions.operand):
                 self.put(statement, line)
             return
         under = ""
         if line.index in self.draws:
-            text = words.draw(node, *self.draws[line.index])
+            text = expressions.draw(node, *self.draws[line.index])
         elif is_number(node.op):
-            text = words.number(line, node)
+            text = expressions.number(line, node)
         else:
-            text, under = words.kernel(line, node, dead, fading)
+            text, under = expressions.kernel(line, node, dead, fading)
         targets = self.registers(line.outputs)
         self.put(f"{under}{targets} = {text}" if targets else f"{under}{text}", line)
         if len(line.outputs) > 1:
             for register in line.outputs:
-                wrapped = words.wrapped(f"r{register}", register, line, node)
+                wrapped = expressions.wrapped(f"r{register}", register, line, node)
                 if wrapped != f"r{register}":
                     self.put(f"r{register} = {wrapped}", line)
 
@@ -385,11 +388,11 @@ class _Writer:
                 self.fading.setdefault(readers[-1].index, []).append(register)
 
     def branches(self, line: Instruction, node: Node) -> None:
-        predicate = self.words.operand(line.inputs[0])
+        predicate = self.expressions.operand(line.inputs[0])
         tests = [f"if {predicate}:", "else:"]
         if node.op == "switch":
             choice = f"b{line.index}"
-            choose = self.words.bound(choose_branch, "choose")
+            choose = self.expressions.bound(choose_branch, "choose")
             self.put(f"{choice} = {choose}({predicate}, {len(line.blocks)})", line)
             tests = [f"{'elif' if i else 'if'} {choice} == {i}:" for i in range(len(line.blocks))]
         for test, block in zip(tests, line.blocks, strict=True):
@@ -399,11 +402,13 @@ class _Writer:
     def loop(self, line: Instruction, node: Node) -> None:
         test, body = line.blocks
         most = node.attrs.get("max_iterations")
-        iterations = f"{self.words.bound(count, 'count')}()" if most is None else f"range({most})"
+        iterations = (
+            f"{self.expressions.bound(count, 'count')}()" if most is None else f"range({most})"
+        )
         self.put(f"for k{line.index} in {iterations}:", line)
         self.indent += " "
         self.lines(test.lines, self._last_inside(test))
-        self.put(f"if not {self.words.operand(test.outputs[0])}: break", line)
+        self.put(f"if not {self.expressions.operand(test.outputs[0])}: break", line)
         if self.noted:  # an iteration of numbers alone has no other check of whether to go on
             self.put("t = note(-1, t, ())", line)
         self.indent = self.indent[:-1]
@@ -417,15 +422,15 @@ class _Writer:
             kind, lane = self.program.kinds[register], self.program.lane(register)
             assert kind is not None
             assert lane is not None
-            shape = self.words.attribute(tuple(kind.shape), line)
-            self.put(f"r{register} = {self.words.empty(lane)}({shape})", line)
-        iterations = f"range({self.words.attribute(node.attrs['length'], line)})"
+            shape = self.expressions.attribute(tuple(kind.shape), line)
+            self.put(f"r{register} = {self.expressions.empty(lane)}({shape})", line)
+        iterations = f"range({self.expressions.attribute(node.attrs['length'], line)})"
         if node.attrs.get("reverse"):
             iterations = f"reversed({iterations})"
         self.put(f"for {iteration} in {iterations}:", line)
         self.indent += " "
         for register, whole in zip(line.slices, line.inputs[total:], strict=True):
-            self.put(f"r{register} = {self.words.operand(whole)}[{iteration}, ...]", line)
+            self.put(f"r{register} = {self.expressions.operand(whole)}[{iteration}, ...]", line)
         self.indent = self.indent[:-1]
         rows = [f"r{r}[{iteration}, ...]" for r in stacked]
         self.block(body, line, line.carried, rows)
@@ -440,7 +445,7 @@ class _Writer:
         self.lines(block.lines, last)
         outputs = block.outputs[len(targets) :]
         for row, register in zip(rows, outputs, strict=True):
-            self.put(f"{row} = {self.words.operand(register)}", line)
+            self.put(f"{row} = {self.expressions.operand(register)}", line)
         own = [r for r in dict.fromkeys(block.outputs) if r in last]
         self.move(targets, block.outputs[: len(targets)], own, line)
         if len(self.text) == start:
@@ -453,9 +458,11 @@ class _Writer:
     ) -> None:  # fmt: skip
         """Set registers to others, all at once, and drop some of these."""
         if targets:
-            begins = self.stacks.begins
-            pairs = zip(targets, sources, strict=True)
-            values = ["[]" if begins(to, r) else self.words.operand(r) for to, r in pairs]
+            empty, lists = self.stacks.empty, self.stacks.lists
+            values = [
+                "[]" if r in empty and to in lists else self.expressions.operand(r)
+                for to, r in zip(targets, sources, strict=True)
+            ]
             self.put(f"{self.registers(targets)} = {', '.join(values)}", line)
         if dead:
             self.put(f"del {self.registers(dead)}", line)
@@ -474,9 +481,13 @@ class _Writer:
         return ", ".join([f"r{r}" for r in registers])
 
     def operands(self, registers: Sequence[int]) -> list[str]:
-        return [self.words.operand(r) for r in registers]
+        return [self.expressions.operand(r) for r in registers]
 
 
 def _is_op(line: Instruction) -> bool:
     node = line.node
     return node is not None and line.axis is None and not line.blocks and not is_number(node.op)
+
+
+def _has_lists(program: Instructions) -> bool:
+    return any(isinstance(kind, TensorType) and kind.dtype is LIST for kind in program.kinds)

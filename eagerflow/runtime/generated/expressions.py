@@ -1,25 +1,116 @@
-"""The words of generated code: constants, kernels, attributes and sizes as Python expressions."""
+"""Constants, kernels, attributes and sizes as Python expressions in generated code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
+from sys import getrefcount
 from typing import Any, Final, final
 
-from eagerflow.core.execute import Entry, find_entry, is_own, lane_key
+import numpy as np
+
+from eagerflow.core.convert import scalar
+from eagerflow.core.execute import ResolvedKernel, resolve_kernel
 from eagerflow.core.facts import InlineSite
 from eagerflow.core.op import Op, get_op
 from eagerflow.dims import Dim
+from eagerflow.errors import GraphError, ShapeError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
-from eagerflow.runtime.generated.buffers import pays, reusing
 from eagerflow.runtime.generated.instructions import Instruction, Instructions, has_dims, parts
-from eagerflow.runtime.generated.python_numbers import broadcast_sizes, power, to_array
 from eagerflow.types import LIST, TensorType
+from eagerflow_kernels import table
 
-__all__ = ["GENERATED", "Words"]
+__all__ = [
+    "GENERATED",
+    "Expressions",
+    "broadcast_sizes",
+    "is_own",
+    "pays",
+    "power",
+    "reusing",
+    "to_array",
+]
+
+#: bytes of an array from which on it costs more to get new memory than to look for old
+LIMIT: Final = 1 << 16
+
+
+def pays(kernel: Callable[..., Any], kind: TensorType) -> bool:
+    """Whether a kernel can write into an array that may be large enough to be worth it."""
+    if type(kernel) is not np.ufunc or kernel.nout != 1:
+        return False
+    sizes = [size for size in kind.shape if type(size) is int]
+    return len(sizes) < len(kind.shape) or prod(sizes) * kind.dtype.itemsize >= LIMIT
+
+
+def reusing(kernel: Callable[..., Any], place: int) -> Callable[..., Any]:
+    """``kernel`` writing its result into its input number ``place``, if that is right.
+
+    It is where nothing else can see that memory, its own or that of the array of which it is a
+    view, and the result would have that layout anyway.
+    """
+
+    def run(*arrays: Any) -> Any:
+        out = arrays[place]
+        if out.nbytes < LIMIT or getrefcount(out) > _alone[0] or not _fits(out, arrays):
+            return kernel(*arrays)
+        return kernel(*arrays, out=out)
+
+    return run
+
+
+def _fits(out: Any, arrays: tuple[Any, ...]) -> bool:
+    flags, owner, dtype, shape = out.flags, out.base, out.dtype, out.shape
+    if not (flags.c_contiguous and flags.writeable):
+        return False
+    if owner is None:
+        if not flags.owndata:
+            return False
+    elif type(owner) is not np.ndarray or getrefcount(owner) > _alone[1] or not _owns(owner):
+        return False
+    for x in arrays:
+        if x is not out:
+            if x.dtype is not dtype or not x.flags.c_contiguous:
+                return False
+            if x.shape != shape and x.ndim and np.broadcast(x, out).shape != shape:
+                return False
+    return True
+
+
+def _owns(owner: Any) -> bool:
+    """Whether the memory is the array's own; a function, as flags count as a reference."""
+    owns: bool = owner.flags.owndata
+    return owns
+
+
+def _count() -> tuple[int, int]:
+    """What is counted for an array that a local variable holds alone, and for its owner.
+
+    The first in `reusing`, of a variable of its caller; the second in `_fits`, of a view.
+    """
+    counts = []
+
+    def fits(out: Any) -> None:
+        owner = out.base
+        counts.append(getrefcount(owner))
+
+    def run(*arrays: Any) -> Any:
+        out = arrays[0]
+        counts.append(getrefcount(out))
+
+    x = np.empty(2)[:]
+    run(x)
+    fits(x)
+    del x
+    return counts[0], counts[1]
+
+
+_alone: Final = _count()
+
 
 #: the module that generated functions say they are of, so that their frames count as ours
 GENERATED: Final = "eagerflow.runtime.generated.tier"
@@ -29,7 +120,7 @@ _TICKETS: Final = 2**64
 
 
 @final
-class Words:
+class Expressions:
     """Expressions of one program, and the global variables that they name.
 
     Args:
@@ -111,15 +202,15 @@ class Words:
         op = get_op(node.op)
         entry, attrs = self.entry(op, line, node)
         kernel = self.reused(entry.kernel, line, node, dead, fading)
-        words = [self.operand(r) for r in line.inputs]
+        operands = [self.operand(r) for r in line.inputs]
         if op.inline is not None and is_own(op, kernel):
             types = self.program.types(line)
-            site = InlineSite(words, types, node.attrs, len(node.outputs), self.bound)
+            site = InlineSite(operands, types, node.attrs, len(node.outputs), self.bound)
             inlined = op.inline(site)
             if inlined is not None:
                 return inlined
-        words += [f"{key}={self.attribute(value, line)}" for key, value in attrs.items()]
-        text = f"{self.bound(kernel, node.op)}({', '.join(words)})"
+        operands += [f"{key}={self.attribute(value, line)}" for key, value in attrs.items()]
+        text = f"{self.bound(kernel, node.op)}({', '.join(operands)})"
         if op.moves:
             text += "._data"
         if len(line.outputs) == 1:
@@ -128,17 +219,17 @@ class Words:
             text = self.wrapped(text, line.outputs[0], line, node)
         return text, ""
 
-    def entry(self, op: Op, line: Instruction, node: Node) -> tuple[Entry, dict[str, Any]]:
+    def entry(self, op: Op, line: Instruction, node: Node) -> tuple[ResolvedKernel, dict[str, Any]]:
         """The kernel, and the attributes that it gets."""
         attrs = node.attrs
         if self.program.types(line):
-            lanes = [self.program.lane(r) for r in line.inputs]
-            key: Any = lane_key(lanes)  # type: ignore[arg-type]  # all are tensors
+            lanes = tuple(map(self.program.lane, line.inputs))
+            key: Any = lanes[0] if len(set(lanes)) == 1 else lanes
         else:
             key = as_device(attrs["device"])
             attrs = {k: v for k, v in attrs.items() if k != "device"}
-        entry = op.entries.get(key)
-        return entry or find_entry(op, self.program.specs(line), attrs, key), attrs
+        entry = op.resolved.get(key)
+        return entry or resolve_kernel(op, self.program.specs(line), attrs, key), attrs
 
     def reused(
         self, kernel: Callable[..., Any], line: Instruction, node: Node,
@@ -181,11 +272,11 @@ class Words:
 
         return self.bound(self._shared(("empty", lane), make), "empty")
 
-    # --- words ---
+    # --- parts ---
 
-    def tuple(self, words: Any) -> str:
-        """Words as a tuple."""
-        return "(" + "".join(f"{word}, " for word in words) + ")"
+    def tuple(self, items: Any) -> str:
+        """Expressions as a tuple."""
+        return "(" + "".join(f"{item}, " for item in items) + ")"
 
     def operand(self, register: int) -> str:
         """What a register holds: a local variable, or a constant."""
@@ -243,3 +334,57 @@ def _only(data: Any) -> Any:
     if type(data) is tuple:
         (data,) = data
     return data
+
+
+def power(kind: type[complex]) -> Callable[[Any, Any], Any]:
+    """``**`` whose result must be of that kind: ``2 ** -1`` is a float."""
+
+    def raise_to(base: Any, exponent: Any) -> Any:
+        result = base**exponent
+        if type(result) is not kind:
+            raise GraphError(
+                f"{base!r} ** {exponent!r} is a {type(result).__name__}",
+                expected=f"a {kind.__name__}, as when the function was traced",
+            )
+        return result
+
+    return raise_to
+
+
+def to_array(lane: Lane) -> Callable[[Any], Any]:
+    """Makes a number an array without axes, as `eagerflow.core.convert.scalar` does."""
+
+    def general(value: Any) -> Any:
+        return scalar(value, lane)._data
+
+    if lane.device.backend.array_type is not np.ndarray:
+        return general
+    dtype, array = lane.dtype.dtype, np.array
+
+    def make(value: Any) -> Any:
+        try:
+            return array(value, dtype)
+        except (OverflowError, ValueError):
+            return general(value)  # finds the words
+
+    return make
+
+
+def broadcast_sizes(*sizes: int) -> int:
+    """The size that sizes broadcast to."""
+    stretched = sorted({s for s in sizes if s != 1})
+    if len(stretched) > 1:
+        raise ShapeError(
+            "sizes do not broadcast",
+            given=f"sizes {' and '.join(map(str, stretched))}",
+            expected="sizes that are equal or 1",
+        )
+    return stretched[0] if stretched else 1
+
+
+def is_own(op: Op, kernel: Callable[..., Any]) -> bool:
+    """Whether ``kernel``, as an entry has it, is the one that came with the op, for NumPy."""
+    own = table.original_kernel(op.name)
+    if isinstance(own, str):
+        return kernel is getattr(np, own, None)
+    return own is not None and getattr(kernel, "func", None) is own

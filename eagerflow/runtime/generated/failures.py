@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FrameType, TracebackType
-from typing import Any, Final, final
+from typing import Any, Final
 
 from eagerflow.core.execute import explain
 from eagerflow.core.op import Op, get_op
-from eagerflow.dims import Dim, evaluate
 from eagerflow.errors import CancelledError, EagerflowError, relocate, strip
+from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop, is_number
 from eagerflow.graph.text.printer import print_node
+from eagerflow.loop_errors import iteration_note
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.instructions import Instruction, Instructions
 from eagerflow.runtime.generated.writes import Written
-from eagerflow.source import is_framework_frame, iteration_note
+from eagerflow.source import is_framework_frame
 from eagerflow.types import TensorSpec, TensorType
 
 __all__ = ["failure"]
@@ -40,7 +41,7 @@ def failure(code: Code, error: Exception) -> Exception:
     if isinstance(error, CancelledError):  # it was stopped after that one
         return _with_notes(error, program, index, [t.tb_frame for t in traces], done=True)
     by_user = isinstance(error, EagerflowError) and _from_user(trace.tb_next)
-    explained = _Failed(program, line, line.node, trace.tb_frame).explain(error)
+    explained = _explained(program, line, line.node, trace.tb_frame.f_locals, error)
     if explained is not error:
         explained.__context__ = None  # it would keep the values of the step alive
     if not by_user:
@@ -67,45 +68,38 @@ def _from_user(trace: TracebackType | None) -> bool:
     return False
 
 
-@final
-class _Failed:
-    """An instruction that failed, with the values of its registers.
+def _explained(
+    program: Instructions, line: Instruction, node: Node, values: Mapping[str, Any],
+    error: Exception,
+) -> Exception:  # fmt: skip
+    """The error to raise for one that an instruction raised.
 
     Args:
         program: the instructions.
         line: the one that failed.
         node: its node.
-        frame: the frame of the generated code.
+        values: the local variables of the generated code.
+        error: what it raised.
     """
+    if line.blocks or is_number(node.op):
+        return strip(error)
+    sizes = {name: values[f"r{r}"] for name, r in line.sizes.items()}
+    try:
+        attrs = {k: in_sizes(v, sizes) for k, v in node.attrs.items()}
+    except (EagerflowError, ZeroDivisionError) as size_error:  # as where the user computes it
+        return strip(size_error)
+    specs = tuple([_spec_of(program, r, values) for r in line.inputs])
+    op = get_op(node.op)
+    return _reworded(explain(op, specs, attrs, error), op)
 
-    def __init__(
-        self, program: Instructions, line: Instruction, node: Node, frame: FrameType
-    ) -> None:
-        self.program = program
-        self.line = line
-        self.node = node
-        self.values = frame.f_locals
 
-    def explain(self, error: Exception) -> Exception:
-        if self.line.blocks or is_number(self.node.op):
-            return strip(error)
-        sizes = {name: self.values[f"r{r}"] for name, r in self.line.sizes.items()}
-        try:
-            attrs = {k: _evaluated(v, sizes) for k, v in self.node.attrs.items()}
-        except (EagerflowError, ZeroDivisionError) as size_error:  # as where the user computes it
-            return strip(size_error)
-        specs = tuple(map(self.spec_of, self.line.inputs))
-        op = get_op(self.node.op)
-        return _reworded(explain(op, specs, attrs, error), op)
-
-    def spec_of(self, register: int) -> TensorSpec:
-        kind, device = self.program.kinds[register], self.program.devices[register]
-        assert isinstance(kind, TensorType)
-        constants = self.program.constants
-        data = constants.get(register, self.values.get(f"r{register}"))
-        if data is None:  # in a chain, where shapes are known and names are others
-            return kind.on(device)
-        return kind.like(shape=tuple(data.shape)).on(device)
+def _spec_of(program: Instructions, register: int, values: Mapping[str, Any]) -> TensorSpec:
+    kind, device = program.kinds[register], program.devices[register]
+    assert isinstance(kind, TensorType)
+    data = program.constants.get(register, values.get(f"r{register}"))
+    if data is None:  # in a chain, where shapes are known and names are others
+        return kind.on(device)
+    return kind.like(shape=tuple(data.shape)).on(device)
 
 
 def _reworded(error: Exception, op: Op) -> Exception:
@@ -114,16 +108,6 @@ def _reworded(error: Exception, op: Op) -> Exception:
         begin = f"{op.errors_as}: " if op.errors_as else ""
         error.reword(begin + error.wrong.removeprefix(f"{op.name}: "))
     return error
-
-
-def _evaluated(value: Any, sizes: dict[str, int]) -> Any:
-    if type(value) is Dim:
-        return evaluate(value, sizes)
-    if type(value) is tuple:
-        return tuple([_evaluated(v, sizes) for v in value])
-    if type(value) is slice:
-        return slice(*_evaluated((value.start, value.stop, value.step), sizes))
-    return value
 
 
 def _with_notes(

@@ -28,10 +28,6 @@ class Stacks(NamedTuple):
     lists: frozenset[int] = frozenset()
     empty: frozenset[int] = frozenset()
 
-    def begins(self, new: int, old: int) -> bool:
-        """Whether what goes on from ``old`` as ``new`` is a list of Python, and empty."""
-        return new in self.lists and old in self.empty
-
 
 def find_stacks(program: Instructions) -> Stacks:
     """The registers of lists that begin empty in ``program``, and are only pushed to and popped.
@@ -54,7 +50,7 @@ def stack_lines(line: Instruction, stacks: Stacks, operand: Callable[[int], str]
     assert rule is not None
     new = old = f"r{line.outputs[0]}"
     if line.inputs:
-        if stacks.begins(line.outputs[0], line.inputs[0]):
+        if line.inputs[0] in stacks.empty:
             yield f"{new} = []"
         else:
             old = operand(line.inputs[0])

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, final
+from types import FrameType
+from typing import Any, Final, final
 
 from eagerflow import events
 from eagerflow.events import NodeEvent, RegionEvent, step_of
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop
+from eagerflow.graph_position import GraphPosition
 from eagerflow.resources.attempts import slept
+from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.instructions import Instructions
-from eagerflow.source import Source
+from eagerflow.source import Source, variables_of
 from eagerflow.types import TensorSpec, TensorType
 
-__all__ = ["Observer", "node_event"]
+__all__ = [
+    "Observer",
+    "described",
+    "position_in",
+]
 
 
-def node_event(node: Node, specs: Sequence[TensorSpec], **more: Any) -> NodeEvent:
-    """The event of a node whose results are of these specs."""
-    return NodeEvent(
-        name=node.op, node=node.name, scope=node.scope, nbytes=sum(s.nbytes for s in specs),
-        detail=", ".join(map(str, specs)),
-        source=node.source if isinstance(node.source, Source) else None, **more,
-    )  # fmt: skip
+#: instructions and shapes that an observer remembers at most
+_MOST_KNOWN: Final = 1024
+
+
+def described(node: Node, specs: Sequence[TensorSpec]) -> dict[str, Any]:
+    """What every event of a node says whose results are of these specs."""
+    return {
+        "name": node.op, "node": node.name, "scope": node.scope,
+        "nbytes": sum(s.nbytes for s in specs), "detail": ", ".join(map(str, specs)),
+        "source": node.source if isinstance(node.source, Source) else None,
+    }  # fmt: skip
 
 
 @final
@@ -43,6 +54,7 @@ class Observer:
         self.graph = graph
         self.region = region
         self.program = program
+        self._known: dict[Any, dict[str, Any]] = {}  # by instruction and the shapes of its results
         nodes = [line.node for line in program.lines if line.node is not None]
         names = [node.name for node in (*nodes[:1], *nodes[1:][-1:])]
         self.name = " … ".join(names) or graph
@@ -62,29 +74,72 @@ class Observer:
         waited, slept.told = slept.seconds - slept.told, slept.seconds
         if index < 0:
             return stop
-        line = self.program.all[index]
-        node = line.node
-        assert node is not None
-        specs = []
-        device = str(node.device or "")
-        for register, data in zip(line.outputs, outputs, strict=True):
-            kind = self.program.kinds[register]
-            assert isinstance(kind, TensorType)
-            specs.append(kind.like(shape=tuple(data.shape)).on(self.program.devices[register]))
-            device = str(specs[-1].device)
-        if not specs and line.inputs:
-            lane = self.program.lane(line.inputs[0])
-            device = device if lane is None else lane.device.name
-        event = node_event(
-            node, specs, device=device, start=start, stop=stop, executable=self.executable,
-            graph=self.graph, waited=waited,
-        )  # fmt: skip
+        key = index, *[data.shape for data in outputs]
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[key] = self._describe(*key)
+        event = NodeEvent(start=start, stop=stop, waited=waited, **known)
         if iterations:
             event.frames = (*step_of.frames, *zip(self._loops(index), iterations, strict=True))
         events.end(event)
         return perf_counter()
 
+    def _describe(self, index: int, *shapes: tuple[int, ...]) -> dict[str, Any]:
+        """What every event of the instruction says, with results of these shapes."""
+        line, program = self.program.all[index], self.program
+        node = line.node
+        assert node is not None
+        specs = []
+        for register, shape in zip(line.outputs, shapes, strict=True):
+            kind = program.kinds[register]
+            assert isinstance(kind, TensorType)
+            specs.append(kind.like(shape=tuple(shape)).on(program.devices[register]))
+        device = str(specs[-1].device if specs else node.device or "")
+        if not specs and line.inputs:
+            lane = program.lane(line.inputs[0])
+            device = device if lane is None else lane.device.name
+        known = described(node, specs)
+        return {**known, "device": device, "executable": self.executable, "graph": self.graph}
+
     def _loops(self, index: int) -> list[str]:
         """The names of the loops that an instruction stands in, the outermost first."""
         around = [line.node for line, _ in self.program.around[index]]
         return [node.name for node in around if node is not None and is_loop(node.op)]
+
+
+def position_in(
+    code: Code, frames: Sequence[FrameType], executable: int, graph: str
+) -> GraphPosition | None:
+    """The position of a thread; None if it is between two nodes.
+
+    Args:
+        code: that runs.
+        frames: those of the thread in this code, the innermost first.
+        executable: the number of what runs it.
+        graph: the name of its graph.
+    """
+    program = code.program
+    index = code.lines[frames[0].f_lineno]
+    node = program.all[index].node if index >= 0 else None
+    if node is None:
+        return None
+    loops = [line for line, _ in program.around[index] if line.node and is_loop(line.node.op)]
+    known = [variables_of(frame) for frame in frames] if loops else []
+    return GraphPosition(
+        source=node.source if isinstance(node.source, Source) else None,
+        executable=executable,
+        graph=graph,
+        node=node.name,
+        frames=tuple([
+            (loop.node.name, iteration)
+            for loop in loops
+            if loop.node is not None and (iteration := _local(known, f"k{loop.index}")) is not None
+        ]),
+    )  # fmt: skip
+
+
+def _local(known: Sequence[dict[str, Any]], name: str) -> Any:
+    """A variable of the innermost function that has it."""
+    return next((variables[name] for variables in known if name in variables), None)

@@ -2,22 +2,182 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import count
 from time import monotonic
-from typing import Any, final
+from types import FrameType, FunctionType
+from typing import Any, Final, final
+from weakref import WeakValueDictionary
 
 from eagerflow.core.op import find_op
 from eagerflow.errors import CancelledError, DeadlineError
-from eagerflow.events import step_of
+from eagerflow.events import NodeEvent, RegionEvent, step_of, told
 from eagerflow.graph.ir import Graph
+from eagerflow.graph.signatures import kind_of
+from eagerflow.graph_position import GraphPosition, codes_by_file
 from eagerflow.hardware import Lane
 from eagerflow.resources.mutex import this_thread
-from eagerflow.runtime.generated.codegen import Code
+from eagerflow.runtime.generated.codegen import Code, generate
+from eagerflow.runtime.generated.failures import failure
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
-from eagerflow.runtime.generated.region_code import RegionCode
+from eagerflow.runtime.generated.instructions import flatten
+from eagerflow.runtime.generated.observer import Observer, position_in
 from eagerflow.runtime.threads import deadline
+from eagerflow.runtime.threads.deadline import blocks
+from eagerflow_kernels import table
 
-__all__ = ["GeneratedTier"]
+__all__ = [
+    "GeneratedTier",
+    "RegionCode",
+]
+
+
+@final
+class RegionCode:
+    """Nodes as one function of raw arrays and numbers, which gives a tuple.
+
+    It is written when it is wanted for the first time.
+
+    Args:
+        graph: the nodes as a graph of their own.
+        number: of the executable that they belong to, for events.
+        name: of its graph.
+        region: its number there.
+
+    Attributes:
+        graph: the same.
+        lanes: for each output its lane, or None for a number.
+        checked: whether it can ask between ops whether to go on (see `step_of`).
+
+    Raises:
+        GraphError: something in it cannot run.
+    """
+
+    __slots__ = ("__weakref__", "_instructions", "_name", "_number", "_observer", "_ops", "_region",
+                 "_versions", "checked", "graph", "lanes")  # fmt: skip
+
+    def __init__(self, graph: Graph, number: int, name: str, region: int = 0) -> None:
+        self.graph = graph
+        self._instructions = flatten(graph)
+        self._name = name
+        nodes = [line.node for line in self._instructions.all if line.node is not None]
+        self._ops = {node.op for node in nodes}
+        #: code without ops and loops cannot be interrupted between them
+        self.checked = any(kind_of(op) == "op" or op == "while_loop" for op in self._ops)
+        self.lanes: tuple[Lane | None, ...] = tuple(
+            map(self._instructions.lane, self._instructions.outputs)
+        )
+        self._observer: Observer | None = None
+        self._number, self._region = number, region
+        #: the versions that were asked for. Another dictionary is taken when a kernel changes, so
+        #: that code which is written meanwhile is not kept
+        self._versions: dict[str, Code] = {}
+        _codes[next(_serial)] = self
+
+    def run(self, values: list[Any]) -> tuple[Any, ...]:
+        """Run it on what is taken out of ``values``, the last input first.
+
+        So the code alone holds them, and it may write into those that it does not need any more.
+
+        Raises:
+            EagerflowError: what eager code would raise, with the line of the node.
+        """
+        if RegionEvent.listeners:
+            with told(self._observing().region_event()):
+                return self._run(values)
+        return self._run(values)
+
+    def _run(self, values: list[Any]) -> tuple[Any, ...]:
+        code = self._ready()
+        try:
+            return _taking(len(values))(code.run, values.pop)
+        except Exception as error:
+            failed = failure(code, error)
+        try:
+            raise failed
+        finally:
+            del failed, values  # an exception whose frame holds them would keep them alive
+
+    def plain(self) -> Code:
+        """The version that neither tells nor asks."""
+        return self._versions.get("plain") or self._generate("plain", None)
+
+    def _ready(self) -> Code:
+        """The version that this run needs."""
+        if NodeEvent.listeners:
+            return self._versions.get("observed") or self._generate("observed", self._note)
+        if step_of.stopped is not None and self.checked:
+            return self._versions.get("checked") or self._generate("checked", _check, chains=True)
+        return self.plain()
+
+    def _generate(
+        self, version: str, note: Callable[..., float] | None, *, chains: bool = False
+    ) -> Code:  # fmt: skip
+        versions = self._versions
+        code = generate(self._name, self._instructions, note, chains=chains)
+        codes_by_file[code.file] = self
+        versions[version] = code
+        return code
+
+    def position(self, file: str, frames: Sequence[FrameType]) -> GraphPosition | None:
+        """Where a thread is that runs a version of this code."""
+        code = next((c for c in list(self._versions.values()) if c.file == file), None)
+        if code is None:  # it has been recompiled since
+            return None
+        return position_in(code, frames, self._number, self._name)
+
+    def _observing(self) -> Observer:
+        """What tells of it, made when that is asked for."""
+        if self._observer is None:
+            self._observer = Observer(self._number, self._name, self._region, self._instructions)
+        return self._observer
+
+    def _note(self, index: int, start: float, iterations: Sequence[int], *outputs: Any) -> float:
+        _check()
+        return self._observing().note(index, start, iterations, *outputs)
+
+    def forget(self, op: str) -> None:
+        """Recompile before the next run, if a kernel of that op is called."""
+        if op in self._ops:
+            self._versions = {}
+
+
+def _check(*_: object) -> float:
+    """Raise if the step of this thread is to end."""
+    stopped = step_of.stopped
+    if stopped is not None and stopped():
+        raise CancelledError("the step was cancelled")
+    return 0.0
+
+
+@lru_cache(maxsize=256)
+def _taking(count: int) -> Callable[..., tuple[Any, ...]]:
+    """Calls a function with ``count`` values that are taken one after the other.
+
+    A call with a tuple of them would hold them until it ends.
+    """
+    text = f"lambda run, take: run({', '.join(['take()'] * count)})"
+    (made, *_) = compile(text, "<taking>", "eval").co_consts
+    taking: Callable[..., tuple[Any, ...]] = FunctionType(
+        made, {"__name__": "eagerflow.runtime.generated.tier"}
+    )
+    return taking
+
+
+_serial: Final = count()
+#: it needs no lock, as each access of it is one operation of a dictionary
+_codes: Final[WeakValueDictionary[int, RegionCode]] = WeakValueDictionary()
+
+
+def _kernels_changed(op: str) -> None:
+    """They count from the next call on, as they do eagerly."""
+    for one in _codes.valuerefs():
+        if (code := one()) is not None:
+            code.forget(op)
+
+
+table.on_change(_kernels_changed)
 
 
 @final
@@ -70,7 +230,7 @@ class GeneratedTier:
             EagerflowError: what eager code would raise, with the line of the node.
             DeadlineError: it took longer than its `ef.deadline` allowed.
         """
-        end = deadline.moment() if deadline.active() else None
+        end = deadline.moment() if blocks.count and deadline.active() else None
         around = step_of.stopped
         held = [(mutex, mutex.holds) for mutex in self._mutexes]
 

@@ -115,7 +115,7 @@ def _name(resource: Any, node: Node) -> str | None:
     if isinstance(resource, PyFunction):
         if resource.checks:
             return None
-        what = "print()" if node.op == "print" else f"py_call of {resource.name}"
+        what = resource.title
         return what if node.source is None else f"{what} at {_place(node.source)}"
     if isinstance(resource, VariableState) and resource.name is None and resource.made is not None:
         return f"{resource!r} (made at {_place(resource.made)})"

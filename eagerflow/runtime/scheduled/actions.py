@@ -8,7 +8,7 @@ from typing import Any, Final, final
 from eagerflow.errors import EagerflowError, relocate
 from eagerflow.graph.ir import Node
 from eagerflow.graph.text.printer import print_node
-from eagerflow.runtime.generated.region_code import RegionCode
+from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWITCH

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, final
 
 from eagerflow import settings
-from eagerflow.core.costs import Cost, moving
+from eagerflow.core.cost_rules import Cost, moving
 from eagerflow.core.op import find_op
 from eagerflow.dims import Dim, evaluate
 from eagerflow.errors import EagerflowError

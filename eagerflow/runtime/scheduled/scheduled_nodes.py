@@ -14,7 +14,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.runtime.generated.instructions import named_axes
-from eagerflow.runtime.generated.region_code import RegionCode
+from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.scheduled.actions import (
     HEAVY,

@@ -103,6 +103,7 @@ class ScheduledStep:
         self._written = Written()
         self._error: BaseException | None = None
         self._over = False  # whether `serve` has told so
+        self._told: dict[int, float] = {}  # seconds that helpers spent telling instruments
         self._ended = False
 
     @property
@@ -130,8 +131,11 @@ class ScheduledStep:
         try:
             with self._lock:
                 self._tell(start())
+            told = step_of.told
             self._work(main=True)
             self._wait_for_helpers()
+            # what a thread spent on instruments counts once: the threads did it at the same time
+            step_of.told = max(step_of.told, told + max(self._told.values(), default=0.0))
             return self._result()
         finally:
             late: KeyboardInterrupt | None = None
@@ -314,7 +318,7 @@ class ScheduledStep:
             self._helping += 1
         token = error_state.set(QUIET)
         step_of.stopped, step_of.caller = self._is_stopped, self._caller
-        step_of.step = self._number
+        step_of.step, told, thread = self._number, step_of.told, threading.get_ident()
         try:
             self._work(main=False)
         finally:
@@ -322,6 +326,7 @@ class ScheduledStep:
             step_of.step, step_of.frames = 0, ()
             error_state.reset(token)
             with self._lock:
+                self._told[thread] = self._told.get(thread, 0.0) + step_of.told - told
                 self._helping -= 1
                 self._free += 1
                 self._ring()

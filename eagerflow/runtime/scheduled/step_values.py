@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, final
 
+from eagerflow.loop_errors import iteration_note
 from eagerflow.runtime.scheduled.scheduled_nodes import FrameLayout
 from eagerflow.runtime.scheduled.scheduler import SchedulerInstruction
-from eagerflow.source import iteration_note
 
 __all__ = ["FrameValues", "StepValues"]
 

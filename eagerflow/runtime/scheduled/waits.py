@@ -18,7 +18,7 @@ from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, describe, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
 from eagerflow.resources.attempt_events import ToldAttempt
-from eagerflow.runtime.generated.observer import node_event
+from eagerflow.runtime.generated.observer import described
 from eagerflow.runtime.scheduled.actions import asynchronous
 from eagerflow.runtime.scheduled.step import Completion
 from eagerflow.runtime.threads.timers import Timer, timers
@@ -137,8 +137,8 @@ class _Wait:
     def _tell(self, values: Sequence[Any]) -> None:
         node, attempt, tier, stop = self._node, self._attempt, self._completion.tier, perf_counter()
         pairs = zip(node.outputs, values, strict=True)
-        event = node_event(
-            node, [_tensor_type(v).like(shape=x.shape).on(v.device) for v, x in pairs],
+        event = NodeEvent(
+            **described(node, [_tensor_type(v).like(shape=x.shape).on(v.device) for v, x in pairs]),
             device=str(self._device), start=self._start, stop=stop, thread=0, step=self._step,
             frames=self._frames, caller=self._caller, runner=self._runner, executable=tier.number,
             graph=tier.graph.name, waited=0.0 if attempt.since is None else stop - attempt.since,

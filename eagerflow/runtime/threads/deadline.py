@@ -8,22 +8,35 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from math import inf
 from time import monotonic
-from types import TracebackType
 from typing import Any, Final, final
 
 from eagerflow.errors import CancelledError, DeadlineError, TensorValueError
 from eagerflow.events import step_of
 from eagerflow.resources.attempts import limited
 
-__all__ = ["LATE", "active", "broken_off", "check", "deadline", "ends_at", "ends_when", "moment",
-           "too_late"]  # fmt: skip
+__all__ = ["LATE", "active", "blocks", "broken_off", "check", "deadline", "ends_at", "ends_when",
+           "moment", "too_late"]  # fmt: skip
 
 #: why a step was cancelled whose deadline has passed
 LATE: Final = "its deadline has passed"
 
 _moment: Final[ContextVar[float]] = ContextVar("deadline", default=inf)
 _lock: Final = threading.Lock()
-_blocks = 0  # of all threads
+
+
+@final
+class _Blocks:
+    """The blocks of all threads.
+
+    Attributes:
+        count: how many there are.
+    """
+
+    count = 0
+
+
+#: what a step looks at before it asks `active`
+blocks: Final = _Blocks()
 
 
 @final
@@ -68,12 +81,7 @@ class deadline:  # noqa: N801 - used like a function
         self._blocks.append(block)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._blocks.pop().__exit__(None, None, None)
 
 
@@ -107,9 +115,8 @@ def ends_when(stopped: Callable[[], bool]) -> Iterator[None]:
 
 
 def _count(change: int) -> None:
-    global _blocks
     with _lock:
-        _blocks += change
+        blocks.count += change
 
 
 def _waited_too_long(attempt: Any) -> DeadlineError:
@@ -118,7 +125,7 @@ def _waited_too_long(attempt: Any) -> DeadlineError:
 
 def active() -> bool:
     """Whether steps of this thread may have to end early; it costs little where none has to."""
-    return _blocks > 0 and (_moment.get() != inf or step_of.stopped is not None)
+    return blocks.count > 0 and (_moment.get() != inf or step_of.stopped is not None)
 
 
 def moment() -> float | None:
@@ -133,7 +140,7 @@ def check() -> None:
     Raises:
         DeadlineError: it has.
     """
-    if _blocks and monotonic() >= _moment.get():
+    if blocks.count and monotonic() >= _moment.get():
         raise too_late()
 
 
