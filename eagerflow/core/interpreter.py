@@ -413,8 +413,8 @@ class installed:  # noqa: N801 - a context manager
         interpreter = self._interpreter
         interpreter.below = below = current()
         interpreter.looks_on = interpreter.observes and below is BASE
+        stack.count(1)  # it may raise where the stack of Python ends, so it comes first
         _current.set(interpreter)
-        stack.count(1)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None,
@@ -436,8 +436,8 @@ class monitored:  # noqa: N801 - a context manager
 
     def __enter__(self) -> None:
         self._interpreter.below = _monitor.get() or _PROCESS
+        stack.count(1, 1)  # it may raise where the stack of Python ends, so it comes first
         _monitor.set(self._interpreter)
-        stack.count(1, 1)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None,
