@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from eagerflow.autograph.tracking.regions import tracer_here
-from eagerflow.autograph.tracking.state import CACHED, Snapshot
+from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.autograph.values.calls import wrappers
 from eagerflow.autograph.values.texts import is_symbolic
+from eagerflow.capture.reachable import CACHED, Reachable
 from eagerflow.core import interpreter
 from eagerflow.errors import TraceError
 from eagerflow.source import Source, capture
@@ -34,7 +34,7 @@ class _Given(NamedTuple):
     """
 
     value: Any
-    before: Snapshot
+    before: Reachable
     name: str
     source: Source | None
 
@@ -58,7 +58,7 @@ def _remembering(function: Any) -> Callable[..., Any]:
             known = _given.setdefault(tracer_here().root, {})
             if id(value) not in known:
                 name = getattr(function, "__name__", "a function with a cache")
-                known[id(value)] = _Given(value, Snapshot([value]), name, capture())
+                known[id(value)] = _Given(value, Reachable([value]), name, capture())
         return value
 
     return call
@@ -71,7 +71,9 @@ def check_remembered(tracer: Tracer) -> None:
         TraceError: there are such values.
     """
     for _, before, name, source in _given.pop(tracer, {}).values():
-        changed = next((slot for slot, _, new in before.changes() if is_symbolic(new)), None)
+        changed = next(
+            (location for location, _, new in before.changes() if is_symbolic(new)), None
+        )
         if changed is not None:
             before.restore()
             raise TraceError(

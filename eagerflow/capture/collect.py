@@ -20,10 +20,10 @@ from types import (
 )
 from typing import Any, Final, final
 
-from eagerflow.autograph.conversion.library import is_bare_class, is_library, is_library_class
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.class_attributes import Members
 from eagerflow.capture.findings import find_calls, is_handed_over, unwatched
+from eagerflow.capture.library import is_bare_class, is_library, is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
 from eagerflow.capture.subscripts import Usage

@@ -10,22 +10,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
-from eagerflow.capture.paths import GONE, AccessPath, Root
+from eagerflow.capture.paths import GONE, AccessPath, Location, Root
+from eagerflow.capture.snapshot import Held
 from eagerflow.errors import TraceError
 
-__all__ = ["Apart", "ArgumentChange", "Containers", "Own", "at", "is_container", "merged"]
-
-#: from a parameter to a container: its number, then items and, with a leading dot, attributes
-_Path = tuple[Any, ...]
-
-
-def at(path: _Path, arguments: Sequence[Any]) -> Any:
-    """The value at the end of a path in the arguments of a call, which are given by parameter."""
-    number, *steps = path
-    value = arguments[number]
-    for name, key in steps:
-        value = getattr(value, name) if name else value[key]
-    return value
+__all__ = ["Apart", "ArgumentChange", "Containers", "Own", "is_container", "merged"]
 
 
 def is_container(value: Any) -> bool:
@@ -78,7 +67,7 @@ class Own:
 
     __slots__ = ("path",)  # no tuple: trees are to take it for a leaf
 
-    def __init__(self, path: _Path) -> None:
+    def __init__(self, path: AccessPath) -> None:
         self.path = path
 
 
@@ -93,7 +82,7 @@ class Apart(NamedTuple):
         name: of the function.
     """
 
-    pairs: tuple[tuple[tuple[_Path, ...], tuple[AccessPath | Root, ...]], ...]
+    pairs: tuple[tuple[tuple[AccessPath, ...], tuple[AccessPath | Root, ...]], ...]
     name: str
 
     def owner(self, arguments: Sequence[Any]) -> None:
@@ -103,7 +92,7 @@ class Apart(NamedTuple):
             TraceError: one is used from outside as well.
         """
         for paths, outside in self.pairs:
-            here = {id(at(path, arguments)) for path in paths}
+            here = {id(path.get(arguments)) for path in paths}
             for outer in outside:
                 value = outer.get()
                 if id(value) in here:
@@ -129,38 +118,25 @@ class ArgumentChange(NamedTuple):
         key: the item or attribute.
     """
 
-    path: _Path
+    path: AccessPath
     how: str
     key: Any = None
 
     def owner(self, arguments: Sequence[Any]) -> Any:
         """The container of a call, whose arguments by parameter are given."""
-        return at(self.path, arguments)
-
-    def text(self, names: Sequence[str]) -> str:
-        """The name of the container in messages, given the names of the parameters."""
-        number, *steps = self.path
-        return names[number] + "".join([f".{n}" if n else f"[{k!r}]" for n, k in steps])
+        return self.path.get(arguments)
 
     def apply(self, owner: Any, value: Any) -> None:
         """Do it to a container."""
         if self.how == "extend":
             owner.extend(value)
         elif self.how == "fill":
-            if isinstance(owner, list):
-                owner[:] = value
-            else:
-                owner.clear()
-                (owner.update if isinstance(owner, dict) else owner.extend)(value)
-        elif isinstance(owner, (dict, list, deque)):
-            if self.how == "set":
-                owner[self.key] = value
-            else:
-                del owner[self.key]
-        elif self.how == "set":
-            object.__setattr__(owner, self.key, value)
+            owner.clear()
+            (owner.update if isinstance(owner, dict) else owner.extend)(value)
         else:
-            object.__delattr__(owner, self.key)
+            kind = "item" if isinstance(owner, (dict, list)) else "attribute"
+            location = Location(kind, owner, self.key, self.path.text)
+            location.set(value if self.how == "set" else GONE)
 
 
 @final
@@ -168,24 +144,26 @@ class Containers:
     """The containers among the arguments of a trace, as they are before the function runs.
 
     Args:
+        names: of the parameters.
         arguments: by parameter.
     """
 
-    def __init__(self, arguments: Sequence[Any]) -> None:
-        self._found: list[tuple[_Path, Any, Any]] = []
-        self._paths: dict[int, _Path] = {}
-        for i, argument in enumerate(arguments):
-            self._visit((i,), argument)
+    def __init__(self, names: Sequence[str], arguments: Sequence[Any]) -> None:
+        self._held: list[Held] = []
+        self._paths: dict[int, AccessPath] = {}
+        root = Root(None)
+        for i, (name, argument) in enumerate(zip(names, arguments, strict=True)):
+            self._visit(AccessPath(root, "item", i, name), argument)
 
     @property
-    def paths(self) -> tuple[_Path, ...]:
-        """The paths of all of them."""
+    def paths(self) -> tuple[AccessPath, ...]:
+        """The paths of all of them, from the arguments by parameter."""
         return tuple(self._paths.values())
 
     @property
     def values(self) -> list[Any]:
         """All of them, but for sets."""
-        return [owner for _, owner, _ in self._found]
+        return [held.owner for held in self._held]
 
     def marked(self, value: Any) -> Any:
         """``value`` with `Own` in the place of each of them."""
@@ -199,55 +177,48 @@ class Containers:
             return kind(map(self.marked, value))
         return value
 
-    def _visit(self, path: _Path, value: Any) -> None:
-        kind = type(value)
-        if is_container(value) and not isinstance(value, set):
-            if id(value) in self._paths:
-                return
-            self._paths[id(value)] = path
-        if isinstance(value, dict):
-            self._found.append((path, value, dict(value)))
-            items: Any = [("", key) for key in value]
-        elif isinstance(value, (list, tuple, deque)):
-            if not isinstance(value, tuple):
-                self._found.append((path, value, list(value)))
-            items = [("", i) for i in range(len(value))]
-        elif hasattr(kind, "__dataclass_fields__") and hasattr(value, "__dict__"):
-            self._found.append((path, value, dict(vars(value))))
-            items = [(name, None) for name in vars(value)]
-        else:
+    def _visit(self, path: AccessPath, value: Any) -> None:
+        if isinstance(value, tuple):
+            items: Any = enumerate(value)
+        elif not is_container(value) or isinstance(value, set) or id(value) in self._paths:
             return
-        for name, key in items:
-            self._visit((*path, (name, key)), getattr(value, name) if name else value[key])
+        else:
+            self._paths[id(value)] = path
+            held = Held.of_container(value, path.text, path)
+            if held is None and hasattr(value, "__dict__"):
+                held = Held("attributes", value, path.text, path)
+            if held is None:
+                return
+            self._held.append(held)
+            items = enumerate(value) if held.kind == "deque" else held.entries()
+        how = "attribute" if hasattr(type(value), "__dataclass_fields__") else "item"
+        for key, item in list(items):
+            end = f".{key}" if how == "attribute" else f"[{key!r}]"
+            self._visit(AccessPath(path, how, key, path.text + end), item)
 
     def changes(self) -> Iterator[tuple[ArgumentChange, Any]]:
         """What was done to them, with the new value."""
-        for path, owner, before in self._found:
-            if isinstance(before, list):
-                yield from _sequence_changes(path, before, owner)
-                continue
-            now = owner if isinstance(owner, dict) else vars(owner)
-            kept = [key for key in before if key in now]
-            if isinstance(owner, dict) and list(now)[: len(kept)] != kept:
-                yield ArgumentChange(path, "fill"), dict(owner)
-                continue
-            for key in before.keys() - now.keys():
-                yield ArgumentChange(path, "delete", key), None
-            for key, value in now.items():
-                if before.get(key, GONE) is not value:
-                    yield ArgumentChange(path, "set", key), value
+        for held in self._held:
+            yield from _changes_of(held)
 
 
-def _sequence_changes(
-    path: _Path, before: list[Any], owner: Any
-) -> Iterator[tuple[ArgumentChange, Any]]:
-    now = list(owner)
-    same = [a is b for a, b in zip(before, now, strict=False)]
-    if len(now) == len(before):
-        for i, unchanged in enumerate(same):
-            if not unchanged:
-                yield ArgumentChange(path, "set", i), now[i]
-    elif len(now) > len(before) and all(same):
-        yield ArgumentChange(path, "extend"), now[len(before) :]
-    else:
-        yield ArgumentChange(path, "fill"), now
+def _changes_of(held: Held) -> Iterator[tuple[ArgumentChange, Any]]:
+    path, before, now = held.path, held.before, held.owner
+    changes = list(held.changes())
+    if held.kind in ("list", "deque"):
+        if len(now) > len(before) and all(a is b for a, b in zip(before, now, strict=False)):
+            yield ArgumentChange(path, "extend"), list(now)[len(before) :]
+            return
+        if changes and (held.kind == "deque" or len(now) != len(before)):
+            yield ArgumentChange(path, "fill"), list(now)
+            return
+    elif held.kind == "dict":
+        kept = [key for key in before if key in now]
+        if list(now)[: len(kept)] != kept:
+            yield ArgumentChange(path, "fill"), dict(now)
+            return
+    for location, _, value in changes:
+        if value is GONE:
+            yield ArgumentChange(path, "delete", location.key), None
+        else:
+            yield ArgumentChange(path, "set", location.key), value

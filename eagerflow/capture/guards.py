@@ -32,7 +32,7 @@ from typing import Any, Final, final
 from weakref import ref
 
 from eagerflow.capture.assumptions import AbstractAssumption
-from eagerflow.capture.compare import content_of, same_items, same_value
+from eagerflow.capture.equality import content_of, same_items, same_value
 from eagerflow.capture.guard_code import write
 from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.reads import Read, Reads

@@ -7,7 +7,6 @@ from typing import Any, Final, Literal, final
 
 from eagerflow.autodiff.tape import Tape
 from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, fits
-from eagerflow.capture.containers import at
 from eagerflow.capture.guards import Guards
 from eagerflow.capture.paths import AccessPath
 from eagerflow.capture.undoing import undoing
@@ -297,7 +296,7 @@ def _output(
     if kind == "place":
         return what.get()
     if kind == "argument":
-        return at(what, arguments)
+        return what.get(arguments)
     if kind == "slices":
         return IndexedSlices(values[what], values[what + 1], shape)
     if kind == "copy":

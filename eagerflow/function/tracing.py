@@ -15,7 +15,6 @@ from eagerflow.autograph.values.lists import note_outside
 from eagerflow.capture.assumptions import relying
 from eagerflow.capture.border import Output, Pattern, Store
 from eagerflow.capture.containers import Apart, Containers, Own, is_container
-from eagerflow.capture.surroundings import Outside, identifier, kept_lists
 from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
@@ -26,6 +25,7 @@ from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.entry import Trace
 from eagerflow.function.locals import LocalNames
 from eagerflow.function.records import LeafRecord, TraceRecord
+from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.passes import optimise
@@ -101,7 +101,7 @@ class _Maker:
         self._make_inputs(outside.asks_types)
         outside.connect(self.inputs)
         arguments = request.signature.rebuild(request.call, self.inputs)
-        self.containers = Containers(arguments)
+        self.containers = Containers(request.call.names, arguments)
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
         there = [held.value for held in outside.reads.containers]
@@ -175,8 +175,7 @@ class _Maker:
         entry.outputs = tuple(
             [self._output(x, path, outside) for x, path in zip(leaves, paths, strict=True)]
         )
-        names = self.request.call.names
-        changes = [(c, kept_lists(x, c.text(names), self._first_line))
+        changes = [(c, kept_lists(x, c.path.text, self._first_line))
                    for c, x in self.containers.changes()]  # fmt: skip
         stores = list(outside.stores(self._store))
         entry.stores = (

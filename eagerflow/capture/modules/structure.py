@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 from weakref import ref
 
 from eagerflow.capture.assumptions import AbstractAssumption, assumptions
-from eagerflow.capture.compare import same_value
+from eagerflow.capture.equality import same_value
 from eagerflow.capture.modules.probe import ATOMS, Probe
 from eagerflow.capture.modules.walk import walk
 from eagerflow.capture.reads import Reads

@@ -19,8 +19,8 @@ from eagerflow.autograph.lru_caches import is_cached
 from eagerflow.autograph.values.calls import call
 from eagerflow.autograph.values.lists import as_lists
 from eagerflow.capture.border import CapturedInput, Store
+from eagerflow.capture.changes import Mutation, Rebinding, substituted, watching
 from eagerflow.capture.collect import collect
-from eagerflow.capture.differences import Mutation, Rebinding, substituted, watching
 from eagerflow.capture.findings import asks_types, is_operand
 from eagerflow.capture.guards import Guards
 from eagerflow.capture.paths import GONE, AccessPath
@@ -202,7 +202,8 @@ class Outside:
     def _is_own(self, path: AccessPath, value: Any) -> bool:
         """Whether the new value at an access path is the substitute that the trace put there."""
         return type(value) in (Tensor, WatchedArray, TracedNumber) and any(
-            value is substitute and _slot(path) == _slot(own)
+            value is substitute
+            and path.at(path.parent.get()).identity == own.at(own.parent.get()).identity
             for own, substitute in self._substitutes
         )
 
@@ -359,17 +360,6 @@ def kept_lists(value: Any, text: str, source: Source | None) -> Any:
         "keep ef.stack(list), or return it",
         source,
     )
-
-
-def _slot(path: AccessPath) -> tuple[Any, ...]:
-    """A key that is the same for two access paths to one variable, attribute or item."""
-    how = "attribute" if path.how == "dict" else path.how
-    owner = path.parent.get()
-    if how == "global":
-        return (id(owner.__globals__), how, path.key)
-    if how == "cell":
-        return (id(owner.__closure__[path.key]), how)
-    return (id(owner), how, path.key)
 
 
 def _memory(x: Tensor) -> tuple[Any, ...]:
