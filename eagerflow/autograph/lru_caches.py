@@ -20,7 +20,7 @@ from eagerflow.errors import TraceError
 from eagerflow.source import Source, capture
 from eagerflow.tracing.tracer import Tracer
 
-__all__ = ["check_remembered", "is_cached"]
+__all__ = ["cached_results", "check_remembered"]
 
 
 class _Given(NamedTuple):
@@ -40,12 +40,7 @@ class _Given(NamedTuple):
 
 
 #: by trace, by the ids of the results
-_given: Final[WeakKeyDictionary[Tracer, dict[int, _Given]]] = WeakKeyDictionary()
-
-
-def is_cached(x: Any) -> bool:
-    """Whether something is a function with a cache."""
-    return type(x) is CACHED
+cached_results: Final[WeakKeyDictionary[Tracer, dict[int, _Given]]] = WeakKeyDictionary()
 
 
 def _remembering(function: Any) -> Callable[..., Any]:
@@ -55,7 +50,7 @@ def _remembering(function: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         value = function(*args, **kwargs)
         if interpreter.is_traced():
-            known = _given.setdefault(tracer_here().root, {})
+            known = cached_results.setdefault(tracer_here().root, {})
             if id(value) not in known:
                 name = getattr(function, "__name__", "a function with a cache")
                 known[id(value)] = _Given(value, Reachable([value]), name, capture())
@@ -67,10 +62,13 @@ def _remembering(function: Any) -> Callable[..., Any]:
 def check_remembered(tracer: Tracer) -> None:
     """Refuse values of a trace left in results of cached functions when it ends; remove them.
 
+    Args:
+        tracer: one with results.
+
     Raises:
         TraceError: there are such values.
     """
-    for _, before, name, source in _given.pop(tracer, {}).values():
+    for _, before, name, source in cached_results.pop(tracer).values():
         changed = next(
             (location for location, _, new in before.changes() if is_symbolic(new)), None
         )

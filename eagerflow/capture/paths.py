@@ -13,7 +13,7 @@ from types import MemberDescriptorType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-__all__ = ["GONE", "AccessPath", "Location", "Root", "instance_dict", "joined"]
+__all__ = ["GONE", "AccessPath", "Location", "Root", "instance_dict", "joined", "read_item"]
 
 #: characters of a path in messages
 _LONG: Final = 200
@@ -99,7 +99,8 @@ def _of_bases(owner: Any, key: tuple[int, str]) -> Any:
     return owner.__mro__[key[0]].__dict__[key[1]]
 
 
-def _item(owner: Any, key: Any) -> Any:
+def read_item(owner: Any, key: Any) -> Any:
+    """An item of a container, whatever its class makes of items."""
     for kind in (dict, list, tuple):
         if isinstance(owner, kind):
             return kind.__getitem__(owner, key)  # type: ignore[index]  # the kind of the owner
@@ -111,7 +112,7 @@ _READ: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "cell": lambda function, index: function.__closure__[index].cell_contents,
     "attribute": getattr,
     "dict": _dict_entry,
-    "item": _item,
+    "item": read_item,
     "class": lambda owner, _: owner.__class__,
     "base": _of_bases,
 }

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from types import CodeType
 from typing import Any, Final, final
 
 from eagerflow.capture.bytecode import Load
 from eagerflow.capture.library import is_bare_class, is_library_class
 from eagerflow.capture.paths import AccessPath, Root, joined
-from eagerflow.capture.reads import Finding, Reads
+from eagerflow.capture.reads import Collecting, Finding, Reads
 
 __all__ = ["LIMIT", "Usage"]
 
@@ -86,20 +85,16 @@ class Usage:
     """The containers that were found.
 
     Args:
-        loads: where reachable code reads which name; it grows.
+        visitor: what knows the code that can be reached.
 
     Attributes:
-        whole: names of attributes that are looked up by strings.
-        every: whether attributes are looked up whose names are made at run time.
         changes: how often something was added.
     """
 
-    def __init__(self, loads: dict[tuple[str, str], list[tuple[CodeType, Load]]]) -> None:
-        self._loads = loads
+    def __init__(self, visitor: Collecting) -> None:
+        self._visitor = visitor
         self._containers: dict[int, _Container] = {}
         self._new: list[_Container] = []
-        self.whole: set[str] = set()
-        self.every = False
         self.changes = 0
 
     def add(self, path: AccessPath | Root, value: Any) -> None:
@@ -151,9 +146,9 @@ class Usage:
         """The keys that constant subscripts name; may find that it is used as a whole."""
         named: list[Any] = []
         for kind, name, steps in one.mentions:
-            if self.every or name in self.whole:
+            if self._visitor.every or name in self._visitor.asked:
                 one.whole = True
-            for _, load in self._loads.get((kind, name), ()):
+            for _, load in self._visitor.found.loads.get((kind, name), ()):
                 keys, n = load.keys, len(steps)
                 if keys[:n] == steps and len(keys) > n:
                     named.append(keys[n])

@@ -26,6 +26,8 @@ from eagerflow.types import Shape, TensorType
 __all__ = ["FOREIGN", "Call", "Leaf", "Signature"]
 
 _NUMBERS: Final = (float, int, complex)
+#: types of arguments that hold no others
+_FLAT: Final = frozenset({Tensor, float, int, complex, bool, str, type(None)})
 #: structures of arguments of which a function keeps the paths of the leaves
 _STRUCTURES: Final = 256
 #: ends the text of an array of another library
@@ -91,6 +93,11 @@ class Call:
     def shapes(self) -> tuple[Shape, ...]:
         """The shapes of the tensors, in order."""
         return tuple([leaf.value._data.shape for leaf in self.leaves if leaf.kind == "tensor"])
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether all arguments are tensors and plain values."""
+        return all(type(x) in _FLAT for x in self.values)
 
 
 @final
@@ -168,6 +175,8 @@ class Signature:
             else:
                 parts = [_joined(rest) for _ in range(treedef.num_leaves)]
                 arguments.append(tree.unflatten(treedef, parts))
+        if call.is_flat:
+            return arguments
         known: dict[int, Any] = {}
         return [merged(a, b, known) for a, b in zip(call.values, arguments, strict=True)]
 

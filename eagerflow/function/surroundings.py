@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, final
 from eagerflow.autograph.builtins import printed
 from eagerflow.autograph.conversion.convert import branches
 from eagerflow.autograph.failures.handlers import missed
-from eagerflow.autograph.lru_caches import is_cached
 from eagerflow.autograph.values.calls import call
 from eagerflow.autograph.values.lists import as_lists
 from eagerflow.capture.border import CapturedInput, Store
-from eagerflow.capture.changes import Mutation, Rebinding, substituted, watching
+from eagerflow.capture.changes import Mutation, Rebinding, Watch, substituted, watching
 from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import asks_types, is_operand
 from eagerflow.capture.guards import Guards
 from eagerflow.capture.paths import GONE, AccessPath
+from eagerflow.capture.reachable import CACHED
 from eagerflow.capture.reads import Finding, Read
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor
@@ -83,7 +83,7 @@ class Outside:
         #: the numbers that may differ from call to call: what they are in the graph, and where
         self._numbers: list[tuple[Value, Read]] = []
         self._substitutes: list[tuple[AccessPath, Any]] = []
-        self.asks_types = asks_types(self.reads)
+        self.asks_types = ("global", "type") in self.reads.loads and asks_types(self.reads)
         self._tensors = {id(r.value): r for r in self.reads.tensors}
         self._data = {id(r.value._data): r for r in self.reads.tensors}
         self._arrays = {_memory(as_tensor(r.value)): r for r in self.reads.arrays}
@@ -98,6 +98,8 @@ class Outside:
         self.shared: list[tuple[int, AccessPath]] = []
         self._kept: list[tuple[AccessPath, Any]] = []  # what stays as the function left it
         self._described: list[str] = []
+        self._watch: Watch | None = None
+        self._unproven: list[Read] = []
         self.values: list[Any] = []
 
     def connect(self, inputs: Sequence[Any]) -> None:
@@ -128,9 +130,7 @@ class Outside:
 
     def converted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function with Python's control flow on tensors as that of graphs, if it has any."""
-        cached = any(
-            is_cached(held.value) for held in self.reads.objects
-        )  # what they give is noted
+        cached = any(type(held.value) is CACHED for held in self.reads.objects)  # results are noted
         if not cached and not any(branches(site.code) for site in self.reads.sites):
             return function
         return call(function)  # type: ignore[no-any-return]  # a callable
@@ -139,8 +139,10 @@ class Outside:
 
     def __enter__(self) -> None:
         self._stack = ExitStack()
-        self._watch = self._stack.enter_context(watching(self.reads))
-        self._stack.enter_context(substituted(self._substitutes))
+        if self.reads.can_change:
+            self._watch = self._stack.enter_context(watching(self.reads))
+        if self._substitutes:
+            self._stack.enter_context(substituted(self._substitutes))
 
     def __exit__(
         self,
@@ -174,6 +176,8 @@ class Outside:
                 self._doubt("a tensor from outside is updated in a way that cannot be repeated")
             else:
                 yield make("update", read.path, now, self)
+        if self._watch is None:
+            return
         self._unproven = self._watch.unproven()
         changes, mutations = self._watch.changes()
         for change in changes:

@@ -21,10 +21,9 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError, TraceWarning, hide_frames, hides_frames
 from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
-from eagerflow.function.cache import Cache
-from eagerflow.function.entry import Trace, leaf_values
-from eagerflow.function.explain import Explanation
-from eagerflow.function.records import Reason, TraceRecord, difference, distance
+from eagerflow.function.cache import Cache, CacheEntry
+from eagerflow.function.reasons import Reason, reason_of
+from eagerflow.function.records import Explanation, TraceRecord
 from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.scopes import name_scope
@@ -87,7 +86,7 @@ class TracedFunction:
         self._max_traces = max_traces
         self._signature = Signature(fn, static)
         #: forms of calls and their traces, with the defaults that the arguments leave out
-        self._direct: dict[Any, tuple[Trace, tuple[Any, ...]]] = {}
+        self._direct: dict[Any, tuple[CacheEntry, tuple[Any, ...]]] = {}
         self._cache = Cache(self._direct)
         self._outside_sizes: dict[str, Pattern] = {}
         self._records: deque[TraceRecord] = deque(maxlen=_RECORDS)
@@ -145,7 +144,7 @@ class TracedFunction:
         entry, captured = self._find(call)
         if entry.own_rules and interpreter.is_differentiated():
             return self.fn(*args, **kwargs)  # the graph has its ops, and not its derivatives
-        leaves = leaf_values(call.leaves)
+        leaves = [leaf.value for leaf in call.leaves]
         if form is not None and entry.is_direct(call, args):
             if len(self._direct) >= _DIRECT:
                 self._direct.clear()
@@ -156,7 +155,7 @@ class TracedFunction:
         """As an attribute of a class it is a method; all instances share the traces."""
         return self if instance is None else BoundFunction(self, instance)
 
-    def _find(self, call: Call) -> tuple[Trace, Sequence[Any]]:
+    def _find(self, call: Call) -> tuple[CacheEntry, Sequence[Any]]:
         """The trace for a call, made if there is none, and what it reads from outside."""
         match = self._existing(call)
         if match is not None:
@@ -167,7 +166,7 @@ class TracedFunction:
             match = self._existing(call)  # another thread may have made it meanwhile
             return match if match is not None else self._trace(call)
 
-    def _existing(self, call: Call) -> tuple[Trace, Sequence[Any]] | None:
+    def _existing(self, call: Call) -> tuple[CacheEntry, Sequence[Any]] | None:
         group = self._cache.group(call)
         for i, entry in enumerate(group.entries if group is not None else ()):
             if entry.takes(call) and entry.shares(call):
@@ -178,8 +177,8 @@ class TracedFunction:
                     return entry, captured
         return None
 
-    def _trace(self, call: Call) -> tuple[Trace, Sequence[Any]]:
-        reason = self._reason(call)
+    def _trace(self, call: Call) -> tuple[CacheEntry, Sequence[Any]]:
+        reason = reason_of(call, self._cache, before=bool(self._records))
         if self._max_traces is not None and self._traced >= self._max_traces:
             raise TraceError(
                 f"{self.name} needs more than {self._max_traces} traces",
@@ -192,7 +191,7 @@ class TracedFunction:
         with told(RetraceEvent(name=self.name, reason=reason.text, source=capture())):
             return self._trace_for(call, reason)
 
-    def _trace_for(self, call: Call, reason: Reason) -> tuple[Trace, Sequence[Any]]:
+    def _trace_for(self, call: Call, reason: Reason) -> tuple[CacheEntry, Sequence[Any]]:
         group = self._cache.ensure(call)
         start = perf_counter()
         request = TraceRequest(
@@ -213,18 +212,6 @@ class TracedFunction:
         captured = entry.read()
         # the function may have changed what it reads; then the next call traces again
         return entry, captured if captured is not None else first
-
-    def _reason(self, call: Call) -> Reason:
-        """Why a call needs a trace of its own."""
-        group = self._cache.group(call)
-        if group is not None and group.entries:
-            return group.entries[0].difference(call)
-        records = [entry.leaf_records for entry in reversed(list(self._cache.entries()))]
-        if not records and self._records:
-            return Reason("earlier traces went with objects that they were for")
-        if not records:
-            return Reason("the first call")
-        return difference(call, min(records, key=lambda before: distance(call, before)))
 
     def _note_storm(self, reason: Reason, record: TraceRecord) -> None:
         if not reason.culprit:

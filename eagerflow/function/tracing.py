@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, Final, final
 
 from eagerflow import settings
 from eagerflow.autograph.flow.unrolling import LARGE, unrolled_loops
-from eagerflow.autograph.lru_caches import check_remembered
+from eagerflow.autograph.lru_caches import cached_results, check_remembered
 from eagerflow.autograph.operators import run
 from eagerflow.autograph.values.lists import note_outside
-from eagerflow.capture.assumptions import relying
 from eagerflow.capture.border import Output, Pattern, Store
 from eagerflow.capture.containers import Apart, Containers, Own, is_container
 from eagerflow.core import tree
@@ -22,8 +22,7 @@ from eagerflow.core.texts import holds_placeholder
 from eagerflow.dims import Dim, Size, number_of
 from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
-from eagerflow.function.entry import Trace
-from eagerflow.function.locals import LocalNames
+from eagerflow.function.cache import CacheEntry
 from eagerflow.function.records import LeafRecord, TraceRecord
 from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
@@ -32,6 +31,7 @@ from eagerflow.graph.passes import optimise
 from eagerflow.graph.verify import verify
 from eagerflow.source import Source
 from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer
 
 __all__ = ["TraceRequest", "make_entry"]
@@ -68,13 +68,63 @@ class TraceRequest:
     reason: str
 
 
-def make_entry(request: TraceRequest) -> tuple[Trace, Sequence[Any]]:
+def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
     """Trace the function and make its graph ready to run; gives what it read from outside, too.
 
     Raises:
         TraceError: the function does what a trace cannot.
     """
     return _Maker(request).entry()
+
+
+@final
+class _LocalNames:
+    """Notes what the local variables of ``function`` hold when it returns, within the block.
+
+    It does nothing while a debugger or a coverage tool has set a trace function.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        plain = getattr(function, "__func__", function)
+        self._code: CodeType | None = getattr(plain, "__code__", None)
+        self._found: dict[str, Any] = {}
+        self._installed = False
+
+    def __enter__(self) -> None:
+        if self._code is not None and sys.gettrace() is None:
+            self._installed = True
+            sys.settrace(self._call)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._installed:
+            sys.settrace(None)
+
+    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code is not self._code:
+            return None
+        frame.f_trace_lines = False
+        return self._return
+
+    def _return(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "return":
+            self._found.update(frame.f_locals)
+        return self._return
+
+    def values(self, tracer: Tracer) -> dict[str, Value]:
+        """The values of the graph that local variables are bound to; forgets all others."""
+        values = {}
+        for name, x in self._found.items():
+            if type(x) is Tensor and type(x._data) is Symbol and x._data.tracer is tracer:
+                values[name] = x._data.value
+            elif type(x) is TracedNumber and x.tracer is tracer:
+                values[name] = x.value
+        self._found.clear()
+        return values
 
 
 @final
@@ -92,31 +142,36 @@ class _Maker:
         self.before: list[Any] = []
         self.graph_leaves: list[int] = []
         self.outputs: list[Value] = []
+        self.containers: Containers | None = None
         self._handles: dict[int, tuple[int, Tensor]] = {}  # the outputs that are tensors, by id
 
-    def entry(self) -> tuple[Trace, Sequence[Any]]:
+    def entry(self) -> tuple[CacheEntry, Sequence[Any]]:
         """The entry, and the captured inputs as they were when the function ran."""
         request, tracer = self.request, self.tracer
         outside = Outside(request, tracer)
         self._make_inputs(outside.asks_types)
         outside.connect(self.inputs)
         arguments = request.signature.rebuild(request.call, self.inputs)
-        self.containers = Containers(request.call.names, arguments)
+        if not request.call.is_flat:
+            self.containers = Containers(request.call.names, arguments)
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
         there = [held.value for held in outside.reads.containers]
-        note_outside(tracer, [*there, *self.containers.values])
-        names = LocalNames(function)
+        there += self.containers.values if self.containers is not None else []
+        if there:
+            note_outside(tracer, there)
+        names = _LocalNames(function)
         try:
-            with relying() as relied, outside, tracer:
+            with outside, tracer:
                 with names:
                     result = run(function, args, kwargs)
                 entry = self._finish(result, outside)
             entry.locals = names.values(tracer)
-            check_remembered(tracer)
-            for one in relied.values():
-                one.settle(outside.reads)
-            entry.guards.rely(relied.values())
+            if tracer in cached_results:
+                check_remembered(tracer)
+            if tracer.structures is not None:
+                tracer.structures.settle(outside.reads)
+                entry.guards.rely(tracer.structures)
         finally:
             tracer.forget()
         return entry, outside.values
@@ -168,15 +223,15 @@ class _Maker:
 
     # --- results ---
 
-    def _finish(self, result: Any, outside: Outside) -> Trace:
-        entry = Trace()
-        leaves, entry.treedef = tree.flatten(self.containers.marked(result))
+    def _finish(self, result: Any, outside: Outside) -> CacheEntry:
+        entry = CacheEntry()
+        leaves, entry.treedef = tree.flatten(self._marked(result))
         paths = tree.paths(entry.treedef)
         entry.outputs = tuple(
             [self._output(x, path, outside) for x, path in zip(leaves, paths, strict=True)]
         )
-        changes = [(c, kept_lists(x, c.path.text, self._first_line))
-                   for c, x in self.containers.changes()]  # fmt: skip
+        done = self.containers.changes() if self.containers is not None else ()
+        changes = [(c, kept_lists(x, c.path.text, self._first_line)) for c, x in done]
         stores = list(outside.stores(self._store))
         entry.stores = (
             *self._apart([c.path for c, _ in changes], stores, outside),
@@ -186,6 +241,10 @@ class _Maker:
         )
         self._close_graph(entry, outside)
         return entry
+
+    def _marked(self, value: Any) -> Any:
+        """``value`` with marks in the place of containers among the arguments."""
+        return value if self.containers is None else self.containers.marked(value)
 
     def _output(self, x: Any, path: str, outside: Outside, *, stored: bool = False) -> Output:
         """Where a leaf of a result comes from, or of what is stored outside."""
@@ -276,7 +335,7 @@ class _Maker:
 
     def _store(self, kind: str, target: Any, value: Any, outside: Outside) -> Store:
         """What stores ``value`` outside after each run."""
-        leaves, treedef = tree.flatten(self.containers.marked(value))
+        leaves, treedef = tree.flatten(self._marked(value))
         paths = tree.paths(treedef)
         outputs = [
             self._output(x, path, outside, stored=True)
@@ -286,6 +345,8 @@ class _Maker:
 
     def _apart(self, changed: list[Any], stores: list[Store], outside: Outside) -> Iterator[Store]:
         """What looks whether a container that is changed is both an argument and from outside."""
+        if self.containers is None:
+            return
         reads = outside.reads
         read = [h.path for h in (*reads.containers, *reads.objects) if is_container(h.value)]
         written = [s.target.parent if s.kind == "set" else s.target
@@ -300,7 +361,7 @@ class _Maker:
 
     # --- the graph ---
 
-    def _close_graph(self, entry: Trace, outside: Outside) -> None:
+    def _close_graph(self, entry: CacheEntry, outside: Outside) -> None:
         """Bring the inputs in order; what is static or made while tracing becomes constants."""
         tracer, graph = self.tracer, self.tracer.graph
         static = {id(r.value): r for r in tracer.numbers if r.why is not None}
@@ -351,7 +412,7 @@ class _Maker:
             if leaf.kind == "tensor"
         ]
 
-    def _record(self, entry: Trace, static: dict[int, Any], outside: Outside) -> TraceRecord:
+    def _record(self, entry: CacheEntry, static: dict[int, Any], outside: Outside) -> TraceRecord:
         types = []
         for leaf, before in zip(self.leaves, self.before, strict=True):
             text = str(leaf)

@@ -25,7 +25,6 @@ from eagerflow.errors import (
     hides_frames,
 )
 from eagerflow.events import RunEvent, step_of
-from eagerflow.function.entry import leaf_values
 from eagerflow.function.traced import BoundFunction, TracedFunction
 from eagerflow.hardware import current_device, device
 from eagerflow.resources.attempts import (
@@ -357,7 +356,7 @@ class _Steps:
         with device(self._device):
             call = function._signature.parse(self._args, self._kwargs)
             entry, captured = function._find(call)
-        leaves = leaf_values(call.leaves)
+        leaves = [leaf.value for leaf in call.leaves]
 
         def done(result: Callable[[], Sequence[Any]]) -> None:
             try:

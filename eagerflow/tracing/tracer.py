@@ -77,6 +77,7 @@ class Tracer(AbstractTracer):
         pinned: the handles that nothing may update in place, each with what makes the error.
         opens: of a part, whether composites in it become their ops alone.
         own_rules: the names of composites with derivatives of their own, which the graph lacks.
+        structures: what walks over the parts of objects found, if there were any.
     """
 
     def __init__(self, name: str = "", parent: Tracer | None = None) -> None:
@@ -107,6 +108,7 @@ class Tracer(AbstractTracer):
         self._texts: list[Placeholder] = []
         self._alive = False
         self.innermost: Tracer | None = None  # of the trace of the whole function alone
+        self.structures: Any = None  # likewise
 
     def _share(self, parent: Tracer) -> None:
         """Share with the trace around it what belongs to the whole function."""
@@ -138,7 +140,7 @@ class Tracer(AbstractTracer):
     def forget(self) -> None:
         """Let go of tensors and resources; what has leaked still knows where it comes from."""
         self.captures, self.operands, self.updated = {}, {}, {}
-        self.pinned, self.looked_at = {}, {}
+        self.pinned, self.looked_at, self.structures = {}, {}, None
         self.created_resources, self._texts = [], []
         self._fresh, self._tensors, self._constants = {}, {}, Constants()
 

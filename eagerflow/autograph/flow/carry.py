@@ -102,7 +102,7 @@ class Loop:
 
         Args:
             goes: whether there is another iteration, given the carry.
-            iteration: runs an iteration, given the carry; returns the next carry without the locations.
+            iteration: runs one, given the carry; returns the next carry without the locations.
             extra: the initial carry without the locations.
             endless: whether only an error ends it.
         """
@@ -237,14 +237,14 @@ class Loop:
         return result, self._taken
 
     def _note_alias(self, key: Any, end: Any, holds: dict[Any, Any]) -> None:
-        """Note that an iteration gives a location a tensor that is or may be from outside the loop."""
+        """Note that an iteration gives a location a tensor that may be from outside the loop."""
         if is_pinned(end) or (
             is_from_outside(end) and not any(end is own for own in holds.values())
         ):
             self._aliases[key] = end
 
     def _put(self, key: Any, value: Any, saved: list[Any]) -> Any:
-        """Store a loop-carried value in its location; gives the tensor that may be updated in place."""
+        """Store a loop-carried value; gives the tensor that may be updated in place."""
         location = self._locations[key]
         if self._in_place[key]:
             handle = location.get()

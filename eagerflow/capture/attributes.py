@@ -1,17 +1,20 @@
-"""What classes define: methods, properties and values that instances share."""
+"""What objects and classes hold and code may read by name: attributes, methods, properties."""
 
 from __future__ import annotations
 
 import functools
-from types import FunctionType, MemberDescriptorType
-from typing import Any, Final, Protocol, final
+from collections.abc import Iterable
+from inspect import getattr_static
+from types import FunctionType, MemberDescriptorType, ModuleType
+from typing import Any, Final, final
 
-from eagerflow.capture.library import is_library_class
-from eagerflow.capture.paths import AccessPath, Root
-from eagerflow.capture.reads import Finding, Holder, Reads
+from eagerflow.capture.library import is_bare_class, is_library_class
+from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
+from eagerflow.capture.reads import Collecting, Finding, Holder
+from eagerflow.capture.snapshot import slots_of
 from eagerflow.source import Source
 
-__all__ = ["Members"]
+__all__ = ["Attributes"]
 
 #: methods that Python calls by itself when an object is made
 _CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__"})
@@ -21,17 +24,6 @@ _IGNORED: Final = frozenset({
     "__getnewargs__", "__getstate__", "__init_subclass__", "__reduce__", "__reduce_ex__",
     "__repr__", "__set_name__", "__setstate__", "__sizeof__", "__str__",
 })  # fmt: skip
-
-
-class _Visitor(Protocol):
-    found: Reads
-    stored: set[str]
-
-    def visit(self, path: AccessPath | Root, value: Any) -> None:
-        """Look at a value later."""
-
-    def wants(self, name: str) -> bool:
-        """Whether reachable code may read an attribute of this name."""
 
 
 @final
@@ -55,17 +47,20 @@ class _Class:
 
 
 @final
-class Members:
-    """The classes that were found.
+class Attributes:
+    """Those of the objects and classes that were found.
 
     Args:
-        visitor: what looks at the values of members, and knows which names are read.
+        visitor: what looks at the values of attributes, and knows which names are read.
     """
 
-    def __init__(self, visitor: _Visitor) -> None:
+    def __init__(self, visitor: Collecting) -> None:
         self._visitor = visitor
         self._classes: dict[int, _Class] = {}
         self._new: list[_Class] = []
+        self._known: set[tuple[int, str]] = set()
+        self._handed: set[tuple[int, str]] = set()  # those that are only called later
+        self._scanned = 0  # how many objects
 
     def add_class(self, path: AccessPath | Root, cls: type, *, constructs: bool) -> None:
         """Note a class, unless a library defines it."""
@@ -91,7 +86,11 @@ class Members:
         self.add_class(path, type(value), constructs=False)
 
     def scan(self, *, whole: bool) -> None:
-        """Look at the members whose names are read, of all classes or of the new ones."""
+        """Look at what is read by name, of all objects and classes or of the new ones."""
+        objects = self._visitor.found.objects
+        first, self._scanned = 0 if whole else self._scanned, len(objects)
+        for holder in objects[first:]:
+            self._scan_object(holder)
         classes, self._new = list(self._classes.values()) if whole else self._new, []
         for one in classes:
             seen: set[str] = set()
@@ -148,6 +147,97 @@ class Members:
             "unwatched", text, "decides what attributes are: changes that it makes are not seen",
             "use __getattr__ or a property", source,
         ))  # fmt: skip
+
+    # --- objects ---
+
+    def _scan_object(self, holder: Holder) -> None:
+        path, value = holder
+        own = instance_dict(value)
+        every = self._takes_every(value)
+        for name in self._wanted(own or (), every):
+            self._look_at_attribute(path, value, name, (own or {})[name])
+        if issubclass(type(value), (ModuleType, FunctionType)):
+            return
+        for name in self._wanted(slots_of(type(value)), every):
+            try:
+                attribute = getattr(value, name)
+            except AttributeError:
+                continue
+            self._look_at_attribute(path, value, name, attribute)
+
+    def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
+        if every:
+            return [n for n in names if isinstance(n, str)]
+        return [n for n in names if n in self._visitor.names or n in self._visitor.later]
+
+    def _look_at_attribute(
+        self, path: AccessPath | Root, owner: Any, name: str, value: Any
+    ) -> None:
+        module = issubclass(type(owner), ModuleType)
+        key = (id(owner), name)
+        if key in self._known or (module and (id(vars(owner)), name) in self._visitor.global_paths):
+            return
+        how = "attribute" if _is_plain(type(owner), name) else "dict"
+        made = AccessPath(
+            path, how, name, joined(path.text, f".{name}").lstrip(".") or "the function"
+        )
+        if not self._visitor.wants(name):  # it is only called later: which one it is, counts
+            if key not in self._handed:
+                self._handed.add(key)
+                self._visitor.found.add(made, "identity", value)
+            return
+        self._known.add(key)
+        if module:
+            self._visitor.global_paths[id(vars(owner)), name] = made
+        self._visitor.visit(made, value)
+
+    def finish(self) -> None:
+        """Note that there are no more attributes of the names that code reads."""
+        self._finish_objects()
+        self._finish_namespaces()
+
+    def _finish_objects(self) -> None:
+        """Of the attributes that code reads, instances get no others of their own."""
+        for path, value in self._visitor.found.objects:
+            own = instance_dict(value)
+            if own is None or issubclass(type(value), (ModuleType, FunctionType)):
+                continue
+            entries = AccessPath(path, "attribute", "__dict__", path.text or "the function", True)
+            if self._takes_every(value):
+                self._visitor.found.add(entries, "keys", own)
+                continue
+            names = frozenset(n for n in self._visitor.names if not n.startswith("__")) - own.keys()
+            if names:
+                self._visitor.found.add(entries, "unshadowed", names)
+
+    def _finish_namespaces(self) -> None:
+        """Of the names that `hasattr` may be asked for, classes and modules get no others."""
+        modules = [h for h in self._visitor.found.objects if issubclass(type(h.value), ModuleType)]
+        for path, value in (*modules, *self._visitor.found.classes):
+            names = frozenset(
+                n
+                for n in self._visitor.asked
+                if not n.startswith("__") and getattr_static(value, n, GONE) is GONE
+            )
+            if names:
+                entries = AccessPath(path, "attribute", "__dict__", path.text, True)
+                self._visitor.found.add(entries, "unshadowed", names)
+
+    def _takes_every(self, value: Any) -> bool:
+        """Whether attributes of an object may be read by names made at run time."""
+        cls = type(value)
+        return self._visitor.every and (is_bare_class(cls) or not is_library_class(cls))
+
+
+def _is_plain(cls: type, name: str) -> bool:
+    """Whether plain access to an attribute finds what the instance itself holds."""
+    for base in cls.__mro__:
+        if "__getattribute__" in base.__dict__ and not is_library_class(base):
+            return False
+        member = base.__dict__.get(name)
+        if member is not None and not isinstance(member, MemberDescriptorType):
+            return not hasattr(type(member), "__set__")
+    return True
 
 
 def _is_generated(member: Any, cls: type) -> bool:
