@@ -92,18 +92,20 @@ class Output(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Something that is done outside after each run.
+    """Something that is done outside, or to a container among the arguments, after each run.
 
     Attributes:
         kind: ``"update"`` puts the value into the handle that is there, ``"set"`` puts it there,
-            ``"append"`` appends the values to the list that is there, ``"change"`` applies its
-            target, a change of a container among the arguments.
-        target: the access path, the change, or the index of an argument whose handle is updated.
+            ``"delete"`` takes away what is there, ``"append"`` appends the values to the list
+            that is there, ``"fill"`` makes them all that the container there holds.
+        target: the access path, or the index of an argument whose handle is updated.
         treedef: the structure of the value.
         outputs: its leaves.
+        of_arguments: whether the path begins at the arguments of the call, by parameter.
     """
 
     kind: str
     target: Any
     treedef: Any
     outputs: tuple[Output, ...]
+    of_arguments: bool = False

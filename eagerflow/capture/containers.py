@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
-from eagerflow.capture.paths import GONE, AccessPath, Location, Root
+from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.snapshot import Held
 from eagerflow.errors import TraceError
 
-__all__ = ["Apart", "ArgumentChange", "Containers", "Own", "is_container", "merged"]
+__all__ = ["Apart", "Containers", "Own", "is_container", "merged"]
 
 
 def is_container(value: Any) -> bool:
@@ -74,8 +74,7 @@ class Own:
 class Apart(NamedTuple):
     """The check that no container among the arguments of a call is also used from outside.
 
-    In a trace these are two objects, so that a change of one is not seen in the other. It is
-    asked as changes are, before anything is done.
+    In a trace these are two objects, so that a change of one is not seen in the other.
 
     Attributes:
         pairs: paths in the arguments, and access paths that may lead to none of these objects.
@@ -85,7 +84,7 @@ class Apart(NamedTuple):
     pairs: tuple[tuple[tuple[AccessPath, ...], tuple[AccessPath | Root, ...]], ...]
     name: str
 
-    def owner(self, arguments: Sequence[Any]) -> None:
+    def check(self, arguments: Sequence[Any]) -> None:
         """Look at the arguments of a call.
 
         Raises:
@@ -103,40 +102,6 @@ class Apart(NamedTuple):
                         expected="a container that is used in one of the two ways",
                         hint="pass a copy, or do not use the same object by its name outside",
                     )
-
-    def apply(self, owner: None, value: Any) -> None:
-        """Nothing is to be done."""
-
-
-class ArgumentChange(NamedTuple):
-    """Something that was done to a container.
-
-    Attributes:
-        path: of the container.
-        how: ``"set"`` and ``"delete"`` for an item or attribute, ``"extend"``, or ``"fill"`` for
-            all of its items.
-        key: the item or attribute.
-    """
-
-    path: AccessPath
-    how: str
-    key: Any = None
-
-    def owner(self, arguments: Sequence[Any]) -> Any:
-        """The container of a call, whose arguments by parameter are given."""
-        return self.path.get(arguments)
-
-    def apply(self, owner: Any, value: Any) -> None:
-        """Do it to a container."""
-        if self.how == "extend":
-            owner.extend(value)
-        elif self.how == "fill":
-            owner.clear()
-            (owner.update if isinstance(owner, dict) else owner.extend)(value)
-        else:
-            kind = "item" if isinstance(owner, (dict, list)) else "attribute"
-            location = Location(kind, owner, self.key, self.path.text)
-            location.set(value if self.how == "set" else GONE)
 
 
 @final
@@ -191,34 +156,37 @@ class Containers:
                 return
             self._held.append(held)
             items = enumerate(value) if held.kind == "deque" else held.entries()
-        how = "attribute" if hasattr(type(value), "__dataclass_fields__") else "item"
         for key, item in list(items):
-            end = f".{key}" if how == "attribute" else f"[{key!r}]"
-            self._visit(AccessPath(path, how, key, path.text + end), item)
+            self._visit(_part(path, value, key), item)
 
-    def changes(self) -> Iterator[tuple[ArgumentChange, Any]]:
-        """What was done to them, with the new value."""
+    def changes(self) -> Iterator[tuple[str, AccessPath, Any]]:
+        """What was done to them: kind, target and value of a store."""
         for held in self._held:
             yield from _changes_of(held)
 
 
-def _changes_of(held: Held) -> Iterator[tuple[ArgumentChange, Any]]:
+def _part(path: AccessPath, owner: Any, key: Any) -> AccessPath:
+    """The path to an item or an attribute of a container."""
+    if hasattr(type(owner), "__dataclass_fields__"):
+        return AccessPath(path, "attribute", key, f"{path.text}.{key}")
+    return AccessPath(path, "item", key, f"{path.text}[{key!r}]")
+
+
+def _changes_of(held: Held) -> Iterator[tuple[str, AccessPath, Any]]:
     path, before, now = held.path, held.before, held.owner
     changes = list(held.changes())
     if held.kind in ("list", "deque"):
         if len(now) > len(before) and all(a is b for a, b in zip(before, now, strict=False)):
-            yield ArgumentChange(path, "extend"), list(now)[len(before) :]
+            yield "append", path, list(now)[len(before) :]
             return
         if changes and (held.kind == "deque" or len(now) != len(before)):
-            yield ArgumentChange(path, "fill"), list(now)
+            yield "fill", path, list(now)
             return
     elif held.kind == "dict":
         kept = [key for key in before if key in now]
         if list(now)[: len(kept)] != kept:
-            yield ArgumentChange(path, "fill"), dict(now)
+            yield "fill", path, dict(now)
             return
     for location, _, value in changes:
-        if value is GONE:
-            yield ArgumentChange(path, "delete", location.key), None
-        else:
-            yield ArgumentChange(path, "set", location.key), value
+        part = _part(path, now, location.key)
+        yield ("delete", part, None) if value is GONE else ("set", part, value)

@@ -27,9 +27,10 @@ weakly where Python allows that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from operator import is_
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 from weakref import ref
 
 from eagerflow.capture.equality import content_of, same_items, same_value
@@ -63,20 +64,10 @@ class Guard:
         self.kind = read.kind
         self.was = _describe(read)
         self.weak = False
-        self.expected = self._expect(read.value)
-
-    def _expect(self, value: Any) -> Any:
-        make = _EXPECT.get(self.kind)
-        if make is not None:
-            return make(value)
-        if self.kind == "identity":
-            try:
-                weak = ref(value)
-            except TypeError:
-                return value
-            self.weak = True
-            return weak
-        return value
+        self.expected = _KINDS[read.kind].expect(read.value)
+        if read.kind == "identity":
+            with suppress(TypeError):
+                self.expected, self.weak = ref(read.value), True
 
     def holds(self, value: Any) -> bool:
         """Whether the value that was read is as expected; slow and plain."""
@@ -88,7 +79,7 @@ class Guard:
         if self.weak and expected is None:  # it is dead, and None is another value
             return False
         try:
-            return _HOLDS[self.kind](value, expected)
+            return _KINDS[self.kind].holds(value, expected)
         except Exception:
             return False
 
@@ -108,7 +99,7 @@ class Guard:
             return f"{self.path.described} is not {self.was} any more"
         now = _describe(Read(self.path, self.kind, value))
         if now == self.was:
-            return f"{self.path.described} {_CHANGED.get(self.kind, 'is another object')}: {now}"
+            return f"{self.path.described} {_KINDS[self.kind].changed}: {now}"
         return f"{self.path.described}: was {self.was}, now {now}"
 
 
@@ -119,47 +110,68 @@ def _same_code(value: Any, expected: tuple[CodeType, ref[Any], int]) -> bool:
     )  # fmt: skip
 
 
-_CHANGED: Final = {
-    "content": "has other elements",
-    "items": "has other items",
-    "keys": "has other keys",
-}
-
-_EXPECT: Final[dict[str, Callable[[Any], Any]]] = {
-    "tensor": lambda _: Tensor,
-    "number": type,
-    "array": type,
-    "type": type,
-    "function": lambda f: (f.__code__, ref(f), id(f.__globals__)),
-    "length": lambda x: (type(x), len(x)),
-    "keys": lambda x: (type(x), list(x)),
-    "items": lambda x: (type(x), *_flat(x)),
-    "content": content_of,
-    "absent": lambda _: None,
-}
-
-_HOLDS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "tensor": lambda x, kind: type(x) is kind,
-    "number": lambda x, kind: type(x) is kind,
-    "array": lambda x, kind: type(x) is kind,
-    "type": lambda x, kind: type(x) is kind,
-    "value": same_value,
-    "identity": lambda x, expected: x is expected,
-    "alias": lambda x, other: x is other.get(),
-    "function": _same_code,
-    "length": lambda x, e: type(x) is e[0] and len(x) == e[1],
-    "keys": lambda x, e: type(x) is e[0] and same_items(list(x), e[1]),
-    "items": lambda x, e: type(x) is e[0] and same_items(_flat(x)[0], e[1]),
-    "content": lambda x, e: content_of(x) == e,
-    "unshadowed": lambda x, names: x.keys().isdisjoint(names),
-}
-
-
-def _flat(value: Any) -> tuple[list[Any]]:
+def _flat(value: Any) -> list[Any]:
     """The items in order, those of a dict with their keys."""
     if isinstance(value, dict):
-        return ([x for item in value.items() for x in item],)
-    return (list(value),)
+        return [x for item in value.items() for x in item]
+    return list(value)
+
+
+class _Kind(NamedTuple):
+    """How guards of one kind check.
+
+    Attributes:
+        expect: makes what is to be there of the value that was read.
+        holds: whether a value is as expected; slow and plain.
+        fails: the code for the opposite, of the value ``x``, what is expected ``e`` and the guard
+            ``g``. It may ask the guard where the quick look does not do.
+        changed: what to say of values with one description.
+    """
+
+    expect: Callable[[Any], Any]
+    holds: Callable[[Any, Any], bool]
+    fails: str
+    changed: str = "is another object"
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+_TYPE: Final = _Kind(type, lambda x, kind: type(x) is kind, "{x}.__class__ is not {e}")
+_KINDS: Final = {
+    "tensor": _TYPE,
+    "number": _TYPE,
+    "array": _TYPE,
+    "type": _TYPE,
+    "value": _Kind(_itself, same_value, "{x} is not {e} and not holds({g}, {x})"),
+    "identity": _Kind(_itself, is_, "{x} is not {e}"),
+    "alias": _Kind(_itself, lambda x, other: x is other.get(), "{x} is not {e}"),
+    "function": _Kind(
+        lambda f: (f.__code__, ref(f), id(f.__globals__)), _same_code,
+        "({x}.__code__ is not {e} or {x}.__globals__ is not {n}) and not holds({g}, {x})",
+    ),
+    "length": _Kind(
+        lambda x: (type(x), len(x)), lambda x, e: type(x) is e[0] and len(x) == e[1],
+        "{x}.__class__ is not {e}[0] or len({x}) != {e}[1]",
+    ),
+    "keys": _Kind(
+        lambda x: (type(x), list(x)), lambda x, e: type(x) is e[0] and same_items(list(x), e[1]),
+        "{x}.__class__ is not {e}[0] or not same({x}, {e}[1]) and not holds({g}, {x})",
+        "has other keys",
+    ),
+    "items": _Kind(
+        lambda x: (type(x), _flat(x)), lambda x, e: type(x) is e[0] and same_items(_flat(x), e[1]),
+        "not holds({g}, {x})", "has other items",
+    ),
+    "content": _Kind(
+        content_of, lambda x, e: content_of(x) == e, "not holds({g}, {x})", "has other elements"
+    ),
+    "absent": _Kind(lambda _: None, lambda x, _: x is GONE, ""),
+    "unshadowed": _Kind(
+        _itself, lambda x, names: x.keys().isdisjoint(names), "not {x}.keys().isdisjoint({e})"
+    ),
+}  # fmt: skip
 
 
 def _describe(read: Read) -> str:
@@ -326,21 +338,6 @@ _READ: Final = {
     "class": "{owner}.__class__",
     "base": "{owner}.__mro__[{key}[0]].__dict__[{key}[1]]",
 }
-_TESTS: Final = {
-    "tensor": "{x}.__class__ is not Tensor",
-    "number": "{x}.__class__ is not {e}",
-    "array": "{x}.__class__ is not {e}",
-    "type": "{x}.__class__ is not {e}",
-    "unshadowed": "not {x}.keys().isdisjoint({e})",
-    "length": "{x}.__class__ is not {e}[0] or len({x}) != {e}[1]",
-    "value": "{x} is not {e} and not holds({g}, {x})",
-    "alias": "{x} is not {e}",
-    "identity": "{x} is not {e}",
-    "keys": "{x}.__class__ is not {e}[0] or not same({x}, {e}[1]) and not holds({g}, {x})",
-    "items": "not holds({g}, {x})",
-    "content": "not holds({g}, {x})",
-    "function": "({x}.__code__ is not {e} or {x}.__globals__ is not {n}) and not holds({g}, {x})",
-}
 
 
 def _is_settled(guard: Guard) -> bool:
@@ -468,7 +465,7 @@ class _Writer:
             namespace = self._constant(None if function is None else function.__globals__)
         else:
             e = self._constant(expected) + ("()" if guard.weak else "")
-        test = _TESTS[guard.kind].format(x=x, e=e, g=self._constant(guard), n=namespace)
+        test = _KINDS[guard.kind].fails.format(x=x, e=e, g=self._constant(guard), n=namespace)
         if guard.weak:  # a dead reference gives None, which may be what is there now
             test = f"{x} is None or {test}"
         self.lines.append(f"if {test}: return None")

@@ -13,8 +13,9 @@ from weakref import ref
 
 from eagerflow.autodiff.tape import Tape
 from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, fits
+from eagerflow.capture.containers import Apart
 from eagerflow.capture.guards import Guards
-from eagerflow.capture.paths import AccessPath
+from eagerflow.capture.paths import GONE, AccessPath
 from eagerflow.capture.static_keys import IdentityKey
 from eagerflow.capture.undoing import undoing
 from eagerflow.core import interpreter, tree
@@ -52,6 +53,7 @@ class CacheEntry:
         treedef: the structure of the result.
         outputs: its leaves.
         stores: what is put back after each run.
+        apart: what is asked before that.
         record: what users see of the trace.
         locals: the values that local variables of the function were bound to at its end.
         leaf_records: the arguments of the call that was traced, for messages.
@@ -60,7 +62,7 @@ class CacheEntry:
     """
 
     __slots__ = (
-        "__weakref__", "_derivative", "_distinct", "_plain", "_replay", "_run", "_single",
+        "__weakref__", "_derivative", "_distinct", "_plain", "_replay", "_run", "_single", "apart",
         "captured", "checks", "executable", "graph", "guards", "leaf_records", "leaves", "locals",
         "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns", "record",
         "shared", "stores", "treedef", "updates",
@@ -81,6 +83,7 @@ class CacheEntry:
     treedef: Any
     outputs: tuple[Output, ...]
     stores: tuple[Store, ...]
+    apart: Apart | None
     record: TraceRecord
     locals: dict[str, Any]
 
@@ -150,7 +153,8 @@ class CacheEntry:
                 leaf.kind == "static" and type(leaf.value) in (int, float) for leaf in leaves
             )
             and not self.shared
-            and not any(s.kind in ("update", "change") for s in self.stores)
+            and not any(s.kind == "update" or s.of_arguments for s in self.stores)
+            and self.apart is None
             and not any(
                 out.kind == "argument"
                 for outputs in (self.outputs, *[s.outputs for s in self.stores])
@@ -238,6 +242,8 @@ class CacheEntry:
     ) -> Any:
         """Put back what is stored outside, and build the result."""
         results = [_output(out, values, leaves, arguments) for out in self.outputs]
+        if self.apart is not None:
+            self.apart.check(arguments)
         # both before anything is done: one may be taken out of another, or store it
         owners = [_owner(store, leaves, arguments) for store in self.stores]
         made = [
@@ -245,12 +251,13 @@ class CacheEntry:
             for s in self.stores
         ]
         for (kind, target, *_), owner, value in zip(self.stores, owners, made, strict=True):
-            if kind == "set":
-                target.put(owner, value)
+            if kind == "set" or kind == "delete":
+                target.put(owner, value if kind == "set" else GONE)
             elif kind == "append":
                 owner.extend(value)
-            elif kind == "change":
-                target.apply(owner, value)
+            elif kind == "fill":
+                owner.clear()
+                (owner.update if isinstance(owner, dict) else owner.extend)(value)
             else:
                 interpreter.current().rebind(owner, value)
         return tree.unflatten(self.treedef, results)
@@ -258,12 +265,11 @@ class CacheEntry:
 
 def _owner(store: Store, leaves: Sequence[Any], arguments: Sequence[Any]) -> Any:
     """The object that a store changes."""
-    kind, target, *_ = store
-    if kind == "set":
-        return target.parent.get()
-    if kind == "change":
-        return target.owner(arguments)
-    return leaves[target] if isinstance(target, int) else target.get()
+    target = store.target
+    if isinstance(target, int):
+        return leaves[target]
+    path = target.parent if store.kind in ("set", "delete") else target
+    return path.get(arguments) if store.of_arguments else path.get()
 
 
 def _output(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, Final, final
@@ -53,7 +53,6 @@ class TraceRequest:
         signature: how the function takes its arguments.
         call: the arguments.
         sizes: for each tensor among them its shape, None for a size that is to be symbolic.
-        outside_sizes: the same for tensors from outside, by the text of their access path.
         strict: whether what a trace would drop or freeze is an error.
         reason: why it is traced, in words.
     """
@@ -63,7 +62,6 @@ class TraceRequest:
     signature: Signature
     call: Call
     sizes: Sequence[Pattern]
-    outside_sizes: dict[str, Pattern]
     strict: bool
     reason: str
 
@@ -204,22 +202,18 @@ class _Maker:
             self.before.append(made._data if type(made) is Tensor else None)
 
     def _tensor(self, leaf: Leaf, pattern: Pattern, static: bool) -> Tensor:
+        """The input, with a new name for each size that is to be symbolic, unless all is static."""
         kind = type_of(leaf.value)
-        shape = self.symbolic_shape(kind.shape, pattern, leaf.name, static)
-        return self.tracer.add_input(kind.like(shape=shape), identifier(leaf.name))
-
-    def symbolic_shape(self, shape: Any, pattern: Pattern, name: str, static: bool) -> Any:
-        """``shape`` with a new name for each size that is to be symbolic, unless all is static."""
         sizes: list[Size] = []
-        for axis, (size, known) in enumerate(zip(shape, pattern, strict=True)):
+        for axis, (size, known) in enumerate(zip(kind.shape, pattern, strict=True)):
             if known is not None:
                 sizes.append(size)
                 continue
             letter = _dim_name(len(self.tracer.sizes))
-            self.axes[letter] = f"axis {axis} of {name}"
+            self.axes[letter] = f"axis {axis} of {leaf.name}"
             dim = self.tracer.add_size(letter, size)
             sizes.append(self.tracer.size_of(dim, "type()") if static else dim)
-        return tuple(sizes)
+        return self.tracer.add_input(kind.like(shape=tuple(sizes)), identifier(leaf.name))
 
     # --- results ---
 
@@ -231,12 +225,16 @@ class _Maker:
             [self._output(x, path, outside) for x, path in zip(leaves, paths, strict=True)]
         )
         done = self.containers.changes() if self.containers is not None else ()
-        changes = [(c, kept_lists(x, c.path.text, self._first_line)) for c, x in done]
+        changes = [
+            (kind, path, kept_lists(value, path.text, self._first_line))
+            for kind, path, value in done
+        ]
         stores = list(outside.stores(self._store))
+        changed = [path if kind in ("append", "fill") else path.parent for kind, path, _ in changes]
+        entry.apart = self._apart(changed, stores, outside)
         entry.stores = (
-            *self._apart([c.path for c, _ in changes], stores, outside),
             *self._updated_arguments(),
-            *[self._store("change", c, value, outside) for c, value in changes],
+            *[self._store(*change, outside)._replace(of_arguments=True) for change in changes],
             *stores,
         )
         self._close_graph(entry, outside)
@@ -343,10 +341,10 @@ class _Maker:
         ]
         return Store(kind, target, treedef, tuple(outputs))
 
-    def _apart(self, changed: list[Any], stores: list[Store], outside: Outside) -> Iterator[Store]:
+    def _apart(self, changed: list[Any], stores: list[Store], outside: Outside) -> Apart | None:
         """What looks whether a container that is changed is both an argument and from outside."""
         if self.containers is None:
-            return
+            return None
         reads = outside.reads
         read = [h.path for h in (*reads.containers, *reads.objects) if is_container(h.value)]
         written = [s.target.parent if s.kind == "set" else s.target
@@ -355,9 +353,7 @@ class _Maker:
         pairs = [(tuple(dict.fromkeys(changed)), tuple(read)),
                  (self.containers.paths, tuple(written))]  # fmt: skip
         pairs = [(paths, outer) for paths, outer in pairs if paths and outer]
-        if pairs:
-            apart = Apart(tuple(pairs), self.request.name)
-            yield Store("change", apart, tree.flatten(None)[1], ())
+        return Apart(tuple(pairs), self.request.name) if pairs else None
 
     # --- the graph ---
 
@@ -390,7 +386,11 @@ class _Maker:
         if sizes:
             substitute_sizes(graph, sizes)
         entry.leaves, entry.numbers = tuple(leaves), tuple(numbers)
-        entry.patterns = tuple([_pattern(x, before) for x, before in self._tensors(sizes)])
+        entry.patterns = tuple([
+            _pattern(before.shape, sizes)
+            for leaf, before in zip(self.leaves, self.before, strict=True)
+            if leaf.kind == "tensor"
+        ])  # fmt: skip
         entry.record = self._record(entry, static, outside)
         entry.leaf_records = tuple(
             [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in self.leaves]
@@ -403,14 +403,6 @@ class _Maker:
         entry.optimised = optimise(graph)[0]
         entry.record.nodes = len(entry.optimised.nodes)
         entry.prepare()
-
-    def _tensors(self, sizes: dict[str, int]) -> list[tuple[Any, dict[str, int]]]:
-        """The shapes of the tensors among the arguments, with the sizes that became static."""
-        return [
-            (before.shape, sizes)
-            for leaf, before in zip(self.leaves, self.before, strict=True)
-            if leaf.kind == "tensor"
-        ]
 
     def _record(self, entry: CacheEntry, static: dict[int, Any], outside: Outside) -> TraceRecord:
         types = []
