@@ -1,1 +1,1 @@
-"""What a function reads and changes of the Python world around it."""
+"""What code can reach of Python's world: what it reads, what it changes, and how that is put back."""

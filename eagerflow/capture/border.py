@@ -79,7 +79,7 @@ class Output(NamedTuple):
 
     Attributes:
         kind: ``"value"`` (an output of the graph), ``"slices"`` (two of them), ``"leaf"`` (an
-            argument itself), ``"argument"`` (a container among them), ``"place"`` (an object from
+            argument itself), ``"argument"`` (a container among them), ``"outside"`` (an object from
             outside itself) or ``"constant"``.
         what: the index of the output or of the argument, the path in an argument, the access
             path, or the constant.

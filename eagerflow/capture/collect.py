@@ -116,7 +116,7 @@ class _Collector:
             if len(self.found.reads) > MOST:
                 self.found.findings.append(Finding(
                     "unwatched", self.found.root.text or "the function",
-                    f"reaches more than {MOST:,} places: changes in the others are not seen",
+                    f"reaches more than {MOST:,} values: changes in the others are not seen",
                     "pass what it needs as arguments", None,
                 ))  # fmt: skip
                 return False

@@ -327,7 +327,7 @@ def _aliases(leaves: Sequence[Leaf]) -> tuple[int, ...]:
     pairs = []
     for i, leaf in enumerate(leaves):
         if leaf.kind == "tensor":
-            place = first.setdefault(id(leaf.value), i)
-            if place != i:
-                pairs += [i, place]
+            earlier = first.setdefault(id(leaf.value), i)
+            if earlier != i:
+                pairs += [i, earlier]
     return tuple(pairs)

@@ -280,7 +280,7 @@ def _output(
         return values[what]
     if kind == "leaf":
         return leaves[what]
-    if kind == "place":
+    if kind == "outside":
         return what.get()
     if kind == "argument":
         return what.get(arguments)

@@ -252,7 +252,7 @@ class _Maker:
                 return Output("leaf", leaf)
             outer = outside.path_of(x)
             if outer is not None:
-                return Output("place", outer)
+                return Output("outside", outer)
             return Output("value", self._add_handle(x))
         if type(x) is Dim:
             x = number_of(x)
